@@ -18,7 +18,7 @@ lint:
 # Lints the SDKs with each feature alone.
 lint-features:
     for features in "" blocking tokio stream serde json blocking-tls tokio,tls tokio,blocking-tls tokio,blocking,tracing; do \
-        cargo clippy -p queue-core -p adf-queue-client -p beanstalk-client -p gearman-client --lib --no-default-features --features "$features" --locked -- -D warnings || exit 1; \
+        cargo clippy -p queue-toolkit-core -p adf-queue-client -p beanstalk-client -p gearman-client --lib --no-default-features --features "$features" --locked -- -D warnings || exit 1; \
     done
 
 doc:
@@ -31,11 +31,19 @@ test:
 test-small-buffers:
     .ci/small-buffers
 
+# Builds the packages as people download them, and uses them in a project of its own.
+packages:
+    .ci/packages
+
+# Debian packages of the tools, installed and removed again; needs cargo-deb, and root.
+debian:
+    .ci/debian --try
+
 # Puts a job through the embedded server of each protocol.
 smoke:
-    cargo run --locked -p bsctl -- --embedded smoke
-    cargo run --locked -p gearctl -- --embedded smoke
-    cargo run --locked -p adfctl -- --embedded smoke
+    cargo run --locked --bin bsctl -- --embedded smoke
+    cargo run --locked --bin gearctl -- --embedded smoke
+    cargo run --locked --bin adfctl -- --embedded smoke
 
 # Compares with raw sockets and other clients (`just bench gearmand --quick`); needs the server.
 bench *args:
@@ -50,7 +58,7 @@ fuzz target seconds="600":
 # adf-queue that is `mock-adfqueue`, or the program that ADF_QUEUE_PROGRAM names: PROGRAM --listen HOST:PORT, in the foreground.
 soak server minutes="30" *args:
     cargo build --release -p adf-queue-client -p beanstalk-client -p gearman-client --examples --all-features
-    cargo build --release -p fixtures --bin mock-adfqueue
+    cargo build --release --bin mock-adfqueue
     cargo run --release -p tests --example soak -- {{server}} --minutes {{minutes}} {{args}}
 
 # Clients in virtual time and a network that breaks, by seeds (`just simulate 100000`), and callers that give up.

@@ -76,6 +76,7 @@
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, settings, reports, metrics and statistics | |
 //!
 //! Without features there is [`protocol`] and the types.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
 
 mod address;
@@ -148,3 +149,8 @@ pub type Metrics = queue_core::Metrics<ErrorKind>;
 
 /// What a call comes to.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The programs of the README are built.
+#[cfg(all(doctest, feature = "tokio", feature = "blocking"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

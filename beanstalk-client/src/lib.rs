@@ -82,6 +82,7 @@
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, settings, reports, metrics and statistics | serde |
 //!
 //! Without features there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no dependency.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
 
 mod address;
@@ -165,3 +166,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// The replies to two commands that were sent in one write.
 pub type PairReply<A, B> =
     (Result<<A as protocol::Command>::Reply>, Result<<B as protocol::Command>::Reply>);
+
+/// The programs of the README are built.
+#[cfg(all(doctest, feature = "tokio", feature = "blocking"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

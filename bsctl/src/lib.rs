@@ -1,4 +1,5 @@
 //! `bsctl`, the beanstalkd tool, as a library: the grammar, the commands, and what they share.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod cli;
 pub mod commands;

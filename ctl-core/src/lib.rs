@@ -1,5 +1,6 @@
 //! What the queue tools share: arguments, settings, output formats, messages, exit codes, confirmation,
 //! progress, bulk operations, and the REPL. It knows no queue.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod absence;
 pub mod args;

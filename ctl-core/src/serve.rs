@@ -202,7 +202,7 @@ fn unix_socket(path: &str) -> Result<Endpoint, CliError> {
 }
 
 /// The process that started this one.
-struct Parent(u32);
+struct Parent(#[cfg(unix)] u32);
 
 impl Parent {
     #[cfg(unix)]

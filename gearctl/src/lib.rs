@@ -1,4 +1,5 @@
 //! `gearctl`, the Gearman tool, as a library: the grammar, the commands, and what they share.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod cli;
 pub mod commands;

@@ -88,6 +88,7 @@
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, settings, reports, metrics and statistics | serde |
 //!
 //! Without features there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no dependency.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // On the wire a NUL separates arguments, and a digit often follows it.
 #![cfg_attr(test, allow(clippy::octal_escapes))]
 #![deny(missing_docs)]
@@ -187,3 +188,8 @@ pub type Metrics = queue_core::Metrics<ErrorKind>;
 
 /// What every call of this crate gives.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// The programs of the README are built.
+#[cfg(all(doctest, feature = "tokio", feature = "blocking"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

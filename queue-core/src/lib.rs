@@ -12,6 +12,7 @@
 //!   `blocking::Wire` move its bytes;
 //! * [`Signal`] is something that happens once, and that tasks and threads wait for;
 //! * `connect` makes the connection (feature `tokio`), and so does `blocking::connect` (feature `blocking`).
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
 
 mod address;

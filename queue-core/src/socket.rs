@@ -156,6 +156,7 @@ pub(crate) mod tests {
     use crate::Deadline;
 
     /// A server without `TCP_NODELAY` that answers each byte by two, in two writes.
+    #[cfg(target_os = "linux")]
     pub(crate) fn in_two_parts() -> SocketAddr {
         use std::io::{Read, Write};
 

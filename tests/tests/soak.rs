@@ -47,7 +47,7 @@ fn soak(arguments: &[&str]) -> (i32, Value) {
     example("beanstalk-client", "resilient_consumer");
     example("gearman-client", "resilient_worker");
     example("adf-queue-client", "resilient_handler");
-    built("fixtures", "--bin", "mock-adfqueue", Path::new(""));
+    built("queue-toolkit-fixtures", "--bin", "mock-adfqueue", Path::new(""));
     let output = Command::new(example(env!("CARGO_PKG_NAME"), "soak"))
         .args(arguments)
         .arg("--json")

@@ -33,6 +33,7 @@ mod tap;
 mod tls;
 #[cfg(unix)]
 mod transfer;
+#[cfg(not(windows))]
 mod work;
 
 /// What the contract and the tour type.

@@ -19,7 +19,7 @@ use crate::{figures::Figures, measure::median};
 /// What to measure.
 #[derive(Args, Clone, Debug)]
 pub struct ToolOptions {
-    /// The program to measure; `cargo build --release -p bsctl` makes it
+    /// The program to measure; `cargo build --release --bin bsctl` makes it
     #[arg(long, env = "BSCTL", value_name = "FILE", default_value = "target/release/bsctl")]
     bsctl: PathBuf,
     /// Jobs to import
@@ -40,7 +40,7 @@ const MEMORY_TARGET: f64 = 64.0;
 pub fn run_tool(options: &ToolOptions) -> Result<()> {
     ensure!(
         options.bsctl.is_file(),
-        "{} is not there: build it with `cargo build --release -p bsctl`, or say --bsctl FILE",
+        "{} is not there: build it with `cargo build --release --bin bsctl`, or say --bsctl FILE",
         options.bsctl.display()
     );
     let (server, _) = start()?;

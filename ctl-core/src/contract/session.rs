@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use super::Case;
 use super::program::{Program, Ran, ended};
+#[cfg(unix)]
 use crate::link::Link as _;
 use crate::tool::Tool;
 

@@ -47,10 +47,7 @@ impl BodiesArgs {
             return Err(CliError::usage("--dump writes bodies into files, and -o raw to stdout")
                 .hint("one of them"));
         }
-        let mut builder = DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        match builder.create(folder) {
+        match private_folder().create(folder) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 return Err(CliError::writing(&folder.to_string_lossy(), &error));
             }
@@ -59,6 +56,15 @@ impl BodiesArgs {
         out.style.dump = Some(folder.clone());
         Ok(())
     }
+}
+
+/// Makes folders that are for their owner alone, where the system knows owners.
+fn private_folder() -> DirBuilder {
+    #[cfg_attr(not(unix), allow(unused_mut))]
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
 }
 
 /// The column that stands for a body's.

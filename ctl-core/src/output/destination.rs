@@ -181,7 +181,6 @@ mod system {
 
     #[cfg(windows)]
     pub(super) fn stdout() -> Option<File> {
-        use std::os::windows::io::AsHandle as _;
         handle(&io::stdout())
     }
 

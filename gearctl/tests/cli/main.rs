@@ -27,6 +27,7 @@ mod tap;
 #[cfg(feature = "tls")]
 mod tls;
 mod transfer;
+#[cfg(not(windows))]
 mod work;
 
 ctl_core::tool_contract!(
