@@ -1,7 +1,9 @@
 //! TLS by rustls: which certificates to trust, and which to show.
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use std::io;
 use std::{
-    fmt, io,
+    fmt,
     sync::{Arc, OnceLock},
 };
 
@@ -269,10 +271,12 @@ fn unusable(what: impl fmt::Display, why: impl fmt::Display) -> Error {
 }
 
 /// Why a handshake may meet the connect deadline: a server may wait for the end of what it takes for plain text.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) const NO_ANSWER: &str =
     "the server did not answer the TLS handshake (is this port plain text?)";
 
 /// The handshake ended without a connection. Plain-text servers close or answer with text.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn handshake_failed(error: io::Error) -> Error {
     let closed = matches!(
         error.kind(),
