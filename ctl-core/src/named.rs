@@ -24,6 +24,17 @@ pub trait Named: 'static {
     /// # Errors
     /// The name is illegal: exit 65.
     fn read(text: &str) -> Result<Self::Name, CliError>;
+
+    /// Reads a name that is a word of a command line.
+    ///
+    /// # Errors
+    /// As [`Named::read`], and for what is not UTF-8.
+    fn of_word(word: &OsStr) -> Result<Self::Name, CliError>
+    where
+        Self: Sized,
+    {
+        Self::WORDS.read::<Self>(word)
+    }
 }
 
 /// How a named thing is called.

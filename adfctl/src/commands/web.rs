@@ -42,6 +42,13 @@ pub static SITE: Site = Site {
             asks: false,
         },
         Action {
+            name: "move",
+            line: &["move", "--from={queue}", "--to={to}", "--create", "--filter={filter}"],
+            fields: &[Field::new("to", Kind::Name), Field::new("filter", Kind::Text)],
+            is_of_queue: true,
+            asks: true,
+        },
+        Action {
             name: "clear",
             line: &["clear", "--queue={queue}"],
             fields: &[],

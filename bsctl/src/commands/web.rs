@@ -1,5 +1,6 @@
 //! `web`: what the page shows of tubes and jobs, and what it does with them.
 
+use ctl_core::envelope::DECODERS;
 use ctl_core::web::{Action, Field, Kind, Site, View};
 
 /// The end of `web --help`.
@@ -32,12 +33,14 @@ pub static SITE: Site = Site {
                 "--filter={filter}",
                 "--to-id={to}",
                 "--limit={limit}",
+                "--decode={decode}",
                 "--with-body",
             ],
             fields: &[
                 Field::new("state", STATES),
                 Field::new("filter", Kind::Text),
                 Field::new("limit", Kind::Number).or("50"),
+                Field::new("decode", Kind::Word(&DECODERS)).or("auto"),
                 Field::new("to", Kind::Number),
             ],
             pages: Some(("id", "to")),
@@ -92,9 +95,20 @@ pub static SITE: Site = Site {
             asks: true,
         },
         Action {
-            name: "retry all buried",
-            line: &["kick", "--tube={queue}", "--state=buried", "--all"],
-            fields: &[],
+            name: "retry buried",
+            line: &["retry", "--tube={queue}", "--filter={filter}"],
+            fields: &[Field::new("filter", Kind::Text)],
+            is_of_queue: true,
+            asks: true,
+        },
+        Action {
+            name: "move",
+            line: &["move", "--from={queue}", "--to={to}", "--state={state}", "--filter={filter}"],
+            fields: &[
+                Field::new("to", Kind::Name),
+                Field::new("state", Kind::Word(&["ready", "delayed", "buried"])),
+                Field::new("filter", Kind::Text),
+            ],
             is_of_queue: true,
             asks: true,
         },
@@ -114,8 +128,11 @@ pub static SITE: Site = Site {
         },
         Action {
             name: "clear",
-            line: &["clear", "--tube={queue}", "--state={state}"],
-            fields: &[Field::new("state", Kind::Word(&["ready", "delayed", "buried"]))],
+            line: &["clear", "--tube={queue}", "--state={state}", "--filter={filter}"],
+            fields: &[
+                Field::new("state", Kind::Word(&["ready", "delayed", "buried"])),
+                Field::new("filter", Kind::Text),
+            ],
             is_of_queue: true,
             asks: true,
         },

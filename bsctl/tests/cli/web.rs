@@ -1,7 +1,6 @@
 //! `web`, beside what every tool's has to do, and in a real browser.
 
-use std::process::{Command, Stdio};
-
+use ctl_core::contract::browser::Browser;
 use ctl_core::contract::web::Web;
 use fixtures::beanstalkd::Server;
 use serde_json::{Value, json};
@@ -54,43 +53,70 @@ fn jobs_are_shown_page_by_page_and_changed_with_the_confirmations_of_the_command
     });
 }
 
-/// What the browser has made of a page.
-fn seen(browser: &str, url: &str) -> String {
-    let profile = tempfile::tempdir().unwrap();
-    let mut command = Command::new(browser);
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
-    command.args(["--virtual-time-budget=4000", "--dump-dom"]);
-    command.arg(format!("--user-data-dir={}", profile.path().display())).arg(url);
-    command.stdin(Stdio::null()).stderr(Stdio::null());
-    String::from_utf8(command.output().unwrap().stdout).unwrap()
-}
-
 /// Names and bodies are text, whatever they hold.
 #[test]
 fn a_browser_shows_the_page_and_obeys_nothing_in_it() {
-    let Some(browser) =
-        ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
-            let version = Command::new(name)
-                .arg("--version")
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .status();
-            version.is_ok_and(|status| status.success())
-        })
-    else {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "chromium is not installed");
-        eprintln!("left out: chromium is not installed");
-        return;
-    };
+    let Some(mut browser) = Browser::start() else { return };
     let server = Server::start().unwrap();
     let hostile = "<img id=bad src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
     put(server.address(), "mail", hostile);
     let web = Web::start(&PROGRAM, server.address(), &[]);
-    let url =
-        format!("http://{}/?still#/{}/mail", web.address, server.address().replace(':', "%3A"));
-    let page = seen(browser, &url);
-    assert!(page.contains("tube mail on"), "{page}");
-    assert!(page.contains("&lt;img id=bad"), "{page}");
-    assert!(page.contains("<title>bsctl (read only)</title>") && !page.contains("<img"), "{page}");
+    let place = server.address().replace(':', "%3A");
+    browser.open(&format!("http://{}/?still#/{place}/mail", web.address));
+    browser.wait("document.querySelector('td.body')");
+    assert_eq!(browser.text("td.body"), hostile);
+    assert!(browser.text("#detail-title").starts_with("tube mail on"));
+    assert_eq!(browser.value("document.title"), "bsctl (read only)");
+    assert_eq!(browser.value("document.images.length"), 0);
+    assert_eq!(browser.errors(), "");
+    web.end();
+}
+
+/// A decision for each job of a filter, and what came of each.
+#[test]
+fn jobs_are_reviewed_one_by_one() {
+    let Some(mut browser) = Browser::start() else { return };
+    let server = Server::start().unwrap();
+    let body = |n: u64| json!({ "displayName": format!("App\\Mail{n}"), "job": "x", "data": {} });
+    for n in 0..5 {
+        put_buried(server.address(), "mail", &body(n).to_string());
+    }
+    put(server.address(), "mail", "not chosen");
+    let web = Web::start(&PROGRAM, server.address(), &["--write"]);
+    let place = server.address().replace(':', "%3A");
+    browser.open(&format!("http://{}/#/{place}/mail", web.address));
+    browser.wait("document.querySelectorAll('td.body').length > 0");
+    browser.fill("#views input[name=filter]", "envelope.class~=Mail");
+    browser.press("#views button[type=submit]", "Show");
+    browser.wait("document.querySelector('#views [role=status]').textContent.startsWith('5 rows')");
+    browser.press("#views button", "Review one by one…");
+    let decide = |browser: &mut Browser, place: &str, decision: &str| {
+        let title = json!(place);
+        browser.wait(&format!("document.getElementById('review-title').textContent === {title}"));
+        browser.press("#review-choices button", decision);
+    };
+    browser.wait("document.querySelector('#review dl')");
+    assert!(browser.text("#review-rows").contains("App\\\\Mail"), "{}", browser.text("#review"));
+    decide(&mut browser, "1 of 5", "delete");
+    decide(&mut browser, "2 of 5", "leave it");
+    decide(&mut browser, "3 of 5", "kick job");
+    // Somebody else is faster.
+    decide(&mut browser, "4 of 5", "Back");
+    decide(&mut browser, "3 of 5", "kick job");
+    browser.press("#review-all", "");
+    decide(&mut browser, "4 of 5", "delete");
+    browser.wait("document.getElementById('review-title').textContent === 'What would be done'");
+    assert_eq!(browser.text("#review-rows").trim(), "kick job: 1\ndelete: 3\nleave: 1");
+    assert_eq!(server.jobs().len(), 6, "nothing is done before it is confirmed");
+    let gone = server.jobs().iter().map(|job| job.id).min().unwrap();
+    bsctl(server.address(), &["delete", &gone.to_string(), "--yes"]).exits(0);
+    browser.press("#review-choices button", "Do it");
+    browser.wait("document.getElementById('review-state').textContent === '3 done, 1 not done'");
+    let report = browser.text("#review-rows");
+    assert!(report.contains(&format!("job {gone} does not exist")), "{report}");
+    browser.press("#review-close", "");
+    assert_eq!(browser.errors(), "");
+    let states: Vec<_> = server.jobs().into_iter().map(|job| job.state).collect();
+    assert_eq!(states.len(), 3, "{states:?}");
     web.end();
 }

@@ -13,6 +13,8 @@
 #[cfg(unix)]
 pub mod bench;
 pub mod bounds;
+#[cfg(unix)]
+pub mod browser;
 pub mod documents;
 #[cfg(unix)]
 pub mod exporter;
@@ -202,6 +204,8 @@ macro_rules! tool_contract {
                 only_its_own_page_may_ask,
                 a_page_changes_something_where_that_is_allowed,
                 other_machines_need_a_token,
+                every_action_says_what_it_would_do,
+                a_person_adds_a_job_with_the_page,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case shells

@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::Case;
+use super::browser::Browser;
 use super::program::{Program, ended, signal};
 use crate::tool::Tool;
 
@@ -197,6 +198,40 @@ pub fn a_page_changes_something_where_that_is_allowed<T: Tool>(case: &Case<T>) {
     web.end();
 }
 
+/// What the page shows first is what the command would do; nothing is done.
+pub fn every_action_says_what_it_would_do<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    case.program.at(&address, &add).exits(0);
+    let web = Web::start(&case.program, &address, &["--write"]);
+    let picture = web.picture().0;
+    let queues = picture[format!("{}s", case.noun)].as_array().unwrap();
+    let mail = queues.iter().map(|queue| queue["name"].as_str().unwrap());
+    let mail = mail.filter(|name| name.ends_with("mail")).next().unwrap();
+    for action in web.title()["site"]["actions"].as_array().unwrap() {
+        let value = |field: &Value| match field["kind"].as_str().unwrap() {
+            "name" => json!(format!("{mail}-other")),
+            "number" => json!("1"),
+            "word" => field["words"][0].clone(),
+            _ => field["default"].clone(),
+        };
+        let fields = action["fields"].as_array().unwrap().iter();
+        let values: serde_json::Map<_, _> = fields
+            .map(|field| (field["name"].as_str().unwrap().to_owned(), value(field)))
+            .collect();
+        let asked = json!({
+            "server": picture["servers"][0]["server"], "name": action["name"], "queue": mail, "values": values,
+        });
+        if action["asks"] == true {
+            let (status, said) = web.does("/act", &asked);
+            // A command may have nothing to do, but it is one.
+            assert!(status == 200 || said["error"]["exit"] == 1, "{asked}: {said}");
+        }
+    }
+    assert_eq!((case.jobs)(&server), 1);
+    web.end();
+}
+
 /// Without a token nobody but this machine is let in.
 pub fn other_machines_need_a_token<T: Tool>(case: &Case<T>) {
     let refused = |flags: &[&str], why: &str| {
@@ -223,5 +258,23 @@ pub fn other_machines_need_a_token<T: Tool>(case: &Case<T>) {
     let basic = |text: &str| format!("Basic {}", crate::output::base64(text.as_bytes()));
     assert_eq!((asked("x"), asked(&basic("a:wrong"))), (401, 401));
     assert_eq!(asked(&basic("a:0123456789abcdef")), 200);
+    web.end();
+}
+
+/// In a real browser: the queue is chosen from the list, its first action pressed, filled in and confirmed.
+pub fn a_person_adds_a_job_with_the_page<T: Tool>(case: &Case<T>) {
+    let Some(mut browser) = Browser::start() else { return };
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    case.program.at(&address, &add).exits(0);
+    let web = Web::start(&case.program, &address, &["--write"]);
+    browser.open(&format!("http://{}/", web.address));
+    browser.press("#queues a", "mail");
+    browser.press("#actions button", web.title()["site"]["actions"][0]["name"].as_str().unwrap());
+    browser.fill("#fields textarea", "<b>from a page</b>");
+    browser.press("#go", "");
+    browser.wait("document.getElementById('result').textContent !== ''");
+    assert_eq!((case.jobs)(&server), 2);
+    assert_eq!(browser.errors(), "");
     web.end();
 }

@@ -55,6 +55,20 @@ pub enum Decode {
     None,
 }
 
+/// The values of `--decode`, as words.
+pub const DECODERS: [&str; 10] = [
+    "auto",
+    "laravel",
+    "symfony",
+    "backburner",
+    "stalker",
+    "mod-gearman",
+    "json",
+    "php",
+    "msgpack",
+    "none",
+];
+
 /// Why a body, or a part of it, could not be decoded: one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {

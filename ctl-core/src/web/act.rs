@@ -97,7 +97,7 @@ impl<T: Interactive> Acts<T> {
         // As the page was started, but for what the line says.
         globals.verbose = 0;
         globals.timeout = self.globals.timeout;
-        let style = Style { format: Format::Json, ..Style::default() };
+        let style = globals.restyle(&Style { format: Format::Json, ..Style::default() });
         let why = "the result is too long for a page: choose less";
         let memory = || Memory::bounded(MOST, why);
         let (out, messages) = (memory(), memory());

@@ -163,9 +163,11 @@ function input(field) {
   return [label, control];
 }
 
-function cells(value) {
-  const text = value !== null && typeof value === "object" ? JSON.stringify(value) : shown(value);
-  return make("td", typeof value === "number" ? String(value) : text, typeof value === "number" ? { class: "number" } : {});
+const written = (value) => value !== null && typeof value === "object" ? JSON.stringify(value, null, 1) : typeof value === "number" ? String(value) : shown(value);
+
+function cells(key, value) {
+  const isText = key.startsWith("body") || (value !== null && typeof value === "object");
+  return make("td", written(value), isText ? { class: "body" } : typeof value === "number" ? { class: "number" } : {});
 }
 
 function viewOf(view, target, queue) {
@@ -175,15 +177,16 @@ function viewOf(view, target, queue) {
   form.append(...inputs.map(([label]) => label), make("button", "Show", { type: "submit" }));
   const state = make("p", "", { role: "status" }), wide = make("div", undefined, { class: "wide" });
   const older = make("button", "Next page", { type: "button" });
-  older.hidden = true;
-  section.append(state, wide, older);
+  const each = make("button", "Review one by one…", { type: "button" });
+  older.hidden = each.hidden = true;
+  section.append(state, each, wide, older);
   let next = null;
   async function load(from) {
     state.textContent = "asking…";
     const values = Object.fromEntries(inputs.map(([, control]) => [control.name, control.value]));
     if (from !== null && view.pages) values[view.pages.field] = String(from);
     const answer = await ask("view", { server: target(), name: view.name, queue: queue(), values });
-    if (answer.error) { state.textContent = why(answer.error); wide.replaceChildren(); older.hidden = true; return; }
+    if (answer.error) { state.textContent = why(answer.error); wide.replaceChildren(); older.hidden = each.hidden = true; return; }
     const rows = Array.isArray(answer.result) ? answer.result : Object.entries(answer.result).map(([name, value]) => ({ name, value }));
     state.textContent = `${rows.length} rows` + (answer.messages ? "\n" + answer.messages.trim() : "");
     const keys = [...new Set(rows.flatMap(Object.keys))].filter((key) => key !== "v");
@@ -193,11 +196,7 @@ function viewOf(view, target, queue) {
     headings(table, [...keys.map((key) => [key]), ...(view.actions.length ? [["Actions"]] : [])]);
     table.tBodies[0].append(...rows.map((row) => {
       const line = make("tr");
-      for (const key of keys) {
-        const cell = cells(row[key]);
-        if (key.startsWith("body")) cell.className = "body";
-        line.append(cell);
-      }
+      for (const key of keys) line.append(cells(key, row[key]));
       if (view.actions.length) {
         const cell = make("td");
         for (const name of view.actions) {
@@ -210,6 +209,8 @@ function viewOf(view, target, queue) {
       return line;
     }));
     wide.replaceChildren(table);
+    each.hidden = !view.actions.length || !rows.length;
+    each.onclick = () => review(view, target(), queue(), rows, () => load(from));
     const ids = view.pages ? rows.map((row) => row[view.pages.column]).filter((id) => id > 1) : [];
     next = ids.length ? Math.min(...ids) - 1 : null;
     older.hidden = next === null;
@@ -254,6 +255,84 @@ function act(name, server, queue, given, done) {
     done?.();
   };
   $("dialog").showModal();
+}
+
+// Shows each row, takes a decision for it, and does all of them at the end; nothing happens before.
+function review(view, server, queue, rows, done) {
+  const decisions = rows.map(() => null), box = $("review-rows"), say = $("review-state"), choices = $("review-choices");
+  let place = 0, doing = false, done_any = false;
+  const button = (text, act) => { const one = make("button", text, { type: "button" }); one.onclick = act; return one; };
+  const title = (text) => { $("review-title").textContent = text; $("review-title").focus(); };
+  function decide(what) {
+    const all = $("review-all").checked;
+    do { decisions[place++] = what; } while (all && place < rows.length);
+    step();
+  }
+  function step() {
+    $("review-rest").hidden = place >= rows.length;
+    $("review-all").checked = false;
+    if (place >= rows.length) return summary();
+    title(`${place + 1} of ${rows.length}`);
+    say.textContent = "";
+    const list = make("dl");
+    for (const [key, value] of Object.entries(rows[place])) {
+      if (key === "v") continue;
+      const item = make("div", undefined, key.startsWith("body") || (value !== null && typeof value === "object") ? { class: "long" } : {});
+      item.append(make("dt", key), make("dd", written(value)));
+      list.append(item);
+    }
+    box.replaceChildren(list);
+    choices.replaceChildren(...view.actions.map((name) => button(name, () => decide(name))), button("leave it", () => decide(null)));
+    if (place > 0) choices.append(button("Back", () => { place -= 1; step(); }));
+  }
+  function summary() {
+    const counts = [...view.actions, null].map((name) => [name ?? "leave", decisions.filter((one) => one === name).length]).filter(([, n]) => n);
+    title("What would be done");
+    box.replaceChildren(make("p", counts.map(([name, n]) => `${name}: ${n}`).join("\n")));
+    const isAny = decisions.some((one) => one !== null);
+    choices.replaceChildren(...(isAny ? [button("Do it", go)] : []), button("Back", () => { place = rows.length - 1; step(); }));
+  }
+  async function go() {
+    const table = make("table");
+    table.createTHead();
+    table.append(make("tbody"));
+    headings(table, [["id"], ["decision"], ["what came of it"]]);
+    doing = true;
+    title("Report");
+    box.replaceChildren(table);
+    choices.replaceChildren(button("Stop", () => { doing = false; }));
+    let good = 0, bad = 0, left = 0;
+    for (const [at, name] of decisions.entries()) {
+      if (name === null) continue;
+      if (!doing) { left += 1; continue; }
+      const id = String(rows[at].id);
+      const answer = await ask("act", { server, name, queue, values: { id }, confirm: $("review-confirm").value });
+      if (answer.error && (answer.error.hints ?? []).some((hint) => hint.includes("--confirm="))) {
+        doing = false;
+        $("review-typed").hidden = false;
+        say.textContent = why(answer.error);
+        choices.replaceChildren(button("Go on", go));
+        $("review-confirm").focus();
+        return;
+      }
+      done_any = true;
+      const is = !answer.error && answer.done;
+      is ? good += 1 : bad += 1;
+      const line = make("tr"), told = answer.error ? why(answer.error) : is ? "done" : answer.messages.trim() || "not done";
+      line.append(make("th", id, { scope: "row" }), make("td", name), make("td", told, is ? {} : { class: "bad" }));
+      table.tBodies[0].append(line);
+      say.textContent = `${good} done, ${bad} not done`;
+    }
+    if (left) say.textContent += `, ${left} left as they are`;
+    doing = false;
+    choices.replaceChildren();
+  }
+  $("review-close").onclick = () => $("review").close();
+  $("review").onclose = () => { doing = false; if (done_any) done(); };
+  $("review-typed").hidden = true;
+  $("review-confirm").value = "";
+  $("review").showModal();
+  step();
 }
 
 function route() {

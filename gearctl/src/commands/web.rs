@@ -43,6 +43,20 @@ pub static SITE: Site = Site {
             asks: false,
         },
         Action {
+            name: "move",
+            line: &["move", "--function={queue}", "{to}"],
+            fields: &[Field::new("to", Kind::Name)],
+            is_of_queue: true,
+            asks: true,
+        },
+        Action {
+            name: "clear",
+            line: &["clear", "--function={queue}"],
+            fields: &[],
+            is_of_queue: true,
+            asks: true,
+        },
+        Action {
             name: "limit",
             line: &["function", "maxqueue", "{queue}", "{jobs}"],
             fields: &[Field::new("jobs", Kind::Number)],

@@ -46,6 +46,8 @@ fn move_makes_jobs_those_of_another_function() {
         let ran = gearctl(address, &["move", "old", "old", "--yes"]).exits(2);
         assert!(ran.err.contains("--to-server"), "{}", ran.err);
         gearctl(address, &["move", "old"]).exits(2);
+        gearctl(address, &["move", "-f", "old", "new", "more"]).exits(2);
+        gearctl(address, &["move", "-f", "old", "new", "--dry-run"]).exits(0);
     });
 }
 

@@ -1,12 +1,14 @@
 //! `move`: queued jobs become background jobs of another function, or of another server.
 
+use std::ffi::OsString;
+
 use clap::Args;
 use ctl_core::bulk::Action;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::fleet::Fleet;
 use ctl_core::leaving::doubting;
 use ctl_core::link::Link as _;
-use ctl_core::named::One;
+use ctl_core::named::{Leading, Named as _};
 use ctl_core::output::Record;
 use gearman_client::blocking::Client;
 use gearman_client::{FunctionName, JobHandle, Priority, SubmitOptions, UniqueId};
@@ -14,7 +16,7 @@ use gearman_client::{FunctionName, JobHandle, Priority, SubmitOptions, UniqueId}
 use super::slots::{Slots, Taken};
 use super::{End, TakeArgs, Way, agree, describe, drain, targets};
 use crate::error::cli_error;
-use crate::names::{self, Function, show_function, show_handle};
+use crate::names::{Function, show_function, show_handle};
 use crate::tool::Tool;
 
 /// The end of `move --help`.
@@ -38,11 +40,11 @@ Examples:
 #[derive(Debug, Args)]
 pub struct MoveArgs {
     #[command(flatten)]
-    function: One<Function>,
+    function: Leading<Function>,
 
     /// The new function [default: the same, with --to-server]
-    #[arg(value_name = "FUNCTION", required_unless_present = "to_server")]
-    new: Option<String>,
+    #[arg(value_name = "FUNCTION")]
+    new: Option<OsString>,
 
     /// Another server, which the jobs go to
     #[arg(long, value_name = "ADDR")]
@@ -61,9 +63,16 @@ pub struct MoveArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
-    let function = args.function.name()?;
-    let new = args.new.as_deref().map(names::function).transpose()?;
-    let new = new.unwrap_or_else(|| function.clone());
+    let (function, new) = args.function.split_one(args.new.as_ref())?;
+    let new = match new {
+        Some(new) => Function::of_word(&new)?,
+        None if args.to_server.is_some() => function.clone(),
+        None => {
+            return Err(CliError::usage("no new function is named")
+                .hint("gearctl move OLD NEW")
+                .hint("--to-server ADDR, to keep the function on another server"));
+        }
+    };
     // Copies of several would go to one of them, whichever answers first.
     tool.link.dialer.only()?;
     let address = tool.link.dialer.address()?;
