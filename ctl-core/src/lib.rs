@@ -36,6 +36,7 @@ pub mod named;
 pub mod names;
 pub mod notice;
 pub mod output;
+mod own;
 pub mod pid_file;
 pub mod ping;
 pub mod process;

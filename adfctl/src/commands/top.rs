@@ -6,7 +6,8 @@ use ctl_core::top::{Board, Figure, Row, columns};
 /// The end of `top --help`.
 pub const HELP: &str = "\
 Protocol: the status page, over HTTP on the same port, which tells of 100 queues at most.
-On a terminal this is a picture that lives: ? shows the keys, q leaves. Columns that have no room are left out. In a pipe,
+On a terminal this is a picture that lives: ? shows the keys, enter the chosen row
+with all that is known of it, q leaves. Columns that have no room are left out. In a pipe,
 or with -o json, ndjson or yaml, there is a snapshot for each look instead; -o json and yaml look once unless --iterations
 says otherwise. CHANGE/S is by how many messages per second the queue has had more or fewer ready since the last look: the
 server counts nothing that only grows. A queue with ready messages that nobody pulls is a PROBLEM.
@@ -48,6 +49,7 @@ pub static BOARD: Board = Board {
     ],
     main: "ready",
     problem,
+    acts: &[],
 };
 
 fn problem(queue: &Row<'_>) -> Option<String> {

@@ -1,16 +1,18 @@
 //! `top`: what the tubes have to do, live.
 
 use ctl_core::output::{Column, Shape};
-use ctl_core::top::{Board, Figure, Row, columns};
+use ctl_core::top::{Act, Board, Figure, Row, columns};
 
 /// The end of `top --help`.
 pub const HELP: &str = "\
 Protocol: stats, list-tubes, stats-tube; use, peek-ready and stats-job for the age of the oldest job.
-On a terminal this is a picture that lives: ? shows the keys, q leaves. Columns that have no room are left out. In a pipe,
+On a terminal this is a picture that lives: ? shows the keys, enter the chosen row
+with all that is known of it, q leaves. Columns that have no room are left out. In a pipe,
 or with -o json, ndjson or yaml, there is a snapshot for each look instead; -o json and yaml look once unless --iterations
 says otherwise. PUT/S and DELETE/S are of the time since the last look, so the first one has none. OLDEST is the age of
 the job that is reserved next. A tube with ready jobs that nobody watches is a PROBLEM, and so are buried jobs and a pause.
 Of several servers, one that does not answer is shown as such and comes back by itself.
+With --write, k kicks the buried jobs of the chosen tube and P pauses it or ends its pause, each after a question.
 
 Examples:
   bsctl top
@@ -69,6 +71,26 @@ pub static BOARD: Board = Board {
     ],
     main: "ready",
     problem,
+    acts: &[
+        Act {
+            key: 'k',
+            name: "kick the buried jobs",
+            line: &["kick", "--tube={queue}", "--state=buried", "--all"],
+            fits: |tube| tube.count("buried") > 0.0,
+        },
+        Act {
+            key: 'P',
+            name: "end the pause",
+            line: &["resume", "--tube={queue}"],
+            fits: |tube| tube.count(PAUSE) > 0.0,
+        },
+        Act {
+            key: 'P',
+            name: "pause for an hour the jobs",
+            line: &["pause", "--tube={queue}", "1h"],
+            fits: |_| true,
+        },
+    ],
 };
 
 fn problem(tube: &Row<'_>) -> Option<String> {

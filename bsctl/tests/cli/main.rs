@@ -32,6 +32,8 @@ mod shortage;
 mod smoke;
 #[cfg(unix)]
 mod tap;
+#[cfg(unix)]
+mod top;
 mod transfer;
 mod wait;
 #[cfg(unix)]

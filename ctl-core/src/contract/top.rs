@@ -57,6 +57,41 @@ pub fn a_live_view_gives_the_terminal_back<T: Tool>(case: &Case<T>) {
     assert_eq!(terminal.ends(), 143);
 }
 
+/// A row is chosen and looked at closely, and each look is kept.
+pub fn a_queue_is_looked_at_closely_and_looks_are_recorded<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    add(case, &address);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("looks.ndjson");
+    let path = file.to_str().unwrap();
+    let words = ["top", "-i", "100ms", "--only", "*mail", "--record", path];
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    terminal.sees("> ");
+    terminal.types("\r");
+    terminal.sees(" looks: from 1 to 1, at most 1");
+    terminal.types("\u{1b}");
+    terminal.sees("quit");
+    terminal.types("q");
+    terminal.sees(GIVEN_BACK);
+    assert_eq!(terminal.ends(), 0);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let looks: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(looks.len() >= 2, "{text}");
+    for look in &looks {
+        let queues = look[format!("{}s", case.noun)].as_array().unwrap();
+        assert_eq!(queues.len(), 1, "{look}");
+    }
+    let again = case.program.at(&address, &["top", "--once", "--record", path]).exits(74);
+    assert!(again.err.contains("no file is overwritten"), "{}", again.err);
+    let once = folder.path().join("once.ndjson");
+    let line = ["top", "--once", "-o", "json", "--record", once.to_str().unwrap()];
+    let shown = case.program.at(&address, &line).exits(0).json();
+    let kept: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&once).unwrap()).unwrap();
+    assert_eq!(kept["servers"], shown["servers"]);
+}
+
 /// The others are shown meanwhile.
 pub fn a_server_that_goes_away_comes_back_into_a_live_view<T: Tool>(case: &Case<T>) {
     let [(_one, first), (two, second)] = [(); 2].map(|()| Case::<T>::server());

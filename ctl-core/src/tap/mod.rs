@@ -152,7 +152,7 @@ pub fn run<T: Tool, D: Decoder>(
         let tool = T::PROGRAM.name;
         let remarks =
             vec![T::PROGRAM.service.name.to_owned(), format!("Recorded by: {tool} tap --to {to}")];
-        Recorder::create(path, remarks).map_err(|error| unrecorded(args, &error))
+        Recorder::create(path, remarks).map_err(|error| CliError::creating(path, &error))
     });
     let recorder = recorder.transpose()?;
     let messages = context.messages.stamped();
@@ -362,23 +362,15 @@ fn sum_up(
         text.text().lines().for_each(|line| messages.note(line));
     }
     let Some(recorder) = &news.recorder else { return Ok(()) };
-    match recorder.finish().map_err(|error| unrecorded(args, &error))? {
+    let path = args.record.as_deref().map(|path| path.to_string_lossy()).unwrap_or_default();
+    let failed = |error| CliError::writing(&crate::escape::line(&path), &error);
+    match recorder.finish().map_err(failed)? {
         0 => Ok(()),
         lost => Err(CliError::new(
             Exit::Io,
             "INCOMPLETE",
             format!("{lost} events are missing in the record: the disk was too slow"),
         )),
-    }
-}
-
-fn unrecorded(args: &TapArgs, error: &io::Error) -> CliError {
-    let path = args.record.as_deref().map(|path| path.to_string_lossy().into_owned());
-    let path = path.unwrap_or_default();
-    let failed = CliError::writing(&crate::escape::line(&path), error);
-    match error.kind() {
-        io::ErrorKind::AlreadyExists => failed.hint("another name: no file is overwritten"),
-        _ => failed,
     }
 }
 

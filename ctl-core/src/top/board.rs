@@ -20,6 +20,21 @@ pub struct Board {
     pub main: &'static str,
     /// What is wrong with a queue.
     pub problem: fn(&Row<'_>) -> Option<String>,
+    /// What a person can do with a queue, where that is allowed.
+    pub acts: &'static [Act],
+}
+
+/// A command on a queue, by a key.
+#[derive(Debug)]
+pub struct Act {
+    /// The key; several acts may have one, of which the first that fits is meant.
+    pub key: char,
+    /// What it does, such as `kick the buried jobs`.
+    pub name: &'static str,
+    /// The command, with `{queue}` in place of the queue's name.
+    pub line: &'static [&'static str],
+    /// Whether it makes sense for a queue.
+    pub fits: fn(&Row<'_>) -> bool,
 }
 
 /// Something that is shown of a queue or a server.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::board::{Figure, Known, Row, Server, Source, Unit};
-use super::view::View;
+use super::view::{Prompt, View};
 use crate::color::Role;
 use crate::escape;
 use crate::units;
@@ -17,7 +17,7 @@ const LEAST: usize = 16;
 /// The least room for a history, with its gap.
 const TREND: usize = 12;
 
-const KEYS: &str = "q quit  ? help  s sort  / filter  p pause  + - pace";
+const KEYS: &str = "q quit  ? help  enter detail  s sort  / filter  p pause  + - pace";
 const HELP: &[&str] = &[
     "q, Ctrl-C       leave",
     "s, S, arrows    sort by the next or the previous column",
@@ -26,7 +26,8 @@ const HELP: &[&str] = &[
     "p               pause, and go on",
     "space           look now",
     "+, -            look half or twice as often",
-    "up, down, page up, page down, home, end",
+    "up, down, page up, page down, home, end  choose a row",
+    "enter           all that is known of the chosen row; enter or Esc goes back",
     "Ctrl-L          draw the screen anew",
     "",
     "Rates are of the time since the last look; - is what is not known.",
@@ -42,18 +43,64 @@ pub(super) fn frame(
     let mut lines = vec![Role::Heading.paint(&title(known, view, width), color)];
     if view.help {
         lines.extend(HELP.iter().map(|line| cut(line, width)));
+        let acts = known.board.acts.iter();
+        lines.extend(acts.map(|act| {
+            let (key, name) = (act.key, act.name);
+            cut(&format!("{key:<16}{name} of the chosen row, with --write"), width)
+        }));
         lines.truncate(height);
         return lines;
     }
-    lines.extend(servers(known, width, most_servers(height), color));
-    lines.push(String::new());
-    lines.extend(table(known, view, (width, page(height, known.servers.len())), color));
+    let rows = view.rows(known);
+    match rows.get(view.chosen).filter(|_| view.detail) {
+        Some(row) => lines.extend(detail(known, row, width, color)),
+        None => {
+            lines.extend(servers(known, width, most_servers(height), color));
+            lines.push(String::new());
+            let page = page(height, known.servers.len());
+            lines.extend(table(known, (view, &rows), (width, page), color));
+        }
+    }
     lines.truncate(height.saturating_sub(1));
     lines.resize(height.saturating_sub(1), String::new());
-    lines.push(match &view.typing {
-        Some(typed) => cut(&format!("filter: {typed}_"), width),
-        None => Role::Faint.paint(&cut(KEYS, width), color),
-    });
+    lines.push(last_line(view, width, color));
+    lines
+}
+
+/// What is asked, typed or told, or else the keys.
+fn last_line(view: &View, width: usize, color: bool) -> String {
+    let text = |text: &str| cut(&escape::line(text), width);
+    match (&view.typing, &view.prompt) {
+        (Some(typed), _) => cut(&format!("filter: {typed}_"), width),
+        (None, Prompt::Asks(what)) => {
+            Role::Warning.paint(&text(&format!("{what}? y does it, any other key does not")), color)
+        }
+        (None, Prompt::Waits(what)) => text(&format!("{what} …")),
+        (None, Prompt::Told(what)) => text(what),
+        (None, Prompt::None) => Role::Faint.paint(&cut(KEYS, width), color),
+    }
+}
+
+/// All that is known of one queue.
+fn detail(known: &Known, row: &Row<'_>, width: usize, color: bool) -> Vec<String> {
+    let board = known.board;
+    let widest = board.figures.iter().map(|figure| figure.column.title.width()).max().unwrap_or(0);
+    let mut lines = vec![String::new()];
+    for (figure, value) in board.figures.iter().zip(cells(known, row)) {
+        let text = format!("{}  {value}", pad(figure.column.title, widest, false));
+        let text = cut(text.trim_end(), width);
+        let is_wrong = figure.source == Source::Problem && !value.is_empty();
+        lines.push(if is_wrong { Role::Error.paint(&text, color) } else { text });
+    }
+    let history = known.history(row);
+    let (Some(first), Some(last)) = (history.first(), history.last()) else { return lines };
+    let most = history.iter().copied().fold(0.0, f64::max);
+    let main = board.figures.get(board.figure(None)).map_or("", |figure| figure.column.title);
+    lines.push(String::new());
+    lines.push(cut(&spark(history, width), width));
+    let looks = units::count(history.len() as u64, "look");
+    let (first, last, most) = (large(*first), large(*last), large(most));
+    lines.push(cut(&format!("{main} over {looks}: from {first} to {last}, at most {most}"), width));
     lines
 }
 
@@ -142,8 +189,15 @@ struct Shown {
     width: usize,
 }
 
-fn table(known: &Known, view: &View, (width, page): (usize, usize), color: bool) -> Vec<String> {
-    let (board, rows) = (known.board, view.rows(known));
+fn table(
+    known: &Known,
+    (view, rows): (&View, &[Row<'_>]),
+    (width, page): (usize, usize),
+    color: bool,
+) -> Vec<String> {
+    let board = known.board;
+    // The mark before the chosen row.
+    let width = width.saturating_sub(GAP);
     let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(known, row)).collect();
     let columns = fitting(known, &cells, width);
     let taken: usize = columns.iter().map(|column| column.width + GAP).sum();
@@ -159,12 +213,13 @@ fn table(known: &Known, view: &View, (width, page): (usize, usize), color: bool)
     if trend.is_some() {
         titles.push_str("  TREND");
     }
+    let titles = format!("  {titles}");
     let mut lines = vec![Role::Heading.paint(titles.trim_end(), color)];
     if rows.is_empty() {
         lines.push(Role::Faint.paint("(none)", color));
         return lines;
     }
-    for (row, cells) in rows.iter().zip(&cells).skip(view.skip).take(page) {
+    for (at, (row, cells)) in rows.iter().zip(&cells).enumerate().skip(view.skip).take(page) {
         let texts = columns.iter().map(|column| {
             (column, cells.get(column.figure).map(String::as_str).unwrap_or_default())
         });
@@ -174,6 +229,8 @@ fn table(known: &Known, view: &View, (width, page): (usize, usize), color: bool)
             text.push_str(&spark(known.history(row), room.saturating_sub(GAP)));
         }
         let is_wrong = (board.problem)(row).is_some();
+        let mark = if at == view.chosen { "> " } else { "  " };
+        let text = format!("{mark}{}", text.trim_end());
         let text = text.trim_end();
         lines.push(if is_wrong { Role::Error.paint(text, color) } else { text.to_owned() });
     }
@@ -308,6 +365,20 @@ mod tests {
             assert!(has(narrowest, title), "{title}: {:#?}", shown(narrowest, 24));
         }
         assert!(!has(40, "WAITING") && has(40, "mail"), "{:#?}", shown(40, 24));
+    }
+
+    #[test]
+    fn a_detail_has_every_figure() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        (view.detail, view.chosen) = (true, 1);
+        let lines = frame(&known(), &view, (80, 24), false);
+        for text in ["TUBE     mail", "WAITING  0", "OLDEST   12m", "PROBLEM  nobody waits"] {
+            assert!(lines.iter().any(|line| line.starts_with(text)), "{text}: {lines:#?}");
+        }
+        assert!(lines.iter().any(|line| line == "READY over 1 look: from 5 to 5, at most 5"));
+        for width in 1..100 {
+            assert!(frame(&known(), &view, (width, 24), false).iter().all(|l| l.width() <= width));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `top`: what the queues have to do, live. A picture on a terminal, elsewhere one snapshot after the other.
 
+mod acts;
 pub mod board;
 mod frame;
 mod pace;
@@ -7,6 +8,7 @@ mod screen;
 mod snapshot;
 mod view;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
@@ -14,15 +16,18 @@ use std::time::Duration;
 
 use clap::Args;
 
+use self::acts::Acts;
 pub(crate) use self::board::Known;
-pub use self::board::{Board, Figure, Row, Source, Unit, columns};
+pub use self::board::{Act, Board, Figure, Row, Source, Unit, columns};
 use self::pace::Pace;
 use self::screen::{Happened, Screen};
+use self::snapshot::Recording;
 pub(crate) use self::snapshot::document;
-use self::view::{Action, View};
+use self::view::{Action, Prompt, View};
 use crate::error::{CliError, Exit};
 use crate::exporter::{Choice, Collector, Exports, Look};
 use crate::output::Format;
+use crate::repl::guest::Interactive;
 use crate::tool::{Context, Tool};
 use crate::units;
 
@@ -43,6 +48,14 @@ pub struct TopArgs {
     /// Look N times
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
+
+    /// Write each look into a new file, as -o ndjson has it
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// Allow keys that change something; ? shows them
+    #[arg(long)]
+    write: bool,
 
     #[command(flatten)]
     choice: Choice,
@@ -71,12 +84,18 @@ pub(crate) fn pause(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// Flags that are wrong (2); no server answers the first time: that of the worst; stdout or the terminal fails (74).
-pub fn run<T: Tool>(
+pub fn run<T: Interactive>(
     context: &mut Context<T>,
     args: &TopArgs,
     exports: &'static Exports<T>,
     board: &'static Board,
-) -> Result<Exit, CliError> {
+) -> Result<Exit, CliError>
+where
+    T::Link: Send,
+{
+    if args.write {
+        context.refuse_dry_run("top --write", "without --write it changes nothing")?;
+    }
     let is_table = matches!(context.out.style.format, Format::Table | Format::Wide);
     let shows = is_table && !args.once && context.out.style.terminal && screen::is_possible();
     // Columns that there are not are told before anything is asked.
@@ -88,6 +107,7 @@ pub fn run<T: Tool>(
     if shows {
         collector.silence();
     }
+    let recording = args.record.as_deref().map(Recording::create).transpose()?;
     let first = collector.looks();
     if first.iter().all(Result::is_err) {
         let worst = first.into_iter().filter_map(Result::err).max_by_key(|e| e.exit.code());
@@ -100,10 +120,12 @@ pub fn run<T: Tool>(
     if shows {
         take(&mut known, first);
         let view = View::new(sort, args.interval);
-        return picture(context, collector, known, view, args.iterations);
+        let acts = if args.write { Some(Acts::<T>::of(context)?) } else { None };
+        let bounds = (view, args.iterations);
+        return picture(context, collector, known, bounds, (recording, acts));
     }
     let mut looks = Some(first);
-    snapshot::all(context, args, &interrupts, &mut known, |known| {
+    snapshot::all(context, args, &interrupts, &mut known, recording, |known| {
         let looks = looks.take().unwrap_or_else(|| collector.looks());
         let worst = looks.iter().filter_map(|look| look.as_ref().err()).map(|error| error.exit);
         let worst = worst.max_by_key(|exit| exit.code());
@@ -113,13 +135,16 @@ pub fn run<T: Tool>(
 }
 
 /// Shows a picture until a person leaves.
-fn picture<T: Tool>(
+fn picture<T: Interactive>(
     context: &mut Context<T>,
     collector: Collector<T>,
     mut known: Known,
-    mut view: View,
-    iterations: Option<u64>,
-) -> Result<Exit, CliError> {
+    (mut view, iterations): (View, Option<u64>),
+    (mut recording, mut acts): (Option<Recording>, Option<Acts<T>>),
+) -> Result<Exit, CliError>
+where
+    T::Link: Send,
+{
     let (interrupts, color) = (context.gentle_interrupts()?, context.out.style.color);
     let pace = Arc::new(Pace::new(view.every));
     let _ends = pace.ends();
@@ -131,8 +156,18 @@ fn picture<T: Tool>(
             known.take(server, look);
             is_new = true;
         }
+        if let Some(recording) = &mut recording {
+            recording.add(&context.out, &known)?;
+        }
         if let Some(exit) = interrupts.requested() {
             return Ok(exit);
+        }
+        if let Some(prompt) = acts.as_mut().and_then(Acts::came) {
+            if matches!(prompt, Prompt::Told(_)) {
+                pace.set(view.every, view.paused);
+            }
+            view.prompt = prompt;
+            is_new = true;
         }
         let (width, height) = screen.size();
         if is_new {
@@ -155,6 +190,21 @@ fn picture<T: Tool>(
                     Action::Show => true,
                     Action::Look => {
                         pace.set(view.every, view.paused);
+                        true
+                    }
+                    Action::Act(key) => {
+                        let rows = view.rows(&known);
+                        let prompt =
+                            acts::prompt(acts.as_mut(), key, rows.get(view.chosen), &known);
+                        drop(rows);
+                        let is_one = prompt.is_some();
+                        view.prompt = prompt.unwrap_or(view.prompt);
+                        is_one
+                    }
+                    Action::Agree => {
+                        if let Some(acts) = &mut acts {
+                            view.prompt = acts.go();
+                        }
                         true
                     }
                     Action::Redraw => {
@@ -228,6 +278,7 @@ mod tests {
             let is_alone = row.count("ready") > 0.0 && row.count("waiting") == 0.0;
             is_alone.then(|| "nobody waits".to_owned())
         },
+        acts: &[],
     };
 
     fn look(at: Instant, puts: f64, queues: &[(&str, f64, f64)]) -> Look {

@@ -1,5 +1,8 @@
 //! Snapshots for pipes and programs: rows in plain lines and tables, a document each in JSON and YAML.
 
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
 use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
@@ -7,6 +10,8 @@ use serde_json::{Map, Value, json};
 use super::TopArgs;
 use super::board::{Figure, Known, Row, Server, Source, Unit};
 use crate::error::{CliError, Exit};
+use crate::escape;
+use crate::files;
 use crate::output::{Format, Output, Record};
 use crate::signals::Interrupts;
 use crate::tool::{Context, Tool};
@@ -17,6 +22,7 @@ pub(super) fn all<T: Tool>(
     args: &TopArgs,
     interrupts: &Interrupts,
     known: &mut Known,
+    mut recording: Option<Recording>,
     mut look: impl FnMut(&mut Known) -> Exit,
 ) -> Result<Exit, CliError> {
     let is_document = matches!(context.out.style.format, Format::Json | Format::Yaml);
@@ -26,6 +32,9 @@ pub(super) fn all<T: Tool>(
     let exit = loop {
         let exit = look(known);
         looks += 1;
+        if let Some(recording) = &mut recording {
+            recording.add(&context.out, known)?;
+        }
         match context.out.style.format {
             Format::Json | Format::Yaml => documents.push(document(&context.out, known)?),
             Format::Ndjson => {
@@ -54,6 +63,39 @@ pub(super) fn all<T: Tool>(
     }
     context.out.flush()?;
     Ok(exit)
+}
+
+/// Looks in a file, one on each line.
+pub(super) struct Recording {
+    file: File,
+    name: String,
+    looks: u64,
+}
+
+impl Recording {
+    /// Into a new file, for its owner alone.
+    ///
+    /// # Errors
+    /// The file is there already, or cannot be made: exit 74.
+    pub(super) fn create(path: &Path) -> Result<Self, CliError> {
+        let file =
+            files::create(path, b"", 0o600).map_err(|error| CliError::creating(path, &error))?;
+        Ok(Self { file, name: escape::line(&path.to_string_lossy()).into_owned(), looks: 0 })
+    }
+
+    /// Adds what is known, if it is of another look than before.
+    ///
+    /// # Errors
+    /// The file cannot be written: exit 74.
+    pub(super) fn add(&mut self, out: &Output, known: &Known) -> Result<(), CliError> {
+        let looks = known.looks();
+        if looks == self.looks {
+            return Ok(());
+        }
+        self.looks = looks;
+        let line = format!("{}\n", document(out, known)?);
+        self.file.write_all(line.as_bytes()).map_err(|error| CliError::writing(&self.name, &error))
+    }
 }
 
 fn rows(out: &mut Output, known: &Known) -> Result<(), CliError> {

@@ -27,10 +27,28 @@ pub(super) struct View {
     pub(super) typing: Option<String>,
     pub(super) paused: bool,
     pub(super) help: bool,
+    /// The row that is chosen.
+    pub(super) chosen: usize,
+    /// Nothing but the row that is chosen is shown, with all that is known of it.
+    pub(super) detail: bool,
     /// How many rows have been scrolled past.
     pub(super) skip: usize,
+    /// What is asked or told below the rows.
+    pub(super) prompt: Prompt,
     /// The pause between two looks.
     pub(super) every: Duration,
+}
+
+/// What is asked or told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Prompt {
+    None,
+    /// A command is under way.
+    Waits(String),
+    /// A command would do something.
+    Asks(String),
+    /// What came of it.
+    Told(String),
 }
 
 /// What a key asks for.
@@ -41,6 +59,10 @@ pub(super) enum Action {
     Show,
     /// Ask the servers now, and by the pace of the view from now on.
     Look,
+    /// Say what the command of this key would do with the chosen row.
+    Act(char),
+    /// Do what was asked.
+    Agree,
     /// Draw everything anew.
     Redraw,
     Suspend,
@@ -57,7 +79,10 @@ impl View {
             typing: None,
             paused: false,
             help: false,
+            chosen: 0,
+            detail: false,
             skip: 0,
+            prompt: Prompt::None,
             every,
         }
     }
@@ -127,12 +152,24 @@ impl View {
             }
             return Action::Show;
         }
+        match self.prompt {
+            Prompt::Asks(_) if key.code == KeyCode::Char('y') => return Action::Agree,
+            Prompt::None | Prompt::Waits(_) => {}
+            Prompt::Asks(_) | Prompt::Told(_) => {
+                let was = std::mem::replace(&mut self.prompt, Prompt::None);
+                if matches!(was, Prompt::Asks(_)) {
+                    return Action::Show;
+                }
+            }
+        }
         if self.help {
             self.help = false;
             return if key.code == KeyCode::Char('q') { Action::Quit } else { Action::Show };
         }
         match key.code {
             KeyCode::Char('q') => return Action::Quit,
+            KeyCode::Enter => self.detail = !self.detail,
+            KeyCode::Esc if self.detail => self.detail = false,
             KeyCode::Char('?' | 'h') => self.help = true,
             KeyCode::Char('s') | KeyCode::Right => self.sort_by(self.sort + 1, figures),
             KeyCode::Char('S') | KeyCode::Left => {
@@ -154,31 +191,34 @@ impl View {
                 self.every = (self.every / 2).max(PAUSES.0);
                 return Action::Look;
             }
-            KeyCode::Up => self.skip = self.skip.saturating_sub(1),
-            KeyCode::Down => self.skip = self.skip.saturating_add(1),
-            KeyCode::PageUp => self.skip = self.skip.saturating_sub(page),
-            KeyCode::PageDown => self.skip = self.skip.saturating_add(page),
-            KeyCode::Home => self.skip = 0,
-            KeyCode::End => self.skip = usize::MAX,
+            KeyCode::Up => self.chosen = self.chosen.saturating_sub(1),
+            KeyCode::Down => self.chosen = self.chosen.saturating_add(1),
+            KeyCode::PageUp => self.chosen = self.chosen.saturating_sub(page),
+            KeyCode::PageDown => self.chosen = self.chosen.saturating_add(page),
+            KeyCode::Home => self.chosen = 0,
+            KeyCode::End => self.chosen = usize::MAX,
+            KeyCode::Char(key) => return Action::Act(key),
             _ => return Action::Nothing,
         }
         Action::Show
     }
 
-    /// Scrolls no further than the last page.
+    /// Chooses no row behind the last, and scrolls so that the chosen one is seen.
     pub(super) fn keep_within(&mut self, rows: usize, page: usize) {
-        self.skip = self.skip.min(rows.saturating_sub(page));
+        self.chosen = self.chosen.min(rows.saturating_sub(1));
+        let last = self.chosen.saturating_sub(page.saturating_sub(1));
+        self.skip = self.skip.clamp(last, self.chosen).min(rows.saturating_sub(page));
     }
 
     fn sort_by(&mut self, figure: usize, figures: usize) {
         self.sort = figure.checked_rem(figures).unwrap_or(0);
         self.reversed = false;
-        self.skip = 0;
+        self.chosen = 0;
     }
 
     fn filter_by(&mut self, filter: String) {
         self.filter = filter;
-        self.skip = 0;
+        self.chosen = 0;
     }
 }
 
@@ -230,6 +270,36 @@ mod tests {
         assert!(names(&view).is_empty());
         typed(&mut view, "\x1b");
         assert_eq!(names(&view).len(), 3);
+    }
+
+    #[test]
+    fn the_chosen_row_is_always_seen() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        let mut press = |code: KeyCode| {
+            view.key(KeyEvent::from(code), BOARD.figures.len(), 10);
+            view.keep_within(25, 10);
+            (view.chosen, view.skip)
+        };
+        assert_eq!(press(KeyCode::Up), (0, 0));
+        assert_eq!(press(KeyCode::PageDown), (10, 1));
+        assert_eq!(press(KeyCode::Up), (9, 1));
+        assert_eq!(press(KeyCode::End), (24, 15));
+        assert_eq!(press(KeyCode::PageUp), (14, 14));
+        assert_eq!(press(KeyCode::Home), (0, 0));
+    }
+
+    #[test]
+    fn nothing_is_done_without_a_yes() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        assert_eq!(typed(&mut view, "k"), Action::Act('k'));
+        view.prompt = Prompt::Asks("kick?".to_owned());
+        assert_eq!(typed(&mut view, "q"), Action::Show, "any other key says no");
+        assert_eq!(view.prompt, Prompt::None);
+        view.prompt = Prompt::Asks("kick?".to_owned());
+        assert_eq!(typed(&mut view, "y"), Action::Agree);
+        view.prompt = Prompt::Told("done".to_owned());
+        assert_eq!(typed(&mut view, "\r"), Action::Show);
+        assert!(view.detail, "a key that clears what is told does its own work, too");
     }
 
     #[test]

@@ -1,34 +1,22 @@
 //! Runs the tool's own commands for the page.
 
-use std::sync::{Mutex, PoisonError};
-
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{Action, Field, Kind, Site, View};
-use crate::args::GlobalArgs;
-use crate::cli;
-use crate::error::{CliError, Exit};
-use crate::input::Input;
-use crate::link::Link;
-use crate::messages::Messages;
-use crate::output::{Format, Memory, Output, Style};
+use crate::error::CliError;
+use crate::output::Format;
+use crate::own::{Own, name};
 use crate::repl::guest::Interactive;
-use crate::run::dispatch;
-use crate::tool::Context;
 
-/// The most that a command may say, in bytes.
-const MOST: usize = 16 << 20;
 /// The longest value of a field but a body, in bytes.
 const LONGEST: usize = 1024;
 
-/// Runs commands over connections of its own.
+/// Runs commands for the page.
 pub(super) struct Acts<T: Interactive> {
     pub(super) site: &'static Site,
     pub(super) write: bool,
-    pub(super) globals: GlobalArgs,
-    /// One for each server, with its address.
-    pub(super) links: Vec<(String, Mutex<T::Link>)>,
+    pub(super) own: Own<T>,
 }
 
 /// What the page asks for.
@@ -80,43 +68,8 @@ impl<T: Interactive> Acts<T> {
         self.run(asked, line, body)
     }
 
-    /// Runs a command; its result is a JSON document, beside what it said on the way.
     fn run(&self, asked: &Asked, line: Vec<String>, body: Option<Vec<u8>>) -> Outcome {
-        let (_, link) = self
-            .links
-            .iter()
-            .find(|(address, _)| *address == asked.server)
-            .ok_or_else(|| CliError::usage("there is no such server"))?;
-        let sibling = link.lock().unwrap_or_else(PoisonError::into_inner).sibling();
-        let whole = [T::PROGRAM.name, "-o", "json", "--no-input"].map(str::to_owned);
-        let whole: Vec<String> = whole.into_iter().chain(line).collect();
-        let (cli, _) =
-            cli::parse::<T>(&whole).map_err(|error| CliError::usage(error.render().to_string()))?;
-        let command = cli.command.ok_or_else(|| CliError::usage("the page names no command"))?;
-        let mut globals = cli.globals;
-        // As the page was started, but for what the line says.
-        globals.verbose = 0;
-        globals.timeout = self.globals.timeout;
-        let style = globals.restyle(&Style { format: Format::Json, ..Style::default() });
-        let why = "the result is too long for a page: choose less";
-        let memory = || Memory::bounded(MOST, why);
-        let (out, messages) = (memory(), memory());
-        let mut context = Context::<T>::beside(
-            globals,
-            sibling,
-            Output::to(Box::new(out.clone()), style),
-            Messages::to(Box::new(messages.clone()), T::PROGRAM.name, false, false),
-            body.map_or(Input::Taken, Input::Bytes),
-        );
-        let exit = dispatch(&mut context, command)?;
-        let text = out.text();
-        let result: Value = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        Ok(json!({
-            "result": result,
-            "messages": messages.text(),
-            "exit": exit.code(),
-            "done": exit == Exit::Done,
-        }))
+        self.own.run(&asked.server, Format::Json, (line, body)).map(|came| came.document())
     }
 }
 
@@ -186,24 +139,16 @@ fn valid(field: &Field, value: String) -> Result<String, CliError> {
     }
 }
 
-/// A name is never taken for a flag, a file or stdin, whatever place it has.
-fn name(value: &str, field: &str) -> Result<String, CliError> {
-    let is_name = value.len() <= LONGEST && !value.starts_with(['-', '@']) && !value.contains('\0');
-    match is_name {
-        true => Ok(value.to_owned()),
-        false => {
-            Err(CliError::usage(format!("{field} is not valid: a name does not begin with - or @")))
-        }
-    }
-}
-
 fn invalid(field: &Field, why: &str) -> CliError {
     CliError::usage(format!("{} is not valid: {why}", field.name))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::error::Exit;
 
     const FIELDS: [Field; 5] = [
         Field::new("time", Kind::Text),

@@ -20,8 +20,8 @@ use self::guard::Guard;
 use self::live::Live;
 use crate::error::{CliError, Exit};
 use crate::exporter::{Choice, Collector, Exports};
-use crate::link::Link as _;
 use crate::listen;
+use crate::own::Own;
 use crate::repl::guest::Interactive;
 use crate::tool::Context;
 use crate::top::{self, Board};
@@ -211,7 +211,7 @@ pub fn run<T: Interactive>(
     context.messages = context.messages.stamped();
     let mut collector = Collector::usual(context, exports, args.choice.clone())?;
     collector.silence();
-    let links = context.link.each()?;
+    let own = Own::of(context)?;
     let (listener, address) = listen::bind(wanted)?;
     let guard = Guard::new(address, &args.host, token)?;
     context.messages.note(format!("a page on http://{address}/"));
@@ -228,14 +228,6 @@ pub fn run<T: Interactive>(
         "site": site.document(args.write),
     });
     let live = Live::new(collector, board, (T::PROGRAM.name, exports.noun), args.interval);
-    let acts = act::Acts::<T> {
-        site,
-        write: args.write,
-        globals: context.globals.clone(),
-        links: links
-            .into_iter()
-            .map(|(address, link)| (address, std::sync::Mutex::new(link)))
-            .collect(),
-    };
+    let acts = act::Acts::<T> { site, write: args.write, own };
     http::serve(listener, &interrupts, guard, title, live, Arc::new(acts))
 }

@@ -1,0 +1,61 @@
+//! The keys of `top` that change something.
+
+use ctl_core::contract::terminal::Terminal;
+use fixtures::beanstalkd::Server;
+
+use crate::harness::*;
+
+fn top(address: &str, flags: &[&str]) -> Terminal {
+    let words = [&["top", "-i", "100ms", "--only", "mail"], flags].concat();
+    Terminal::run(&PROGRAM, address, &[("NO_COLOR", "1")], &words)
+}
+
+#[test]
+fn jobs_are_kicked_and_tubes_paused_after_a_yes() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let buried = put_buried(address, "mail", "x");
+    let mut terminal = top(address, &["--write"]);
+    terminal.sees("> ");
+    terminal.types("k");
+    terminal.sees("kick the buried jobs of mail? y does it");
+    terminal.types("n");
+    terminal.sees("quit");
+    assert_eq!(state(address, buried), "buried");
+    terminal.types("k");
+    terminal.sees("y does it");
+    terminal.types("y");
+    terminal.sees("kicked 1 job");
+    assert_eq!(state(address, buried), "ready");
+    terminal.types("k");
+    terminal.sees("nothing to do for k in mail");
+    terminal.types("P");
+    terminal.sees("y does it");
+    terminal.types("y");
+    terminal.sees("paused");
+    let left = || client(address).stats_tube("mail").unwrap().unwrap().pause_time_left;
+    assert!(left() > 3000, "{}", left());
+    terminal.sees("PROBLEM");
+    terminal.types("P");
+    terminal.sees("end the pause of mail? y does it");
+    terminal.types("y");
+    terminal.sees("resumed");
+    assert_eq!(left(), 0);
+    terminal.types("q");
+    assert_eq!(terminal.ends(), 0);
+}
+
+#[test]
+fn without_write_nothing_is_asked() {
+    let server = Server::start().unwrap();
+    let buried = put_buried(server.address(), "mail", "x");
+    let mut terminal = top(server.address(), &[]);
+    terminal.sees("> ");
+    terminal.types("k");
+    terminal.sees("top --write allows it");
+    terminal.types("y");
+    terminal.sees("quit");
+    assert_eq!(state(server.address(), buried), "buried");
+    terminal.types("q");
+    assert_eq!(terminal.ends(), 0);
+}

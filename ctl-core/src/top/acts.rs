@@ -1,0 +1,109 @@
+//! What a person does with a queue from the picture: first it is said what would be done, then it is done, if they agree.
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use super::board::{Known, Row};
+use super::view::Prompt;
+use crate::error::CliError;
+use crate::output::Format;
+use crate::own::{self, Came, Own};
+use crate::repl::guest::Interactive;
+use crate::tool::Context;
+
+/// Runs commands in threads, so that the picture goes on.
+pub(super) struct Acts<T: Interactive> {
+    own: Arc<Own<T>>,
+    answers: (mpsc::Sender<Answer>, mpsc::Receiver<Answer>),
+    /// What was asked last.
+    asked: Option<Asked>,
+}
+
+#[derive(Debug, Clone)]
+struct Asked {
+    server: String,
+    line: Vec<String>,
+    /// Such as `kick the buried jobs of mail`.
+    what: String,
+}
+
+struct Answer {
+    is_done: bool,
+    what: String,
+    came: Result<Came, CliError>,
+}
+
+impl<T: Interactive> Acts<T>
+where
+    T::Link: Send,
+{
+    /// Over connections of their own.
+    ///
+    /// # Errors
+    /// As of [`Own::of`].
+    pub(super) fn of(context: &mut Context<T>) -> Result<Self, CliError> {
+        Ok(Self { own: Arc::new(Own::of(context)?), answers: mpsc::channel(), asked: None })
+    }
+
+    /// Does what was asked last.
+    pub(super) fn go(&mut self) -> Prompt {
+        match self.asked.take() {
+            Some(asked) => self.run(asked, true),
+            None => Prompt::None,
+        }
+    }
+
+    fn run(&self, mut asked: Asked, is_done: bool) -> Prompt {
+        asked.line.insert(1, if is_done { "--yes" } else { "--dry-run" }.to_owned());
+        let (own, answers) = (Arc::clone(&self.own), self.answers.0.clone());
+        let what = asked.what.clone();
+        thread::spawn(move || {
+            let came = own.run(&asked.server, Format::Table, (asked.line, None));
+            let _ = answers.send(Answer { is_done, what: asked.what, came });
+        });
+        Prompt::Waits(what)
+    }
+
+    /// What came of a command, once.
+    pub(super) fn came(&mut self) -> Option<Prompt> {
+        let Answer { is_done, what, came } = self.answers.1.try_recv().ok()?;
+        Some(match came {
+            Err(error) => Prompt::Told(format!("{what}: {}", error.message)),
+            Ok(came) if is_done => Prompt::Told(came.line()),
+            Ok(_) => Prompt::Asks(what),
+        })
+    }
+}
+
+/// What the key of an act asks for; none where no act has it.
+pub(super) fn prompt<T: Interactive>(
+    acts: Option<&mut Acts<T>>,
+    key: char,
+    row: Option<&Row<'_>>,
+    known: &Known,
+) -> Option<Prompt>
+where
+    T::Link: Send,
+{
+    let mut ours = known.board.acts.iter().filter(|act| act.key == key).peekable();
+    ours.peek()?;
+    let Some(acts) = acts else {
+        return Some(Prompt::Told(format!("{key} changes something: top --write allows it")));
+    };
+    let row = row?;
+    let Some(act) = ours.find(|act| (act.fits)(row)) else {
+        return Some(Prompt::Told(format!("there is nothing to do for {key} in {}", row.name)));
+    };
+    let name = match own::name(row.name, known.noun) {
+        Ok(name) => name,
+        Err(error) => return Some(Prompt::Told(error.message)),
+    };
+    let line = act.line.iter().map(|word| word.replace("{queue}", &name)).collect();
+    let mut what = format!("{} of {}", act.name, row.name);
+    if known.servers.len() > 1 {
+        what.push_str(&format!(" on {}", row.server));
+    }
+    let asked = Asked { server: row.server.to_owned(), line, what };
+    acts.asked = Some(asked.clone());
+    Some(acts.run(asked, false))
+}
