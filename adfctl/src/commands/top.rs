@@ -6,9 +6,9 @@ use ctl_core::top::{Board, Figure, Row, columns};
 /// The end of `top --help`.
 pub const HELP: &str = "\
 Protocol: the status page, over HTTP on the same port, which tells of 100 queues at most.
-On a terminal this is a picture that lives: ? shows the keys, enter the chosen row
-with all that is known of it, q leaves. Columns that have no room are left out. In a pipe,
-or with -o json, ndjson or yaml, there is a snapshot for each look instead; -o json and yaml look once unless --iterations
+On a terminal this is a picture that lives: ? shows the keys, enter all that is known of a row, q leaves. Columns that have
+no room are left out; --record keeps every look. In a pipe, or with -o json, ndjson or yaml, there is a snapshot for each
+look instead; -o json and yaml look once unless --iterations
 says otherwise. CHANGE/S is by how many messages per second the queue has had more or fewer ready since the last look: the
 server counts nothing that only grows. A queue with ready messages that nobody pulls is a PROBLEM.
 A server that does not answer is shown as such and comes back by itself.

@@ -13,6 +13,7 @@ the command, and (-o wide) which command it was. No byte is changed or held back
 cannot be written fast enough are left out, and counted. The summary at the end goes to stderr.
 --record writes a transcript, which holds bodies in full, for its owner only; --replay says to the server again what the
 client said, ids and all, and fails where the server answers otherwise.
+--decode shows what is in bodies of up to 4 KiB, whatever --body says.
 EXPR is about a line: verb==put, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to,
 args and error.
 

@@ -6,9 +6,9 @@ use ctl_core::top::{Act, Board, Figure, Row, columns};
 /// The end of `top --help`.
 pub const HELP: &str = "\
 Protocol: stats, list-tubes, stats-tube; use, peek-ready and stats-job for the age of the oldest job.
-On a terminal this is a picture that lives: ? shows the keys, enter the chosen row
-with all that is known of it, q leaves. Columns that have no room are left out. In a pipe,
-or with -o json, ndjson or yaml, there is a snapshot for each look instead; -o json and yaml look once unless --iterations
+On a terminal this is a picture that lives: ? shows the keys, enter all that is known of a row, q leaves. Columns that have
+no room are left out; --record keeps every look. In a pipe, or with -o json, ndjson or yaml, there is a snapshot for each
+look instead; -o json and yaml look once unless --iterations
 says otherwise. PUT/S and DELETE/S are of the time since the last look, so the first one has none. OLDEST is the age of
 the job that is reserved next. A tube with ready jobs that nobody watches is a PROBLEM, and so are buried jobs and a pause.
 Of several servers, one that does not answer is shown as such and comes back by itself.
@@ -86,7 +86,7 @@ pub static BOARD: Board = Board {
         },
         Act {
             key: 'P',
-            name: "pause for an hour the jobs",
+            name: "pause for an hour",
             line: &["pause", "--tube={queue}", "1h"],
             fits: |_| true,
         },

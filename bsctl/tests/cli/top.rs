@@ -18,7 +18,7 @@ fn jobs_are_kicked_and_tubes_paused_after_a_yes() {
     let mut terminal = top(address, &["--write"]);
     terminal.sees("> ");
     terminal.types("k");
-    terminal.sees("kick the buried jobs of mail? y does it");
+    terminal.sees("mail: kick the buried jobs? y does it");
     terminal.types("n");
     terminal.sees("quit");
     assert_eq!(state(address, buried), "buried");
@@ -28,7 +28,7 @@ fn jobs_are_kicked_and_tubes_paused_after_a_yes() {
     terminal.sees("kicked 1 job");
     assert_eq!(state(address, buried), "ready");
     terminal.types("k");
-    terminal.sees("nothing to do for k in mail");
+    terminal.sees("mail: there is nothing to do for k");
     terminal.types("P");
     terminal.sees("y does it");
     terminal.types("y");
@@ -37,7 +37,7 @@ fn jobs_are_kicked_and_tubes_paused_after_a_yes() {
     assert!(left() > 3000, "{}", left());
     terminal.sees("PROBLEM");
     terminal.types("P");
-    terminal.sees("end the pause of mail? y does it");
+    terminal.sees("mail: end the pause? y does it");
     terminal.types("y");
     terminal.sees("resumed");
     assert_eq!(left(), 0);

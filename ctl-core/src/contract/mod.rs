@@ -197,6 +197,7 @@ macro_rules! tool_contract {
             $crate::tool_contract! { @case tap
                 what_passes_a_tap_is_shown_recorded_and_played_back,
                 a_line_is_chosen_by_more_of_its_body_than_is_shown,
+                a_tap_shows_what_is_in_a_body,
                 what_a_tap_cannot_do_is_said,
             }
             #[cfg(unix)]

@@ -67,6 +67,19 @@ pub fn a_line_is_chosen_by_more_of_its_body_than_is_shown<T: Tool>(case: &Case<T
     tap.end();
 }
 
+/// Also where less of the body is shown.
+pub fn a_tap_shows_what_is_in_a_body<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let mut tap = Tap::start(&case.program, &address, &["--decode", "auto", "--body", "5"]);
+    let body = r#"{"class":"Newsletter","args":["a much longer argument than is shown"]}"#;
+    let add: Vec<&str> = case.add.split(' ').chain([body]).collect();
+    case.program.at(&tap.address, &add).exits(0);
+    let line = tap.line(|line| line["envelope"].is_object());
+    assert_eq!(line["envelope"]["class"], "Newsletter", "{line}");
+    assert_eq!(line["body"].as_str().unwrap(), r#"{"cla"#);
+    tap.end();
+}
+
 /// What the application has sent is said once more to another server, which answers the same.
 pub fn what_passes_a_tap_is_shown_recorded_and_played_back<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();

@@ -162,6 +162,7 @@ impl<'a> List<'a> {
         self.out.rows += 1;
         record = record.of_server(self.out.server.as_deref());
         self.decode(&mut record);
+        record.cut();
         if let Some(folder) = &self.out.style.dump {
             bodies::dump(&mut record, self.rows.shape.name, folder)?;
         }

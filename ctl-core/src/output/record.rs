@@ -25,6 +25,8 @@ impl From<Value> for Field {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Record {
     fields: Vec<(Cow<'static, str>, Field)>,
+    /// So many bytes of the body are shown.
+    shown: Option<usize>,
 }
 
 impl Record {
@@ -46,6 +48,21 @@ impl Record {
     pub fn with_body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.fields.push((Cow::Borrowed(BODY), Field::Body(body.into())));
         self
+    }
+
+    /// Shows so many bytes of the body, which is decoded as a whole.
+    #[must_use]
+    pub(crate) fn showing(self, bytes: usize) -> Self {
+        Self { shown: Some(bytes), ..self }
+    }
+
+    /// Leaves what is shown of the body.
+    pub(super) fn cut(&mut self) {
+        let Some(shown) = self.shown else { return };
+        let body = self.fields.iter_mut().find(|(key, _)| key == BODY);
+        if let Some((_, Field::Body(body))) = body {
+            body.truncate(shown);
+        }
     }
 
     /// Adds what the body was decoded to, before the body.
@@ -109,7 +126,7 @@ impl Record {
 impl From<Map<String, Value>> for Record {
     fn from(map: Map<String, Value>) -> Self {
         let own = |(key, value)| (Cow::Owned(key), Field::Value(value));
-        Self { fields: map.into_iter().map(own).collect() }
+        Self { fields: map.into_iter().map(own).collect(), shown: None }
     }
 }
 

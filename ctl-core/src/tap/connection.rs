@@ -55,6 +55,8 @@ pub(super) struct Choice {
     pub(super) slow: Option<Duration>,
     /// So many bytes of a body are shown.
     pub(super) body: usize,
+    /// Bodies are decoded before they are shown.
+    pub(super) decodes: bool,
 }
 
 /// A line.
@@ -73,8 +75,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// As it is shown; `is_short` leaves the date away.
-    pub(super) fn record(&self, is_short: bool) -> Record {
+    /// As it is shown, with so many bytes of the body; `is_short` leaves the date away.
+    pub(super) fn record(&self, is_short: bool, shown: usize) -> Record {
         let at = humantime::format_rfc3339_millis(self.at).to_string();
         let at = match at.get("2026-01-01T".len()..at.len() - 1) {
             Some(time) if is_short => time.to_owned(),
@@ -93,7 +95,7 @@ impl Line {
             .with("bytes", self.bytes)
             .with("error", self.is_error);
         match &self.body {
-            Some((body, _)) => record.with_body(body.clone()),
+            Some((body, _)) => record.with_body(body.clone()).showing(shown),
             None => record,
         }
     }
@@ -147,7 +149,9 @@ impl News {
         if !self.choice.wants(&line) {
             return;
         }
-        if let Some((beginning, _)) = &mut line.body {
+        if let Some((beginning, _)) = &mut line.body
+            && !self.choice.decodes
+        {
             beginning.truncate(self.choice.body);
         }
         if self.lines.try_send(Item::Line(Box::new(line))).is_err() {

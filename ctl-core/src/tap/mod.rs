@@ -27,6 +27,7 @@ pub use self::decoder::{Decoder, Look, Role, Said, Side};
 use self::record::Recorder;
 use self::relay::Target;
 use self::summary::Summary;
+use crate::envelope::Decode;
 use crate::error::{CliError, Exit};
 use crate::filter::FilterArgs;
 use crate::link::Link;
@@ -214,7 +215,9 @@ fn choice<T: Tool>(context: &Context<T>, args: &TapArgs) -> Result<Choice, CliEr
             .hint("--summary --sort-by max_ms"));
     }
     let filters = FilterArgs { filters: args.filter.clone() }.read::<Line>()?;
-    Ok(Choice { is_silent: args.summary, filters, slow: args.slow, body: args.body.into() })
+    let decodes = context.out.style.decoding() != Decode::None;
+    let body = args.body.into();
+    Ok(Choice { is_silent: args.summary, filters, slow: args.slow, body, decodes })
 }
 
 /// The relay in its thread; it stops when this is dropped.
@@ -285,7 +288,7 @@ fn show(
             break Exit::Internal;
         }
         let done = match items.recv_timeout(TICK) {
-            Ok(Item::Line(line)) => push(list.as_mut(), line.record(is_short)),
+            Ok(Item::Line(line)) => push(list.as_mut(), line.record(is_short, news.choice.body)),
             Ok(Item::Warning(text)) => {
                 messages.warn(text);
                 Ok(())
@@ -306,7 +309,7 @@ fn show(
     let is_deserted = list.is_none() && !news.choice.is_silent;
     for item in items.try_iter() {
         if let Item::Line(line) = item {
-            push(list.as_mut(), line.record(is_short))?;
+            push(list.as_mut(), line.record(is_short, news.choice.body))?;
         }
     }
     list.map_or(Ok(()), List::finish)?;

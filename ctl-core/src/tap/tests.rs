@@ -65,7 +65,7 @@ impl Tapped {
         let mut verbs = Vec::new();
         while verbs.last().is_none_or(|verb| verb != last) {
             verbs.push(match self.items.recv_timeout(Duration::from_secs(30)).unwrap() {
-                Item::Line(line) => match line.record(false).get("verb") {
+                Item::Line(line) => match line.record(false, 64).get("verb") {
                     Some(Field::Value(verb)) => verb.as_str().unwrap().to_owned(),
                     other => panic!("{other:?}"),
                 },
@@ -242,7 +242,7 @@ fn answers_belong_to_their_questions() {
         let Item::Line(line) = tapped.items.recv_timeout(Duration::from_secs(30)).unwrap() else {
             continue;
         };
-        let record = line.record(false);
+        let record = line.record(false, 64);
         let of = |key| match record.get(key) {
             Some(Field::Value(value)) => value.clone(),
             other => panic!("{other:?}"),

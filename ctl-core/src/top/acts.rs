@@ -23,7 +23,7 @@ pub(super) struct Acts<T: Interactive> {
 struct Asked {
     server: String,
     line: Vec<String>,
-    /// Such as `kick the buried jobs of mail`.
+    /// Such as `mail: kick the buried jobs`.
     what: String,
 }
 
@@ -92,17 +92,18 @@ where
     };
     let row = row?;
     let Some(act) = ours.find(|act| (act.fits)(row)) else {
-        return Some(Prompt::Told(format!("there is nothing to do for {key} in {}", row.name)));
+        return Some(Prompt::Told(format!("{}: there is nothing to do for {key}", row.name)));
     };
     let name = match own::name(row.name, known.noun) {
         Ok(name) => name,
         Err(error) => return Some(Prompt::Told(error.message)),
     };
     let line = act.line.iter().map(|word| word.replace("{queue}", &name)).collect();
-    let mut what = format!("{} of {}", act.name, row.name);
+    let mut what = row.name.to_owned();
     if known.servers.len() > 1 {
         what.push_str(&format!(" on {}", row.server));
     }
+    what.push_str(&format!(": {}", act.name));
     let asked = Asked { server: row.server.to_owned(), line, what };
     acts.asked = Some(asked.clone());
     Some(acts.run(asked, false))

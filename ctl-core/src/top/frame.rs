@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::board::{Figure, Known, Row, Server, Source, Unit};
+use super::board::{Act, Figure, Known, Row, Server, Source, Unit};
 use super::view::{Prompt, View};
 use crate::color::Role;
 use crate::escape;
@@ -43,11 +43,11 @@ pub(super) fn frame(
     let mut lines = vec![Role::Heading.paint(&title(known, view, width), color)];
     if view.help {
         lines.extend(HELP.iter().map(|line| cut(line, width)));
-        let acts = known.board.acts.iter();
-        lines.extend(acts.map(|act| {
-            let (key, name) = (act.key, act.name);
-            cut(&format!("{key:<16}{name} of the chosen row, with --write"), width)
-        }));
+        if !known.board.acts.is_empty() {
+            lines.extend([String::new(), cut("With --write, for the chosen row:", width)]);
+        }
+        let act = |act: &Act| cut(&format!("{:<16}{}", act.key, act.name), width);
+        lines.extend(known.board.acts.iter().map(act));
         lines.truncate(height);
         return lines;
     }

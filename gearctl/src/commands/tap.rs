@@ -16,6 +16,7 @@ has no time. No byte is changed or held back; ends and resets are passed on. Lin
 left out, and counted. The summary at the end goes to stderr.
 --record writes a transcript, which holds data in full, for its owner only; --replay says to the server again what the
 clients said, and fails where the server answers otherwise.
+--decode shows what is in bodies of up to 4 KiB, whatever --body says.
 EXPR is about a line: verb==SUBMIT_JOB, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to,
 args and error.
 

@@ -6,9 +6,9 @@ use ctl_core::top::{Board, Figure, Row, columns};
 /// The end of `top --help`.
 pub const HELP: &str = "\
 Protocol: status; version and prioritystatus, from servers that have them.
-On a terminal this is a picture that lives: ? shows the keys, enter the chosen row
-with all that is known of it, q leaves. Columns that have no room are left out. In a pipe,
-or with -o json, ndjson or yaml, there is a snapshot for each look instead; -o json and yaml look once unless --iterations
+On a terminal this is a picture that lives: ? shows the keys, enter all that is known of a row, q leaves. Columns that have
+no room are left out; --record keeps every look. In a pipe, or with -o json, ndjson or yaml, there is a snapshot for each
+look instead; -o json and yaml look once unless --iterations
 says otherwise. CHANGE/S is by how many jobs per second the function has had more or fewer since the last look: gearmand
 counts nothing that only grows. A function with jobs and no worker is a PROBLEM.
 Of several servers, one that does not answer is shown as such and comes back by itself.
