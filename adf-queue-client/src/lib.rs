@@ -55,7 +55,7 @@
 //! all of it without input and output: [`protocol::Request`] and [`protocol::Response`] are the ten actions and their answers,
 //! and [`protocol::Encoding`] makes bytes of one and the other of bytes.
 //!
-//! # What it tells
+//! # Observability
 //!
 //! [`Client::metrics`] counts connections, requests, answers, bytes, and errors by their kind, and
 //! [`Client::connection_state`] says what the connection is doing. With the feature `tracing` there are spans

@@ -59,7 +59,7 @@
 //! [`Worker`] and [`blocking::Worker`] run a handler for every job, on any number of servers: they keep reservations alive,
 //! retry what failed and bury what fails too often, survive restarts of servers, and stop in an orderly way.
 //!
-//! # What it tells
+//! # Observability
 //!
 //! [`Client::metrics`] counts connections, commands, replies, bytes, and errors by their kind; [`WorkerHandle`] gives the
 //! same of a worker while it runs, and what became of its jobs so far; producers have reports of their own with the state

@@ -13,7 +13,7 @@ use crate::error::{CliError, Exit};
 use crate::escape;
 use crate::output::{Format, Output};
 use crate::program::Program;
-use crate::thresholds::{Threshold, Verdict};
+use crate::thresholds::{Range, Threshold, Verdict};
 use crate::units;
 
 /// Flags of every check.
@@ -246,7 +246,15 @@ impl CheckFlags {
     /// Refuses thresholds of metrics that there are not.
     fn require(&self, metrics: &[Metric]) -> Result<(), (CliError, Vec<Judged>)> {
         for threshold in self.warning.iter().chain(&self.critical) {
-            if !metrics.iter().any(|metric| metric.name == threshold.metric) {
+            let found = metrics.iter().find(|metric| metric.name == threshold.metric);
+            if let Some(metric) = found
+                && threshold.range.in_unit(metric.unit).is_none()
+            {
+                let (name, range) = (metric.name, &threshold.range);
+                let text = format!("`{range}` is of times, and {name} is a number");
+                return Err((CliError::usage(text).hint(format!("{name}=10")), Vec::new()));
+            }
+            if found.is_none() {
                 let mut known: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
                 known.sort_unstable();
                 known.dedup();
@@ -264,12 +272,12 @@ impl CheckFlags {
 
     fn judge_one(&self, metric: Metric) -> Judged {
         let find = |thresholds: &[Threshold]| {
-            thresholds.iter().rev().find(|threshold| threshold.metric == metric.name).cloned()
+            let of_metric = |threshold: &&Threshold| threshold.metric == metric.name;
+            thresholds.iter().rev().find(of_metric)?.range.in_unit(metric.unit)
         };
         let (warning, critical) = (find(&self.warning), find(&self.critical));
-        let alerts = |threshold: &Option<Threshold>| {
-            threshold.as_ref().is_some_and(|threshold| threshold.range.alerts(metric.value))
-        };
+        let alerts =
+            |range: &Option<Range>| range.as_ref().is_some_and(|range| range.alerts(metric.value));
         let unattended = metric.unattended.is_some() && self.zero_workers != ZeroWorkers::Ok;
         let grave = unattended && self.zero_workers == ZeroWorkers::Crit;
         let verdict = if alerts(&critical) || grave {
@@ -279,7 +287,7 @@ impl CheckFlags {
         } else {
             Verdict::Ok
         };
-        let text = |threshold: Option<Threshold>| threshold.map(|t| t.range.to_string());
+        let text = |range: Option<Range>| range.map(|range| range.to_string());
         Judged { warning: text(warning), critical: text(critical), verdict, unattended, metric }
     }
 }

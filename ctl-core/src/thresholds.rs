@@ -6,6 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::Exit;
+use crate::units;
 
 /// A range of values; outside of it is an alert, or inside of it with `@`.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +14,8 @@ pub struct Range {
     start: f64,
     end: f64,
     inside: bool,
+    /// It was given as times, such as `10m`; `start` and `end` are seconds.
+    is_time: bool,
     text: String,
 }
 
@@ -23,19 +26,45 @@ impl Range {
         let within = value >= self.start && value <= self.end;
         within == self.inside
     }
+
+    /// The same in the unit of a metric; none where it is of times, and the metric is not.
+    #[must_use]
+    pub fn in_unit(&self, unit: &str) -> Option<Self> {
+        let factor = match (self.is_time, unit) {
+            (false, _) => return Some(self.clone()),
+            (true, "s") => 1.0,
+            (true, "ms") => 1e3,
+            (true, _) => return None,
+        };
+        let (start, end) = (self.start * factor, self.end * factor);
+        let shown = |value: f64| if value.is_finite() { value.to_string() } else { String::new() };
+        let first = match start {
+            f64::NEG_INFINITY => "~:".to_owned(),
+            0.0 if end.is_finite() => String::new(),
+            start => format!("{start}:"),
+        };
+        let text = format!("{}{first}{}", if self.inside { "@" } else { "" }, shown(end));
+        Some(Self { start, end, inside: self.inside, is_time: false, text })
+    }
 }
 
 impl FromStr for Range {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let rule = || format!("`{text}` is not a range (examples: 10, 10:, ~:10, 10:20, @10:20)");
+        let rule =
+            || format!("`{text}` is not a range (examples: 10, 10:, ~:10, 10:20, @10:20, 5m)");
         let (inside, rest) = match text.strip_prefix('@') {
             Some(rest) => (true, rest),
             None => (false, text),
         };
+        let is_time = rest.split(':').any(|part| part.ends_with(|c: char| c.is_ascii_alphabetic()));
         let number = |part: &str| -> Result<f64, String> {
-            part.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(rule)
+            let number = match is_time {
+                true => units::duration(part).ok().map(|time| time.as_secs_f64()),
+                false => part.parse().ok(),
+            };
+            number.filter(|number: &f64| number.is_finite()).ok_or_else(rule)
         };
         let (start, end) = match rest.split_once(':') {
             None => (0.0, number(rest)?),
@@ -51,7 +80,7 @@ impl FromStr for Range {
         if start > end {
             return Err(format!("range `{text}` ends before it starts"));
         }
-        Ok(Self { start, end, inside, text: text.to_owned() })
+        Ok(Self { start, end, inside, is_time, text: text.to_owned() })
     }
 }
 
@@ -121,6 +150,28 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_in_the_unit_of_the_metric() {
+        for (text, unit, shown) in [
+            ("10m", "s", "600"),
+            ("500ms", "ms", "500"),
+            ("1h:", "s", "3600:"),
+            ("~:2s", "ms", "~:2000"),
+            ("@1m:1h30m", "s", "@60:5400"),
+            ("10", "s", "10"),
+            ("10:", "", "10:"),
+        ] {
+            let range: Range = text.parse().unwrap();
+            assert_eq!(range.in_unit(unit).unwrap().to_string(), shown, "{text}");
+        }
+        let range: Range = "10m".parse().unwrap();
+        assert!(range.in_unit("").is_none());
+        assert!(range.in_unit("s").unwrap().alerts(601.0));
+        for wrong in ["10x", "m", "inf", "nan:", "10m:5m"] {
+            assert!(wrong.parse::<Range>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn ranges_by_table() {

@@ -64,7 +64,7 @@
 //! [`Client`] and [`blocking::Client`] submit jobs and ask for them; [`Worker`] and [`blocking::Worker`] do them; [`Admin`]
 //! and [`blocking::Admin`] speak the server's text protocol. [`protocol`] is all of it without input and output.
 //!
-//! # What it tells
+//! # Observability
 //!
 //! [`Client::metrics`] counts connections, requests, answers, bytes, and errors by their kind, and
 //! [`Client::connection_states`] says what the connection to each server is doing; [`Worker::handle`] gives the same of a

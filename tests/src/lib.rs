@@ -132,3 +132,22 @@ macro_rules! both_producers {
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// The programs of the guide: those that need no server of somebody's are run.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../../docs/guide/src/ten-minutes.md")]
+    struct TenMinutes;
+    #[doc = include_str!("../../docs/guide/src/faces.md")]
+    struct Faces;
+    #[doc = include_str!("../../docs/guide/src/fates.md")]
+    struct Fates;
+    #[doc = include_str!("../../docs/guide/src/never-losing-a-job.md")]
+    struct NeverLosingAJob;
+    #[doc = include_str!("../../docs/guide/src/many-servers.md")]
+    struct ManyServers;
+    #[doc = include_str!("../../docs/guide/src/tls.md")]
+    struct Tls;
+    #[doc = include_str!("../../docs/guide/src/testing.md")]
+    struct Testing;
+}

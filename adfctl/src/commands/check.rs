@@ -27,7 +27,8 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 Protocol: the status page, over HTTP on the same port; ping; createqueue to deletequeue for roundtrip.
 Thresholds are METRIC=RANGE, with the ranges of monitoring plugins: 10 alerts below 0 and above 10, 10: below 10,
-~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside.
+~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside. Times can be
+written as such: 10m, 500ms.
 Metrics:
   server:     queues connections rtt
   a queue:    ready pulled waiting rtt

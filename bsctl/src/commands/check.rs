@@ -20,7 +20,8 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 Protocol: stats; stats-tube and peek-ready; stats-job; put, reserve-job and delete for roundtrip.
 Thresholds are METRIC=RANGE, with the ranges of monitoring plugins: 10 alerts below 0 and above 10, 10: below 10,
-~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside.
+~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside. Times can be
+written as such: 10m, 500ms.
 Metrics:
   server:     ready buried delayed reserved urgent waiting workers connections uptime draining binlog-lag timeouts/s rtt
   a tube:     ready buried delayed reserved urgent waiting watching workers oldest-age pause-left rtt

@@ -226,3 +226,20 @@ fn rates_are_measured_where_a_threshold_asks_for_them() {
         assert!(ran.out().contains("'timeouts/s'=0"), "{}", ran.out());
     });
 }
+
+#[test]
+fn thresholds_of_times_are_written_as_times() {
+    let server = Server::builder().virtual_clock().start().unwrap();
+    put(server.address(), "mail", "x");
+    server.advance(std::time::Duration::from_secs(700));
+    let check = |warning: &str| {
+        bsctl(server.address(), &["check", "tube", "mail", "--zero-workers", "ok", "-w", warning])
+    };
+    let ran = check("oldest-age=10m").exits(1);
+    assert!(ran.out().contains("oldest-age 700s (range 600)"), "{}", ran.out());
+    assert!(ran.out().contains("'mail_oldest-age'=700s;600;"), "{}", ran.out());
+    check("oldest-age=1h").exits(0);
+    check("rtt=10s").exits(0);
+    let ran = check("ready=10m").exits(3);
+    assert!(format!("{}{}", ran.out(), ran.err).contains("is of times"), "{}", ran.err);
+}

@@ -23,7 +23,8 @@ use ctl_core::units::milliseconds;
 pub const HELP: &str = "\
 Protocol: status; GET_STATUS; SUBMIT_JOB for a roundtrip through a function.
 Thresholds are METRIC=RANGE, with the ranges of monitoring plugins: 10 alerts below 0 and above 10, 10: below 10,
-~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside.
+~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside. Times can be
+written as such: 10m, 500ms.
 Metrics:
   server:     functions queued running workers rtt
   a function: queued running workers rtt

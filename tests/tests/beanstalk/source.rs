@@ -129,7 +129,7 @@ fn a_blocking_build_has_no_runtime_in_its_tree() {
 #[test]
 fn the_protocol_alone_needs_bytes_and_nothing_else() {
     let expected: BTreeSet<String> =
-        ["beanstalk-client", "bytes", "queue-core"].map(String::from).into();
+        ["beanstalk-client", "bytes", "queue-toolkit-core"].map(String::from).into();
     assert_eq!(tree(""), expected);
 }
 
