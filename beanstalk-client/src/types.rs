@@ -136,6 +136,23 @@ impl TubeName {
     /// The longest name the server accepts, in bytes.
     pub const MAX_LEN: usize = 200;
 
+    /// Names, each once, in the order in which they are given first.
+    pub(crate) fn distinct<I>(tubes: I) -> Result<Vec<Self>, Error>
+    where
+        I: IntoIterator,
+        I::Item: TryInto<Self>,
+        Error: From<<I::Item as TryInto<Self>>::Error>,
+    {
+        let mut distinct = Vec::new();
+        for tube in tubes {
+            let tube = tube.try_into()?;
+            if !distinct.contains(&tube) {
+                distinct.push(tube);
+            }
+        }
+        Ok(distinct)
+    }
+
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -118,17 +118,10 @@ impl WorkerOptions {
         I::Item: TryInto<TubeName>,
         Error: From<<I::Item as TryInto<TubeName>>::Error>,
     {
-        let mut named = Vec::new();
-        for tube in tubes {
-            let tube = tube.try_into()?;
-            if !named.contains(&tube) {
-                named.push(tube);
-            }
-        }
-        if named.is_empty() {
+        self.tubes = TubeName::distinct(tubes)?;
+        if self.tubes.is_empty() {
             return Err(Error::invalid("a worker needs at least one tube"));
         }
-        self.tubes = named;
         Ok(self)
     }
 

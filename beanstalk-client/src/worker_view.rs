@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Error, ErrorKind, Fate, JobId, JobStats, LostReason, protocol::Change};
+use crate::{Error, ErrorKind, Fate, JobId, JobStats, LostReason, TubeName, protocol::Change};
 
 /// What the slot knows about a reservation; the slot writes it, the handler reads it.
 #[derive(Debug, Default)]
@@ -10,6 +10,8 @@ pub(crate) struct View {
     pub(crate) lost: Option<LostReason>,
     pub(crate) end: Option<Instant>,
     pub(crate) stats: Option<Box<JobStats>>,
+    /// The job's tube, where it is known without being asked for.
+    pub(crate) tube: Option<TubeName>,
     /// How many touches were answered.
     pub(crate) touches: u64,
     /// The last one was refused.

@@ -187,6 +187,7 @@ face! {
         fn touch(job: impl Into<JobRef>) -> ();
         fn watch(tube: &str) -> u64;
         fn ignore(tube: &str) -> u64;
+        fn watch_only(tubes: Vec<&str>) -> ();
         fn peek(id: impl Into<JobId>) -> Option<Job>;
         fn peek_ready() -> Option<Job>;
         fn peek_delayed() -> Option<Job>;

@@ -126,6 +126,36 @@ impl Client {
         self.call(&Watch(tube.try_into()?))
     }
 
+    /// Makes reserve take from these tubes and from no other: watches the ones that are not watched yet (`watch`), then takes
+    /// the others off (`ignore`). One round trip for each change; none where nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a name that is not valid, and when there is none: nothing is sent then. A failure of the
+    /// connection; [`watched_tubes`](Self::watched_tubes) has what was done before.
+    pub fn watch_only<I>(&mut self, tubes: I) -> Result<()>
+    where
+        I: IntoIterator,
+        I::Item: TryInto<TubeName>,
+        Error: From<<I::Item as TryInto<TubeName>>::Error>,
+    {
+        let tubes = TubeName::distinct(tubes)?;
+        if tubes.is_empty() {
+            return Err(Error::invalid("a client watches at least one tube"));
+        }
+        for tube in &tubes {
+            if !self.watched_tubes().contains(tube) {
+                self.call(&Watch(tube.clone()))?;
+            }
+        }
+        for tube in self.watched_tubes().to_vec() {
+            if !tubes.contains(&tube) {
+                self.call(&Ignore(tube))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes a tube off the ones that reserve takes from, and tells how many are left (`ignore`).
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use queue_core::{Signal, lock};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    Address, Job, JobStats, LostReason, Result,
+    Address, Job, JobStats, LostReason, Result, TubeName,
     protocol::{JobKey, Taken},
     worker_view::View,
 };
@@ -38,8 +38,8 @@ impl JobContext {
         mail: Arc<Mail>,
         stopping: Arc<Signal>,
     ) -> Self {
-        let Taken { key, job, stats, end } = taken;
-        let view = Mutex::new(View { stats, end, ..View::default() });
+        let Taken { key, job, tube, stats, end } = taken;
+        let view = Mutex::new(View { tube, stats, end, ..View::default() });
         let changed = Notify::new();
         JobContext(Arc::new(Inner { key, job, server, view, changed, mail, stopping }))
     }
@@ -110,6 +110,24 @@ impl JobContext {
         let touches = lock(&self.0.view).touches;
         self.0.mail.ask(Ask::Touch(self.0.key));
         self.wait(|view| view.touch_after(self.0.job.id, touches)).await
+    }
+
+    /// The tube that the job is from. A worker of several tubes asks the server for it (`stats-job`), as
+    /// [`stats`](Self::stats) does.
+    ///
+    /// # Errors
+    ///
+    /// `JobLost` when it was not read before the reservation was over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn tube(&self) -> Result<TubeName> {
+        let only = lock(&self.0.view).tube.clone();
+        match only {
+            Some(only) => Ok(only),
+            None => self.stats().await.map(|stats| stats.tube),
+        }
     }
 
     /// The job's counters and settings (`stats-job`), as they were when it was reserved.

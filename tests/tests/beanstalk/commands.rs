@@ -27,6 +27,7 @@ fn names(tubes: &[TubeName]) -> Vec<&str> {
 
 scenarios!(
     use_and_watch_are_mirrored_and_listed,
+    a_client_watches_what_it_is_told_and_nothing_else,
     the_only_watched_tube_cannot_be_ignored,
     names_that_look_like_numbers_stay_names,
     a_draining_server_refuses_puts_and_serves_the_rest,
@@ -51,6 +52,28 @@ fn use_and_watch_are_mirrored_and_listed<F: Face>(environment: Environment) {
     let mut tubes = client.list_tubes().unwrap();
     tubes.sort();
     assert_eq!(names(&tubes), ["default", "in", "out"]);
+}
+
+fn a_client_watches_what_it_is_told_and_nothing_else<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    client.watch("old").unwrap();
+    client.watch_only(vec!["mail", "sms", "mail"]).unwrap();
+    let watched = |client: &mut F| {
+        let mut watched = client.list_tubes_watched().unwrap();
+        watched.sort();
+        watched
+    };
+    assert_eq!(names(&watched(&mut client)), ["mail", "sms"]);
+    client.watch_only(vec!["sms", "default"]).unwrap();
+    assert_eq!(names(&watched(&mut client)), ["default", "sms"]);
+    let commands = client.metrics().commands;
+    client.watch_only(vec!["default", "sms"]).unwrap();
+    for wrong in [vec![], vec!["mail", "no good"]] {
+        assert_eq!(client.watch_only(wrong).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+    assert_eq!(client.metrics().commands, commands, "nothing was sent");
+    assert_eq!(names(client.watched_tubes()).len(), 2);
 }
 
 fn the_only_watched_tube_cannot_be_ignored<F: Face>(environment: Environment) {

@@ -10,7 +10,7 @@ use queue_core::{Signal, lock};
 
 use super::desk::{Ask, Desk};
 use crate::{
-    Address, Job, JobStats, LostReason, Result,
+    Address, Job, JobStats, LostReason, Result, TubeName,
     protocol::{JobKey, Taken},
     worker_view::View,
 };
@@ -36,8 +36,8 @@ impl JobContext {
         desk: Arc<Desk>,
         stopping: Arc<Signal>,
     ) -> Self {
-        let Taken { key, job, stats, end } = taken;
-        let view = Mutex::new(View { stats, end, ..View::default() });
+        let Taken { key, job, tube, stats, end } = taken;
+        let view = Mutex::new(View { tube, stats, end, ..View::default() });
         let changed = Condvar::new();
         JobContext(Arc::new(Inner { key, job, server, view, changed, desk, stopping }))
     }
@@ -99,6 +99,20 @@ impl JobContext {
         let touches = lock(&self.0.view).touches;
         self.0.desk.ask(Ask::Touch(self.0.key));
         self.wait_for_ever(|view| view.touch_after(self.0.job.id, touches))
+    }
+
+    /// The tube that the job is from. A worker of several tubes asks the server for it (`stats-job`), as
+    /// [`stats`](Self::stats) does.
+    ///
+    /// # Errors
+    ///
+    /// `JobLost` when it was not read before the reservation was over.
+    pub fn tube(&self) -> Result<TubeName> {
+        let only = lock(&self.0.view).tube.clone();
+        match only {
+            Some(only) => Ok(only),
+            None => self.stats().map(|stats| stats.tube),
+        }
     }
 
     /// The job's counters and settings (`stats-job`), as they were when it was reserved.

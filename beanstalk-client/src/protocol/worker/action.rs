@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::{ErrorKind, Job, JobStats, LostReason, WorkerEventKind};
+use crate::{ErrorKind, Job, JobStats, LostReason, TubeName, WorkerEventKind};
 
 /// Names a job that a slot holds: an id can come twice, while a handler still runs the job that it lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +15,8 @@ pub struct Taken {
     pub key: JobKey,
     /// The job.
     pub job: Job,
+    /// Its tube, where the worker takes jobs from one only.
+    pub tube: Option<TubeName>,
     /// Its counters, if they were read.
     pub stats: Option<Box<JobStats>>,
     /// When the reservation ends, if the time to run is known.

@@ -203,7 +203,12 @@ impl WorkerSlot {
         let Some(held) = self.find_mut(key) else { return };
         let Some(job) = held.body.take() else { return };
         held.started = Some(now);
-        let taken = super::Taken { key, job, stats: held.stats.clone(), end: held.lease.end() };
+        let (stats, end) = (held.stats.clone(), held.lease.end());
+        let tube = match self.settings.tubes.as_slice() {
+            [only] => Some(only.clone()),
+            _ => None,
+        };
+        let taken = super::Taken { key, job, tube, stats, end };
         self.held.set_phase(key, Phase::Running);
         self.actions.push_back(Action::Run(taken));
         self.plan(key);

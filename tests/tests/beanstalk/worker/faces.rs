@@ -7,8 +7,8 @@ use std::{
 };
 
 use beanstalk_client::{
-    ErrorKind, JobContext, JobId, JobStats, LostReason, Outcome, Result, Worker, WorkerEvent,
-    WorkerEventKind, WorkerHandle, WorkerOptions, WorkerReport, blocking,
+    ErrorKind, JobContext, JobId, JobStats, LostReason, Outcome, Result, TubeName, Worker,
+    WorkerEvent, WorkerEventKind, WorkerHandle, WorkerOptions, WorkerReport, blocking,
 };
 use tests::{Async, Blocking, Face, place::PATIENCE};
 use tokio::runtime::Handle;
@@ -26,6 +26,7 @@ pub(super) trait Seen {
     fn time_left(&self) -> Option<Duration>;
     fn touch(&self) -> Result<()>;
     fn stats(&self) -> Result<JobStats>;
+    fn tube(&self) -> Result<TubeName>;
 }
 
 /// A worker of either face.
@@ -202,6 +203,10 @@ impl Seen for SeenAsync {
     fn stats(&self) -> Result<JobStats> {
         self.1.block_on(self.0.stats())
     }
+
+    fn tube(&self) -> Result<TubeName> {
+        self.1.block_on(self.0.tube())
+    }
 }
 
 impl WorkerFace for Blocking {
@@ -253,6 +258,10 @@ impl Seen for blocking::JobContext {
 
     fn stats(&self) -> Result<JobStats> {
         Self::stats(self)
+    }
+
+    fn tube(&self) -> Result<TubeName> {
+        Self::tube(self)
     }
 }
 

@@ -194,7 +194,12 @@ fn the_watch_list_is_what_was_asked_for<F: WorkerFace>(environment: Environment)
             put(&mut client, &[tube]);
         }
         let options = until_empty(&place).tubes(tubes.iter().copied()).unwrap();
-        assert_eq!(F::start(options, |_| Ok(Outcome::Delete)).end().finished, expected);
+        let report = F::start(options, |job| {
+            let tube = job.tube().unwrap();
+            assert_eq!(job.body(), tube.as_str().as_bytes(), "the body names the tube");
+            Ok(Outcome::Delete)
+        });
+        assert_eq!(report.end().finished, expected);
         for tube in ["a", "b", "c", "default"] {
             // A tube without jobs that nobody uses or watches is gone.
             let left = client.stats_tube(tube).unwrap().map_or(0, |stats| stats.current_jobs_ready);
@@ -212,6 +217,7 @@ fn counters_are_there_before_and_on_demand<F: WorkerFace>(environment: Environme
         let report = F::start(until_empty(&place).inspect(inspect), |job| {
             let stats = job.stats().unwrap();
             assert_eq!((stats.pri.get(), stats.ttr, stats.reserves), (77, 60, 1));
+            assert_eq!(job.tube().unwrap(), "default");
             assert!(job.time_left().unwrap() > Duration::from_secs(50));
             job.touch().unwrap();
             assert!(!job.is_lost());
