@@ -92,6 +92,37 @@ pub fn a_queue_is_looked_at_closely_and_looks_are_recorded<T: Tool>(case: &Case<
     assert_eq!(kept["servers"], shown["servers"]);
 }
 
+/// Also where no signal says so.
+pub fn a_live_view_ends_with_its_terminal<T: Tool>(case: &Case<T>) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    let (_server, address) = Case::<T>::server();
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    // The other end is closed when this process closes it, and no child has it, too.
+    rustix::io::fcntl_setfd(&terminal, rustix::io::FdFlags::CLOEXEC).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let side = || {
+        let path = std::path::Path::new(std::str::from_utf8(name.to_bytes()).unwrap());
+        std::fs::File::options().read(true).write(true).open(path).unwrap()
+    };
+    let words = [case.program.flag, &address, "top", "-i", "100ms"];
+    let mut command = case.program.command(&words);
+    command.env("TERM", "xterm").stdin(side()).stdout(side()).stderr(side());
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut terminal = std::fs::File::from(terminal);
+    let mut shown = Vec::new();
+    while !String::from_utf8_lossy(&shown).contains("quit") {
+        let mut some = [0; 1024];
+        let read = std::io::Read::read(&mut terminal, &mut some).unwrap();
+        shown.extend_from_slice(&some[..read]);
+    }
+    drop(terminal);
+    assert_eq!(child.wait().unwrap().code(), Some(74));
+}
+
 /// The others are shown meanwhile.
 pub fn a_server_that_goes_away_comes_back_into_a_live_view<T: Tool>(case: &Case<T>) {
     let [(_one, first), (two, second)] = [(); 2].map(|()| Case::<T>::server());

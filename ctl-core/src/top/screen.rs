@@ -114,7 +114,8 @@ impl Screen {
             self.suspend()?;
             return Ok(Some(Happened::Changed));
         }
-        match event::poll(bound) {
+        stops::wait_for_input(bound).map_err(unusable)?;
+        match event::poll(Duration::ZERO) {
             Ok(true) => {}
             Ok(false) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
@@ -192,9 +193,28 @@ mod stops {
     use std::io;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, OnceLock};
+    use std::time::Duration;
 
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use signal_hook::consts::{SIGCONT, SIGTSTP};
     use signal_hook::{flag, low_level};
+
+    /// Waits so long for something to read, or for a signal. Reading from a terminal that is gone would never come back: it
+    /// is at its end again and again.
+    pub(super) fn wait_for_input(bound: Duration) -> io::Result<()> {
+        let stdin = io::stdin();
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+        let bound = Timespec::try_from(bound).map_err(io::Error::other)?;
+        match poll(&mut fds, Some(&bound)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        match fds.iter().any(|fd| fd.revents().intersects(gone)) {
+            true => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is gone")),
+            false => Ok(()),
+        }
+    }
 
     #[derive(Default)]
     struct Flags {
@@ -253,6 +273,11 @@ mod stops {
 #[cfg(not(unix))]
 mod stops {
     use std::io;
+
+    /// Waits so long for something to read.
+    pub(super) fn wait_for_input(bound: std::time::Duration) -> io::Result<()> {
+        crossterm::event::poll(bound).map(drop)
+    }
 
     /// Nothing stops a process here.
     pub(super) struct Stops;
