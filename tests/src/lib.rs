@@ -150,4 +150,8 @@ mod guide {
     struct Tls;
     #[doc = include_str!("../../docs/guide/src/testing.md")]
     struct Testing;
+    #[doc = include_str!("../../docs/guide/src/cookbook.md")]
+    struct Cookbook;
+    #[doc = include_str!("../../docs/guide/src/migrating.md")]
+    struct Migrating;
 }

@@ -79,7 +79,7 @@ fn jobs_are_reviewed_one_by_one() {
     let server = Server::start().unwrap();
     let body = |n: u64| json!({ "displayName": format!("App\\Mail{n}"), "job": "x", "data": {} });
     for n in 0..5 {
-        put_buried(server.address(), "mail", &body(n).to_string());
+        put_buried(server.address(), "mail", body(n).to_string());
     }
     put(server.address(), "mail", "not chosen");
     let web = Web::start(&PROGRAM, server.address(), &["--write"]);

@@ -49,6 +49,7 @@ impl Browser {
         let profile = tempfile::tempdir().unwrap();
         let mut command = Command::new(name);
         command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
+        command.env("TMPDIR", profile.path());
         command.args(["--no-first-run", "--remote-debugging-port=0"]);
         command.arg(format!("--user-data-dir={}", profile.path().display())).arg("about:blank");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

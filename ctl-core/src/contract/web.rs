@@ -206,8 +206,8 @@ pub fn every_action_says_what_it_would_do<T: Tool>(case: &Case<T>) {
     let web = Web::start(&case.program, &address, &["--write"]);
     let picture = web.picture().0;
     let queues = picture[format!("{}s", case.noun)].as_array().unwrap();
-    let mail = queues.iter().map(|queue| queue["name"].as_str().unwrap());
-    let mail = mail.filter(|name| name.ends_with("mail")).next().unwrap();
+    let mut names = queues.iter().map(|queue| queue["name"].as_str().unwrap());
+    let mail = names.find(|name| name.ends_with("mail")).unwrap();
     for action in web.title()["site"]["actions"].as_array().unwrap() {
         let value = |field: &Value| match field["kind"].as_str().unwrap() {
             "name" => json!(format!("{mail}-other")),
