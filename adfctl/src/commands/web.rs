@@ -7,8 +7,8 @@ pub const HELP: &str = "\
 Protocol: the status page while a page is open; what else it shows and does are commands of adfctl, with the same counts,
 confirmations and refusals. The server shows no message to anybody who does not pull it, so the page shows none.
 The page is in the program: it asks nobody but this address, and shows names as text. Servers and queues are live, with the
-history since the page was opened. Without --write it only looks; with it, messages are pushed, and queues cleared and
-deleted, after it was shown what would be done.
+history since the page was opened. Without --write it only looks; with it, messages are pushed and moved, and queues
+cleared and deleted, after it was shown what would be done.
 It answers to its address and localhost (and --host NAME), and changes something for its own page only. Other machines
 are let in with --allow-remote and a token; the connection is not encrypted: put a proxy with TLS before it.
 

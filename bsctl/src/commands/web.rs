@@ -8,8 +8,9 @@ pub const HELP: &str = "\
 Protocol: stats, list-tubes and stats-tube while a page is open; jobs and actions are commands of bsctl, with the same
 counts, confirmations and refusals.
 The page is in the program: it asks nobody but this address, and shows names and bodies as text. Servers and tubes are live,
-with the history since the page was opened. Without --write it only looks; with it, jobs are put, kicked, buried, released
-and deleted, and tubes paused and cleared, each after it was shown what would be done.
+with the history since the page was opened. Without --write it only looks; with it, jobs are put, kicked, moved, buried,
+released and deleted, one by one or all that fit a filter, and tubes paused and cleared, each after it was shown what would
+be done.
 It answers to its address and localhost (and --host NAME), and changes something for its own page only. Other machines
 are let in with --allow-remote and a token; the connection is not encrypted: put a proxy with TLS before it.
 

@@ -7,8 +7,8 @@ pub const HELP: &str = "\
 Protocol: status, version and prioritystatus while a page is open; what else it shows and does are commands of gearctl, with
 the same counts, confirmations and refusals.
 The page is in the program: it asks nobody but this address, and shows names and data as text. Servers and functions are
-live, with the history since the page was opened. Without --write it only looks; with it, jobs are submitted, and functions
-limited and dropped, after it was shown what would be done.
+live, with the history since the page was opened. Without --write it only looks; with it, jobs are submitted, moved and
+removed, and functions limited and dropped, after it was shown what would be done.
 It answers to its address and localhost (and --host NAME), and changes something for its own page only. Other machines
 are let in with --allow-remote and a token; the connection is not encrypted: put a proxy with TLS before it.
 
