@@ -136,8 +136,8 @@ impl TubeName {
     /// The longest name the server accepts, in bytes.
     pub const MAX_LEN: usize = 200;
 
-    /// Names, each once, in the order in which they are given first.
-    pub(crate) fn distinct<I>(tubes: I) -> Result<Vec<Self>, Error>
+    /// Names, each once, in the order in which they are given first; `InvalidInput` with this text when there is none.
+    pub(crate) fn distinct<I>(tubes: I, none: &'static str) -> Result<Vec<Self>, Error>
     where
         I: IntoIterator,
         I::Item: TryInto<Self>,
@@ -150,7 +150,7 @@ impl TubeName {
                 distinct.push(tube);
             }
         }
-        Ok(distinct)
+        if distinct.is_empty() { Err(Error::invalid(none)) } else { Ok(distinct) }
     }
 
     /// The name as text.

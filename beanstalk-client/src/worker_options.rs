@@ -118,10 +118,7 @@ impl WorkerOptions {
         I::Item: TryInto<TubeName>,
         Error: From<<I::Item as TryInto<TubeName>>::Error>,
     {
-        self.tubes = TubeName::distinct(tubes)?;
-        if self.tubes.is_empty() {
-            return Err(Error::invalid("a worker needs at least one tube"));
-        }
+        self.tubes = TubeName::distinct(tubes, "a worker needs at least one tube")?;
         Ok(self)
     }
 

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
-use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -247,16 +246,6 @@ impl CliError {
             return Self::new(Exit::Io, BROKEN_PIPE, format!("{what} was closed by its reader"));
         }
         Self::new(Exit::Io, "IO", format!("cannot write {what}: {error}"))
-    }
-
-    /// Making a new file failed: exit 74.
-    #[must_use]
-    pub fn creating(path: &Path, error: &io::Error) -> Self {
-        let failed = Self::writing(&escape::line(&path.to_string_lossy()), error);
-        match error.kind() {
-            io::ErrorKind::AlreadyExists => failed.hint("another name: no file is overwritten"),
-            _ => failed,
-        }
     }
 
     /// The system has no descriptor, process, thread or memory left, which passes: exit 75.

@@ -1,10 +1,13 @@
 //! Files that this program writes at places that somebody else may have prepared. A symbolic link is never followed.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
+
+use crate::error::{CliError, Exit};
+use crate::escape;
 
 /// Puts a file in the place of whatever is there, so that nobody reads half of it; a symbolic link is replaced, and not
 /// what it points to. `mode` is cut by the process's umask.
@@ -21,6 +24,25 @@ pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<File> {
 /// Something is there, or the file cannot be written.
 pub fn create(path: &Path, contents: &[u8], mode: u32) -> io::Result<File> {
     beside(path, contents, mode)?.persist_noclobber(path).map_err(|error| error.error)
+}
+
+/// A file for what a person wants to keep: one that did not exist, readable by its owner only.
+///
+/// # Errors
+/// The file exists or cannot be made: exit 74.
+pub(crate) fn new_file(path: &Path) -> Result<File, CliError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let name = escape::line(&path.to_string_lossy()).into_owned();
+    options.open(path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            CliError::new(Exit::Io, "IO", format!("{name} exists already and is not overwritten"))
+                .hint("another file name")
+        }
+        _ => CliError::writing(&name, &error),
+    })
 }
 
 /// A new file in the same folder, under a name that nobody can foresee.

@@ -1,15 +1,16 @@
 //! Records of jobs that can be read back: their formats, and the files they go to.
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, ErrorKind, Write as _};
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::args::GlobalArgs;
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::files;
 use crate::output::{Destination, Encoding, Format, Output, Shape, Style, from_base64, from_hex};
 use crate::tool::{Context, Tool};
 
@@ -115,7 +116,7 @@ pub fn create(path: &OsStr, style: &Style) -> Result<Option<Output>, CliError> {
     if path == STDOUT {
         return Ok(None);
     }
-    let file = new_file(path)?;
+    let file = files::new_file(Path::new(path))?;
     sync_entry(path);
     let Style { encoding, decode, .. } = *style;
     let style = Style { format: Format::Ndjson, encoding, decode, ..Style::default() };
@@ -128,30 +129,11 @@ pub fn create(path: &OsStr, style: &Style) -> Result<Option<Output>, CliError> {
 /// # Errors
 /// The file exists or cannot be written: exit 74.
 pub(crate) fn write_body(path: &Path, body: &[u8]) -> Result<(), CliError> {
-    let mut file = new_file(path.as_os_str())?;
+    let mut file = files::new_file(path)?;
     let written = file.write_all(body).and_then(|()| file.sync_data());
     written.map_err(|error| CliError::writing(&path.to_string_lossy(), &error))?;
     sync_entry(path.as_os_str());
     Ok(())
-}
-
-/// A file that did not exist, readable by its owner only.
-///
-/// # Errors
-/// The file exists or cannot be made: exit 74.
-pub(crate) fn new_file(path: &OsStr) -> Result<File, CliError> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let name = path.to_string_lossy();
-    options.open(path).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => {
-            CliError::new(Exit::Io, "IO", format!("{name} exists already and is not overwritten"))
-                .hint("another file name")
-        }
-        _ => CliError::writing(&name, &error),
-    })
 }
 
 /// Brings the file's name onto the disk, where the system offers it: its data is worth little without.

@@ -139,19 +139,12 @@ impl Client {
         I::Item: TryInto<TubeName>,
         Error: From<<I::Item as TryInto<TubeName>>::Error>,
     {
-        let tubes = TubeName::distinct(tubes)?;
-        if tubes.is_empty() {
-            return Err(Error::invalid("a client watches at least one tube"));
+        let tubes = TubeName::distinct(tubes, "a client watches at least one tube")?;
+        for watch in self.role.session.to_watch(&tubes) {
+            self.call(&watch)?;
         }
-        for tube in &tubes {
-            if !self.watched_tubes().contains(tube) {
-                self.call(&Watch(tube.clone()))?;
-            }
-        }
-        for tube in self.watched_tubes().to_vec() {
-            if !tubes.contains(&tube) {
-                self.call(&Ignore(tube))?;
-            }
+        for ignore in self.role.session.to_ignore(&tubes) {
+            self.call(&ignore)?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use queue_core::{Io, written};
 
 use crate::{
     Error, ErrorKind, Fate, Job, JobRef, Metrics, TubeName,
-    protocol::{Command, Effect, ServerWait, command::line, parser::Decoder},
+    protocol::{Command, Effect, Ignore, ServerWait, Watch, command::line, parser::Decoder},
 };
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -352,6 +352,36 @@ impl Session {
     #[must_use]
     pub fn watched_tubes(&self) -> &[TubeName] {
         &self.watched
+    }
+
+    /// What has to be sent before these tubes are watched for certain. A command that nobody waits for any more counts.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn to_watch(&self, tubes: &[TubeName]) -> Vec<Watch> {
+        let stays = |tube: &TubeName| {
+            self.watched.contains(tube)
+                && !self.under_way().any(|effect| *effect == Effect::Ignore(tube.clone()))
+        };
+        tubes.iter().filter(|tube| !stays(tube)).cloned().map(Watch).collect()
+    }
+
+    /// What has to be sent before no other tube is watched for certain.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn to_ignore(&self, tubes: &[TubeName]) -> Vec<Ignore> {
+        let comes = self.under_way().filter_map(|effect| match effect {
+            Effect::Watch(tube) if !self.watched.contains(tube) => Some(tube),
+            _ => None,
+        });
+        let others = self.watched.iter().chain(comes).filter(|tube| !tubes.contains(tube));
+        others.cloned().map(Ignore).collect()
+    }
+
+    /// What the commands without a reply will change.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn under_way(&self) -> impl Iterator<Item = &Effect> {
+        self.pending.iter().filter_map(|pending| match &pending.meaning {
+            Meaning::Command(effect) => Some(effect),
+            Meaning::Restore => None,
+        })
     }
 }
 

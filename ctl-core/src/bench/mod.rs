@@ -18,9 +18,9 @@ use clap::Args;
 
 use crate::args::ProgressWhen;
 use crate::error::CliError;
+use crate::files;
 use crate::messages::Messages;
 use crate::progress::Progress;
-use crate::records;
 use crate::signals::Interrupts;
 use crate::sizes::{Random, Sizes};
 use crate::{times, units};
@@ -190,7 +190,7 @@ impl Plan {
         };
         plan.base = args.compare.as_deref().map(|path| Base::read(path, &plan)).transpose()?;
         if let Some(path) = &args.csv {
-            let file = records::new_file(path.as_os_str())?;
+            let file = files::new_file(path)?;
             plan.csv = Some((path.to_string_lossy().into_owned(), file));
         }
         Ok(plan)

@@ -2,11 +2,13 @@
 
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket, client};
+
+use super::program::Running;
 
 /// Longer than anything takes, even on a busy machine; only a hang meets it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -14,19 +16,12 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// A browser with one page.
 pub struct Browser {
-    child: Child,
+    _child: Running,
     socket: WebSocket<TcpStream>,
     last: u64,
     /// The page's.
     session: String,
     _profile: tempfile::TempDir,
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Browser {
@@ -53,14 +48,14 @@ impl Browser {
         command.args(["--no-first-run", "--remote-debugging-port=0"]);
         command.arg(format!("--user-data-dir={}", profile.path().display())).arg("about:blank");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().unwrap();
+        let child = Running::of(command.spawn().unwrap());
         let url = place(&profile.path().join("DevToolsActivePort"));
         let host = url.trim_start_matches("ws://").split('/').next().unwrap();
         let stream = TcpStream::connect(host).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let (socket, _) = client(url.as_str(), stream).unwrap();
         let session = String::new();
-        let mut browser = Self { child, socket, last: 0, session, _profile: profile };
+        let mut browser = Self { _child: child, socket, last: 0, session, _profile: profile };
         let target = browser.call("Target.createTarget", &json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let attached = browser.call("Target.attachToTarget", &attach);

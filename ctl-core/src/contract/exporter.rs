@@ -1,15 +1,14 @@
 //! `exporter`, as those who scrape it see it.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use super::Case;
-use super::program::{Program, ended, fed, signal};
+use super::program::{Program, Running, fed};
 use crate::exporter::Names;
 use crate::tool::Tool;
 
@@ -20,7 +19,7 @@ fn add<T: Tool>(case: &Case<T>, address: &str, body: &str) {
 
 /// A running exporter.
 pub struct Exporter {
-    child: Child,
+    child: Running,
     address: String,
 }
 
@@ -30,10 +29,9 @@ impl Exporter {
     pub fn start(program: &Program, servers: &str) -> Self {
         let line = ["exporter", "--listen", "127.0.0.1:0", "--print-addr"];
         let line = [&[program.flag, servers], &line[..]].concat();
-        let mut child = program.command(&line).spawn().unwrap();
-        let mut address = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
-        Self { child, address: address.trim_end().to_owned() }
+        let mut child = Running::of(program.command(&line).spawn().unwrap());
+        let address = child.first_line();
+        Self { child, address }
     }
 
     fn connect(&self) -> TcpStream {
@@ -69,8 +67,7 @@ impl Exporter {
 
     /// Ends it by a signal.
     pub fn end(self) {
-        signal(&self.child, Signal::TERM);
-        assert_eq!(ended(self.child).code, Some(143));
+        self.child.terminated();
     }
 }
 
@@ -88,11 +85,10 @@ pub fn every_scrape_asks_the_servers_anew<T: Tool>(case: &Case<T>) {
     assert!(without.contains(&up(0)) && !without.contains("mail"), "{without}");
     let place = address.rsplit_once("//").map_or(&*address, |(_, place)| place);
     let again = case.program.command(&["serve", "--listen", place, "--print-addr"]).spawn();
-    let mut again = again.unwrap();
-    BufReader::new(again.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let mut again = Running::of(again.unwrap());
+    again.first_line();
     assert!(exporter.metrics().contains(&up(1)));
-    signal(&again, Signal::TERM);
-    assert_eq!(ended(again).code, Some(143));
+    again.terminated();
     exporter.end();
 }
 

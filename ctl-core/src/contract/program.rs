@@ -1,6 +1,7 @@
 //! Running a tool's program, and what it said.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
@@ -176,4 +177,58 @@ pub fn ended(child: Child) -> Ran {
 #[cfg(unix)]
 pub fn signal(child: &Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
+}
+
+/// A program that runs beside a test; it is killed where the test fails before its end.
+pub struct Running(Option<Child>);
+
+impl Running {
+    /// Takes it over.
+    #[must_use]
+    pub fn of(child: Child) -> Self {
+        Self(Some(child))
+    }
+
+    /// The first line on its stdout, which is closed then.
+    pub fn first_line(&mut self) -> String {
+        let mut line = String::new();
+        BufReader::new(self.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Waits for its end.
+    #[must_use]
+    pub fn ended(mut self) -> Ran {
+        ended(self.0.take().unwrap())
+    }
+
+    /// Ends it as a supervisor does.
+    #[cfg(unix)]
+    pub fn terminated(self) -> Ran {
+        signal(&self, rustix::process::Signal::TERM);
+        self.ended().exits(143)
+    }
+}
+
+impl Deref for Running {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        self.0.as_ref().unwrap()
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }

@@ -1,13 +1,12 @@
 //! `serve` and `--embedded`.
 
-use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
-use rustix::process::{Pid, Signal, test_kill_process};
+use rustix::process::{Pid, test_kill_process};
 
 use super::Case;
-use super::program::{ended, signal};
+use super::program::{Running, ended};
 use crate::tool::Tool;
 
 /// Whatever the umask is.
@@ -74,12 +73,12 @@ pub fn no_process_is_left_behind<T: Tool>(case: &Case<T>) {
     let script = "echo $$ > \"$0.new\"; mv \"$0.new\" \"$0\"; sleep 600";
     std::fs::remove_file(file).unwrap();
     let child = case.program.command(&["serve", "--", "sh", "-c", script, file]).spawn().unwrap();
+    let child = Running::of(child);
     while !std::path::Path::new(file).exists() {
         std::thread::yield_now();
     }
     let pid = std::fs::read_to_string(file).unwrap();
-    signal(&child, Signal::TERM);
-    ended(child).exits(143);
+    child.terminated();
     while alive(&pid) {
         std::thread::yield_now();
     }
@@ -91,16 +90,14 @@ pub fn the_address_is_printed_and_the_ready_file_written<T: Tool>(case: &Case<T>
     let ready = directory.path().join("ready");
     let file = ready.to_str().unwrap();
     let line = ["serve", "--listen", ":0", "--print-addr", "--ready-file", file];
-    let mut child = case.program.command(&line).spawn().unwrap();
-    let mut address = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    let mut child = Running::of(case.program.command(&line).spawn().unwrap());
+    let address = child.first_line();
     while !ready.exists() {
         std::thread::yield_now();
     }
-    assert_eq!(std::fs::read_to_string(&ready).unwrap(), address);
-    case.program.at(address.trim(), &["smoke"]).exits(0);
-    signal(&child, Signal::TERM);
-    ended(child).exits(143);
+    assert_eq!(std::fs::read_to_string(&ready).unwrap(), format!("{address}\n"));
+    case.program.at(&address, &["smoke"]).exits(0);
+    child.terminated();
     assert!(!ready.exists());
 }
 

@@ -2,10 +2,10 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{ChildStdin, ChildStdout, Stdio};
 
 use super::Case;
-use super::program::{Program, Ran, ended};
+use super::program::{Program, Ran, Running};
 #[cfg(unix)]
 use crate::link::Link as _;
 use crate::tool::Tool;
@@ -18,7 +18,7 @@ pub fn repl(program: &Program, address: &str, arguments: &[&str], script: impl A
 
 /// A session that is fed line by line.
 pub struct Fed {
-    child: Child,
+    child: Running,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
 }
@@ -28,7 +28,8 @@ impl Fed {
     #[must_use]
     pub fn start(program: &Program, address: &str, arguments: &[&str]) -> Self {
         let line = [&[program.flag, address, "repl"], arguments].concat();
-        let mut child = program.command(&line).stdin(Stdio::piped()).spawn().unwrap();
+        let child = program.command(&line).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = Running::of(child);
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         Self { child, stdin, stdout: BufReader::new(stdout) }
     }
@@ -51,14 +52,14 @@ impl Fed {
         let mut rest = Vec::new();
         drop(self.stdin);
         self.stdout.read_to_end(&mut rest).unwrap();
-        Ran { bytes: rest, ..ended(self.child) }
+        Ran { bytes: rest, ..self.child.ended() }
     }
 
     /// Waits for its end while its stdin stays open: after a signal, a session must not need the end of that.
     #[must_use]
     pub fn ends_by_itself(self) -> Ran {
         let stdin = self.stdin;
-        let ended = ended(self.child);
+        let ended = self.child.ended();
         drop(stdin);
         ended
     }

@@ -4,16 +4,16 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 
-use super::program::{Program, signal};
+use super::program::{Program, Running, signal};
 
 /// What a worker says that waits for room.
 pub const WAITING: &str = "trying again until";
 
 /// A worker, and what it says.
 pub struct Worker {
-    child: Child,
+    child: Running,
     err: BufReader<ChildStderr>,
     user: Option<u32>,
     _folder: tempfile::TempDir,
@@ -74,7 +74,7 @@ impl Worker {
         let (mut command, folder) = limited(program, number, processes);
         command.args([program.flag, address, "work"]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        let mut child = Running::of(command.spawn().unwrap());
         let err = BufReader::new(child.stderr.take().unwrap());
         Self { child, err, user: user(number), _folder: folder }
     }

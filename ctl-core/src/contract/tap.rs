@@ -1,18 +1,18 @@
 //! `tap`, between a program and its server.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStdout};
+use std::process::ChildStdout;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use super::Case;
-use super::program::{Program, Ran, ended, signal};
+use super::program::{Program, Ran, Running, signal};
 use crate::tool::Tool;
 
 /// A running tap.
 pub struct Tap {
-    child: Child,
+    child: Running,
     stdout: BufReader<ChildStdout>,
     /// Where applications connect to.
     pub address: String,
@@ -23,7 +23,8 @@ impl Tap {
     #[must_use]
     pub fn start(program: &Program, server: &str, flags: &[&str]) -> Self {
         let line = ["tap", "--to", server, "--print-addr", "-o", "ndjson"];
-        let mut child = program.command(&[&line[..], flags].concat()).spawn().unwrap();
+        let child = program.command(&[&line[..], flags].concat()).spawn().unwrap();
+        let mut child = Running::of(child);
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut first = String::new();
         stdout.read_line(&mut first).unwrap();
@@ -49,7 +50,7 @@ impl Tap {
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).unwrap();
         let lines = rest.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        (lines, ended(self.child).exits(143))
+        (lines, self.child.ended().exits(143))
     }
 }
 
@@ -106,7 +107,7 @@ pub fn what_passes_a_tap_is_shown_recorded_and_played_back<T: Tool>(case: &Case<
         std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).unwrap().permissions());
     assert_eq!(mode & 0o077, 0);
     let again = case.program.at(&address, &["tap", "--record", file]).exits(74);
-    assert!(again.err.contains("no file is overwritten"), "{}", again.err);
+    assert!(again.err.contains("is not overwritten"), "{}", again.err);
     let (other, address) = Case::<T>::server();
     let line = ["tap", "--replay", file, "--to", &address, "-o", "json"];
     let would = case.program.bare(&[&line[..], &["--dry-run"]].concat()).exits(0).json();

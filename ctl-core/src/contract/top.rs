@@ -1,18 +1,21 @@
 //! `top`, as a person and a program see it.
 
 use std::io::{BufRead, BufReader};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rexpect::process::Signal;
-use rustix::process::Signal as ToChild;
 
 use super::Case;
-use super::program::{ended, signal};
+use super::program::{Running, ended};
 use super::terminal::{READS, Terminal};
 use crate::tool::Tool;
 
 /// The terminal goes to its second screen, and comes back.
 const TAKEN: &str = "\u{1b}[?1049h";
 const GIVEN_BACK: &str = "\u{1b}[?1049l";
+/// Longer than an end takes, even on a busy machine; only a hang meets it.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn add<T: Tool>(case: &Case<T>, address: &str) {
     let line: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
@@ -83,7 +86,7 @@ pub fn a_queue_is_looked_at_closely_and_looks_are_recorded<T: Tool>(case: &Case<
         assert_eq!(queues.len(), 1, "{look}");
     }
     let again = case.program.at(&address, &["top", "--once", "--record", path]).exits(74);
-    assert!(again.err.contains("no file is overwritten"), "{}", again.err);
+    assert!(again.err.contains("is not overwritten"), "{}", again.err);
     let once = folder.path().join("once.ndjson");
     let line = ["top", "--once", "-o", "json", "--record", once.to_str().unwrap()];
     let shown = case.program.at(&address, &line).exits(0).json();
@@ -110,7 +113,7 @@ pub fn a_live_view_ends_with_its_terminal<T: Tool>(case: &Case<T>) {
     let words = [case.program.flag, &address, "top", "-i", "100ms"];
     let mut command = case.program.command(&words);
     command.env("TERM", "xterm").stdin(side()).stdout(side()).stderr(side());
-    let mut child = command.spawn().unwrap();
+    let mut child = Running::of(command.spawn().unwrap());
     drop(command);
     let mut terminal = std::fs::File::from(terminal);
     let mut shown = Vec::new();
@@ -120,7 +123,12 @@ pub fn a_live_view_ends_with_its_terminal<T: Tool>(case: &Case<T>) {
         shown.extend_from_slice(&some[..read]);
     }
     drop(terminal);
-    assert_eq!(child.wait().unwrap().code(), Some(74));
+    let until = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "it goes on without its terminal");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(child.ended().code, Some(74));
 }
 
 /// The others are shown meanwhile.
@@ -134,8 +142,8 @@ pub fn a_server_that_goes_away_comes_back_into_a_live_view<T: Tool>(case: &Case<
     terminal.sees("mail");
     let place = second.rsplit_once("//").map_or(&*second, |(_, place)| place);
     let again = case.program.command(&["serve", "--listen", place, "--print-addr"]).spawn();
-    let mut again = again.unwrap();
-    BufReader::new(again.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let mut again = Running::of(again.unwrap());
+    again.first_line();
     add(case, &second);
     add(case, &second);
     // The largest first.
@@ -144,8 +152,7 @@ pub fn a_server_that_goes_away_comes_back_into_a_live_view<T: Tool>(case: &Case<
     terminal.types("q");
     terminal.sees(GIVEN_BACK);
     assert_eq!(terminal.ends(), 0);
-    signal(&again, ToChild::TERM);
-    assert_eq!(ended(again).code, Some(143));
+    again.terminated();
 }
 
 /// As wide as the terminal, and without a word on how long it took.

@@ -2,20 +2,18 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::Child;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::Case;
 use super::browser::Browser;
-use super::program::{Program, ended, signal};
+use super::program::{Program, Running};
 use crate::tool::Tool;
 
 /// A running page.
 pub struct Web {
-    child: Child,
+    child: Running,
     /// Where it is.
     pub address: String,
 }
@@ -25,10 +23,10 @@ impl Web {
     #[must_use]
     pub fn start(program: &Program, servers: &str, flags: &[&str]) -> Self {
         let line = [program.flag, servers, "web", "--listen", "127.0.0.1:0", "--print-addr"];
-        let mut child = program.command(&[&line[..], flags].concat()).spawn().unwrap();
-        let mut address = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
-        Self { child, address: address.trim_end().to_owned() }
+        let child = program.command(&[&line[..], flags].concat()).spawn().unwrap();
+        let mut child = Running::of(child);
+        let address = child.first_line();
+        Self { child, address }
     }
 
     fn connect(&self) -> TcpStream {
@@ -92,8 +90,7 @@ impl Web {
 
     /// Ends it by a signal.
     pub fn end(self) {
-        signal(&self.child, Signal::TERM);
-        ended(self.child).exits(143);
+        self.child.terminated();
     }
 }
 

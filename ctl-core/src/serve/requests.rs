@@ -10,9 +10,9 @@ use serde_json::json;
 
 use super::ServeArgs;
 use crate::error::CliError;
+use crate::files;
 use crate::link::RequestLog;
 use crate::messages::{Messages, Trace};
-use crate::records;
 
 /// When the requests came.
 #[derive(Debug, Clone)]
@@ -36,8 +36,7 @@ impl Requests {
     ) -> Result<(Self, Option<RequestLog>), CliError> {
         let requests =
             Self { start: Instant::now(), last: Arc::default(), are_others: Arc::default() };
-        let file =
-            args.record.as_ref().map(|path| records::new_file(path.as_os_str())).transpose()?;
+        let file = args.record.as_ref().map(|path| files::new_file(path)).transpose()?;
         if !trace.is_on() && file.is_none() && args.max_idle.is_none() {
             return Ok((requests, None));
         }

@@ -29,6 +29,8 @@ use self::relay::Target;
 use self::summary::Summary;
 use crate::envelope::Decode;
 use crate::error::{CliError, Exit};
+use crate::escape;
+use crate::files;
 use crate::filter::FilterArgs;
 use crate::link::Link;
 use crate::listen;
@@ -153,7 +155,8 @@ pub fn run<T: Tool, D: Decoder>(
         let tool = T::PROGRAM.name;
         let remarks =
             vec![T::PROGRAM.service.name.to_owned(), format!("Recorded by: {tool} tap --to {to}")];
-        Recorder::create(path, remarks).map_err(|error| CliError::creating(path, &error))
+        Recorder::begin(files::new_file(path)?, remarks)
+            .map_err(|error| CliError::writing(&escape::line(&path.to_string_lossy()), &error))
     });
     let recorder = recorder.transpose()?;
     let messages = context.messages.stamped();

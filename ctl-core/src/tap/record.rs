@@ -1,8 +1,7 @@
 //! Writes what passes as a transcript, beside the relay: a slow disk loses events, and says so, but holds nobody up.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,16 +28,11 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a transcript with these remarks in a new file, which is for its owner only.
+    /// Begins a transcript with these remarks.
     ///
     /// # Errors
-    /// There is a file already, or it cannot be written.
-    pub(super) fn create(path: &Path, remarks: Vec<String>) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(path)?;
+    /// It cannot be written.
+    pub(super) fn begin(mut file: File, remarks: Vec<String>) -> io::Result<Self> {
         write!(file, "{}", transcript(remarks, None))?;
         let (queue, events) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));

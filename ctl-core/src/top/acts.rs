@@ -15,11 +15,11 @@ use crate::tool::Context;
 pub(super) struct Acts<T: Interactive> {
     own: Arc<Own<T>>,
     answers: (mpsc::Sender<Answer>, mpsc::Receiver<Answer>),
-    /// What was asked last.
+    /// What the prompt asks.
     asked: Option<Asked>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Asked {
     server: String,
     line: Vec<String>,
@@ -29,7 +29,7 @@ struct Asked {
 
 struct Answer {
     is_done: bool,
-    what: String,
+    asked: Asked,
     came: Result<Came, CliError>,
 }
 
@@ -45,7 +45,7 @@ where
         Ok(Self { own: Arc::new(Own::of(context)?), answers: mpsc::channel(), asked: None })
     }
 
-    /// Does what was asked last.
+    /// Does what the prompt asks.
     pub(super) fn go(&mut self) -> Prompt {
         match self.asked.take() {
             Some(asked) => self.run(asked, true),
@@ -53,24 +53,25 @@ where
         }
     }
 
-    fn run(&self, mut asked: Asked, is_done: bool) -> Prompt {
-        asked.line.insert(1, if is_done { "--yes" } else { "--dry-run" }.to_owned());
+    fn run(&self, asked: Asked, is_done: bool) -> Prompt {
+        let mut line = asked.line.clone();
+        line.insert(1, if is_done { "--yes" } else { "--dry-run" }.to_owned());
         let (own, answers) = (Arc::clone(&self.own), self.answers.0.clone());
         let what = asked.what.clone();
         thread::spawn(move || {
-            let came = own.run(&asked.server, Format::Table, (asked.line, None));
-            let _ = answers.send(Answer { is_done, what: asked.what, came });
+            let came = own.run(&asked.server, Format::Table, (line, None));
+            let _ = answers.send(Answer { is_done, asked, came });
         });
         Prompt::Waits(what)
     }
 
     /// What came of a command, once.
     pub(super) fn came(&mut self) -> Option<Prompt> {
-        let Answer { is_done, what, came } = self.answers.1.try_recv().ok()?;
+        let Answer { is_done, asked, came } = self.answers.1.try_recv().ok()?;
         Some(match came {
-            Err(error) => Prompt::Told(format!("{what}: {}", error.message)),
+            Err(error) => Prompt::Told(format!("{}: {}", asked.what, error.message)),
             Ok(came) if is_done => Prompt::Told(came.line()),
-            Ok(_) => Prompt::Asks(what),
+            Ok(_) => Prompt::Asks(self.asked.insert(asked).what.clone()),
         })
     }
 }
@@ -105,6 +106,5 @@ where
     }
     what.push_str(&format!(": {}", act.name));
     let asked = Asked { server: row.server.to_owned(), line, what };
-    acts.asked = Some(asked.clone());
     Some(acts.run(asked, false))
 }

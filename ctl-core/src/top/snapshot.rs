@@ -78,8 +78,7 @@ impl Recording {
     /// # Errors
     /// The file is there already, or cannot be made: exit 74.
     pub(super) fn create(path: &Path) -> Result<Self, CliError> {
-        let file =
-            files::create(path, b"", 0o600).map_err(|error| CliError::creating(path, &error))?;
+        let file = files::new_file(path)?;
         Ok(Self { file, name: escape::line(&path.to_string_lossy()).into_owned(), looks: 0 })
     }
 

@@ -197,7 +197,10 @@ impl View {
             KeyCode::PageDown => self.chosen = self.chosen.saturating_add(page),
             KeyCode::Home => self.chosen = 0,
             KeyCode::End => self.chosen = usize::MAX,
-            KeyCode::Char(key) => return Action::Act(key),
+            // One command is under way at a time.
+            KeyCode::Char(key) if !matches!(self.prompt, Prompt::Waits(_)) => {
+                return Action::Act(key);
+            }
             _ => return Action::Nothing,
         }
         Action::Show
@@ -300,6 +303,16 @@ mod tests {
         view.prompt = Prompt::Told("done".to_owned());
         assert_eq!(typed(&mut view, "\r"), Action::Show);
         assert!(view.detail, "a key that clears what is told does its own work, too");
+    }
+
+    #[test]
+    fn one_command_is_under_way_at_a_time() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        view.prompt = Prompt::Waits("mail: kick".to_owned());
+        assert_eq!(typed(&mut view, "k"), Action::Nothing);
+        assert_eq!(typed(&mut view, "y"), Action::Nothing, "nothing is asked yet");
+        assert_eq!(view.prompt, Prompt::Waits("mail: kick".to_owned()));
+        assert_eq!(typed(&mut view, "q"), Action::Quit);
     }
 
     #[test]

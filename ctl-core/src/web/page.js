@@ -165,9 +165,20 @@ function input(field) {
 
 const written = (value) => value !== null && typeof value === "object" ? JSON.stringify(value, null, 1) : typeof value === "number" ? String(value) : shown(value);
 
+const isLong = (key, value) => key.startsWith("body") || (value !== null && typeof value === "object");
+// Whether the tool wants the name typed before it does this.
+const wantsName = (error) => (error.hints ?? []).some((hint) => hint.includes("--confirm="));
+
+function emptyTable(titles) {
+  const table = make("table");
+  table.createTHead();
+  table.append(make("tbody"));
+  headings(table, titles);
+  return table;
+}
+
 function cells(key, value) {
-  const isText = key.startsWith("body") || (value !== null && typeof value === "object");
-  return make("td", written(value), isText ? { class: "body" } : typeof value === "number" ? { class: "number" } : {});
+  return make("td", written(value), isLong(key, value) ? { class: "body" } : typeof value === "number" ? { class: "number" } : {});
 }
 
 function viewOf(view, target, queue) {
@@ -190,10 +201,7 @@ function viewOf(view, target, queue) {
     const rows = Array.isArray(answer.result) ? answer.result : Object.entries(answer.result).map(([name, value]) => ({ name, value }));
     state.textContent = `${rows.length} rows` + (answer.messages ? "\n" + answer.messages.trim() : "");
     const keys = [...new Set(rows.flatMap(Object.keys))].filter((key) => key !== "v");
-    const table = make("table");
-    table.createTHead();
-    table.append(make("tbody"));
-    headings(table, [...keys.map((key) => [key]), ...(view.actions.length ? [["Actions"]] : [])]);
+    const table = emptyTable([...keys.map((key) => [key]), ...(view.actions.length ? [["Actions"]] : [])]);
     table.tBodies[0].append(...rows.map((row) => {
       const line = make("tr");
       for (const key of keys) line.append(cells(key, row[key]));
@@ -240,7 +248,7 @@ function act(name, server, queue, given, done) {
     $("go").disabled = false;
     if (answer.error) {
       $("question").textContent = why(answer.error);
-      if ((answer.error.hints ?? []).some((hint) => hint.includes("--confirm="))) { $("typed").hidden = false; $("confirm").focus(); }
+      if (wantsName(answer.error)) { $("typed").hidden = false; $("confirm").focus(); }
       return;
     }
     const told = [typeof answer.result === "string" ? answer.result.trim() : JSON.stringify(answer.result), answer.messages.trim()].filter(Boolean).join("\n");
@@ -260,7 +268,7 @@ function act(name, server, queue, given, done) {
 // Shows each row, takes a decision for it, and does all of them at the end; nothing happens before.
 function review(view, server, queue, rows, done) {
   const decisions = rows.map(() => null), box = $("review-rows"), say = $("review-state"), choices = $("review-choices");
-  let place = 0, doing = false, done_any = false;
+  let place = 0, doing = false, isAnyDone = false;
   const button = (text, act) => { const one = make("button", text, { type: "button" }); one.onclick = act; return one; };
   const title = (text) => { $("review-title").textContent = text; $("review-title").focus(); };
   function decide(what) {
@@ -277,7 +285,7 @@ function review(view, server, queue, rows, done) {
     const list = make("dl");
     for (const [key, value] of Object.entries(rows[place])) {
       if (key === "v") continue;
-      const item = make("div", undefined, key.startsWith("body") || (value !== null && typeof value === "object") ? { class: "long" } : {});
+      const item = make("div", undefined, isLong(key, value) ? { class: "long" } : {});
       item.append(make("dt", key), make("dd", written(value)));
       list.append(item);
     }
@@ -290,32 +298,29 @@ function review(view, server, queue, rows, done) {
     title("What would be done");
     box.replaceChildren(make("p", counts.map(([name, n]) => `${name}: ${n}`).join("\n")));
     const isAny = decisions.some((one) => one !== null);
-    choices.replaceChildren(...(isAny ? [button("Do it", go)] : []), button("Back", () => { place = rows.length - 1; step(); }));
+    choices.replaceChildren(...(isAny ? [button("Do it", () => go(0, 0, 0, emptyTable([["id"], ["decision"], ["what came of it"]])))] : []), button("Back", () => { place = rows.length - 1; step(); }));
   }
-  async function go() {
-    const table = make("table");
-    table.createTHead();
-    table.append(make("tbody"));
-    headings(table, [["id"], ["decision"], ["what came of it"]]);
+  // Begins behind what has been done before a name had to be typed.
+  async function go(from, good, bad, table) {
     doing = true;
     title("Report");
     box.replaceChildren(table);
     choices.replaceChildren(button("Stop", () => { doing = false; }));
-    let good = 0, bad = 0, left = 0;
+    let left = 0;
     for (const [at, name] of decisions.entries()) {
-      if (name === null) continue;
+      if (at < from || name === null) continue;
       if (!doing) { left += 1; continue; }
       const id = String(rows[at].id);
       const answer = await ask("act", { server, name, queue, values: { id }, confirm: $("review-confirm").value });
-      if (answer.error && (answer.error.hints ?? []).some((hint) => hint.includes("--confirm="))) {
+      if (answer.error && wantsName(answer.error)) {
         doing = false;
         $("review-typed").hidden = false;
         say.textContent = why(answer.error);
-        choices.replaceChildren(button("Go on", go));
+        choices.replaceChildren(button("Go on", () => go(at, good, bad, table)));
         $("review-confirm").focus();
         return;
       }
-      done_any = true;
+      isAnyDone = true;
       const is = !answer.error && answer.done;
       is ? good += 1 : bad += 1;
       const line = make("tr"), told = answer.error ? why(answer.error) : is ? "done" : answer.messages.trim() || "not done";
@@ -328,7 +333,7 @@ function review(view, server, queue, rows, done) {
     choices.replaceChildren();
   }
   $("review-close").onclick = () => $("review").close();
-  $("review").onclose = () => { doing = false; if (done_any) done(); };
+  $("review").onclose = () => { doing = false; if (isAnyDone) done(); };
   $("review-typed").hidden = true;
   $("review-confirm").value = "";
   $("review").showModal();

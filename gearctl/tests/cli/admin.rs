@@ -88,7 +88,8 @@ fn functions_are_created_limited_and_dropped() {
 fn workers_are_listed_and_filtered() {
     on_both_with_tools(|server| {
         let address = server.address();
-        let worker = Running(server.tool("gearman", &["-w", "-f", "up", "cat"]).spawn().unwrap());
+        let worker =
+            Running::of(server.tool("gearman", &["-w", "-f", "up", "cat"]).spawn().unwrap());
         workers(address, "up", 1);
         let all = gearctl(address, &["workers", "-o", "json"]).exits(0).json();
         let with = |row: &&serde_json::Value| row["functions"] == json!(["up"]);
@@ -185,7 +186,7 @@ fn raw_packets_that_come_later_are_waited_for() {
     on_both(|server| {
         let address = server.address();
         let line = ["-s", address, "work", "-f", "up", "--builtin", "upper"];
-        let _worker = Running(command(&line).spawn().unwrap());
+        let _worker = Running::of(command(&line).spawn().unwrap());
         workers(address, "up", 1);
         let line = ["raw", "--wait", "1s", "--packet", "SUBMIT_JOB", "up", "", "x", "-o", "name"];
         assert_eq!(gearctl(address, &line).exits(0).out(), "JOB_CREATED\nWORK_COMPLETE\n");

@@ -42,7 +42,7 @@ fn a_roundtrip_tells_server_and_worker_apart() {
     on_both(|server| {
         let address = server.address();
         let line = ["-s", address, "work", "-f", "up", "--builtin", "upper"];
-        let worker = Running(command(&line).spawn().unwrap());
+        let worker = Running::of(command(&line).spawn().unwrap());
         workers(address, "up", 1);
         let check = |line: &[&str]| gearctl(address, &[&["check", "roundtrip"], line].concat());
         check(&[]).exits(0);

@@ -234,7 +234,7 @@ fn every_command_does_what_the_server_can_and_says_what_it_cannot() {
         // geard does not answer the first question for jobs, and then another one is asked.
         let line = ["-s", address, "work", "-f", "up", "--builtin", "upper", "--timeout", "1"];
         let line = [&line[..], &PATIENT].concat();
-        let _worker = Running(command(&line).spawn().unwrap());
+        let _worker = Running::of(command(&line).spawn().unwrap());
         serving(address, "up", 1);
         gearctl(address, &["run", "up", "x", "--timeout", "20"]).exits(0);
         for (line, codes) in LINES {
@@ -265,7 +265,7 @@ fn shell_workers_serve_every_server() {
     on_all(|kind, address| {
         let line = ["-s", address, "work", "-f", "up", "-j", "2", "--builtin", "upper"];
         let line = [&line[..], &["--timeout", "1"], &PATIENT].concat();
-        let _worker = Running(command(&line).spawn().unwrap());
+        let _worker = Running::of(command(&line).spawn().unwrap());
         serving(address, "up", 2);
         let lines: String = (0..50).map(|n| format!("line {n}\n")).collect();
         let line = ["map", "up", "-j", "4", "--ordered", "--timeout", "30"];

@@ -1,9 +1,9 @@
 //! Running the program, and a server of each kind to run it against.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-pub(crate) use ctl_core::contract::program::{Program, Ran, ended, fed};
+pub(crate) use ctl_core::contract::program::{Program, Ran, Running, ended, fed};
 use fixtures::gearmand::Server;
 use fixtures::real::Gearmand;
 use gearman_client::blocking::{Admin, Client};
@@ -26,16 +26,6 @@ pub(crate) fn gearctl(address: &str, arguments: &[&str]) -> Ran {
 
 pub(crate) fn gearctl_with(address: &str, arguments: &[&str], stdin: &[u8]) -> Ran {
     PROGRAM.fed(address, arguments, stdin)
-}
-
-/// A child that does not outlive the test.
-pub(crate) struct Running(pub(crate) Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// A server to run against.

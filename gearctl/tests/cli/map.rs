@@ -9,7 +9,7 @@ fn lines_become_results_in_order_or_as_they_come() {
     on_both(|server| {
         let address = server.address();
         let line = ["-s", address, "work", "-f", "up", "-j", "2", "--builtin", "upper"];
-        let _worker = Running(command(&line).spawn().unwrap());
+        let _worker = Running::of(command(&line).spawn().unwrap());
         workers(address, "up", 2);
         let lines: String = (0..50).map(|n| format!("line {n}\n")).collect();
         let ran = ["map", "up", "-j", "4", "--ordered"];
@@ -30,7 +30,7 @@ fn failed_lines_are_records_and_exit_3() {
     on_both(|server| {
         let address = server.address();
         let line = ["-s", address, "work", "-f", "some", "--exec", "grep", "-v", "b"];
-        let _worker = Running(command(&line).spawn().unwrap());
+        let _worker = Running::of(command(&line).spawn().unwrap());
         workers(address, "some", 1);
         let ran = gearctl_with(address, &["map", "some", "--ordered"], b"a\nb\nc\n").exits(3);
         assert_eq!(ran.out(), "a\nc\n");
@@ -56,7 +56,7 @@ fn a_result_too_large_fails_its_line_alone() {
         let shell = "read n; head -c $n /dev/zero | tr '\\0' x";
         let line = ["-s", address, "work", "-f", "big", "-j", "2", "--shell", shell];
         let _worker =
-            Running(command(&[&line[..], &["--stream", "chunks"]].concat()).spawn().unwrap());
+            Running::of(command(&[&line[..], &["--stream", "chunks"]].concat()).spawn().unwrap());
         workers(address, "big", 2);
         let map = |flags: &[&str], lines: &[u8]| {
             gearctl_with(address, &[&["map", "big", "-j", "2", "--ordered"], flags].concat(), lines)
@@ -78,7 +78,7 @@ fn an_order_is_kept_within_little_memory() {
         // The first is the last to end, and all others have to wait for it; there is room for one of them.
         let shell = "read n; case $n in 0) sleep 0.3;; esac; printf '%05d' $n";
         let line = ["-s", address, "work", "-f", "n", "-j", "4", "--shell", shell];
-        let _worker = Running(command(&line).spawn().unwrap());
+        let _worker = Running::of(command(&line).spawn().unwrap());
         workers(address, "n", 4);
         let lines: String = (0..20).map(|n| format!("{n}\n")).collect();
         let line = ["map", "n", "-j", "4", "--ordered", "--max-result", "5"];

@@ -7,7 +7,7 @@ use crate::harness::*;
 /// A worker of the standard tool.
 fn worker(server: &Site, function: &str, program: &[&str]) -> Running {
     let line = [&["-w", "-f", function], program].concat();
-    let worker = Running(server.tool("gearman", &line).spawn().unwrap());
+    let worker = Running::of(server.tool("gearman", &line).spawn().unwrap());
     workers(server.address(), function, 1);
     worker
 }
@@ -174,7 +174,7 @@ fn results_come_in_order_when_asked_for_and_lines_say_whose_they_are() {
         // The first job is the slowest.
         let shell = "read x; sleep 0.$x; printf 'a%s\\nb' $x";
         let line = ["-s", address, "work", "-f", "slow", "-j", "4", "--shell", shell];
-        let _worker = Running(command(&line).spawn().unwrap());
+        let _worker = Running::of(command(&line).spawn().unwrap());
         workers(address, "slow", 4);
         let run = |flags: &[&str]| {
             let line = [&["run", "slow", "--lines", "-j", "4"], flags].concat();
@@ -201,7 +201,7 @@ fn background_jobs_can_be_waited_for() {
         let late = gearctl(address, &line).exits(124);
         assert!(late.out().starts_with("H:"), "{}", late.out());
         let line = ["-s", address, "work", "-f", "up", "--builtin", "sleep=100ms"];
-        let _worker = Running(command(&line).spawn().unwrap());
+        let _worker = Running::of(command(&line).spawn().unwrap());
         let ran = ["submit", "up", "--lines", "--wait"];
         let ran = gearctl_with(address, &ran, b"a\nb\n").exits(0);
         assert_eq!(ran.out().lines().count(), 2);
@@ -216,7 +216,7 @@ fn a_worker_learns_the_reducer() {
     on_both(|server| {
         let address = server.address();
         let line = ["-s", address, "work", "-f", "split", "--shell", "echo $GEARCTL_REDUCER"];
-        let _worker = Running(command(&line).spawn().unwrap());
+        let _worker = Running::of(command(&line).spawn().unwrap());
         let line = ["run", "split", "x", "--reduce", "join"];
         assert_eq!(gearctl(address, &line).exits(0).out(), "join\n");
         assert_eq!(gearctl(address, &["run", "split", "x"]).exits(0).out(), "\n");
@@ -233,7 +233,7 @@ fn a_result_that_cannot_be_kept_is_an_error_and_raw_output_still_comes() {
         let shell = "head -c 300000 /dev/zero | tr '\\0' x";
         for stream in [&[][..], &["--stream", "chunks"]] {
             let line = ["-s", address, "work", "-f", "big", "-j", "2", "--shell", shell];
-            let _worker = Running(command(&[&line[..], stream].concat()).spawn().unwrap());
+            let _worker = Running::of(command(&[&line[..], stream].concat()).spawn().unwrap());
             workers(address, "big", 2);
             let run = |flags: &[&str]| gearctl(address, &[&["run", "big"], flags].concat());
             let json = run(&["x", "-o", "json"]).exits(0).json();

@@ -17,7 +17,8 @@ fn what_other_programs_say_is_understood() {
         let created = tap.line(|line| line["verb"] == "JOB_CREATED");
         let to = created["to"].as_str().unwrap();
         assert!(created["ms"].is_number() && to == format!("SUBMIT_JOB_BG {args}"), "{created}");
-        let worker = Running(through.tool("gearman", &["-w", "-f", "rev", "rev"]).spawn().unwrap());
+        let worker =
+            Running::of(through.tool("gearman", &["-w", "-f", "rev", "rev"]).spawn().unwrap());
         let assigned = tap
             .line(|line| line["verb"].as_str().is_some_and(|verb| verb.starts_with("JOB_ASSIGN")));
         assert!(assigned["to"].as_str().unwrap().starts_with("GRAB_JOB"), "{assigned}");

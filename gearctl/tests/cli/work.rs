@@ -10,14 +10,14 @@ use crate::harness::*;
 /// A worker of this tool, once it is registered.
 fn worker(address: &str, function: &str, arguments: &[&str]) -> Running {
     let line = [&["-s", address, "work", "-f", function], arguments].concat();
-    let worker = Running(command(&line).spawn().unwrap());
+    let worker = Running::of(command(&line).spawn().unwrap());
     workers(address, function, 1);
     worker
 }
 
 #[cfg(unix)]
 fn send(worker: &Running, signal: rustix::process::Signal) {
-    let pid = i32::try_from(worker.0.id()).unwrap();
+    let pid = i32::try_from(worker.id()).unwrap();
     rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
@@ -61,7 +61,7 @@ fn the_exit_code_decides_the_fate() {
         let mut worker = worker(address, "code", &line);
         assert_eq!(gearctl(address, &["run", "code", "0\n"]).exits(0).out(), "");
         gearctl(address, &["run", "code", "7\n"]).exits(1);
-        let ran = finish(&mut worker.0);
+        let ran = finish(&mut worker);
         let ran = ran.exits(0);
         let jobs: Vec<Value> =
             ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -78,7 +78,7 @@ fn a_killed_child_is_a_failure() {
         let mut worker =
             worker(address, "die", &["--once", "--log-jobs", "ndjson", "--shell", "kill -9 $$"]);
         gearctl(address, &["run", "die", "x"]).exits(1);
-        let ran = finish(&mut worker.0).exits(0);
+        let ran = finish(&mut worker).exits(0);
         assert_eq!((&ran.json()["signal"], &ran.json()["fate"]), (&json!(9), &json!("fail")));
     });
 }
@@ -278,7 +278,7 @@ fn finishes_first(signal: rustix::process::Signal, code: i32) {
         std::fs::write(&go, "").unwrap();
         assert_eq!(ended(client).exits(0).out(), "done\n");
         let mut worker = worker;
-        let ran = finish(&mut worker.0).exits(code);
+        let ran = finish(&mut worker).exits(code);
         assert!(ran.err.contains("finishing running jobs"), "{}", ran.err);
     });
 }
@@ -299,14 +299,14 @@ fn the_second_signal_gives_the_job_back_and_leaves_no_process() {
         send(&worker, rustix::process::Signal::INT);
         // The first one has been seen when the worker says so.
         let mut said = Vec::new();
-        let stderr = worker.0.stderr.as_mut().unwrap();
+        let stderr = worker.stderr.as_mut().unwrap();
         while !String::from_utf8_lossy(&said).contains("finishing") {
             let mut byte = [0];
             assert_eq!(stderr.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&said));
             said.extend_from_slice(&byte);
         }
         send(&worker, rustix::process::Signal::INT);
-        let ran = finish(&mut worker.0).exits(130);
+        let ran = finish(&mut worker).exits(130);
         assert!(ran.err.contains("1 given back, 0 lost"), "{}", ran.err);
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
         eventually("the end of the grandchild", || {
@@ -423,7 +423,7 @@ fn the_server_gives_away_what_takes_longer_than_it_was_told() {
         queue(address, "slow", b"x");
         let line = ["-s", address, "work", "-f", "slow", "--can-do-timeout", "1s", "--once"];
         let line = [&line[..], &["--builtin", "sleep=1h"]].concat();
-        let _worker = Running(command(&line).spawn().unwrap());
+        let _worker = Running::of(command(&line).spawn().unwrap());
         eventually("the second try", || {
             let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
             (jobs[0]["retries"] == 1).then_some(())
@@ -440,9 +440,9 @@ fn the_pid_file_is_there_as_long_as_the_worker() {
         let line = ["--pid-file", file.to_str().unwrap(), "--builtin", "echo"];
         let mut worker = worker(server.address(), "f", &line);
         let pid = eventually("the pid", || std::fs::read_to_string(&file).ok());
-        assert_eq!(pid.trim(), worker.0.id().to_string());
+        assert_eq!(pid.trim(), worker.id().to_string());
         send(&worker, rustix::process::Signal::TERM);
-        finish(&mut worker.0).exits(143);
+        finish(&mut worker).exits(143);
         assert!(!file.exists());
     });
 }

@@ -189,3 +189,21 @@ fn unsolicited_bytes_are_noticed_and_end_of_stream_is_an_answer_only_to_quit() {
     let error = session.reply(ticket).unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
 }
+
+#[test]
+fn a_watch_list_is_brought_about_over_commands_that_nobody_waits_for() {
+    let mut session = Session::new(1024);
+    let names = [tube("default"), tube("mail")];
+    assert_eq!(session.to_watch(&names), [Watch(tube("mail"))]);
+    assert_eq!(session.to_ignore(&names), []);
+    session.send(&Watch(tube("old"))).unwrap();
+    session.send(&Ignore(tube("default"))).unwrap();
+    assert_eq!(session.to_watch(&names), [Watch(tube("default")), Watch(tube("mail"))]);
+    assert_eq!(session.to_ignore(&names), [Ignore(tube("old"))]);
+    let last = session.send(&Watch(tube("default"))).unwrap();
+    flush(&mut session);
+    feed(&mut session, b"WATCHING 2\r\nWATCHING 1\r\nWATCHING 2\r\n");
+    session.reply(last).unwrap();
+    assert_eq!(session.to_watch(&names), [Watch(tube("mail"))]);
+    assert_eq!(session.to_ignore(&names), [Ignore(tube("old"))]);
+}
