@@ -70,7 +70,8 @@ pub(crate) fn host(address: &Address) -> String {
             format!("[{host}]:{port}")
         }
         Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => format!("{host}:{port}"),
-        Endpoint::Unix(_) => "localhost".into(),
+        // A unix socket.
+        _ => "localhost".into(),
     }
 }
 

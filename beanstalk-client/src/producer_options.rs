@@ -6,6 +6,7 @@ use crate::{Address, ConnectOptions, Error, Servers};
 
 /// What is done with a put whose fate is unknown, because the connection was lost between the put and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Delivery {
     /// It fails with [`Fate::Unknown`](crate::Fate::Unknown); the job exists once or not at all.
     #[default]

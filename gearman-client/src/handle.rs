@@ -87,6 +87,7 @@ impl JobHandle {
 
 /// The connection that something came from.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Origin {
     /// The server.
     pub server: Arc<Address>,

@@ -42,6 +42,7 @@ pub struct CrashLedger {
 /// What a ledger says of a job that is to be run.
 #[derive(Debug)]
 #[must_use = "the job counts as running until this is dropped"]
+#[non_exhaustive]
 pub enum Verdict {
     /// Run it. Should the process end before this is dropped, that is one crash more.
     Run(Running),

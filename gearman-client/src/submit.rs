@@ -27,6 +27,7 @@ queue_core::words!(Priority, Error, "priority": "high" = High, "normal" = Normal
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[non_exhaustive]
 pub enum Unique {
     /// Nothing: every submission has a random id of its own, with which the job can be asked for.
     #[default]

@@ -242,6 +242,7 @@ queue_core::from_servers!(WorkerOptions, Error: Servers, ConnectOptions, Address
 /// # assert_eq!(handler(), Err(Failure::exception("no such picture")));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Failure {
     /// WORK_FAIL: it failed.
     Fail,

@@ -23,6 +23,7 @@ pub struct Scheme {
 
 /// Where a server listens, to be matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Endpoint<'a> {
     /// Plain TCP. The host is a name or an IP address without brackets.
     Tcp {

@@ -12,6 +12,7 @@ use crate::{Error, Result};
 
 /// The head of a request over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RequestHead {
     /// The method, in upper case.
     pub method: String,
@@ -87,6 +88,7 @@ pub enum FrameKind {
 
 /// The head of a frame of a WebSocket, of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FrameHead {
     /// What it is.
     pub kind: FrameKind,
@@ -132,6 +134,7 @@ impl FrameHead {
 
 /// What a request and its answer begin with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Heading {
     /// The action; none where there is no such.
     pub action: Option<Action>,

@@ -33,6 +33,7 @@ impl Response {
 
 /// What a successful action gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Success {
     /// Nothing but that it was done.
     Done,

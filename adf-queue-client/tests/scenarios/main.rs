@@ -11,7 +11,6 @@ mod cancellation;
 mod client;
 mod cuts;
 mod face;
-mod faces;
 mod http;
 mod http_cuts;
 mod http_peer;

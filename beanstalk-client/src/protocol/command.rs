@@ -75,6 +75,7 @@ pub enum Effect {
 
 /// How long the server may hold an answer back on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ServerWait {
     /// It answers at once.
     None,

@@ -54,6 +54,7 @@ macro_rules! packets {
         ///
         /// The numbers 1 to 42 are those of gearmand's `libgearman-1.0/protocol.h`; `PROTOCOL` documents most of them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum PacketType {
             $($(#[$doc])* $variant,)+
             /// A number that the table does not have.

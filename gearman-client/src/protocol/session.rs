@@ -113,6 +113,7 @@ pub enum Delivery<T> {
 
 /// A request or a job that a connection took with it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Lost<T> {
     /// Who waits.
     pub waiter: T,

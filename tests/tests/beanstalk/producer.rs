@@ -212,6 +212,7 @@ fn a_put_of_unknown_fate_fails_or_is_sent_again_as_was_chosen<P: Producing>() {
                     assert_eq!((report.inserted, report.unknown, report.resent), (3, 0, 1));
                     1
                 }
+                other => panic!("{other} is not tested"),
             };
             // The tube was chosen anew on the new connection.
             let jobs = drain(server.address()).remove("a").unwrap();

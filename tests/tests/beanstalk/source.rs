@@ -1,4 +1,4 @@
-//! What the source itself promises: two equal faces, cancel safety stated everywhere, no runtime in a blocking build.
+//! What the source itself promises: every method is in a scenario, and no runtime in a blocking build.
 
 use std::{
     collections::BTreeSet,
@@ -31,35 +31,6 @@ fn signatures(files: &[&str]) -> BTreeSet<String> {
     found
 }
 
-#[test]
-fn the_two_faces_have_the_same_methods() {
-    let asynchronous = signatures(&["client.rs", "commands.rs", "pipeline.rs"]);
-    let blocking =
-        signatures(&["blocking/client.rs", "blocking/commands.rs", "blocking/pipeline.rs"]);
-    let differ: Vec<&String> = asynchronous
-        .symmetric_difference(&blocking)
-        // A blocking stream needs its timeouts set, which may fail; an iterator's `next` is no inherent method.
-        .filter(|name| !name.starts_with("from_stream(") && !name.starts_with("next(&mutself)"))
-        .collect();
-    assert!(differ.is_empty(), "only one of the faces has {differ:#?}");
-    assert!(asynchronous.len() > 35, "{asynchronous:#?}");
-}
-
-#[test]
-fn the_two_producers_have_the_same_methods() {
-    let files = ["producer.rs", "producer/many.rs", "producer/receipt.rs"];
-    let asynchronous = signatures(&files);
-    let blocking =
-        signatures(&files.map(|file| format!("blocking/{file}")).each_ref().map(|f| &**f));
-    let differ: Vec<&String> = asynchronous
-        .symmetric_difference(&blocking)
-        // An async receipt is a future, and a blocking pipeline an iterator.
-        .filter(|name| !name.starts_with("wait(mutself)") && !name.starts_with("next(&mutself)"))
-        .collect();
-    assert!(differ.is_empty(), "only one of the producers has {differ:#?}");
-    assert!(asynchronous.len() > 12, "{asynchronous:#?}");
-}
-
 /// Every method of a command is in the trait that the scenarios run over, under its own name.
 #[test]
 fn every_public_method_is_run_by_the_scenarios() {
@@ -73,28 +44,6 @@ fn every_public_method_is_run_by_the_scenarios() {
         let sets = ["set_reply_timeout", "set_total_timeout"].contains(&name);
         assert!(used || sets, "{name} is in no scenario");
     }
-}
-
-#[test]
-fn every_async_function_states_its_cancel_safety() {
-    let mut functions = 0;
-    for file in ["client.rs", "commands.rs", "pipeline.rs", "producer.rs", "producer/many.rs"] {
-        let text = source(file);
-        let mut documentation = String::new();
-        for line in text.lines().map(str::trim) {
-            if line.starts_with("///") {
-                documentation.push_str(line);
-                documentation.push('\n');
-            } else if line.starts_with("pub async fn") {
-                functions += 1;
-                assert!(documentation.contains("/// # Cancel safety\n"), "{file}: {line}");
-                documentation.clear();
-            } else if !line.starts_with("#[") {
-                documentation.clear();
-            }
-        }
-    }
-    assert!(functions > 30, "only {functions} functions were found");
 }
 
 /// The packages that a build of the client alone pulls in.

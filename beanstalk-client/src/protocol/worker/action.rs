@@ -10,6 +10,7 @@ pub struct JobKey(pub(super) u64);
 
 /// A job for the handler.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Taken {
     /// Its name in what follows.
     pub key: JobKey,

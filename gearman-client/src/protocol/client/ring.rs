@@ -32,7 +32,8 @@ impl Ring {
                     format!("{host}:{port}")
                 }
                 // The others have no such thing.
-                Endpoint::Unix(_) => server.to_string(),
+                // A unix socket.
+                _ => server.to_string(),
             };
             for hash in 0..HASHES {
                 let hash = md5(format!("{server}-{hash}").as_bytes());

@@ -10,6 +10,7 @@ use crate::{
 /// How a worker asks for a job. gearmand knows all three; other servers answer the newer ones with an error, or not at
 /// all, and the worker then falls back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Grab {
     /// GRAB_JOB: neither unique id nor reducer are told.
     Plain,

@@ -4,6 +4,7 @@ use crate::{Error, ErrorKind, Fate, JobHandle};
 
 /// What a worker says of a job that goes on.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Report<'a> {
     /// WORK_STATUS: so many parts of so many are done.
     Status(u64, u64),
@@ -15,6 +16,7 @@ pub enum Report<'a> {
 
 /// How a worker ends a job.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum End<'a> {
     /// WORK_COMPLETE, with the result.
     Complete(&'a [u8]),
