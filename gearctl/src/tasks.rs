@@ -41,6 +41,11 @@ pub struct TaskArgs {
     #[arg(long)]
     pub unique_hash: bool,
 
+    /// Submit without unique ids: gearmand stays fast when its queue is deep, but one with a persistent queue loses such
+    /// jobs in a restart [default: a random id for each job]
+    #[arg(long, conflicts_with_all = ["unique", "unique_hash"])]
+    pub no_unique: bool,
+
     /// Every line of a file or stdin is a job
     #[arg(long, group = "framing")]
     pub lines: bool,
@@ -145,6 +150,9 @@ impl TaskArgs {
         }
         if let Some(unique) = &self.unique {
             options = options.unique(names::unique(unique)?);
+        }
+        if self.no_unique {
+            options = options.without_id();
         }
         let reducer = self.reduce.as_deref().map(names::function).transpose()?;
         let form = Form { function, options, reducer, hash: self.unique_hash, ndjson: self.ndjson };

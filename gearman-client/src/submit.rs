@@ -30,6 +30,11 @@ queue_core::words!(Priority, Error, "priority": "high" = High, "normal" = Normal
 #[non_exhaustive]
 pub enum Unique {
     /// Nothing: every submission has a random id of its own, with which the job can be asked for.
+    ///
+    /// gearmand keeps ids in 991 hash chains unless it was started with `--hashtable-buckets=N`, and searches one of them
+    /// for every submission that has an id. Measured with raw pipelines: 208,000 submissions a second into an empty queue,
+    /// 15,000 into one of 200,000 jobs; with `--hashtable-buckets=100003` 110,000 to 160,000 at any depth, and
+    /// [without ids](SubmitOptions::without_id) over 450,000.
     #[default]
     Random,
     /// This id.
@@ -82,6 +87,16 @@ impl SubmitOptions {
     pub fn unique(mut self, unique: impl Into<Unique>) -> Self {
         self.unique = unique.into();
         self
+    }
+
+    /// Submits the job without a unique id, which keeps gearmand fast when its queue is deep: [`Unique::None`].
+    ///
+    /// The job can then be asked for by its handle only, and a submission of unknown outcome cannot be recognized when it
+    /// is repeated. Not for servers with a persistent queue: they keep one row for each function and id, so of several
+    /// queued background jobs without an id all but one are lost with a restart.
+    #[must_use]
+    pub fn without_id(self) -> Self {
+        self.unique(Unique::None)
     }
 
     /// How long to wait for the end of a foreground job. The server knows nothing of it: the job goes on.

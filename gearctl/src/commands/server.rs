@@ -9,7 +9,7 @@ use ctl_core::link::Link as _;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::settings::doctor::Diagnosis;
 use gearman_client::protocol::{AdminCommand, AdminReply};
-use gearman_client::{FunctionStatus, JobInfo, Listing, WorkerInfo};
+use gearman_client::{FunctionStatus, JobInfo, Listing, UniqueJob, WorkerInfo};
 use serde_json::Value;
 
 use crate::commands::functions::statuses;
@@ -23,6 +23,8 @@ pub const HELP: &str = "\
 Protocol: version, getpid, verbose, status, workers; show jobs, show unique jobs and prioritystatus, to see whether the
 server has them. Not every server has all of these, and some keep silent then: an answer is waited for at most 2s, or as
 long as --timeout says. What did not come is empty (null), and NO-ANSWER names it.
+Warns when so many queued jobs have unique ids that gearmand, which looks ids up in 991 hash chains by default, becomes
+slow.
 Several servers are all asked, and each row says which it is from; one that does not answer is named, and its code the exit
 code.
 
@@ -106,6 +108,11 @@ fn look(link: &mut Link) -> Result<(String, Record), CliError> {
     let value = |reply: AdminReply| reply.value().map_err(cli_error);
     let pid = pid.and_then(value)?.came();
     let jobs = jobs.and_then(|reply| link.rows::<JobInfo>(&AdminCommand::ShowJobs, reply))?;
+    let unique_jobs = unique_jobs_of(link, unique_jobs)?;
+    let address = link.dialer.address()?;
+    if let Some((problem, remedy)) = depth_of_ids(&unique_jobs) {
+        link.dialer.messages().warn(format!("{address}: {problem}: {remedy}"));
+    }
     let (functions, connections) = (functions.came(), connections.came());
     let sum = |of: fn(&FunctionStatus) -> i64| {
         functions.as_ref().map(|all| all.iter().map(of).sum::<i64>())
@@ -129,7 +136,30 @@ fn look(link: &mut Link) -> Result<(String, Record), CliError> {
         .with("show-unique-jobs", is_there(&unique_jobs))
         .with("prioritystatus", is_there(&priorities))
         .with("no-answer", silent);
-    Ok((link.dialer.address()?, record))
+    Ok((address, record))
+}
+
+fn unique_jobs_of(
+    link: &Link,
+    reply: Answer<AdminReply>,
+) -> Result<Answer<Listing<UniqueJob>>, CliError> {
+    reply.and_then(|reply| link.rows(&AdminCommand::ShowUniqueJobs, reply))
+}
+
+/// The number of queued ids from which gearmand's default of 991 hash chains costs more than a submission itself.
+const MANY_IDS: usize = 50_000;
+
+/// What is wrong, and what can be done, if submissions with ids are slow because many ids are queued.
+fn depth_of_ids(unique_jobs: &Answer<Listing<UniqueJob>>) -> Option<(String, &'static str)> {
+    let Answer::Came(jobs) = unique_jobs else { return None };
+    let ids = jobs.iter().filter(|job| job.unique.is_some()).count();
+    (ids >= MANY_IDS).then(|| {
+        let problem = format!(
+            "{ids} queued jobs have unique ids, and each submission with an id searches one of 991 hash chains unless \
+             gearmand was started with more"
+        );
+        (problem, "gearmand --hashtable-buckets=100003, or gearctl submit --no-unique")
+    })
 }
 
 /// What not every server answers.
@@ -258,10 +288,11 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
     let [version, pid, verbose, jobs, unique_jobs, priorities] =
         ask_at_once(link, &OPTIONAL, &mut silent)?;
     let value = |reply: AdminReply| reply.value().map_err(cli_error);
+    let unique_jobs = unique_jobs_of(link, unique_jobs)?;
     let unattended = functions.iter().filter(|row| row.queued() > 0 && row.workers == 0);
     let unattended: Vec<String> =
         unattended.take(SHOWN).map(|row| show_function(&row.name)).collect();
-    Ok(Diagnosis::default()
+    let diagnosis = Diagnosis::default()
         .fact("version", version.and_then(value)?.came())
         .fact("pid", pid.and_then(value)?.came())
         .fact("verbose", verbose.and_then(value)?.came())
@@ -278,7 +309,11 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
             !unattended.is_empty(),
             format!("jobs wait, and no worker serves {}", unattended.join(", ")),
             "gearctl functions, to see how many; gearctl work",
-        ))
+        );
+    Ok(match depth_of_ids(&unique_jobs) {
+        Some((problem, remedy)) => diagnosis.warn_if(true, problem, remedy),
+        None => diagnosis,
+    })
 }
 
 /// How many functions a warning names.

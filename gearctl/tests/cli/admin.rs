@@ -3,6 +3,9 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 
+use gearman_client::blocking::Client;
+use gearman_client::protocol::Submit;
+use gearman_client::{FunctionName, SubmitOptions};
 use serde_json::json;
 
 use crate::harness::*;
@@ -33,6 +36,28 @@ fn the_server_is_described() {
         assert_eq!(all["address-from"], "flag --server");
         assert_eq!((&all["queued"], &all["functions"]), (&json!(1), &json!(1)));
         assert_eq!((&all["show-jobs"], &all["prioritystatus"]), (&json!(true), &json!(true)));
+    });
+}
+
+#[test]
+fn a_server_that_many_queued_ids_make_slow_is_warned_of() {
+    on_both(|server| {
+        let address = server.address();
+        let fill = |count: usize, options: SubmitOptions| {
+            let function = FunctionName::try_from("deep").unwrap();
+            let submits =
+                (0..count).map(|_| Submit::background(function.clone(), "x", options).unwrap());
+            let mut client = Client::connect(address).unwrap();
+            assert!(client.call_many(submits).all(|submitted| submitted.is_ok()));
+        };
+        let warns = |line: &[&str]| gearctl(address, line).exits(0).err.contains("991 hash chains");
+        fill(100, SubmitOptions::default());
+        fill(50_000, SubmitOptions::default().without_id());
+        assert!(!warns(&["server"]), "jobs without ids cost nothing");
+        fill(49_900, SubmitOptions::default());
+        assert!(warns(&["server"]));
+        let doctor = gearctl(address, &["doctor", "-o", "json"]).out().to_owned();
+        assert!(doctor.contains("--hashtable-buckets=100003"), "{doctor}");
     });
 }
 

@@ -137,6 +137,19 @@ fn equal_workloads_are_one_job_with_a_hash() {
 }
 
 #[test]
+fn jobs_can_go_without_ids() {
+    on_both(|server| {
+        let address = server.address();
+        let ran = gearctl(address, &["submit", "f", "--no-unique", "x", "x"]).exits(0);
+        assert_eq!(ran.out().lines().count(), 2);
+        let listed = gearctl(address, &["unique-jobs", "-o", "json"]).exits(0).json();
+        let ids: Vec<_> = listed.as_array().unwrap().iter().map(|job| &job["unique"]).collect();
+        assert_eq!(ids, [&json!(null); 2]);
+        gearctl(address, &["submit", "f", "--no-unique", "--unique-hash", "x"]).exits(2);
+    });
+}
+
+#[test]
 fn records_say_function_priority_and_id() {
     on_both(|server| {
         let address = server.address();
