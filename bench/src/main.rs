@@ -7,6 +7,7 @@ mod cores;
 mod crowd;
 mod figures;
 mod gearmand;
+mod in_memory;
 mod instructions;
 mod kind;
 mod measure;
@@ -39,13 +40,15 @@ enum What {
     /// One run of one contender, for the instructions
     #[command(hide = true)]
     AdfProbe(instructions::ProbeOptions),
-    /// The in-memory server, in a process of its own
+    /// An in-memory server, in a process of its own
     #[command(hide = true)]
-    AdfServer(adf::ServerOptions),
+    InMemoryServer(in_memory::ServerOptions),
     /// The Gearman clients and workers against a real gearmand, which is started for the purpose
     Gearmand(gearmand::Options),
     /// Instructions of the Gearman clients and workers for each job, counted by valgrind
     GearmandInstructions(instructions::InstructionsOptions),
+    /// How fast gearmand and the in-memory server take submissions while many jobs are queued, with unique ids and without
+    GearmandDepth(gearmand::DepthOptions),
     /// What Gearman clients and workers cost beside the work: memory, silence, the time after a server returned
     GearmandCosts(gearmand::CostsOptions),
     /// One run of one contender, for the instructions
@@ -74,10 +77,11 @@ fn main() -> anyhow::Result<()> {
         What::Adf(options) => adf::run(&options),
         What::AdfInstructions(options) => adf::run_instructions(&options),
         What::AdfProbe(options) => adf::run_probe(&options),
-        What::AdfServer(options) => adf::run_server(&options),
+        What::InMemoryServer(options) => in_memory::run_server(&options),
         What::Beanstalkd(options) => beanstalkd::run(&options),
         What::Gearmand(options) => gearmand::run(&options),
         What::GearmandInstructions(options) => gearmand::run_instructions(&options),
+        What::GearmandDepth(options) => gearmand::run_depth(&options),
         What::GearmandCosts(options) => gearmand::run_costs(&options),
         What::GearmandProbe(options) => gearmand::run_probe(&options),
         What::GearmandMemoryProbe(options) => gearmand::run_memory_probe(&options),

@@ -25,6 +25,11 @@ const MOST_SLICES: f64 = 8.0;
 pub struct Rates(Vec<f64>);
 
 impl Rates {
+    /// Adds a run.
+    pub fn add(&mut self, jobs: u64, time: Duration) {
+        self.0.push(per_second(jobs, time));
+    }
+
     /// The middle rate.
     pub fn median(&self) -> f64 {
         median(self.0.clone())
@@ -61,7 +66,7 @@ pub fn interleave<C>(
         while !order.is_empty() {
             let ((contender, rates), speed) = order.swap_remove(chance.below(order.len()));
             let jobs = jobs.min(fits(speed * MOST_SLICES));
-            rates.0.push(per_second(jobs, run(contender, jobs)?));
+            rates.add(jobs, run(contender, jobs)?);
         }
     }
     Ok(rates)

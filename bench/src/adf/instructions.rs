@@ -5,13 +5,15 @@ use anyhow::{Context, Result};
 use super::{
     raw,
     scenario::{Kind, SCENARIOS, Scenario, Work},
-    server::{InMemory, QUEUE},
 };
-use crate::instructions::{Count, Counted, InstructionsOptions, ProbeOptions};
+use crate::{
+    in_memory::{InMemory, Protocol, QUEUE},
+    instructions::{Count, Counted, InstructionsOptions, ProbeOptions},
+};
 
 /// Counts, and prints a line for each scenario and face.
 pub fn run_instructions(options: &InstructionsOptions) -> Result<()> {
-    let server = InMemory::start()?;
+    let server = InMemory::start(Protocol::Adf)?;
     let mut keeper = raw::Blocking::connect(server.address)?;
     let (address, jobs) = (server.address, [2000, 10_000]);
     let count = Count { probe: "adf-probe", noun: "message", address, jobs };

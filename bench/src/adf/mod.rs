@@ -5,22 +5,16 @@ mod ours;
 mod peer;
 mod raw;
 mod scenario;
-mod server;
 
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use fixtures::real::AdfQueueServer;
 
-pub use self::{
-    instructions::{run_instructions, run_probe},
-    server::{ServerOptions, run_server},
-};
-use self::{
-    scenario::{Contender, Kind, SCENARIOS, Scenario, Work},
-    server::{InMemory, QUEUE},
-};
+pub use self::instructions::{run_instructions, run_probe};
+use self::scenario::{Contender, Kind, SCENARIOS, Scenario, Work};
 use crate::{
+    in_memory::{InMemory, Protocol, QUEUE},
     measure::{Plan, Rates, interleave},
     options::Options,
     report::{Face, Report, Row},
@@ -29,7 +23,7 @@ use crate::{
 /// Runs the scenarios and prints what came out.
 pub fn run(options: &Options) -> Result<()> {
     let scenarios = options.choose(&SCENARIOS, |scenario| scenario.name)?;
-    let server = options.cores.place(InMemory::start)?;
+    let server = options.cores.place(|| InMemory::start(Protocol::Adf))?;
     let real = AdfQueueServer::find();
     let queue = real.as_ref().map(|real| real.queue("bench")).transpose()?;
     let mut arenas = vec![Arena::new("", server.address, QUEUE.to_owned(), options)?];

@@ -1,6 +1,7 @@
 //! The Gearman clients and workers against a real server.
 
 mod costs;
+mod depth;
 mod instructions;
 mod ours;
 mod peers;
@@ -16,6 +17,7 @@ use fixtures::real::{Gearmand, RealServer};
 use self::scenario::{Contender, Kind, SCENARIOS, Scenario, Task, Work};
 pub use self::{
     costs::{CostsOptions, MemoryProbeOptions, run_costs, run_memory_probe},
+    depth::{DepthOptions, run_depth},
     instructions::{run_instructions, run_probe},
 };
 use crate::{

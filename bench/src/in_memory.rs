@@ -1,4 +1,4 @@
-//! The in-memory server as a process of its own, as the servers of the others are.
+//! The in-memory servers as processes of their own, as the real servers are.
 
 use std::{
     io::{self, BufRead, BufReader, Read},
@@ -7,11 +7,18 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use clap::Args;
-use fixtures::adf_queue::Server;
+use clap::{Args, ValueEnum};
+use fixtures::{adf_queue, gearmand};
 
-/// The queue that it has.
+/// The queue that the in-memory Adf.QueueServer has.
 pub const QUEUE: &str = "/bench";
+
+/// Which server.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Protocol {
+    Adf,
+    Gearmand,
+}
 
 /// A server in memory, which ends when this is dropped.
 pub struct InMemory {
@@ -20,9 +27,10 @@ pub struct InMemory {
 }
 
 impl InMemory {
-    pub fn start() -> Result<Self> {
+    pub fn start(protocol: Protocol) -> Result<Self> {
+        let name = protocol.to_possible_value().context("every protocol has a name")?;
         let mut child = Command::new(std::env::current_exe()?)
-            .arg("adf-server")
+            .args(["in-memory-server", name.get_name()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -44,14 +52,28 @@ impl Drop for InMemory {
     }
 }
 
-/// The server is told nothing.
+/// Which server to run.
 #[derive(Args, Clone, Debug)]
-pub struct ServerOptions {}
+pub struct ServerOptions {
+    protocol: Protocol,
+}
 
 /// Serves until nobody holds the other end of its input.
-pub fn run_server(_: &ServerOptions) -> Result<()> {
-    let server = Server::builder().queue(QUEUE).log_capacity(0).start()?;
-    println!("{}", server.address());
+pub fn run_server(options: &ServerOptions) -> Result<()> {
+    match options.protocol {
+        Protocol::Adf => {
+            let server = adf_queue::Server::builder().queue(QUEUE).log_capacity(0).start()?;
+            serve(server.address())
+        }
+        Protocol::Gearmand => {
+            let server = gearmand::Server::builder().log_capacity(0).start()?;
+            serve(server.address())
+        }
+    }
+}
+
+fn serve(address: &str) -> Result<()> {
+    println!("{address}");
     io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }
