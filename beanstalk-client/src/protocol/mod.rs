@@ -39,6 +39,8 @@
 //! `delete` also works on ready, delayed and buried jobs. The server's own document is
 //! <https://github.com/beanstalkd/beanstalkd/blob/master/doc/protocol.txt>.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod client;
 mod command;

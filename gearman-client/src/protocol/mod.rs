@@ -22,6 +22,8 @@
 //! The server's own document is <https://github.com/gearman/gearmand/blob/master/PROTOCOL>; where gearmand does
 //! otherwise, this crate does as gearmand.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub(crate) mod admin;
 // Each face uses its part of what both share.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
