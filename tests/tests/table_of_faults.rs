@@ -75,7 +75,9 @@ struct Source {
 }
 
 /// The macros that make a test of each function that they are given, for each face or server.
-const MACROS: [&str; 10] = [
+const MACROS: [&str; 12] = [
+    "each_server!",
+    "each_server_async!",
     "both_faces!",
     "both_producers!",
     "producer_scenarios!",

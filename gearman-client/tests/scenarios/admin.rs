@@ -5,126 +5,123 @@ use gearman_client::{
     protocol::{AdminCommand, AdminReply},
 };
 
-use super::support::{on_each_server, on_each_server_async, options};
+use super::support::options;
+use super::support::{each_server, each_server_async};
 
-#[test]
-fn every_command_of_the_blocking_face() {
-    on_each_server(|address| {
-        let mut admin = blocking::Admin::connect(address).unwrap();
-        let mut client = blocking::Client::connect(address).unwrap();
-        let job = client.submit_background("counted", "x", options()).unwrap();
-        assert!(admin.version().unwrap().starts_with(|c: char| c.is_ascii_digit()));
-        assert!(admin.getpid().unwrap() > 0);
-        assert!(!admin.verbose().unwrap().is_empty());
+each_server!(
+    every_command_of_the_blocking_face,
+    refusals_are_typed_and_leave_the_connection_usable,
+    hostile_names_forge_no_row_unnoticed,
+);
 
-        let status = admin.status().unwrap();
-        let row = status.iter().find(|row| row.name == "counted").unwrap();
-        assert_eq!((row.total, row.running, row.workers, row.queued()), (1, 0, 0, 1));
-        let rows = admin.prioritystatus().unwrap();
-        let row = rows.iter().find(|row| row.name == "counted").unwrap();
-        assert_eq!((row.high, row.normal, row.low), (0, 1, 0));
-        let jobs = admin.show_jobs().unwrap();
-        assert_eq!(jobs[0].handle.name(), job.handle.name());
-        let uniques = admin.show_unique_jobs().unwrap();
-        assert_eq!(uniques[0].unique, job.unique.map(|unique| unique.to_string()));
+each_server_async!(the_async_face_sees_workers_and_raw_replies,);
 
-        admin.create_function("made").unwrap();
-        admin.maxqueue("made", MaxQueue::ByPriority { high: 1, normal: 2, low: 3 }).unwrap();
-        assert!(admin.status().unwrap().iter().any(|row| row.name == "made"));
-        admin.drop_function("made").unwrap();
-        assert!(!admin.status().unwrap().iter().any(|row| row.name == "made"));
-        admin.cancel_job(&job.handle).unwrap();
-        assert!(admin.show_jobs().unwrap()[0].is_ignored);
-    });
+fn every_command_of_the_blocking_face(address: &str) {
+    let mut admin = blocking::Admin::connect(address).unwrap();
+    let mut client = blocking::Client::connect(address).unwrap();
+    let job = client.submit_background("counted", "x", options()).unwrap();
+    assert!(admin.version().unwrap().starts_with(|c: char| c.is_ascii_digit()));
+    assert!(admin.getpid().unwrap() > 0);
+    assert!(!admin.verbose().unwrap().is_empty());
+
+    let status = admin.status().unwrap();
+    let row = status.iter().find(|row| row.name == "counted").unwrap();
+    assert_eq!((row.total, row.running, row.workers, row.queued()), (1, 0, 0, 1));
+    let rows = admin.prioritystatus().unwrap();
+    let row = rows.iter().find(|row| row.name == "counted").unwrap();
+    assert_eq!((row.high, row.normal, row.low), (0, 1, 0));
+    let jobs = admin.show_jobs().unwrap();
+    assert_eq!(jobs[0].handle.name(), job.handle.name());
+    let uniques = admin.show_unique_jobs().unwrap();
+    assert_eq!(uniques[0].unique, job.unique.map(|unique| unique.to_string()));
+
+    admin.create_function("made").unwrap();
+    admin.maxqueue("made", MaxQueue::ByPriority { high: 1, normal: 2, low: 3 }).unwrap();
+    assert!(admin.status().unwrap().iter().any(|row| row.name == "made"));
+    admin.drop_function("made").unwrap();
+    assert!(!admin.status().unwrap().iter().any(|row| row.name == "made"));
+    admin.cancel_job(&job.handle).unwrap();
+    assert!(admin.show_jobs().unwrap()[0].is_ignored);
 }
 
-#[test]
-fn refusals_are_typed_and_leave_the_connection_usable() {
-    on_each_server(|address| {
-        let mut admin = blocking::Admin::connect(address).unwrap();
-        let kind = |error: gearman_client::Error| error.kind();
-        assert_eq!(kind(admin.cancel_job("H:x:9").unwrap_err()), ErrorKind::JobNotFound);
-        assert_eq!(kind(admin.drop_function("none").unwrap_err()), ErrorKind::FunctionNotFound);
-        assert_eq!(kind(admin.shutdown(true).unwrap_err()), ErrorKind::Unsupported);
-        assert_eq!(kind(admin.create_function("a b").unwrap_err()), ErrorKind::InvalidInput);
-        let mut worker = blocking::Worker::connect(address).unwrap();
-        worker.can_do("used", None).unwrap();
-        worker.echo_barrier().unwrap();
-        assert_eq!(kind(admin.drop_function("used").unwrap_err()), ErrorKind::FunctionInUse);
-        assert!(admin.version().is_ok());
-    });
+fn refusals_are_typed_and_leave_the_connection_usable(address: &str) {
+    let mut admin = blocking::Admin::connect(address).unwrap();
+    let kind = |error: gearman_client::Error| error.kind();
+    assert_eq!(kind(admin.cancel_job("H:x:9").unwrap_err()), ErrorKind::JobNotFound);
+    assert_eq!(kind(admin.drop_function("none").unwrap_err()), ErrorKind::FunctionNotFound);
+    assert_eq!(kind(admin.shutdown(true).unwrap_err()), ErrorKind::Unsupported);
+    assert_eq!(kind(admin.create_function("a b").unwrap_err()), ErrorKind::InvalidInput);
+    let mut worker = blocking::Worker::connect(address).unwrap();
+    worker.can_do("used", None).unwrap();
+    worker.echo_barrier().unwrap();
+    assert_eq!(kind(admin.drop_function("used").unwrap_err()), ErrorKind::FunctionInUse);
+    assert!(admin.version().is_ok());
 }
 
-#[test]
-fn the_async_face_sees_workers_and_raw_replies() {
-    on_each_server_async(|address| async move {
-        let mut admin = Admin::connect(&address).await.unwrap();
-        let options: gearman_client::WorkerOptions = address.parse().unwrap();
-        let id = gearman_client::ClientId::try_from("me").unwrap();
-        let mut worker = gearman_client::Worker::connect(options.client_id(id)).await.unwrap();
-        worker.can_do("one", None).unwrap();
-        worker.can_do("two", None).unwrap();
-        let found = loop {
-            let workers = admin.workers().await.unwrap();
-            let found = workers.into_iter().find(|row| row.id.as_deref() == Some("me"));
-            match found {
-                Some(row) if row.functions.len() == 2 => break row,
-                _ => tokio::task::yield_now().await,
-            }
-        };
-        assert_eq!(found.functions, ["two", "one"], "the last registered comes first");
-        let raw = AdminCommand::raw("STATUS").unwrap();
-        assert!(matches!(admin.call(&raw).await.unwrap(), AdminReply::List { .. }));
-        let unknown = AdminCommand::raw("nonsense").unwrap();
-        let error = admin.call(&unknown).await.unwrap_err();
-        assert_eq!(error.code(), Some("UNKNOWN_COMMAND"));
-    });
+async fn the_async_face_sees_workers_and_raw_replies(address: String) {
+    let mut admin = Admin::connect(&address).await.unwrap();
+    let options: gearman_client::WorkerOptions = address.parse().unwrap();
+    let id = gearman_client::ClientId::try_from("me").unwrap();
+    let mut worker = gearman_client::Worker::connect(options.client_id(id)).await.unwrap();
+    worker.can_do("one", None).unwrap();
+    worker.can_do("two", None).unwrap();
+    let found = loop {
+        let workers = admin.workers().await.unwrap();
+        let found = workers.into_iter().find(|row| row.id.as_deref() == Some("me"));
+        match found {
+            Some(row) if row.functions.len() == 2 => break row,
+            _ => tokio::task::yield_now().await,
+        }
+    };
+    assert_eq!(found.functions, ["two", "one"], "the last registered comes first");
+    let raw = AdminCommand::raw("STATUS").unwrap();
+    assert!(matches!(admin.call(&raw).await.unwrap(), AdminReply::List { .. }));
+    let unknown = AdminCommand::raw("nonsense").unwrap();
+    let error = admin.call(&unknown).await.unwrap_err();
+    assert_eq!(error.code(), Some("UNKNOWN_COMMAND"));
 }
 
 /// G17, F13: names that forge rows, ends of lists and columns. gearmand takes any byte but NUL.
-#[test]
-fn hostile_names_forge_no_row_unnoticed() {
-    on_each_server(|address| {
-        let mut client = blocking::Client::connect(address).unwrap();
-        for name in [
-            &b"a\tb"[..],
-            b"forged\n.\nbehind\t1\t1\t1",
-            b"two\nlines",
-            b"\x1b[2J",
-            b"",
-            b"with space",
-            b"\xff",
-            b".",
-        ] {
-            let name = gearman_client::FunctionName::lossless(name).unwrap();
-            client.submit_background(name, "x", super::support::options()).unwrap();
-        }
-        client.submit_background("honest", "x", super::support::options()).unwrap();
-        let mut admin = blocking::Admin::connect(address).unwrap();
-        for _ in 0..3 {
-            let status = admin.status().unwrap();
-            assert!(status.is_untrusted(), "{status:?}");
-            let honest = status.iter().find(|row| row.name == "honest").unwrap();
-            assert_eq!((honest.total, honest.running, honest.workers), (1, 0, 0));
-            // A tab in a name is no column.
-            assert!(status.iter().any(|row| row.name.as_bytes() == b"a\tb" && row.total == 1));
-            // And the connection is in step.
-            assert!(admin.getpid().unwrap() > 0);
-            let rows = admin.prioritystatus().unwrap();
-            assert!(rows.iter().any(|row| row.name == "honest" && row.normal == 1));
-        }
-        let id = gearman_client::ClientId::try_from("w:1").unwrap();
-        let options: gearman_client::WorkerOptions = address.parse().unwrap();
-        let mut worker = blocking::Worker::connect(options.client_id(id)).unwrap();
-        worker
-            .can_do(gearman_client::FunctionName::lossless(b"evil\n.\n1 1 x : y").unwrap(), None)
-            .unwrap();
-        worker.can_do("honest", None).unwrap();
-        worker.echo_barrier().unwrap();
-        let workers = admin.workers().unwrap();
-        assert!(workers.is_untrusted(), "{workers:?}");
+fn hostile_names_forge_no_row_unnoticed(address: &str) {
+    let mut client = blocking::Client::connect(address).unwrap();
+    for name in [
+        &b"a\tb"[..],
+        b"forged\n.\nbehind\t1\t1\t1",
+        b"two\nlines",
+        b"\x1b[2J",
+        b"",
+        b"with space",
+        b"\xff",
+        b".",
+    ] {
+        let name = gearman_client::FunctionName::lossless(name).unwrap();
+        client.submit_background(name, "x", super::support::options()).unwrap();
+    }
+    client.submit_background("honest", "x", super::support::options()).unwrap();
+    let mut admin = blocking::Admin::connect(address).unwrap();
+    for _ in 0..3 {
+        let status = admin.status().unwrap();
+        assert!(status.is_untrusted(), "{status:?}");
+        let honest = status.iter().find(|row| row.name == "honest").unwrap();
+        assert_eq!((honest.total, honest.running, honest.workers), (1, 0, 0));
+        // A tab in a name is no column.
+        assert!(status.iter().any(|row| row.name.as_bytes() == b"a\tb" && row.total == 1));
+        // And the connection is in step.
         assert!(admin.getpid().unwrap() > 0);
-    });
+        let rows = admin.prioritystatus().unwrap();
+        assert!(rows.iter().any(|row| row.name == "honest" && row.normal == 1));
+    }
+    let id = gearman_client::ClientId::try_from("w:1").unwrap();
+    let options: gearman_client::WorkerOptions = address.parse().unwrap();
+    let mut worker = blocking::Worker::connect(options.client_id(id)).unwrap();
+    worker
+        .can_do(gearman_client::FunctionName::lossless(b"evil\n.\n1 1 x : y").unwrap(), None)
+        .unwrap();
+    worker.can_do("honest", None).unwrap();
+    worker.echo_barrier().unwrap();
+    let workers = admin.workers().unwrap();
+    assert!(workers.is_untrusted(), "{workers:?}");
+    assert!(admin.getpid().unwrap() > 0);
 }
 
 /// S6, S9: what is longer than the limit, and what a terminal must not see.

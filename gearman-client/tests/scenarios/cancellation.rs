@@ -10,10 +10,17 @@ use gearman_client::{
 use queue_core::proof::{Choppy, drop_after, drop_after_turns};
 use tokio::{net::TcpStream, runtime::Runtime};
 
+use super::support::each_server_async;
 use super::{
     catalogue::{self, VISITED, Visitor},
-    support::{PATIENCE, function, on_each_server_async, options, real},
+    support::{PATIENCE, function, options, real},
 };
+
+each_server_async!(
+    a_foreground_job_dropped_at_any_poll_leaves_the_connection_in_step,
+    a_dropped_complete_fails_the_job_or_completes_it,
+    a_dropped_stop_or_run_gives_jobs_back,
+);
 
 /// One thread: turns of the runtime are turns of the driver.
 fn runtime() -> Runtime {
@@ -151,49 +158,46 @@ fn a_batch_dropped_at_any_poll_leaves_the_connection_in_step() {
 }
 
 /// G26: what still comes for a job whose submitter went away is passed over.
-#[test]
-fn a_foreground_job_dropped_at_any_poll_leaves_the_connection_in_step() {
-    on_each_server_async(|address| async move {
-        let mut worker = Worker::connect(&address).await.unwrap();
-        worker
-            .register("chatty", |job| async move {
-                for part in 0..4 {
-                    job.status(part, 4).await?;
-                    job.data("piece").await?;
-                }
-                Ok("done")
-            })
-            .unwrap();
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(worker.run_until(stopped));
-        let mut jobs = 0;
-        let mut seen_whole = 0;
-        for polls in 0..14 {
-            let client = choppy_client(&address).await;
-            let whole = async {
-                let mut job = client.submit("chatty", "", options()).await.unwrap();
-                let mut events = Vec::new();
-                while let Some(event) = job.next().await {
-                    events.push(event.unwrap());
-                }
-                events
-            };
-            if let Some(events) = drop_after(polls, whole).await {
-                assert_eq!(events.last(), Some(&JobEvent::Complete("done".into())));
-                assert_eq!(events.len(), 9);
-                seen_whole += 1;
+async fn a_foreground_job_dropped_at_any_poll_leaves_the_connection_in_step(address: String) {
+    let mut worker = Worker::connect(&address).await.unwrap();
+    worker
+        .register("chatty", |job| async move {
+            for part in 0..4 {
+                job.status(part, 4).await?;
+                job.data("piece").await?;
             }
-            drop_after(polls, client.run("chatty", "", options())).await;
-            assert_in_step(&client, &format!("job dropped after {polls} polls")).await;
-            // The same client, and a job of its own.
-            let outcome = client.run("chatty", "", options()).await.unwrap();
-            assert_eq!(outcome, Outcome::Complete("done".into()));
-            jobs += 1;
+            Ok("done")
+        })
+        .unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(worker.run_until(stopped));
+    let mut jobs = 0;
+    let mut seen_whole = 0;
+    for polls in 0..14 {
+        let client = choppy_client(&address).await;
+        let whole = async {
+            let mut job = client.submit("chatty", "", options()).await.unwrap();
+            let mut events = Vec::new();
+            while let Some(event) = job.next().await {
+                events.push(event.unwrap());
+            }
+            events
+        };
+        if let Some(events) = drop_after(polls, whole).await {
+            assert_eq!(events.last(), Some(&JobEvent::Complete("done".into())));
+            assert_eq!(events.len(), 9);
+            seen_whole += 1;
         }
-        assert!(seen_whole < jobs);
-        stop.send(()).unwrap();
-        assert!(running.await.unwrap().completed >= jobs);
-    });
+        drop_after(polls, client.run("chatty", "", options())).await;
+        assert_in_step(&client, &format!("job dropped after {polls} polls")).await;
+        // The same client, and a job of its own.
+        let outcome = client.run("chatty", "", options()).await.unwrap();
+        assert_eq!(outcome, Outcome::Complete("done".into()));
+        jobs += 1;
+    }
+    assert!(seen_whole < jobs);
+    stop.send(()).unwrap();
+    assert!(running.await.unwrap().completed >= jobs);
 }
 
 /// The next event is the next event, however often the wait for it was given up.
@@ -265,68 +269,62 @@ fn a_dropped_next_job_loses_no_job() {
 }
 
 /// The end of a job that was given up before it was sent is a failure, never silence.
-#[test]
-fn a_dropped_complete_fails_the_job_or_completes_it() {
-    on_each_server_async(|address| async move {
-        let client = Client::connect(&address).await.unwrap();
-        let mut worker = Worker::connect(&address).await.unwrap();
-        worker.can_do("dropped", None).unwrap();
-        for polls in 0..4 {
-            let waiting = client.submit("dropped", "", options()).await.unwrap();
-            let job = worker.next_job().await;
-            let done = drop_after(polls, job.complete("r")).await;
-            let outcome = waiting.outcome().await.unwrap();
-            match done {
-                Some(done) => {
-                    done.unwrap();
-                    assert_eq!(outcome, Outcome::Complete("r".into()));
-                }
-                None => assert_eq!(outcome, Outcome::Fail),
+async fn a_dropped_complete_fails_the_job_or_completes_it(address: String) {
+    let client = Client::connect(&address).await.unwrap();
+    let mut worker = Worker::connect(&address).await.unwrap();
+    worker.can_do("dropped", None).unwrap();
+    for polls in 0..4 {
+        let waiting = client.submit("dropped", "", options()).await.unwrap();
+        let job = worker.next_job().await;
+        let done = drop_after(polls, job.complete("r")).await;
+        let outcome = waiting.outcome().await.unwrap();
+        match done {
+            Some(done) => {
+                done.unwrap();
+                assert_eq!(outcome, Outcome::Complete("r".into()));
             }
+            None => assert_eq!(outcome, Outcome::Fail),
         }
-        worker.echo_barrier().await.unwrap();
-        let report = worker.stop().await;
-        assert_eq!(report.completed + report.failed, 4);
-    });
+    }
+    worker.echo_barrier().await.unwrap();
+    let report = worker.stop().await;
+    assert_eq!(report.completed + report.failed, 4);
 }
 
 /// A stop that is given up closes at once: what ran goes back to the server.
-#[test]
-fn a_dropped_stop_or_run_gives_jobs_back() {
-    on_each_server_async(|address| async move {
-        let client = Client::connect(&address).await.unwrap();
-        let waiting = client.submit("held", "", options()).await.unwrap();
-        for polls in 0..3 {
-            let mut worker = Worker::connect(&address).await.unwrap();
-            worker.can_do("held", None).unwrap();
-            let held = worker.next_job().await;
-            drop_after_turns(polls, worker.stop()).await;
-            assert!(held.complete("stale").await.is_err());
-            let mut worker = Worker::connect(&address).await.unwrap();
-            let (started, has_started) = tokio::sync::oneshot::channel();
-            let started = std::sync::Mutex::new(Some(started));
-            worker
-                .register("held", move |_| {
-                    let started = started.lock().unwrap().take();
-                    async move {
-                        if let Some(started) = started {
-                            started.send(()).unwrap();
-                        }
-                        std::future::pending::<()>().await;
-                        Ok("never")
-                    }
-                })
-                .unwrap();
-            tokio::select! {
-                _ = worker.run() => unreachable!(),
-                started = has_started => started.unwrap(),
-            }
-        }
+async fn a_dropped_stop_or_run_gives_jobs_back(address: String) {
+    let client = Client::connect(&address).await.unwrap();
+    let waiting = client.submit("held", "", options()).await.unwrap();
+    for polls in 0..3 {
         let mut worker = Worker::connect(&address).await.unwrap();
         worker.can_do("held", None).unwrap();
-        worker.next_job().await.complete("fresh").await.unwrap();
-        assert_eq!(waiting.outcome().await.unwrap(), Outcome::Complete("fresh".into()));
-    });
+        let held = worker.next_job().await;
+        drop_after_turns(polls, worker.stop()).await;
+        assert!(held.complete("stale").await.is_err());
+        let mut worker = Worker::connect(&address).await.unwrap();
+        let (started, has_started) = tokio::sync::oneshot::channel();
+        let started = std::sync::Mutex::new(Some(started));
+        worker
+            .register("held", move |_| {
+                let started = started.lock().unwrap().take();
+                async move {
+                    if let Some(started) = started {
+                        started.send(()).unwrap();
+                    }
+                    std::future::pending::<()>().await;
+                    Ok("never")
+                }
+            })
+            .unwrap();
+        tokio::select! {
+            _ = worker.run() => unreachable!(),
+            started = has_started => started.unwrap(),
+        }
+    }
+    let mut worker = Worker::connect(&address).await.unwrap();
+    worker.can_do("held", None).unwrap();
+    worker.next_job().await.complete("fresh").await.unwrap();
+    assert_eq!(waiting.outcome().await.unwrap(), Outcome::Complete("fresh".into()));
 }
 
 /// Admin calls: the next one is not given the answer of a dropped one.

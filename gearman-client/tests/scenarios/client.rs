@@ -8,9 +8,32 @@ use gearman_client::{
     protocol::{Echo, GetStatus, Submit},
 };
 
-use super::support::{
-    Background, PATIENCE, function, on_each_server, on_each_server_async, options,
-};
+use super::support::{Background, PATIENCE, function, options};
+use super::support::{each_server, each_server_async};
+
+each_server!(
+    a_job_goes_there_and_back_byte_for_byte,
+    echo_and_status_of_queued_running_and_unknown_jobs,
+    higher_priorities_come_first,
+    by_payload_joins_equal_workloads_and_random_joins_none,
+    a_delayed_job_waits_for_its_time_and_a_reducer_arrives,
+    what_the_server_refuses_is_told,
+    twenty_megabytes_go_there_and_back_in_both_faces,
+    a_client_outlives_its_runtime,
+    a_stream_of_the_callers_own_serves_both_faces,
+    the_outcome_of_a_job_whose_end_was_read_is_given_again,
+);
+
+each_server_async!(
+    events_come_in_order_and_the_exception_is_told,
+    joined_submissions_run_once_and_all_get_the_result,
+    a_cancelled_job_fails_at_its_submitter,
+    a_job_timeout_leaves_the_connection_in_step,
+    many_callers_share_a_client_and_each_gets_its_own_answer,
+    batches_answer_in_order_in_both_faces,
+    a_dropped_call_never_shifts_the_answers_of_others,
+    ten_thousand_jobs_are_in_flight_on_one_connection,
+);
 
 fn echo_worker(address: &str) -> Background {
     let mut worker = blocking::Worker::connect(address).unwrap();
@@ -18,421 +41,366 @@ fn echo_worker(address: &str) -> Background {
     Background::start(worker)
 }
 
-#[test]
-fn a_job_goes_there_and_back_byte_for_byte() {
-    on_each_server(|address| {
-        let worker = echo_worker(address);
-        let mut client = blocking::Client::connect(address).unwrap();
-        let large: Vec<u8> = (0..1_u32 << 20).map(|n| (n % 251) as u8).collect();
-        for workload in [&b""[..], b"\0", b"a\0b\n", &large] {
-            let outcome = client.run("echo", workload, options()).unwrap();
-            assert!(outcome.complete().is_some_and(|result| result == workload));
-        }
-        assert_eq!(worker.stop().completed, 4);
-    });
+fn a_job_goes_there_and_back_byte_for_byte(address: &str) {
+    let worker = echo_worker(address);
+    let mut client = blocking::Client::connect(address).unwrap();
+    let large: Vec<u8> = (0..1_u32 << 20).map(|n| (n % 251) as u8).collect();
+    for workload in [&b""[..], b"\0", b"a\0b\n", &large] {
+        let outcome = client.run("echo", workload, options()).unwrap();
+        assert!(outcome.complete().is_some_and(|result| result == workload));
+    }
+    assert_eq!(worker.stop().completed, 4);
 }
 
-#[test]
-fn echo_and_status_of_queued_running_and_unknown_jobs() {
-    on_each_server(|address| {
-        let mut client = blocking::Client::connect(address).unwrap();
-        assert_eq!(client.echo(b"a\0b").unwrap(), &b"a\0b"[..]);
-        let job = client.submit_background("status", "x", options()).unwrap();
-        // From another process: only the text of the handle is known.
-        let mut other = blocking::Client::connect(address).unwrap();
-        let handle = String::from_utf8(job.handle.name().to_vec()).unwrap();
-        let status = other.status(&handle).unwrap();
-        assert!(status.is_known && !status.is_running);
-        let status = other.status_unique(job.unique.unwrap()).unwrap();
-        assert!(status.is_known && status.waiting == Some(0));
-        assert_eq!(job.handle.server().unwrap().to_string(), address);
+fn echo_and_status_of_queued_running_and_unknown_jobs(address: &str) {
+    let mut client = blocking::Client::connect(address).unwrap();
+    assert_eq!(client.echo(b"a\0b").unwrap(), &b"a\0b"[..]);
+    let job = client.submit_background("status", "x", options()).unwrap();
+    // From another process: only the text of the handle is known.
+    let mut other = blocking::Client::connect(address).unwrap();
+    let handle = String::from_utf8(job.handle.name().to_vec()).unwrap();
+    let status = other.status(&handle).unwrap();
+    assert!(status.is_known && !status.is_running);
+    let status = other.status_unique(job.unique.unwrap()).unwrap();
+    assert!(status.is_known && status.waiting == Some(0));
+    assert_eq!(job.handle.server().unwrap().to_string(), address);
 
-        let mut worker = blocking::Worker::connect(address).unwrap();
-        worker.can_do("status", None).unwrap();
-        let grabbed = worker.next_job(Duration::from_secs(5)).unwrap().unwrap();
-        assert_eq!(grabbed.handle.name(), job.handle.name());
-        worker.status(&grabbed, 3, 4).unwrap();
-        worker.echo_barrier().unwrap();
-        let status = client.status(&job.handle).unwrap();
-        assert!(status.is_running && status.progress.share() == Some(0.75));
-        worker.complete(grabbed, "").unwrap();
-        assert_eq!(worker.stop().completed, 1);
-        assert!(!client.status(&job.handle).unwrap().is_known);
-    });
+    let mut worker = blocking::Worker::connect(address).unwrap();
+    worker.can_do("status", None).unwrap();
+    let grabbed = worker.next_job(Duration::from_secs(5)).unwrap().unwrap();
+    assert_eq!(grabbed.handle.name(), job.handle.name());
+    worker.status(&grabbed, 3, 4).unwrap();
+    worker.echo_barrier().unwrap();
+    let status = client.status(&job.handle).unwrap();
+    assert!(status.is_running && status.progress.share() == Some(0.75));
+    worker.complete(grabbed, "").unwrap();
+    assert_eq!(worker.stop().completed, 1);
+    assert!(!client.status(&job.handle).unwrap().is_known);
 }
 
-#[test]
-fn higher_priorities_come_first() {
-    on_each_server(|address| {
-        let mut client = blocking::Client::connect(address).unwrap();
-        for priority in [Priority::Low, Priority::Normal, Priority::High] {
-            let text = priority.to_string();
-            client.submit_background("order", text, options().priority(priority)).unwrap();
-        }
-        let mut worker = blocking::Worker::connect(address).unwrap();
-        worker.can_do("order", None).unwrap();
-        for expected in ["high", "normal", "low"] {
-            let job = worker.next_job(Duration::from_secs(5)).unwrap().unwrap();
-            assert_eq!(job.workload, expected);
-            worker.complete(job, "").unwrap();
-        }
-    });
-}
-
-#[test]
-fn events_come_in_order_and_the_exception_is_told() {
-    on_each_server_async(|address| async move {
-        let mut worker = Worker::connect(&address).await.unwrap();
-        worker
-            .register("events", |job| async move {
-                job.status(1, 2).await?;
-                job.data("piece").await?;
-                job.warning("careful").await?;
-                Ok("done")
-            })
-            .unwrap();
-        worker
-            .register("raises", |_| async {
-                Err::<String, _>(gearman_client::Failure::exception("why\0"))
-            })
-            .unwrap();
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(worker.run_until(stopped));
-        let client = Client::connect(&address).await.unwrap();
-        let mut job = client.submit("events", "", options()).await.unwrap();
-        let mut events = Vec::new();
-        while let Some(event) = job.next().await {
-            events.push(event.unwrap());
-        }
-        let JobEvent::Status(progress) = &events[0] else { panic!("{events:?}") };
-        assert_eq!(progress.share(), Some(0.5));
-        assert_eq!(
-            events[1..],
-            [
-                JobEvent::Data("piece".into()),
-                JobEvent::Warning("careful".into()),
-                JobEvent::Complete("done".into())
-            ]
-        );
-        let outcome = client.run("raises", "", options()).await.unwrap();
-        assert_eq!(outcome, Outcome::Exception("why\0".into()));
-        stop.send(()).unwrap();
-        let report = running.await.unwrap();
-        assert_eq!((report.completed, report.failed), (1, 1));
-    });
-}
-
-#[test]
-fn joined_submissions_run_once_and_all_get_the_result() {
-    on_each_server_async(|address| async move {
-        let client = Client::connect(&address).await.unwrap();
-        let same = options().unique(UniqueId::try_from("same").unwrap());
-        let jobs = (0..3).map(|_| Submit::foreground(function("join"), "w", same).unwrap());
-        let mut events = client.submit_many(jobs);
-        let mut created = Vec::new();
-        while created.len() < 3 {
-            if let (_, Ok(JobEvent::Created(handle))) = events.next().await.unwrap() {
-                created.push(handle);
-            }
-        }
-        assert!(created.iter().all(|handle| *handle == created[0]));
-        let mut worker = Worker::connect(&address).await.unwrap();
-        worker.can_do("join", None).unwrap();
-        let job = worker.next_job().await;
-        job.data("d").await.unwrap();
-        job.complete("r").await.unwrap();
-        let mut seen = Vec::new();
-        while let Some((number, event)) = events.next().await {
-            seen.push((number, event.unwrap()));
-        }
-        for number in 0..3 {
-            let own: Vec<_> = seen.iter().filter(|(of, _)| *of == number).collect();
-            assert_eq!(own[0].1, JobEvent::Data("d".into()));
-            assert_eq!(own[1].1, JobEvent::Complete("r".into()));
-            assert_eq!(own.len(), 2);
-        }
-        assert_eq!(worker.stop().await.completed, 1);
-    });
-}
-
-#[test]
-fn by_payload_joins_equal_workloads_and_random_joins_none() {
-    on_each_server(|address| {
-        let mut client = blocking::Client::connect(address).unwrap();
-        let mut handles = |unique: Unique, workload: &str| {
-            let options = options().unique(unique);
-            client.submit_background("payload", workload, options).unwrap().handle
-        };
-        assert_eq!(handles(Unique::ByPayload, "a"), handles(Unique::ByPayload, "a"));
-        assert_ne!(handles(Unique::ByPayload, "b"), handles(Unique::ByPayload, "c"));
-        assert_ne!(handles(Unique::Random, "d"), handles(Unique::Random, "d"));
-        assert_ne!(handles(Unique::None, "e"), handles(Unique::None, "e"));
-    });
-}
-
-#[test]
-fn a_delayed_job_waits_for_its_time_and_a_reducer_arrives() {
-    on_each_server(|address| {
-        let mut client = blocking::Client::connect(address).unwrap();
-        let at = SystemTime::now() + Duration::from_secs(1);
-        client.submit_epoch("later", "x", at, options()).unwrap();
-        client.submit_reduce_background("reduce", "x", "sum", options()).unwrap();
-        let options: WorkerOptions = address.parse().unwrap();
-        let options = options.regrab(Duration::from_millis(100));
-        let mut worker = blocking::Worker::connect(options).unwrap();
-        worker.can_do("reduce", None).unwrap();
+fn higher_priorities_come_first(address: &str) {
+    let mut client = blocking::Client::connect(address).unwrap();
+    for priority in [Priority::Low, Priority::Normal, Priority::High] {
+        let text = priority.to_string();
+        client.submit_background("order", text, options().priority(priority)).unwrap();
+    }
+    let mut worker = blocking::Worker::connect(address).unwrap();
+    worker.can_do("order", None).unwrap();
+    for expected in ["high", "normal", "low"] {
         let job = worker.next_job(Duration::from_secs(5)).unwrap().unwrap();
-        assert_eq!(job.reducer.as_deref(), Some(&b"sum"[..]));
+        assert_eq!(job.workload, expected);
         worker.complete(job, "").unwrap();
-        worker.can_do("later", None).unwrap();
-        // Nothing wakes the worker on the real server: it has to look again.
-        let job = worker.next_job(Duration::from_secs(10)).unwrap().unwrap();
-        assert!(SystemTime::now() >= at - Duration::from_millis(10));
-        worker.complete(job, "").unwrap();
-    });
+    }
 }
 
-#[test]
-fn what_the_server_refuses_is_told() {
-    on_each_server(|address| {
-        let mut client = blocking::Client::connect(address).unwrap();
-        let schedule = Schedule::new(0, 0, 1, 1, 0).unwrap();
-        let error = client.submit_sched("f", "x", schedule, options()).unwrap_err();
-        assert_eq!((error.kind(), error.fate()), (ErrorKind::Unsupported, Fate::Refused));
-        assert_eq!(error.command(), Some("SUBMIT_JOB_SCHED"));
-
-        let mut admin = blocking::Admin::connect(address).unwrap();
-        admin.create_function("full").unwrap();
-        admin.maxqueue("full", gearman_client::MaxQueue::All(1)).unwrap();
-        client.submit_background("full", "x", options()).unwrap();
-        let error = client.submit_background("full", "x", options()).unwrap_err();
-        assert_eq!((error.kind(), error.code()), (ErrorKind::QueueFull, Some("QUEUE_ERROR")));
-        assert!(error.is_temporary());
-        assert_eq!(client.echo("still in step").unwrap(), "still in step");
-    });
-}
-
-#[test]
-fn a_cancelled_job_fails_at_its_submitter() {
-    on_each_server_async(|address| async move {
-        let client = Client::connect(&address).await.unwrap();
-        let mut admin = gearman_client::Admin::connect(&address).await.unwrap();
-        let mut job = client.submit("cancelled", "", options()).await.unwrap();
-        admin.cancel_job(job.handle()).await.unwrap();
-        assert_eq!(job.next().await.unwrap().unwrap(), JobEvent::Fail);
-        assert!(job.next().await.is_none());
-    });
-}
-
-#[test]
-fn a_job_timeout_leaves_the_connection_in_step() {
-    on_each_server_async(|address| async move {
-        let client = Client::connect(&address).await.unwrap();
-        // However slow the machine is: until a job has its handle before its time is over.
-        let mut timeout = Duration::from_millis(20);
-        loop {
-            let short = options().timeout(timeout);
-            let error = client.run("nobody", "", short).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Timeout(gearman_client::Deadline::Job));
-            assert_eq!(error.fate(), Fate::Unknown);
-            if error.handle().is_some() {
-                assert!(error.unique().is_some());
-                break;
-            }
-            timeout *= 2;
-            assert!(timeout < PATIENCE, "{error:?}");
-        }
-        assert_eq!(client.echo("a").await.unwrap(), "a");
-    });
-}
-
-#[test]
-fn many_callers_share_a_client_and_each_gets_its_own_answer() {
-    on_each_server_async(|address| async move {
-        let worker = std::thread::spawn({
-            let address = address.clone();
-            move || echo_worker(&address)
-        });
-        let client = Client::connect(&address).await.unwrap();
-        let mut callers = tokio::task::JoinSet::new();
-        for caller in 0..32 {
-            let client = client.clone();
-            callers.spawn(async move {
-                for n in 0..20 {
-                    let text = format!("{caller}-{n}");
-                    assert_eq!(client.echo(&text).await.unwrap(), text.as_bytes());
-                    let outcome = client.run("echo", &text, options()).await.unwrap();
-                    assert_eq!(outcome.complete().unwrap(), text.as_bytes());
-                }
-            });
-        }
-        while let Some(caller) = callers.join_next().await {
-            caller.unwrap();
-        }
-        assert_eq!(worker.join().unwrap().stop().completed, 640);
-    });
-}
-
-#[test]
-fn batches_answer_in_order_in_both_faces() {
-    on_each_server_async(|address| async move {
-        let echoes = || (0..2000).map(|n| Echo(n.to_string()));
-        let client = Client::connect(&address).await.unwrap();
-        let mut answers = client.call_many(echoes());
-        let mut n = 0;
-        while let Some(answer) = answers.next().await {
-            assert_eq!(answer.unwrap(), n.to_string());
-            n += 1;
-        }
-        assert_eq!(n, 2000);
-        tokio::task::spawn_blocking(move || {
-            let mut client = blocking::Client::connect(&address).unwrap();
-            for (n, answer) in client.call_many(echoes()).enumerate() {
-                assert_eq!(answer.unwrap(), n.to_string());
-            }
-            // Dropped in the middle: the rest is passed over.
-            assert!(client.call_many(echoes()).take(10).all(|answer| answer.is_ok()));
-            assert_eq!(client.echo("own").unwrap(), "own");
+async fn events_come_in_order_and_the_exception_is_told(address: String) {
+    let mut worker = Worker::connect(&address).await.unwrap();
+    worker
+        .register("events", |job| async move {
+            job.status(1, 2).await?;
+            job.data("piece").await?;
+            job.warning("careful").await?;
+            Ok("done")
         })
-        .await
         .unwrap();
-    });
+    worker
+        .register("raises", |_| async {
+            Err::<String, _>(gearman_client::Failure::exception("why\0"))
+        })
+        .unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(worker.run_until(stopped));
+    let client = Client::connect(&address).await.unwrap();
+    let mut job = client.submit("events", "", options()).await.unwrap();
+    let mut events = Vec::new();
+    while let Some(event) = job.next().await {
+        events.push(event.unwrap());
+    }
+    let JobEvent::Status(progress) = &events[0] else { panic!("{events:?}") };
+    assert_eq!(progress.share(), Some(0.5));
+    assert_eq!(
+        events[1..],
+        [
+            JobEvent::Data("piece".into()),
+            JobEvent::Warning("careful".into()),
+            JobEvent::Complete("done".into())
+        ]
+    );
+    let outcome = client.run("raises", "", options()).await.unwrap();
+    assert_eq!(outcome, Outcome::Exception("why\0".into()));
+    stop.send(()).unwrap();
+    let report = running.await.unwrap();
+    assert_eq!((report.completed, report.failed), (1, 1));
 }
 
-#[test]
-fn a_dropped_call_never_shifts_the_answers_of_others() {
-    on_each_server_async(|address| async move {
-        for polls in 0..6 {
-            let client = Client::connect(&address).await.unwrap();
-            {
-                let call = client.echo("dropped");
-                let mut call = std::pin::pin!(call);
-                for _ in 0..polls {
-                    let once = std::future::poll_fn(|cx| {
-                        std::task::Poll::Ready(call.as_mut().poll(cx).is_ready())
-                    });
-                    if once.await {
-                        break;
-                    }
-                    tokio::task::yield_now().await;
-                }
+async fn joined_submissions_run_once_and_all_get_the_result(address: String) {
+    let client = Client::connect(&address).await.unwrap();
+    let same = options().unique(UniqueId::try_from("same").unwrap());
+    let jobs = (0..3).map(|_| Submit::foreground(function("join"), "w", same).unwrap());
+    let mut events = client.submit_many(jobs);
+    let mut created = Vec::new();
+    while created.len() < 3 {
+        if let (_, Ok(JobEvent::Created(handle))) = events.next().await.unwrap() {
+            created.push(handle);
+        }
+    }
+    assert!(created.iter().all(|handle| *handle == created[0]));
+    let mut worker = Worker::connect(&address).await.unwrap();
+    worker.can_do("join", None).unwrap();
+    let job = worker.next_job().await;
+    job.data("d").await.unwrap();
+    job.complete("r").await.unwrap();
+    let mut seen = Vec::new();
+    while let Some((number, event)) = events.next().await {
+        seen.push((number, event.unwrap()));
+    }
+    for number in 0..3 {
+        let own: Vec<_> = seen.iter().filter(|(of, _)| *of == number).collect();
+        assert_eq!(own[0].1, JobEvent::Data("d".into()));
+        assert_eq!(own[1].1, JobEvent::Complete("r".into()));
+        assert_eq!(own.len(), 2);
+    }
+    assert_eq!(worker.stop().await.completed, 1);
+}
+
+fn by_payload_joins_equal_workloads_and_random_joins_none(address: &str) {
+    let mut client = blocking::Client::connect(address).unwrap();
+    let mut handles = |unique: Unique, workload: &str| {
+        let options = options().unique(unique);
+        client.submit_background("payload", workload, options).unwrap().handle
+    };
+    assert_eq!(handles(Unique::ByPayload, "a"), handles(Unique::ByPayload, "a"));
+    assert_ne!(handles(Unique::ByPayload, "b"), handles(Unique::ByPayload, "c"));
+    assert_ne!(handles(Unique::Random, "d"), handles(Unique::Random, "d"));
+    assert_ne!(handles(Unique::None, "e"), handles(Unique::None, "e"));
+}
+
+fn a_delayed_job_waits_for_its_time_and_a_reducer_arrives(address: &str) {
+    let mut client = blocking::Client::connect(address).unwrap();
+    let at = SystemTime::now() + Duration::from_secs(1);
+    client.submit_epoch("later", "x", at, options()).unwrap();
+    client.submit_reduce_background("reduce", "x", "sum", options()).unwrap();
+    let options: WorkerOptions = address.parse().unwrap();
+    let options = options.regrab(Duration::from_millis(100));
+    let mut worker = blocking::Worker::connect(options).unwrap();
+    worker.can_do("reduce", None).unwrap();
+    let job = worker.next_job(Duration::from_secs(5)).unwrap().unwrap();
+    assert_eq!(job.reducer.as_deref(), Some(&b"sum"[..]));
+    worker.complete(job, "").unwrap();
+    worker.can_do("later", None).unwrap();
+    // Nothing wakes the worker on the real server: it has to look again.
+    let job = worker.next_job(Duration::from_secs(10)).unwrap().unwrap();
+    assert!(SystemTime::now() >= at - Duration::from_millis(10));
+    worker.complete(job, "").unwrap();
+}
+
+fn what_the_server_refuses_is_told(address: &str) {
+    let mut client = blocking::Client::connect(address).unwrap();
+    let schedule = Schedule::new(0, 0, 1, 1, 0).unwrap();
+    let error = client.submit_sched("f", "x", schedule, options()).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Unsupported, Fate::Refused));
+    assert_eq!(error.command(), Some("SUBMIT_JOB_SCHED"));
+
+    let mut admin = blocking::Admin::connect(address).unwrap();
+    admin.create_function("full").unwrap();
+    admin.maxqueue("full", gearman_client::MaxQueue::All(1)).unwrap();
+    client.submit_background("full", "x", options()).unwrap();
+    let error = client.submit_background("full", "x", options()).unwrap_err();
+    assert_eq!((error.kind(), error.code()), (ErrorKind::QueueFull, Some("QUEUE_ERROR")));
+    assert!(error.is_temporary());
+    assert_eq!(client.echo("still in step").unwrap(), "still in step");
+}
+
+async fn a_cancelled_job_fails_at_its_submitter(address: String) {
+    let client = Client::connect(&address).await.unwrap();
+    let mut admin = gearman_client::Admin::connect(&address).await.unwrap();
+    let mut job = client.submit("cancelled", "", options()).await.unwrap();
+    admin.cancel_job(job.handle()).await.unwrap();
+    assert_eq!(job.next().await.unwrap().unwrap(), JobEvent::Fail);
+    assert!(job.next().await.is_none());
+}
+
+async fn a_job_timeout_leaves_the_connection_in_step(address: String) {
+    let client = Client::connect(&address).await.unwrap();
+    // However slow the machine is: until a job has its handle before its time is over.
+    let mut timeout = Duration::from_millis(20);
+    loop {
+        let short = options().timeout(timeout);
+        let error = client.run("nobody", "", short).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout(gearman_client::Deadline::Job));
+        assert_eq!(error.fate(), Fate::Unknown);
+        if error.handle().is_some() {
+            assert!(error.unique().is_some());
+            break;
+        }
+        timeout *= 2;
+        assert!(timeout < PATIENCE, "{error:?}");
+    }
+    assert_eq!(client.echo("a").await.unwrap(), "a");
+}
+
+async fn many_callers_share_a_client_and_each_gets_its_own_answer(address: String) {
+    let worker = std::thread::spawn({
+        let address = address.clone();
+        move || echo_worker(&address)
+    });
+    let client = Client::connect(&address).await.unwrap();
+    let mut callers = tokio::task::JoinSet::new();
+    for caller in 0..32 {
+        let client = client.clone();
+        callers.spawn(async move {
+            for n in 0..20 {
+                let text = format!("{caller}-{n}");
+                assert_eq!(client.echo(&text).await.unwrap(), text.as_bytes());
+                let outcome = client.run("echo", &text, options()).await.unwrap();
+                assert_eq!(outcome.complete().unwrap(), text.as_bytes());
             }
-            assert_eq!(client.echo("own").await.unwrap(), "own");
-            let unknown = client.call(&GetStatus("H:x:1".parse().unwrap())).await.unwrap();
-            assert!(!unknown.is_known);
-        }
-    });
-}
-
-#[test]
-fn ten_thousand_jobs_are_in_flight_on_one_connection() {
-    const JOBS: usize = 10_000;
-    on_each_server_async(|address| async move {
-        let client = Client::connect(&address).await.unwrap();
-        let jobs = (0..JOBS)
-            .map(|n| Submit::foreground(function("flight"), n.to_string(), options()).unwrap());
-        let mut events = client.submit_many(jobs).window(JOBS);
-        let mut created = 0;
-        while created < JOBS {
-            let (_, event) = events.next().await.unwrap();
-            created += usize::from(matches!(event.unwrap(), JobEvent::Created(_)));
-        }
-        let mut worker =
-            Worker::connect(address.parse::<WorkerOptions>().unwrap().slots(64)).await.unwrap();
-        worker.register("flight", |job| async move { Ok(job.workload.clone()) }).unwrap();
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(worker.run_until(stopped));
-        let mut seen = vec![false; JOBS];
-        while let Some((number, event)) = events.next().await {
-            assert_eq!(event.unwrap(), JobEvent::Complete(number.to_string().into()));
-            assert!(!std::mem::replace(&mut seen[number], true));
-        }
-        assert!(seen.into_iter().all(|seen| seen));
-        stop.send(()).unwrap();
-        assert_eq!(running.await.unwrap().completed, JOBS as u64);
-    });
-}
-
-#[test]
-fn twenty_megabytes_go_there_and_back_in_both_faces() {
-    on_each_server(|address| {
-        let worker = echo_worker(address);
-        let large = vec![7_u8; 20 << 20];
-        let mut client = blocking::Client::connect(address).unwrap();
-        let outcome = client.run("echo", &large, options()).unwrap();
-        assert!(outcome.complete().is_some_and(|result| result == large));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let client = Client::connect(address).await.unwrap();
-            let outcome = client.run("echo", &large, options()).await.unwrap();
-            assert!(outcome.complete().is_some_and(|result| result == large));
         });
-        worker.stop();
-    });
+    }
+    while let Some(caller) = callers.join_next().await {
+        caller.unwrap();
+    }
+    assert_eq!(worker.join().unwrap().stop().completed, 640);
 }
 
-#[test]
-fn a_client_outlives_its_runtime() {
-    on_each_server(|address| {
-        let runtime =
-            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let first = runtime();
-        let client = first.block_on(Client::connect(address)).unwrap();
-        assert_eq!(first.block_on(client.echo("first")).unwrap(), "first");
-        drop(first);
-        assert!(!client.is_connected());
-        assert_eq!(runtime().block_on(client.echo("second")).unwrap(), "second");
-    });
-}
-
-#[test]
-fn a_stream_of_the_callers_own_serves_both_faces() {
-    on_each_server(|address| {
-        let options: gearman_client::ConnectOptions = address.parse().unwrap();
-        let stream = std::net::TcpStream::connect(address).unwrap();
-        let mut client = blocking::Client::from_stream(stream, options.clone()).unwrap();
+async fn batches_answer_in_order_in_both_faces(address: String) {
+    let echoes = || (0..2000).map(|n| Echo(n.to_string()));
+    let client = Client::connect(&address).await.unwrap();
+    let mut answers = client.call_many(echoes());
+    let mut n = 0;
+    while let Some(answer) = answers.next().await {
+        assert_eq!(answer.unwrap(), n.to_string());
+        n += 1;
+    }
+    assert_eq!(n, 2000);
+    tokio::task::spawn_blocking(move || {
+        let mut client = blocking::Client::connect(&address).unwrap();
+        for (n, answer) in client.call_many(echoes()).enumerate() {
+            assert_eq!(answer.unwrap(), n.to_string());
+        }
+        // Dropped in the middle: the rest is passed over.
+        assert!(client.call_many(echoes()).take(10).all(|answer| answer.is_ok()));
         assert_eq!(client.echo("own").unwrap(), "own");
-        assert!(client.reconnect().is_err(), "it has only this stream");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-            let client = Client::from_stream(stream, options).await.unwrap();
-            assert_eq!(client.echo("own").await.unwrap(), "own");
-            assert!(client.reconnect().await.is_err());
-        });
+    })
+    .await
+    .unwrap();
+}
+
+async fn a_dropped_call_never_shifts_the_answers_of_others(address: String) {
+    for polls in 0..6 {
+        let client = Client::connect(&address).await.unwrap();
+        {
+            let call = client.echo("dropped");
+            let mut call = std::pin::pin!(call);
+            for _ in 0..polls {
+                let once = std::future::poll_fn(|cx| {
+                    std::task::Poll::Ready(call.as_mut().poll(cx).is_ready())
+                });
+                if once.await {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+        assert_eq!(client.echo("own").await.unwrap(), "own");
+        let unknown = client.call(&GetStatus("H:x:1".parse().unwrap())).await.unwrap();
+        assert!(!unknown.is_known);
+    }
+}
+
+async fn ten_thousand_jobs_are_in_flight_on_one_connection(address: String) {
+    const JOBS: usize = 10_000;
+    let client = Client::connect(&address).await.unwrap();
+    let jobs = (0..JOBS)
+        .map(|n| Submit::foreground(function("flight"), n.to_string(), options()).unwrap());
+    let mut events = client.submit_many(jobs).window(JOBS);
+    let mut created = 0;
+    while created < JOBS {
+        let (_, event) = events.next().await.unwrap();
+        created += usize::from(matches!(event.unwrap(), JobEvent::Created(_)));
+    }
+    let mut worker =
+        Worker::connect(address.parse::<WorkerOptions>().unwrap().slots(64)).await.unwrap();
+    worker.register("flight", |job| async move { Ok(job.workload.clone()) }).unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(worker.run_until(stopped));
+    let mut seen = vec![false; JOBS];
+    while let Some((number, event)) = events.next().await {
+        assert_eq!(event.unwrap(), JobEvent::Complete(number.to_string().into()));
+        assert!(!std::mem::replace(&mut seen[number], true));
+    }
+    assert!(seen.into_iter().all(|seen| seen));
+    stop.send(()).unwrap();
+    assert_eq!(running.await.unwrap().completed, JOBS as u64);
+}
+
+fn twenty_megabytes_go_there_and_back_in_both_faces(address: &str) {
+    let worker = echo_worker(address);
+    let large = vec![7_u8; 20 << 20];
+    let mut client = blocking::Client::connect(address).unwrap();
+    let outcome = client.run("echo", &large, options()).unwrap();
+    assert!(outcome.complete().is_some_and(|result| result == large));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = Client::connect(address).await.unwrap();
+        let outcome = client.run("echo", &large, options()).await.unwrap();
+        assert!(outcome.complete().is_some_and(|result| result == large));
+    });
+    worker.stop();
+}
+
+fn a_client_outlives_its_runtime(address: &str) {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let client = first.block_on(Client::connect(address)).unwrap();
+    assert_eq!(first.block_on(client.echo("first")).unwrap(), "first");
+    drop(first);
+    assert!(!client.is_connected());
+    assert_eq!(runtime().block_on(client.echo("second")).unwrap(), "second");
+}
+
+fn a_stream_of_the_callers_own_serves_both_faces(address: &str) {
+    let options: gearman_client::ConnectOptions = address.parse().unwrap();
+    let stream = std::net::TcpStream::connect(address).unwrap();
+    let mut client = blocking::Client::from_stream(stream, options.clone()).unwrap();
+    assert_eq!(client.echo("own").unwrap(), "own");
+    assert!(client.reconnect().is_err(), "it has only this stream");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let client = Client::from_stream(stream, options).await.unwrap();
+        assert_eq!(client.echo("own").await.unwrap(), "own");
+        assert!(client.reconnect().await.is_err());
     });
 }
 
 /// Asked again, one face said that no server could be reached, and the other that it had not been sent.
-#[test]
-fn the_outcome_of_a_job_whose_end_was_read_is_given_again() {
+fn the_outcome_of_a_job_whose_end_was_read_is_given_again(address: &str) {
     let in_time = || options().timeout(std::time::Duration::from_millis(50));
     let late = |error: gearman_client::Error| {
         let kind = ErrorKind::Timeout(gearman_client::Deadline::Job);
         assert_eq!((error.kind(), error.fate()), (kind, gearman_client::Fate::Unknown));
         assert!(error.handle().is_some() && error.unique().is_some(), "{error}");
     };
-    on_each_server(|address| {
-        let worker = echo_worker(address);
-        let mut client = blocking::Client::connect(address).unwrap();
-        let mut job = client.submit("echo", "x", options()).unwrap();
-        assert!(job.by_ref().all(|event| event.is_ok()));
-        assert_eq!(job.outcome().unwrap(), Outcome::Complete("x".into()));
-        let mut job = client.submit("nobody", "x", in_time()).unwrap();
-        late(job.by_ref().find_map(Result::err).unwrap());
-        late(job.outcome().unwrap_err());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let client = Client::connect(address).await.unwrap();
-            let mut job = client.submit("echo", "x", options()).await.unwrap();
-            while let Some(event) = job.next().await {
-                event.unwrap();
-            }
-            assert_eq!(job.outcome().await.unwrap(), Outcome::Complete("x".into()));
-            let mut job = client.submit("nobody", "x", in_time()).await.unwrap();
-            late(job.next().await.unwrap().unwrap_err());
-            late(job.outcome().await.unwrap_err());
-        });
-        worker.stop();
+    let worker = echo_worker(address);
+    let mut client = blocking::Client::connect(address).unwrap();
+    let mut job = client.submit("echo", "x", options()).unwrap();
+    assert!(job.by_ref().all(|event| event.is_ok()));
+    assert_eq!(job.outcome().unwrap(), Outcome::Complete("x".into()));
+    let mut job = client.submit("nobody", "x", in_time()).unwrap();
+    late(job.by_ref().find_map(Result::err).unwrap());
+    late(job.outcome().unwrap_err());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = Client::connect(address).await.unwrap();
+        let mut job = client.submit("echo", "x", options()).await.unwrap();
+        while let Some(event) = job.next().await {
+            event.unwrap();
+        }
+        assert_eq!(job.outcome().await.unwrap(), Outcome::Complete("x".into()));
+        let mut job = client.submit("nobody", "x", in_time()).await.unwrap();
+        late(job.next().await.unwrap().unwrap_err());
+        late(job.outcome().await.unwrap_err());
     });
+    worker.stop();
 }

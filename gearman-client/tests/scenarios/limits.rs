@@ -5,7 +5,16 @@ use std::time::Duration;
 use fixtures::gearmand::Server;
 use gearman_client::{Client, JobLimit, Worker, WorkerOptions, blocking};
 
-use super::support::{on_each_server, on_each_server_async, options};
+use super::support::options;
+use super::support::{each_server, each_server_async};
+
+each_server!(
+    a_blocking_worker_takes_no_job_beyond_its_limit,
+    workers_of_several_threads_and_servers_share_a_limit,
+    a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result,
+);
+
+each_server_async!(an_async_worker_takes_no_job_beyond_its_limit,);
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -27,76 +36,66 @@ fn left(address: &str) -> (i64, usize) {
     (row.total, given_back)
 }
 
-#[test]
-fn a_blocking_worker_takes_no_job_beyond_its_limit() {
-    on_each_server(|address| {
-        submit(address, 10);
-        let worker = || {
-            let limited: WorkerOptions = address.parse().unwrap();
-            blocking::Worker::connect(limited.limit(JobLimit::new(3)).slots(8)).unwrap()
-        };
-        let mut by_handler = worker();
-        by_handler.register("few", |_| Ok("")).unwrap();
-        assert_eq!(by_handler.run().unwrap().completed, 3);
-        assert_eq!(left(address), (7, 0));
-
-        let mut by_hand = worker();
-        by_hand.can_do("few", None).unwrap();
-        for _ in 0..3 {
-            let job = by_hand.next_job(SOON).unwrap().unwrap();
-            by_hand.complete(job, "").unwrap();
-        }
-        assert!(by_hand.next_job(Duration::from_secs(3600)).unwrap().is_none(), "and at once");
-        assert_eq!(by_hand.stop().completed, 3);
-        assert_eq!(left(address), (4, 0));
-    });
-}
-
-#[test]
-fn an_async_worker_takes_no_job_beyond_its_limit() {
-    on_each_server_async(|address| async move {
-        let client = Client::connect(&address).await.unwrap();
-        for n in 0..10 {
-            client.submit_background("few", n.to_string(), options()).await.unwrap();
-        }
+fn a_blocking_worker_takes_no_job_beyond_its_limit(address: &str) {
+    submit(address, 10);
+    let worker = || {
         let limited: WorkerOptions = address.parse().unwrap();
-        let limited = limited.limit(JobLimit::new(3)).slots(8).connections(3);
-        let mut worker = Worker::connect(limited).await.unwrap();
-        worker.register("few", |_| async { Ok("") }).unwrap();
-        // It ends by itself.
-        let report = worker.run_until(std::future::pending::<()>()).await;
-        assert_eq!(report.completed, 3);
-        let at = address.clone();
-        assert_eq!(tokio::task::spawn_blocking(move || left(&at)).await.unwrap(), (7, 0));
-    });
+        blocking::Worker::connect(limited.limit(JobLimit::new(3)).slots(8)).unwrap()
+    };
+    let mut by_handler = worker();
+    by_handler.register("few", |_| Ok("")).unwrap();
+    assert_eq!(by_handler.run().unwrap().completed, 3);
+    assert_eq!(left(address), (7, 0));
+
+    let mut by_hand = worker();
+    by_hand.can_do("few", None).unwrap();
+    for _ in 0..3 {
+        let job = by_hand.next_job(SOON).unwrap().unwrap();
+        by_hand.complete(job, "").unwrap();
+    }
+    assert!(by_hand.next_job(Duration::from_secs(3600)).unwrap().is_none(), "and at once");
+    assert_eq!(by_hand.stop().completed, 3);
+    assert_eq!(left(address), (4, 0));
 }
 
-#[test]
-fn workers_of_several_threads_and_servers_share_a_limit() {
-    on_each_server(|one| {
-        on_each_server(|two| {
-            for address in [one, two] {
-                submit(address, 30);
-            }
-            let before = left(one).0 + left(two).0;
-            let limit = JobLimit::new(25);
-            let threads: Vec<_> = (0..4)
-                .map(|_| {
-                    let both: WorkerOptions = format!("{one},{two}").parse().unwrap();
-                    let mut worker =
-                        blocking::Worker::connect(both.limit(limit.clone()).slots(2)).unwrap();
-                    worker.register("few", |_| Ok("")).unwrap();
-                    std::thread::spawn(move || worker.run().unwrap())
-                })
-                .collect();
-            let completed: u64 =
-                threads.into_iter().map(|thread| thread.join().unwrap().completed).sum();
-            assert_eq!((completed, limit.left()), (25, 0));
-            let (first, second) = (left(one), left(two));
-            assert_eq!(before - (first.0 + second.0), 25);
-            assert_eq!(first.1 + second.1, 0, "none was taken and given back");
-        });
-    });
+async fn an_async_worker_takes_no_job_beyond_its_limit(address: String) {
+    let client = Client::connect(&address).await.unwrap();
+    for n in 0..10 {
+        client.submit_background("few", n.to_string(), options()).await.unwrap();
+    }
+    let limited: WorkerOptions = address.parse().unwrap();
+    let limited = limited.limit(JobLimit::new(3)).slots(8).connections(3);
+    let mut worker = Worker::connect(limited).await.unwrap();
+    worker.register("few", |_| async { Ok("") }).unwrap();
+    // It ends by itself.
+    let report = worker.run_until(std::future::pending::<()>()).await;
+    assert_eq!(report.completed, 3);
+    let at = address.clone();
+    assert_eq!(tokio::task::spawn_blocking(move || left(&at)).await.unwrap(), (7, 0));
+}
+
+/// Beside an in-memory server.
+fn workers_of_several_threads_and_servers_share_a_limit(one: &str) {
+    let server = fixtures::gearmand::Server::start().unwrap();
+    let two = server.address();
+    for address in [one, two] {
+        submit(address, 30);
+    }
+    let before = left(one).0 + left(two).0;
+    let limit = JobLimit::new(25);
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let both: WorkerOptions = format!("{one},{two}").parse().unwrap();
+            let mut worker = blocking::Worker::connect(both.limit(limit.clone()).slots(2)).unwrap();
+            worker.register("few", |_| Ok("")).unwrap();
+            std::thread::spawn(move || worker.run().unwrap())
+        })
+        .collect();
+    let completed: u64 = threads.into_iter().map(|thread| thread.join().unwrap().completed).sum();
+    assert_eq!((completed, limit.left()), (25, 0));
+    let (first, second) = (left(one), left(two));
+    assert_eq!(before - (first.0 + second.0), 25);
+    assert_eq!(first.1 + second.1, 0, "none was taken and given back");
 }
 
 #[test]
@@ -120,28 +119,25 @@ fn the_last_job_is_found_on_whichever_server_it_comes_to() {
     }
 }
 
-#[test]
-fn a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result() {
-    on_each_server(|address| {
-        submit(address, 3);
-        let mut worker = blocking::Worker::connect(address).unwrap();
-        worker.can_do("few", None).unwrap();
-        let job = worker.next_job(SOON).unwrap().unwrap();
-        worker.handle().stop();
-        worker.complete(job, "").unwrap();
-        assert!(worker.next_job(Duration::from_secs(3600)).unwrap().is_none(), "and at once");
-        assert_eq!(worker.stop().completed, 1);
-        assert_eq!(left(address), (2, 0));
+fn a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result(address: &str) {
+    submit(address, 3);
+    let mut worker = blocking::Worker::connect(address).unwrap();
+    worker.can_do("few", None).unwrap();
+    let job = worker.next_job(SOON).unwrap().unwrap();
+    worker.handle().stop();
+    worker.complete(job, "").unwrap();
+    assert!(worker.next_job(Duration::from_secs(3600)).unwrap().is_none(), "and at once");
+    assert_eq!(worker.stop().completed, 1);
+    assert_eq!(left(address), (2, 0));
 
-        let mut worker = blocking::Worker::connect(address).unwrap();
-        let stop = worker.handle();
-        worker
-            .register("few", move |_| {
-                stop.stop();
-                Ok("")
-            })
-            .unwrap();
-        assert_eq!(worker.run().unwrap().completed, 1);
-        assert_eq!(left(address), (1, 0));
-    });
+    let mut worker = blocking::Worker::connect(address).unwrap();
+    let stop = worker.handle();
+    worker
+        .register("few", move |_| {
+            stop.stop();
+            Ok("")
+        })
+        .unwrap();
+    assert_eq!(worker.run().unwrap().completed, 1);
+    assert_eq!(left(address), (1, 0));
 }

@@ -16,26 +16,55 @@ use gearman_client::{
 /// How long a test waits for what is to happen, before it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs a scenario on every server there is, one after the other.
-pub(crate) fn on_each_server(scenario: impl Fn(&str)) {
-    let server = fixtures::gearmand::Server::start().unwrap();
-    scenario(server.address());
-    if let Some(server) = real() {
-        scenario(server.address());
-    }
+/// Makes two tests of each function over the address of a server: in-memory and real.
+macro_rules! each_server {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn in_memory() {
+                super::$name(fixtures::gearmand::Server::start().unwrap().address());
+            }
+
+            #[test]
+            fn real() {
+                if let Some(server) = crate::support::real() {
+                    super::$name(server.address());
+                }
+            }
+        }
+    )+};
 }
 
-/// The same, async.
-pub(crate) fn on_each_server_async<T: Future<Output = ()>>(scenario: impl Fn(String) -> T) {
+/// The same of async functions.
+macro_rules! each_server_async {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn in_memory() {
+                let server = fixtures::gearmand::Server::start().unwrap();
+                crate::support::run(super::$name(server.address().to_owned()));
+            }
+
+            #[test]
+            fn real() {
+                if let Some(server) = crate::support::real() {
+                    crate::support::run(super::$name(server.address().to_owned()));
+                }
+            }
+        }
+    )+};
+}
+
+pub(crate) use {each_server, each_server_async};
+
+/// Runs a scenario on two threads.
+pub(crate) fn run(scenario: impl Future<Output = ()>) {
+    /// Longer than anything takes, even on a busy machine; only a hang meets it.
+    const LIMIT: Duration = Duration::from_secs(60);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    on_each_server(|address| {
-        runtime.block_on(async {
-            tokio::time::timeout(Duration::from_secs(60), scenario(address.to_owned()))
-                .await
-                .expect("the scenario hangs");
-        });
-    });
+    let limited = async { tokio::time::timeout(LIMIT, scenario).await };
+    runtime.block_on(limited).expect("the scenario hangs");
 }
 
 /// The real server, where it is installed.

@@ -14,122 +14,127 @@ use gearman_client::{
     blocking, protocol::Submit,
 };
 
-use super::support::{
-    Background, PATIENCE, function, on_each_server, on_each_server_async, options,
-};
+use super::support::{Background, PATIENCE, function, options};
+use super::support::{each_server, each_server_async};
 
-#[test]
-fn panics_and_errors_of_handlers_fail_their_job_and_nothing_else() {
-    on_each_server(|address| {
-        let mut worker = blocking::Worker::connect(address).unwrap();
-        worker.register("panics", |_| -> Result<String, Failure> { panic!("on purpose") }).unwrap();
-        worker
-            .register("errs", |job| {
-                let text = std::str::from_utf8(&job.workload)?;
-                Ok(text.parse::<u32>()?.to_string())
-            })
-            .unwrap();
-        let worker = Background::start(worker);
-        let mut client = blocking::Client::connect(address).unwrap();
-        assert_eq!(client.run("panics", "", options()).unwrap(), Outcome::Fail);
-        let what = "invalid digit found in string";
-        assert_eq!(client.run("errs", "x", options()).unwrap(), Outcome::Exception(what.into()));
-        assert_eq!(client.run("errs", "7", options()).unwrap(), Outcome::Complete("7".into()));
-        let report = worker.stop();
-        assert_eq!((report.completed, report.failed), (1, 2));
-    });
+each_server!(
+    what_an_error_makes_of_a_job_is_the_callers_to_say,
+    panics_and_errors_of_handlers_fail_their_job_and_nothing_else,
+    a_blocking_worker_holds_several_jobs_and_ends_them_in_any_order,
+    no_result_waits_for_the_handler_of_the_next_job,
+    results_in_a_batch_are_all_written_when_the_worker_stops,
+    one_worker_serves_two_servers_and_starves_none,
+    a_thousand_functions_are_served_and_an_idle_worker_is_woken,
+    handlers_of_a_blocking_worker_run_in_parallel,
+);
+
+each_server_async!(
+    what_an_error_makes_of_an_async_job_is_the_callers_to_say,
+    a_handler_that_panics_before_it_gives_a_future_fails_its_job_only,
+    a_dropped_job_is_failed,
+    several_jobs_run_at_once_on_one_connection,
+    stopping_finishes_what_runs_and_gives_the_rest_back,
+    a_job_of_a_lost_connection_cannot_be_ended_and_runs_again,
+    ten_thousand_jobs_and_none_lost_when_a_worker_dies_in_the_middle,
+);
+
+fn panics_and_errors_of_handlers_fail_their_job_and_nothing_else(address: &str) {
+    let mut worker = blocking::Worker::connect(address).unwrap();
+    worker.register("panics", |_| -> Result<String, Failure> { panic!("on purpose") }).unwrap();
+    worker
+        .register("errs", |job| {
+            let text = std::str::from_utf8(&job.workload)?;
+            Ok(text.parse::<u32>()?.to_string())
+        })
+        .unwrap();
+    let worker = Background::start(worker);
+    let mut client = blocking::Client::connect(address).unwrap();
+    assert_eq!(client.run("panics", "", options()).unwrap(), Outcome::Fail);
+    let what = "invalid digit found in string";
+    assert_eq!(client.run("errs", "x", options()).unwrap(), Outcome::Exception(what.into()));
+    assert_eq!(client.run("errs", "7", options()).unwrap(), Outcome::Complete("7".into()));
+    let report = worker.stop();
+    assert_eq!((report.completed, report.failed), (1, 2));
 }
 
-#[test]
-fn a_handler_that_panics_before_it_gives_a_future_fails_its_job_only() {
-    on_each_server_async(|address| async move {
-        let mut worker = Worker::connect(&address).await.unwrap();
-        worker
-            .register("f", |job| {
-                assert!(!job.workload.is_empty(), "on purpose");
-                async { Ok("fine") }
-            })
-            .unwrap();
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(worker.run_until(stopped));
-        let client = Client::connect(&address).await.unwrap();
-        // Soon enough the handler is known to be quick.
-        for _ in 0..200 {
-            let fine = client.run("f", "x", options()).await.unwrap();
-            assert_eq!(fine, Outcome::Complete("fine".into()));
-        }
-        assert_eq!(client.run("f", "", options()).await.unwrap(), Outcome::Fail);
-        assert_eq!(client.run("f", "", options()).await.unwrap(), Outcome::Fail);
-        stop.send(()).unwrap();
-        let report = running.await.unwrap();
-        assert_eq!((report.completed, report.failed), (200, 2));
-    });
+async fn a_handler_that_panics_before_it_gives_a_future_fails_its_job_only(address: String) {
+    let mut worker = Worker::connect(&address).await.unwrap();
+    worker
+        .register("f", |job| {
+            assert!(!job.workload.is_empty(), "on purpose");
+            async { Ok("fine") }
+        })
+        .unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(worker.run_until(stopped));
+    let client = Client::connect(&address).await.unwrap();
+    // Soon enough the handler is known to be quick.
+    for _ in 0..200 {
+        let fine = client.run("f", "x", options()).await.unwrap();
+        assert_eq!(fine, Outcome::Complete("fine".into()));
+    }
+    assert_eq!(client.run("f", "", options()).await.unwrap(), Outcome::Fail);
+    assert_eq!(client.run("f", "", options()).await.unwrap(), Outcome::Fail);
+    stop.send(()).unwrap();
+    let report = running.await.unwrap();
+    assert_eq!((report.completed, report.failed), (200, 2));
 }
 
-#[test]
-fn a_dropped_job_is_failed() {
-    on_each_server_async(|address| async move {
-        let client = Client::connect(&address).await.unwrap();
-        let mut worker = Worker::connect(&address).await.unwrap();
-        worker.can_do("dropped", None).unwrap();
-        let job = client.submit("dropped", "", options()).await.unwrap();
-        drop(worker.next_job().await);
-        assert_eq!(job.outcome().await.unwrap(), Outcome::Fail);
-        worker.echo_barrier().await.unwrap();
-        assert_eq!(worker.stop().await.failed, 1);
-    });
+async fn a_dropped_job_is_failed(address: String) {
+    let client = Client::connect(&address).await.unwrap();
+    let mut worker = Worker::connect(&address).await.unwrap();
+    worker.can_do("dropped", None).unwrap();
+    let job = client.submit("dropped", "", options()).await.unwrap();
+    drop(worker.next_job().await);
+    assert_eq!(job.outcome().await.unwrap(), Outcome::Fail);
+    worker.echo_barrier().await.unwrap();
+    assert_eq!(worker.stop().await.failed, 1);
 }
 
-#[test]
-fn several_jobs_run_at_once_on_one_connection() {
-    on_each_server_async(|address| async move {
-        let mut worker =
-            Worker::connect(address.parse::<WorkerOptions>().unwrap().slots(8)).await.unwrap();
-        let together = Arc::new(tokio::sync::Barrier::new(8));
-        worker
-            .register("together", move |_| {
-                let together = together.clone();
-                async move {
-                    together.wait().await;
-                    Ok("")
-                }
-            })
-            .unwrap();
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(worker.run_until(stopped));
-        let client = Client::connect(&address).await.unwrap();
-        let jobs = (0..8).map(|_| Submit::foreground(function("together"), "", options()).unwrap());
-        let mut events = client.submit_many(jobs);
-        while let Some((_, event)) = events.next().await {
-            event.unwrap();
-        }
-        stop.send(()).unwrap();
-        assert_eq!(running.await.unwrap().completed, 8);
-    });
+async fn several_jobs_run_at_once_on_one_connection(address: String) {
+    let mut worker =
+        Worker::connect(address.parse::<WorkerOptions>().unwrap().slots(8)).await.unwrap();
+    let together = Arc::new(tokio::sync::Barrier::new(8));
+    worker
+        .register("together", move |_| {
+            let together = together.clone();
+            async move {
+                together.wait().await;
+                Ok("")
+            }
+        })
+        .unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(worker.run_until(stopped));
+    let client = Client::connect(&address).await.unwrap();
+    let jobs = (0..8).map(|_| Submit::foreground(function("together"), "", options()).unwrap());
+    let mut events = client.submit_many(jobs);
+    while let Some((_, event)) = events.next().await {
+        event.unwrap();
+    }
+    stop.send(()).unwrap();
+    assert_eq!(running.await.unwrap().completed, 8);
 }
 
-#[test]
-fn a_blocking_worker_holds_several_jobs_and_ends_them_in_any_order() {
-    on_each_server(|address| {
-        let mut client = blocking::Client::connect(address).unwrap();
-        for n in 0..3 {
-            client.submit_background("held", n.to_string(), options()).unwrap();
-        }
-        let concurrent: WorkerOptions = address.parse().unwrap();
-        let mut worker = blocking::Worker::connect(concurrent.slots(3)).unwrap();
-        worker.can_do("held", None).unwrap();
-        let mut held = Vec::new();
-        while held.len() < 3 {
-            held.push(worker.next_job(Duration::from_secs(5)).unwrap().unwrap());
-        }
-        assert!(worker.next_job(Duration::from_millis(50)).unwrap().is_none());
-        assert!(worker.cant_do("held").is_err(), "it would give the jobs to others");
-        for job in held.into_iter().rev() {
-            worker.complete(job, "").unwrap();
-        }
-        assert_eq!(worker.stop().completed, 3);
-        assert_eq!(blocking::Admin::connect(address).unwrap().status().unwrap()[0].total, 0);
-    });
+fn a_blocking_worker_holds_several_jobs_and_ends_them_in_any_order(address: &str) {
+    let mut client = blocking::Client::connect(address).unwrap();
+    for n in 0..3 {
+        client.submit_background("held", n.to_string(), options()).unwrap();
+    }
+    let concurrent: WorkerOptions = address.parse().unwrap();
+    let mut worker = blocking::Worker::connect(concurrent.slots(3)).unwrap();
+    worker.can_do("held", None).unwrap();
+    let mut held = Vec::new();
+    while held.len() < 3 {
+        held.push(worker.next_job(Duration::from_secs(5)).unwrap().unwrap());
+    }
+    assert!(worker.next_job(Duration::from_millis(50)).unwrap().is_none());
+    assert!(worker.cant_do("held").is_err(), "it would give the jobs to others");
+    for job in held.into_iter().rev() {
+        worker.complete(job, "").unwrap();
+    }
+    assert_eq!(worker.stop().completed, 3);
+    assert_eq!(blocking::Admin::connect(address).unwrap().status().unwrap()[0].total, 0);
 }
 
 /// A blocking worker of `f` with some jobs in its inbox at a time, for the twenty that are queued.
@@ -141,267 +146,243 @@ fn queue_twenty(address: &str) -> WorkerOptions {
     address.parse::<WorkerOptions>().unwrap().slots(8).limit(JobLimit::new(20))
 }
 
-#[test]
-fn no_result_waits_for_the_handler_of_the_next_job() {
-    on_each_server(|address| {
-        let mut worker = blocking::Worker::connect(queue_twenty(address)).unwrap();
-        let server = address.to_owned();
-        worker
-            .register("f", move |job| {
-                let mut admin = blocking::Admin::connect(&server)?;
-                let number: i64 = std::str::from_utf8(&job.workload)?.parse()?;
-                let patience = Instant::now() + PATIENCE;
-                while admin.status()?[0].total + number > 21 {
-                    assert!(Instant::now() < patience, "an earlier one has not ended");
-                }
-                Ok("")
-            })
-            .unwrap();
-        assert_eq!(worker.run().unwrap().completed, 20);
-    });
+fn no_result_waits_for_the_handler_of_the_next_job(address: &str) {
+    let mut worker = blocking::Worker::connect(queue_twenty(address)).unwrap();
+    let server = address.to_owned();
+    worker
+        .register("f", move |job| {
+            let mut admin = blocking::Admin::connect(&server)?;
+            let number: i64 = std::str::from_utf8(&job.workload)?.parse()?;
+            let patience = Instant::now() + PATIENCE;
+            while admin.status()?[0].total + number > 21 {
+                assert!(Instant::now() < patience, "an earlier one has not ended");
+            }
+            Ok("")
+        })
+        .unwrap();
+    assert_eq!(worker.run().unwrap().completed, 20);
 }
 
-#[test]
-fn results_in_a_batch_are_all_written_when_the_worker_stops() {
-    on_each_server(|address| {
-        let options = queue_twenty(address).batch_results(true);
-        let mut worker = blocking::Worker::connect(options).unwrap();
-        let (stop, handled) = (worker.handle(), AtomicUsize::new(0));
-        worker
-            .register("f", move |_| {
-                if handled.fetch_add(1, Ordering::SeqCst) == 4 {
-                    stop.stop();
-                }
-                Ok("")
-            })
-            .unwrap();
-        let report = worker.run().unwrap();
-        assert!(report.completed >= 5 && report.unknown == 0, "{report}");
-        let left = blocking::Admin::connect(address).unwrap().status().unwrap()[0].total;
-        assert_eq!(i64::try_from(report.completed).unwrap() + left, 20);
-    });
+fn results_in_a_batch_are_all_written_when_the_worker_stops(address: &str) {
+    let options = queue_twenty(address).batch_results(true);
+    let mut worker = blocking::Worker::connect(options).unwrap();
+    let (stop, handled) = (worker.handle(), AtomicUsize::new(0));
+    worker
+        .register("f", move |_| {
+            if handled.fetch_add(1, Ordering::SeqCst) == 4 {
+                stop.stop();
+            }
+            Ok("")
+        })
+        .unwrap();
+    let report = worker.run().unwrap();
+    assert!(report.completed >= 5 && report.unknown == 0, "{report}");
+    let left = blocking::Admin::connect(address).unwrap().status().unwrap()[0].total;
+    assert_eq!(i64::try_from(report.completed).unwrap() + left, 20);
 }
 
-#[test]
-fn stopping_finishes_what_runs_and_gives_the_rest_back() {
-    on_each_server_async(|address| async move {
-        let client = Client::connect(&address).await.unwrap();
-        let mut worker = Worker::connect(&address).await.unwrap();
-        let started = Arc::new(tokio::sync::Notify::new());
-        let go = Arc::new(tokio::sync::Notify::new());
-        worker
-            .register("slow", {
+async fn stopping_finishes_what_runs_and_gives_the_rest_back(address: String) {
+    let client = Client::connect(&address).await.unwrap();
+    let mut worker = Worker::connect(&address).await.unwrap();
+    let started = Arc::new(tokio::sync::Notify::new());
+    let go = Arc::new(tokio::sync::Notify::new());
+    worker
+        .register("slow", {
+            let (started, go) = (started.clone(), go.clone());
+            move |job| {
                 let (started, go) = (started.clone(), go.clone());
-                move |job| {
-                    let (started, go) = (started.clone(), go.clone());
-                    async move {
-                        if job.workload.is_empty() {
-                            started.notify_one();
-                            go.notified().await;
-                        }
-                        Ok("late")
+                async move {
+                    if job.workload.is_empty() {
+                        started.notify_one();
+                        go.notified().await;
                     }
+                    Ok("late")
+                }
+            }
+        })
+        .unwrap();
+    let mut job = client.submit("slow", "", options()).await.unwrap();
+    client.submit_background("slow", "second", options()).await.unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(worker.run_until(stopped));
+    started.notified().await;
+    stop.send(()).unwrap();
+    go.notify_one();
+    assert_eq!(job.next().await.unwrap().unwrap(), JobEvent::Complete("late".into()));
+    let report = running.await.unwrap();
+    assert_eq!((report.unknown, report.abandoned), (0, 0));
+    // Whether it grabbed the second one before it was told to stop is open; none is lost.
+    let mut admin = gearman_client::Admin::connect(&address).await.unwrap();
+    let queued = admin.status().await.unwrap()[0].queued();
+    assert_eq!(report.completed, u64::try_from(2 - queued).unwrap());
+}
+
+async fn a_job_of_a_lost_connection_cannot_be_ended_and_runs_again(address: String) {
+    let client = Client::connect(&address).await.unwrap();
+    let mut first = Worker::connect(&address).await.unwrap();
+    first.can_do("again", None).unwrap();
+    let waiting = client.submit("again", "", options()).await.unwrap();
+    let job = first.next_job().await;
+    drop(first);
+    let error = job.complete("stale").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::JobLost);
+    let mut second = Worker::connect(&address).await.unwrap();
+    second.can_do("again", None).unwrap();
+    let job = second.next_job().await;
+    assert_eq!(job.handle.name(), waiting.handle().name());
+    job.complete("fresh").await.unwrap();
+    assert_eq!(waiting.outcome().await.unwrap(), Outcome::Complete("fresh".into()));
+}
+
+async fn ten_thousand_jobs_and_none_lost_when_a_worker_dies_in_the_middle(address: String) {
+    const JOBS: usize = 10_000;
+    let client = Client::connect(&address).await.unwrap();
+    let submits = (0..JOBS)
+        .map(|n| Submit::background(function("number"), n.to_string(), options()).unwrap());
+    let mut submitted = client.call_many(submits);
+    while let Some(answer) = submitted.next().await {
+        answer.unwrap();
+    }
+    let seen = Arc::new(Mutex::new(HashSet::new()));
+    let all = Arc::new(tokio::sync::Notify::new());
+    let half = Arc::new(tokio::sync::Notify::new());
+    let worker = async |concurrency| {
+        let options: WorkerOptions = address.parse().unwrap();
+        let mut worker = Worker::connect(options.slots(concurrency)).await.unwrap();
+        let (seen, all, half) = (seen.clone(), all.clone(), half.clone());
+        worker
+            .register("number", move |job| {
+                let (seen, all, half) = (seen.clone(), all.clone(), half.clone());
+                async move {
+                    tokio::task::yield_now().await;
+                    let mut seen = seen.lock().unwrap();
+                    seen.insert(job.workload.clone());
+                    if seen.len() == JOBS / 2 {
+                        half.notify_one();
+                    }
+                    if seen.len() == JOBS {
+                        all.notify_one();
+                    }
+                    Ok("")
                 }
             })
             .unwrap();
-        let mut job = client.submit("slow", "", options()).await.unwrap();
-        client.submit_background("slow", "second", options()).await.unwrap();
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(worker.run_until(stopped));
-        started.notified().await;
-        stop.send(()).unwrap();
-        go.notify_one();
-        assert_eq!(job.next().await.unwrap().unwrap(), JobEvent::Complete("late".into()));
-        let report = running.await.unwrap();
-        assert_eq!((report.unknown, report.abandoned), (0, 0));
-        // Whether it grabbed the second one before it was told to stop is open; none is lost.
-        let mut admin = gearman_client::Admin::connect(&address).await.unwrap();
-        let queued = admin.status().await.unwrap()[0].queued();
-        assert_eq!(report.completed, u64::try_from(2 - queued).unwrap());
-    });
+        worker
+    };
+    let dying = tokio::spawn(worker(32).await.run());
+    half.notified().await;
+    // Its connection closes with jobs in flight, as if the process were killed.
+    dying.abort();
+    let _ = dying.await;
+    let report = worker(32).await.run_until(all.notified()).await;
+    assert!(report.completed > 0 && report.unknown == 0, "{report}");
+    assert_eq!(seen.lock().unwrap().len(), JOBS);
+    let mut admin = gearman_client::Admin::connect(&address).await.unwrap();
+    assert_eq!(admin.status().await.unwrap()[0].total, 0);
 }
 
-#[test]
-fn a_job_of_a_lost_connection_cannot_be_ended_and_runs_again() {
-    on_each_server_async(|address| async move {
-        let client = Client::connect(&address).await.unwrap();
-        let mut first = Worker::connect(&address).await.unwrap();
-        first.can_do("again", None).unwrap();
-        let waiting = client.submit("again", "", options()).await.unwrap();
-        let job = first.next_job().await;
-        drop(first);
-        let error = job.complete("stale").await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::JobLost);
-        let mut second = Worker::connect(&address).await.unwrap();
-        second.can_do("again", None).unwrap();
-        let job = second.next_job().await;
-        assert_eq!(job.handle.name(), waiting.handle().name());
-        job.complete("fresh").await.unwrap();
-        assert_eq!(waiting.outcome().await.unwrap(), Outcome::Complete("fresh".into()));
-    });
-}
-
-#[test]
-fn ten_thousand_jobs_and_none_lost_when_a_worker_dies_in_the_middle() {
-    const JOBS: usize = 10_000;
-    on_each_server_async(|address| async move {
-        let client = Client::connect(&address).await.unwrap();
-        let submits = (0..JOBS)
-            .map(|n| Submit::background(function("number"), n.to_string(), options()).unwrap());
-        let mut submitted = client.call_many(submits);
-        while let Some(answer) = submitted.next().await {
-            answer.unwrap();
-        }
-        let seen = Arc::new(Mutex::new(HashSet::new()));
-        let all = Arc::new(tokio::sync::Notify::new());
-        let half = Arc::new(tokio::sync::Notify::new());
-        let worker = async |concurrency| {
-            let options: WorkerOptions = address.parse().unwrap();
-            let mut worker = Worker::connect(options.slots(concurrency)).await.unwrap();
-            let (seen, all, half) = (seen.clone(), all.clone(), half.clone());
-            worker
-                .register("number", move |job| {
-                    let (seen, all, half) = (seen.clone(), all.clone(), half.clone());
-                    async move {
-                        tokio::task::yield_now().await;
-                        let mut seen = seen.lock().unwrap();
-                        seen.insert(job.workload.clone());
-                        if seen.len() == JOBS / 2 {
-                            half.notify_one();
-                        }
-                        if seen.len() == JOBS {
-                            all.notify_one();
-                        }
-                        Ok("")
-                    }
-                })
-                .unwrap();
-            worker
-        };
-        let dying = tokio::spawn(worker(32).await.run());
-        half.notified().await;
-        // Its connection closes with jobs in flight, as if the process were killed.
-        dying.abort();
-        let _ = dying.await;
-        let report = worker(32).await.run_until(all.notified()).await;
-        assert!(report.completed > 0 && report.unknown == 0, "{report}");
-        assert_eq!(seen.lock().unwrap().len(), JOBS);
-        let mut admin = gearman_client::Admin::connect(&address).await.unwrap();
-        assert_eq!(admin.status().await.unwrap()[0].total, 0);
-    });
-}
-
-#[test]
-fn one_worker_serves_two_servers_and_starves_none() {
-    on_each_server(|one| {
-        on_each_server(|two| {
-            for address in [one, two] {
-                let mut client = blocking::Client::connect(address).unwrap();
-                for _ in 0..50 {
-                    client.submit_background("fair", address, options()).unwrap();
-                }
-            }
-            let servers: Servers = format!("{one},{two}").parse().unwrap();
-            let mut worker = blocking::Worker::connect(WorkerOptions::new(servers)).unwrap();
-            worker.can_do("fair", None).unwrap();
-            let mut from_one = 0;
-            for n in 1..=100 {
-                let job = worker.next_job(Duration::from_secs(5)).unwrap().unwrap();
-                from_one += usize::from(job.workload == one);
-                worker.complete(job, "").unwrap();
-                if n == 50 {
-                    assert!((10..=40).contains(&from_one), "{from_one} of 50 from the first");
-                }
-            }
-            assert_eq!(worker.stop().completed, 100);
-        });
-    });
-}
-
-#[test]
-fn a_thousand_functions_are_served_and_an_idle_worker_is_woken() {
-    on_each_server(|address| {
-        let mut worker = blocking::Worker::connect(address).unwrap();
-        for n in 0..1000 {
-            worker.register(format!("f{n}"), move |_| Ok(n.to_string())).unwrap();
-        }
-        let worker = Background::start(worker);
+/// Beside an in-memory server.
+fn one_worker_serves_two_servers_and_starves_none(one: &str) {
+    let server = fixtures::gearmand::Server::start().unwrap();
+    let two = server.address();
+    for address in [one, two] {
         let mut client = blocking::Client::connect(address).unwrap();
-        for n in [0, 500, 999] {
-            let outcome = client.run(format!("f{n}"), "", options()).unwrap();
-            assert_eq!(outcome, Outcome::Complete(n.to_string().into()));
+        for _ in 0..50 {
+            client.submit_background("fair", address, options()).unwrap();
         }
-        assert_eq!(worker.stop().completed, 3);
-    });
+    }
+    let servers: Servers = format!("{one},{two}").parse().unwrap();
+    let mut worker = blocking::Worker::connect(WorkerOptions::new(servers)).unwrap();
+    worker.can_do("fair", None).unwrap();
+    let mut from_one = 0;
+    for n in 1..=100 {
+        let job = worker.next_job(Duration::from_secs(5)).unwrap().unwrap();
+        from_one += usize::from(job.workload == one);
+        worker.complete(job, "").unwrap();
+        if n == 50 {
+            assert!((10..=40).contains(&from_one), "{from_one} of 50 from the first");
+        }
+    }
+    assert_eq!(worker.stop().completed, 100);
+}
+
+fn a_thousand_functions_are_served_and_an_idle_worker_is_woken(address: &str) {
+    let mut worker = blocking::Worker::connect(address).unwrap();
+    for n in 0..1000 {
+        worker.register(format!("f{n}"), move |_| Ok(n.to_string())).unwrap();
+    }
+    let worker = Background::start(worker);
+    let mut client = blocking::Client::connect(address).unwrap();
+    for n in [0, 500, 999] {
+        let outcome = client.run(format!("f{n}"), "", options()).unwrap();
+        assert_eq!(outcome, Outcome::Complete(n.to_string().into()));
+    }
+    assert_eq!(worker.stop().completed, 3);
 }
 
 /// As many handlers that take long as the concurrency says, on one connection; and a panic costs no thread.
-#[test]
-fn handlers_of_a_blocking_worker_run_in_parallel() {
-    on_each_server(|address| {
-        let concurrent: WorkerOptions = address.parse().unwrap();
-        let mut worker = blocking::Worker::connect(concurrent.slots(4)).unwrap();
-        let together = Arc::new(std::sync::Barrier::new(4));
-        worker
-            .register("f", move |job| {
-                assert!(!job.workload.is_empty(), "on purpose");
-                together.wait();
-                job.status(1, 2)?;
-                Ok("")
-            })
-            .unwrap();
-        let worker = Background::start(worker);
-        let mut client = blocking::Client::connect(address).unwrap();
-        for workload in ["", "x", "x", "x", "x", "", "x", "x", "x", "x"] {
-            client.submit_background("f", workload, options()).unwrap();
-        }
-        let mut admin = blocking::Admin::connect(address).unwrap();
-        let patience = Instant::now() + PATIENCE;
-        while admin.status().unwrap()[0].total > 0 {
-            assert!(Instant::now() < patience, "they wait for each other");
-        }
-        let report = worker.stop();
-        assert_eq!((report.completed, report.failed), (8, 2), "{report}");
-    });
+fn handlers_of_a_blocking_worker_run_in_parallel(address: &str) {
+    let concurrent: WorkerOptions = address.parse().unwrap();
+    let mut worker = blocking::Worker::connect(concurrent.slots(4)).unwrap();
+    let together = Arc::new(std::sync::Barrier::new(4));
+    worker
+        .register("f", move |job| {
+            assert!(!job.workload.is_empty(), "on purpose");
+            together.wait();
+            job.status(1, 2)?;
+            Ok("")
+        })
+        .unwrap();
+    let worker = Background::start(worker);
+    let mut client = blocking::Client::connect(address).unwrap();
+    for workload in ["", "x", "x", "x", "x", "", "x", "x", "x", "x"] {
+        client.submit_background("f", workload, options()).unwrap();
+    }
+    let mut admin = blocking::Admin::connect(address).unwrap();
+    let patience = Instant::now() + PATIENCE;
+    while admin.status().unwrap()[0].total > 0 {
+        assert!(Instant::now() < patience, "they wait for each other");
+    }
+    let report = worker.stop();
+    assert_eq!((report.completed, report.failed), (8, 2), "{report}");
 }
 
-#[test]
-fn what_an_error_makes_of_a_job_is_the_callers_to_say() {
-    fn classify(error: u8) -> Failure {
-        if error == 0 { Failure::Fail } else { Failure::exception(error.to_string()) }
-    }
-    on_each_server(|address| {
-        let mut worker = blocking::Worker::connect(address).unwrap();
-        let fails = |_: &mut blocking::JobContext<'_>| Err::<String, u8>(0);
-        worker.register_classified("fails", fails, classify).unwrap();
-        worker.register_classified("shown", |_| Err::<String, _>("why"), Failure::display).unwrap();
-        let worker = Background::start(worker);
-        let mut client = blocking::Client::connect(address).unwrap();
-        assert_eq!(client.run("fails", "", options()).unwrap(), Outcome::Fail);
-        assert_eq!(client.run("shown", "", options()).unwrap(), Outcome::Exception("why".into()));
-        assert_eq!(worker.stop().failed, 2);
-    });
-    on_each_server_async(|address| async move {
-        let mut worker = Worker::connect(&address).await.unwrap();
-        let answer = |_| async { Err::<String, u8>(42) };
-        worker.register_classified("answer", answer, classify).unwrap();
-        let blocks = |job: gearman_client::JobContext| {
-            tokio::runtime::Handle::current().block_on(job.status(1, 2))?;
-            assert!(!job.workload.is_empty(), "on purpose");
-            std::thread::sleep(Duration::from_millis(1));
-            Ok(job.workload.to_vec())
-        };
-        worker.register_blocking("blocks", blocks).unwrap();
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(worker.run_until(stopped));
-        let client = Client::connect(&address).await.unwrap();
-        let answer = client.run("answer", "", options()).await.unwrap();
-        assert_eq!(answer, Outcome::Exception("42".into()));
-        let same = client.run("blocks", "same", options()).await.unwrap();
-        assert_eq!(same, Outcome::Complete("same".into()));
-        assert_eq!(client.run("blocks", "", options()).await.unwrap(), Outcome::Fail);
-        stop.send(()).unwrap();
-        let report = running.await.unwrap();
-        assert_eq!((report.completed, report.failed), (1, 2));
-    });
+fn classify(error: u8) -> Failure {
+    if error == 0 { Failure::Fail } else { Failure::exception(error.to_string()) }
+}
+
+fn what_an_error_makes_of_a_job_is_the_callers_to_say(address: &str) {
+    let mut worker = blocking::Worker::connect(address).unwrap();
+    let fails = |_: &mut blocking::JobContext<'_>| Err::<String, u8>(0);
+    worker.register_classified("fails", fails, classify).unwrap();
+    worker.register_classified("shown", |_| Err::<String, _>("why"), Failure::display).unwrap();
+    let worker = Background::start(worker);
+    let mut client = blocking::Client::connect(address).unwrap();
+    assert_eq!(client.run("fails", "", options()).unwrap(), Outcome::Fail);
+    assert_eq!(client.run("shown", "", options()).unwrap(), Outcome::Exception("why".into()));
+    assert_eq!(worker.stop().failed, 2);
+}
+
+async fn what_an_error_makes_of_an_async_job_is_the_callers_to_say(address: String) {
+    let mut worker = Worker::connect(&address).await.unwrap();
+    let answer = |_| async { Err::<String, u8>(42) };
+    worker.register_classified("answer", answer, classify).unwrap();
+    let blocks = |job: gearman_client::JobContext| {
+        tokio::runtime::Handle::current().block_on(job.status(1, 2))?;
+        assert!(!job.workload.is_empty(), "on purpose");
+        std::thread::sleep(Duration::from_millis(1));
+        Ok(job.workload.to_vec())
+    };
+    worker.register_blocking("blocks", blocks).unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(worker.run_until(stopped));
+    let client = Client::connect(&address).await.unwrap();
+    let answer = client.run("answer", "", options()).await.unwrap();
+    assert_eq!(answer, Outcome::Exception("42".into()));
+    let same = client.run("blocks", "same", options()).await.unwrap();
+    assert_eq!(same, Outcome::Complete("same".into()));
+    assert_eq!(client.run("blocks", "", options()).await.unwrap(), Outcome::Fail);
+    stop.send(()).unwrap();
+    let report = running.await.unwrap();
+    assert_eq!((report.completed, report.failed), (1, 2));
 }

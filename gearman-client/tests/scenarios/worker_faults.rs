@@ -16,10 +16,13 @@ use gearman_client::{
     protocol::{End, PacketType, Submit, WorkerSession},
 };
 
+use super::support::each_server_async;
 use super::{
     face::{Face, WorkFace, both_faces, scenarios},
     support::{PATIENCE, function, options, real, wire},
 };
+
+each_server_async!(a_job_that_outlasts_the_grace_goes_back_to_the_server,);
 
 fn quick(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
@@ -439,31 +442,28 @@ fn a_job_that_takes_too_long_for_the_server_goes_to_another<F: Face>(address: &s
 }
 
 /// G24: what does not end within the grace goes back, unanswered.
-#[test]
-fn a_job_that_outlasts_the_grace_goes_back_to_the_server() {
-    super::support::on_each_server_async(|address| async move {
-        let client = gearman_client::Client::connect(&address).await.unwrap();
-        client.submit_background("f", "", options()).await.unwrap();
-        let options_: WorkerOptions = address.parse().unwrap();
-        let graceful = options_.grace(Duration::from_millis(100));
-        let mut worker = gearman_client::Worker::connect(graceful).await.unwrap();
-        let started = std::sync::Arc::new(tokio::sync::Notify::new());
-        worker
-            .register("f", {
-                let started = started.clone();
-                move |_| {
-                    started.notify_one();
-                    async { std::future::pending::<Result<&str, _>>().await }
-                }
-            })
-            .unwrap();
-        let report = worker.run_until(started.notified()).await;
-        assert_eq!((report.completed, report.abandoned), (0, 1), "{report}");
-        let mut second = gearman_client::Worker::connect(&address).await.unwrap();
-        second.can_do("f", None).unwrap();
-        second.next_job().await.complete("").await.unwrap();
-        assert_eq!(second.stop().await.completed, 1);
-    });
+async fn a_job_that_outlasts_the_grace_goes_back_to_the_server(address: String) {
+    let client = gearman_client::Client::connect(&address).await.unwrap();
+    client.submit_background("f", "", options()).await.unwrap();
+    let options_: WorkerOptions = address.parse().unwrap();
+    let graceful = options_.grace(Duration::from_millis(100));
+    let mut worker = gearman_client::Worker::connect(graceful).await.unwrap();
+    let started = std::sync::Arc::new(tokio::sync::Notify::new());
+    worker
+        .register("f", {
+            let started = started.clone();
+            move |_| {
+                started.notify_one();
+                async { std::future::pending::<Result<&str, _>>().await }
+            }
+        })
+        .unwrap();
+    let report = worker.run_until(started.notified()).await;
+    assert_eq!((report.completed, report.abandoned), (0, 1), "{report}");
+    let mut second = gearman_client::Worker::connect(&address).await.unwrap();
+    second.can_do("f", None).unwrap();
+    second.next_job().await.complete("").await.unwrap();
+    assert_eq!(second.stop().await.completed, 1);
 }
 
 /// C2 with a real server that is stopped in its tracks: clients and workers go on when it is let go.

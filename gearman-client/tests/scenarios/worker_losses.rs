@@ -15,11 +15,14 @@ use gearman_client::{
     WorkerEventKind, WorkerOptions, blocking,
 };
 
+use super::support::each_server_async;
 use super::{
     face::{WorkFace, both_faces, scenarios},
     handlers::{Door, HandlerFace},
-    support::{PATIENCE, on_each_server_async, options},
+    support::{PATIENCE, options},
 };
+
+each_server_async!(a_job_taken_by_hand_is_lost_with_its_worker, a_panic_behind_an_await_is_told,);
 
 scenarios!(
     a_handler_learns_that_its_job_is_lost,
@@ -193,19 +196,20 @@ fn a_handler_learns_that_its_worker_stops<F: HandlerFace>(address: &str) {
 }
 
 /// A job that was taken by hand is told as well.
+async fn a_job_taken_by_hand_is_lost_with_its_worker(address: String) {
+    let client = gearman_client::Client::connect(&address).await.unwrap();
+    client.submit_background("f", "", options()).await.unwrap();
+    let mut worker = gearman_client::Worker::connect(&address).await.unwrap();
+    worker.can_do("f", None).unwrap();
+    let job = worker.next_job().await;
+    assert!(!job.is_lost() && !job.is_stopping());
+    drop(worker);
+    assert_eq!(job.lost().await, LostReason::Stopped);
+    assert!(job.is_lost());
+}
+
 #[test]
 fn a_job_taken_by_hand_is_known_to_be_lost() {
-    on_each_server_async(|address| async move {
-        let client = gearman_client::Client::connect(&address).await.unwrap();
-        client.submit_background("f", "", options()).await.unwrap();
-        let mut worker = gearman_client::Worker::connect(&address).await.unwrap();
-        worker.can_do("f", None).unwrap();
-        let job = worker.next_job().await;
-        assert!(!job.is_lost() && !job.is_stopping());
-        drop(worker);
-        assert_eq!(job.lost().await, LostReason::Stopped);
-        assert!(job.is_lost());
-    });
     let server = Server::start().unwrap();
     let mut client = blocking::Client::connect(server.address()).unwrap();
     client.submit_background("f", "", options()).unwrap();
@@ -286,31 +290,28 @@ fn a_long_handler_costs_no_connection_that_answered_meanwhile<F: HandlerFace>() 
 }
 
 /// The whole of a panic stays here, also when it comes after an await.
-#[test]
-fn a_panic_behind_an_await_is_told() {
-    on_each_server_async(|address| async move {
-        let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
-        let options_ = quick(&address).on_event(move |event| {
-            if let WorkerEventKind::Failed { error, .. } = &event.what {
-                told.send(error.clone()).unwrap();
-            }
-        });
-        let mut worker = gearman_client::Worker::connect(options_).await.unwrap();
-        worker
-            .register("f", |_| async {
-                tokio::task::yield_now().await;
-                if true {
-                    panic!("later");
-                }
-                Ok("never")
-            })
-            .unwrap();
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(worker.run_until(stopped));
-        let client = gearman_client::Client::connect(&address).await.unwrap();
-        assert_eq!(client.run("f", "", options()).await.unwrap(), Outcome::Fail);
-        assert_eq!(tells.recv().await.unwrap(), "the handler panicked: later");
-        stop.send(()).unwrap();
-        assert_eq!(running.await.unwrap().failed, 1);
+async fn a_panic_behind_an_await_is_told(address: String) {
+    let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
+    let options_ = quick(&address).on_event(move |event| {
+        if let WorkerEventKind::Failed { error, .. } = &event.what {
+            told.send(error.clone()).unwrap();
+        }
     });
+    let mut worker = gearman_client::Worker::connect(options_).await.unwrap();
+    worker
+        .register("f", |_| async {
+            tokio::task::yield_now().await;
+            if true {
+                panic!("later");
+            }
+            Ok("never")
+        })
+        .unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(worker.run_until(stopped));
+    let client = gearman_client::Client::connect(&address).await.unwrap();
+    assert_eq!(client.run("f", "", options()).await.unwrap(), Outcome::Fail);
+    assert_eq!(tells.recv().await.unwrap(), "the handler panicked: later");
+    stop.send(()).unwrap();
+    assert_eq!(running.await.unwrap().failed, 1);
 }
