@@ -7,8 +7,15 @@
     clippy::indexing_slicing
 )]
 
+#[cfg(unix)]
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
 use std::{path::PathBuf, process::Command};
 
+#[cfg(unix)]
+use adf_queue_client::{ProducerOptions, blocking::Producer};
 use fixtures::adf_queue::Server;
 
 /// The built example. A test run that builds only some targets leaves the examples out, so they are built here.
@@ -62,4 +69,41 @@ fn the_async_example_moves_every_message() {
 #[test]
 fn the_blocking_example_moves_every_message() {
     moves_every_message("messages_blocking");
+}
+
+/// A supervisor's signal reaches a worker while it has a message: the message is handled and deleted.
+#[cfg(unix)]
+fn finishes_its_message_on_sigterm(worker: &str) {
+    let server = Server::start().unwrap();
+    let options: ProducerOptions = server.address().parse().unwrap();
+    let producer = Producer::new(options.create_queues(true)).unwrap();
+    producer.rpush("/mail", "ann").unwrap();
+    let mut child = Command::new(example(worker))
+        .args([server.address(), "/mail"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "sending to ann");
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(lines.next().unwrap(), "sent to ann");
+    assert_eq!(lines.next(), None);
+    let output = child.wait_with_output().unwrap();
+    let report = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && report.contains("1 deleted, 0 returned"), "{report}");
+    assert_eq!((server.view().ready, server.view().waiting), (0, 0));
+}
+
+#[cfg(unix)]
+#[test]
+fn the_graceful_async_worker_finishes_its_messages_on_sigterm() {
+    finishes_its_message_on_sigterm("graceful_handler");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_graceful_blocking_worker_finishes_its_messages_on_sigterm() {
+    finishes_its_message_on_sigterm("graceful_handler_blocking");
 }

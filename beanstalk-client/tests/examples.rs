@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use beanstalk_client::{ErrorKind, Reserved, blocking::Client};
+use beanstalk_client::{ErrorKind, PutOptions, Reserved, blocking::Client};
 
 const JOBS: &str = "10000";
 
@@ -141,4 +141,53 @@ fn the_resilient_async_producer_survives_kills_of_the_server() {
 #[test]
 fn the_resilient_blocking_producer_survives_kills_of_the_server() {
     survives_kills("resilient_producer_blocking");
+}
+
+/// A supervisor's signal reaches a worker while it has a job: the job is finished, and then the worker ends.
+#[cfg(unix)]
+fn finishes_its_jobs_on_sigterm(address: &str, worker: &str) {
+    let mut client = Client::connect(address).unwrap();
+    client.use_tube("mail").unwrap();
+    let _ = client.put("ann", PutOptions::default()).unwrap();
+    let mut child = Command::new(example(worker))
+        .args([address, "mail"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "sending to ann");
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(lines.next().unwrap(), "sent to ann");
+    assert_eq!(lines.next(), None);
+    let output = child.wait_with_output().unwrap();
+    let report = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && report.contains("1 finished"), "{report}");
+    let stats = client.stats().unwrap();
+    assert_eq!((stats.cmd_delete, stats.job_timeouts), (1, 0));
+}
+
+#[cfg(unix)]
+#[test]
+fn the_graceful_async_worker_finishes_its_jobs_on_sigterm() {
+    let server = fixtures::beanstalkd::Server::start().unwrap();
+    finishes_its_jobs_on_sigterm(server.address(), "graceful_consumer");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_graceful_blocking_worker_finishes_its_jobs_on_sigterm() {
+    let server = fixtures::beanstalkd::Server::start().unwrap();
+    finishes_its_jobs_on_sigterm(server.address(), "graceful_consumer_blocking");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_graceful_workers_finish_their_jobs_on_sigterm_with_the_real_server() {
+    for worker in ["graceful_consumer", "graceful_consumer_blocking"] {
+        if let Some(server) = fixtures::real::Beanstalkd::start() {
+            finishes_its_jobs_on_sigterm(server.address(), worker);
+        }
+    }
 }

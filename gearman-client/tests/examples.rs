@@ -9,6 +9,7 @@
 
 use std::{
     collections::HashMap,
+    io::{BufRead, BufReader},
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     thread,
@@ -16,7 +17,9 @@ use std::{
 };
 
 use fixtures::real::RealServer;
-use gearman_client::{FunctionName, JobEvent, SubmitOptions, blocking::Client, protocol::Submit};
+use gearman_client::{
+    FunctionName, JobEvent, Outcome, SubmitOptions, blocking::Client, protocol::Submit,
+};
 
 const JOBS: &str = "10000";
 
@@ -202,5 +205,45 @@ fn resilient_blocking_examples_survive_killed_servers() {
             "resilient_submit_blocking",
             "resilient_worker_blocking",
         );
+    }
+}
+
+/// A supervisor's signal reaches a worker while it has a job: the submitter still gets its result.
+#[cfg(unix)]
+fn finishes_its_job_on_sigterm(address: &str, worker: &str) {
+    let mut child = Command::new(example(worker))
+        .args([address, "reverse"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id().to_string();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let outcome = thread::scope(|scope| {
+        let submitted = scope.spawn(|| {
+            let mut client = Client::connect(address).unwrap();
+            client.run("reverse", "hello", SubmitOptions::default()).unwrap()
+        });
+        assert_eq!(lines.next().unwrap(), "began hello");
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert_eq!(lines.next().unwrap(), "ended hello");
+        assert_eq!(lines.next(), None);
+        submitted.join().unwrap()
+    });
+    assert_eq!(outcome, Outcome::Complete("olleh".into()));
+    let output = child.wait_with_output().unwrap();
+    let report = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && report.contains("1 completed, 0 failed"), "{report}");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_graceful_workers_finish_their_jobs_on_sigterm() {
+    for worker in ["graceful_worker", "graceful_worker_blocking"] {
+        let server = fixtures::gearmand::Server::start().unwrap();
+        finishes_its_job_on_sigterm(server.address(), worker);
+        if let Some(server) = fixtures::real::Gearmand::start() {
+            finishes_its_job_on_sigterm(server.address(), worker);
+        }
     }
 }

@@ -1,0 +1,153 @@
+//! The programs of the guide that are files of their own, run as a user would, and what the guide takes from files.
+#![cfg(unix)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use fixtures::{beanstalkd::Server, fault::Fault};
+
+fn guide() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/guide/src")
+}
+
+/// The built example. A test run that builds only some targets leaves the examples out, so they are built here.
+fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
+    let path = profile.join("examples").join(name);
+    if !path.exists() {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", env!("CARGO_PKG_NAME"), "--example", name])
+            .arg("--target-dir")
+            .arg(profile.parent().unwrap())
+            .status()
+            .unwrap();
+        assert!(built.success(), "example {name} does not build");
+    }
+    path
+}
+
+/// The web service of the cookbook.
+struct Service {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Service {
+    fn start(queue: &str) -> Self {
+        let mut child = Command::new(example("mail_service"))
+            .args(["127.0.0.1:0", queue])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+        Service { child, output, address }
+    }
+
+    /// The status and the body of the response to one request over a connection of its own.
+    fn ask(&self, request: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let length = body.len();
+        let head = format!("{request} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n");
+        write!(stream, "{head}content-length: {length}\r\n\r\n{body}").unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    fn terminate(&self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    }
+
+    /// Waits for its end, which has to be a good one; what it printed last.
+    fn end(mut self) -> String {
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{rest}");
+        rest
+    }
+}
+
+#[test]
+fn the_web_service_puts_jobs_and_reports_its_health() {
+    let mut server = Some(Server::start().unwrap());
+    let service = Service::start(server.as_ref().unwrap().address());
+    assert_eq!(service.ask("GET /health/live", "").0, 200);
+    assert_eq!(service.ask("GET /health/ready", "").0, 200);
+    let (status, id) = service.ask("POST /mail", "ann");
+    assert_eq!(status, 202);
+    let jobs = server.as_ref().unwrap().jobs();
+    assert_eq!((jobs.len(), jobs[0].id.to_string()), (1, id));
+    assert_eq!((jobs[0].tube.as_str(), jobs[0].body.as_slice()), ("mail", &b"ann"[..]));
+
+    // The connection is lost with the server, and attempts to make another fail.
+    drop(server.take());
+    while service.ask("GET /health/ready", "").0 != 503 {
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(service.ask("GET /health/live", "").0, 200, "a restart would not help");
+    service.terminate();
+    assert!(service.end().contains("1 of 1 jobs put"));
+}
+
+#[test]
+fn the_web_service_answers_accepted_requests_after_sigterm() {
+    let server = Server::start().unwrap();
+    let service = Service::start(server.address());
+    // The answer to the put is held back until the service has its signal.
+    server.faults().add(Fault::nth(1).of("put").delay(Duration::from_secs(2)));
+    thread::scope(|scope| {
+        let asked = scope.spawn(|| service.ask("POST /mail", "ann"));
+        while server.jobs().is_empty() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        service.terminate();
+        assert_eq!(asked.join().unwrap().0, 202);
+    });
+    assert!(service.end().contains("1 of 1 jobs put"));
+}
+
+/// mdBook leaves a block empty whose file is not there.
+#[test]
+fn files_that_the_guide_includes_exist_and_are_examples_that_tests_run() {
+    let mut included = 0;
+    for page in fs::read_dir(guide()).unwrap() {
+        let text = fs::read_to_string(page.unwrap().path()).unwrap();
+        for part in text.split("{{#include ").skip(1) {
+            let path = part.split("}}").next().unwrap();
+            let file =
+                guide().join(path).canonicalize().unwrap_or_else(|why| panic!("{path}: {why}"));
+            let name = file.file_stem().unwrap().to_str().unwrap();
+            let folder = file.parent().unwrap();
+            assert!(folder.ends_with("examples"), "{path}");
+            let tests = folder.parent().unwrap().join("tests");
+            let is_run = fs::read_dir(tests).unwrap().any(|test| {
+                let quoted = format!("\"{name}\"");
+                fs::read_to_string(test.unwrap().path()).is_ok_and(|code| code.contains(&quoted))
+            });
+            assert!(is_run, "no test runs {path}");
+            included += 1;
+        }
+    }
+    assert!(included >= 2, "{included}");
+}
