@@ -3,6 +3,8 @@
 //!
 //! A scenario is one function over a [`Face`] and an [`Environment`]; [`scenarios!`] makes four tests of it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+// The programs below give no warning when they are copied.
+#![doc(test(attr(deny(warnings))))]
 
 pub mod catalogue;
 pub mod connectors;
@@ -150,6 +152,8 @@ mod guide {
     struct Tls;
     #[doc = include_str!("../../docs/guide/src/testing.md")]
     struct Testing;
+    #[doc = include_str!("../../docs/guide/src/operating.md")]
+    struct Operating;
     #[doc = include_str!("../../docs/guide/src/cookbook.md")]
     struct Cookbook;
     #[doc = include_str!("../../docs/guide/src/migrating.md")]

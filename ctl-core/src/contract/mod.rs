@@ -19,6 +19,7 @@ pub mod documents;
 #[cfg(unix)]
 pub mod exporter;
 pub mod grammar;
+pub mod guide;
 #[cfg(target_os = "linux")]
 pub mod permission;
 pub mod program;
@@ -245,6 +246,11 @@ macro_rules! tool_contract {
                 what_is_shown_on_a_terminal_is_made_for_it,
                 ping_shows_each_answer_as_it_comes_and_what_came_at_the_end,
                 results_that_come_one_by_one_are_their_own_progress,
+            }
+
+            #[test]
+            fn every_command_of_the_guide_can_be_typed() {
+                $crate::contract::guide::every_command_of_the_guide_can_be_typed::<$tool>();
             }
 
             #[test]
