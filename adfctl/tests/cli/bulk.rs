@@ -1,6 +1,6 @@
 //! `drain`, `export` and `import`.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use fixtures::adf_queue::Server;
 use fixtures::fault::Fault;
@@ -54,10 +54,37 @@ fn what_is_exported_is_imported_byte_for_byte_and_in_order() {
             assert_eq!(of(&one, key), of(&two, key), "{key}");
         }
         for (body, record) in bodies.iter().zip(&one) {
+            SCHEMA.validate(record).unwrap();
             let line = record.to_string();
             assert_eq!(&adfctl::messages::parse(line.as_bytes()).unwrap().body, body);
         }
     });
+}
+
+/// The schema that is published for programs.
+static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
+    let text = include_str!("../../../docs/message-record.schema.json");
+    jsonschema::validator_for(&serde_json::from_str(text).unwrap()).unwrap()
+});
+
+#[test]
+fn the_schema_of_records_refuses_what_import_refuses() {
+    let server = Server::start().unwrap();
+    for (line, is_record) in [
+        (r#"{"body":"x"}"#, true),
+        (r#"{"v":1,"messageid":7,"queue":"/q","body_hex":"78","more":[]}"#, true),
+        (r#"{"v":2,"body":"x"}"#, false),
+        (r#"{"v":1}"#, false),
+        (r#"{"body":"x","body_base64":"eA=="}"#, false),
+        (r#"{"body_base64":"x"}"#, false),
+        (r#"{"body_hex":"7"}"#, false),
+        (r#"{"body":"x","queue":""}"#, false),
+    ] {
+        assert_eq!(SCHEMA.is_valid(&serde_json::from_str(line).unwrap()), is_record, "{line}");
+        let import = ["import", "-Q", "/q", "--create"];
+        let imported = adfctl_with(server.address(), &import, line.as_bytes());
+        assert_eq!(imported.code == Some(0), is_record, "{line}: {}", imported.err);
+    }
 }
 
 #[test]
