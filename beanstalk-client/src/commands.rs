@@ -56,7 +56,7 @@ impl Client {
     ///
     /// # Cancel safety
     ///
-    /// No job is lost: one that comes after all is given to the next reserve. Any other command ends the waiting reserve on the server first, runs on this connection, and leaves it closed: jobs that it held go back to ready, also one that was touched so, and the next call connects again. Finish a held job before waiting for another, or wait on a second client.
+    /// No job is lost: one that comes after all is given to the next reserve. A [`touch`](Self::touch) waits for the reserve to end. Any other command ends the waiting reserve on the server first, runs on this connection, and leaves it closed: jobs that it held go back to ready, and the next call connects again. Finish a held job before waiting for another, or wait on a second client.
     pub async fn reserve(&mut self) -> Result<Reserved> {
         self.call(&Reserve).await
     }
@@ -73,7 +73,7 @@ impl Client {
     ///
     /// # Cancel safety
     ///
-    /// No job is lost: one that comes after all is given to the next reserve. Any other command ends the waiting reserve on the server first, runs on this connection, and leaves it closed: jobs that it held go back to ready, also one that was touched so, and the next call connects again. Finish a held job before waiting for another, or wait on a second client.
+    /// No job is lost: one that comes after all is given to the next reserve. A [`touch`](Self::touch) waits for the reserve to end. Any other command ends the waiting reserve on the server first, runs on this connection, and leaves it closed: jobs that it held go back to ready, and the next call connects again. Finish a held job before waiting for another, or wait on a second client.
     pub async fn reserve_with_timeout(&mut self, timeout: Duration) -> Result<Reserved> {
         self.call(&ReserveWithTimeout::new(timeout)?).await
     }
@@ -145,9 +145,14 @@ impl Client {
 
     /// Starts a reserved job's time to run again (`touch`).
     ///
+    /// While a dropped reserve or pipeline still waits on this connection, the server reads nothing behind it, and closing the
+    /// connection would give the job back. The touch waits for the end of that reserve, at most for the reply timeout, and
+    /// is not sent if it lasts longer: the job stays held, and `Ok` always means that it is.
+    ///
     /// # Errors
     ///
-    /// `NotFound`: this connection does not hold the job (any more). `JobLost`, as for [`delete`](Self::delete);
+    /// `NotFound`: this connection does not hold the job (any more). `JobLost`, as for [`delete`](Self::delete), also when the
+    /// connection is given up as the reply comes. `Timeout(Reply)` with the fate `NotSent` behind a reserve that still waits;
     /// otherwise a failure of the connection.
     ///
     /// # Cancel safety

@@ -72,7 +72,8 @@ pub enum ErrorKind {
     /// [`body`](Error::body) has what came. After a reserve the job is reserved: [`job`](Error::job) names it, to
     /// bury or delete it. The connection stays usable.
     BodyDamaged,
-    /// The connection that held this reservation is gone, and with it the reservation. Nothing was sent.
+    /// The connection that held this reservation is gone, and with it the reservation. Nothing was sent, unless
+    /// [`fate`](Error::fate) says otherwise: the connection can also be given up while the reply to a reserve or a touch comes.
     JobLost,
     /// The producer's queue is full. Nothing was sent.
     QueueFull,

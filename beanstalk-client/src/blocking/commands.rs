@@ -105,9 +105,14 @@ impl Client {
 
     /// Starts a reserved job's time to run again (`touch`).
     ///
+    /// While a dropped reserve or pipeline still waits on this connection, the server reads nothing behind it, and closing the
+    /// connection would give the job back. The touch waits for the end of that reserve, at most for the reply timeout, and
+    /// is not sent if it lasts longer: the job stays held, and `Ok` always means that it is.
+    ///
     /// # Errors
     ///
-    /// `NotFound`: this connection does not hold the job (any more). `JobLost`, as for [`delete`](Self::delete);
+    /// `NotFound`: this connection does not hold the job (any more). `JobLost`, as for [`delete`](Self::delete), also when the
+    /// connection is given up as the reply comes. `Timeout(Reply)` with the fate `NotSent` behind a reserve that still waits;
     /// otherwise a failure of the connection.
     pub fn touch(&mut self, job: impl Into<JobRef>) -> Result<()> {
         self.call(&Touch::new(job))

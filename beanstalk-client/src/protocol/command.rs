@@ -69,6 +69,8 @@ pub enum Effect {
     Reserve,
     /// The connection may come to hold one given job.
     ReserveJob,
+    /// The connection holds its job for longer, which is of no use if it is closed behind the command.
+    Touch,
     /// The server answers by closing the connection.
     Quit,
 }

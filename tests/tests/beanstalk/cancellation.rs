@@ -3,8 +3,9 @@
 use std::{collections::HashSet, fmt::Debug, time::Duration};
 
 use beanstalk_client::{
-    Client, ErrorKind, Job, JobId, PutOptions, ReleaseOptions, Reserved, TubeName,
-    protocol::{AnyCommand, Command, Delete, Effect, ListTubeUsed, Put, ReserveWithTimeout},
+    Client, Deadline, ErrorKind, Fate, Job, JobId, JobState, PutOptions, ReleaseOptions, Reserved,
+    TubeName,
+    protocol::{AnyCommand, Command, Delete, Effect, ListTubeUsed, Put, ReserveWithTimeout, Touch},
 };
 use fixtures::{
     beanstalkd::{Seed, Server},
@@ -12,10 +13,11 @@ use fixtures::{
 };
 use queue_core::proof::{Choppy, drop_after};
 use tests::{
-    Async, Face, both_faces,
+    Async, Environment, Face, Place, both_faces,
     catalogue::{self, Visitor},
     face::runtime,
     place::{PATIENCE, connect, options},
+    scenarios,
 };
 use tokio::net::TcpStream;
 
@@ -582,6 +584,75 @@ fn a_delete_that_was_dropped_is_not_sent_twice() {
         let deletes = lines(&server).iter().filter(|line| line.starts_with("delete")).count();
         assert_eq!(deletes, usize::from(polls > 0), "after {polls} polls");
     }
+}
+
+scenarios!(
+    a_touch_behind_a_dropped_reserve_keeps_its_job,
+    a_touch_that_a_dropped_reserve_outlasts_is_not_sent_and_its_job_is_still_held,
+    a_reserve_by_id_behind_a_dropped_reserve_gives_a_job_that_is_held,
+);
+
+/// A job that the client holds while the server keeps a reserve waiting for it, whose caller is gone.
+fn hold_behind_a_reserve<F: Face>(place: &Place, client: &mut F, reserve: Duration) -> Job {
+    let mut other: F = place.connect();
+    other.put(b"held", PutOptions::default()).unwrap();
+    let commands = [NOW, reserve].map(|time| ReserveWithTimeout::new(time).unwrap());
+    let held = client.call_some(2, 1, commands).remove(0).unwrap().job().unwrap();
+    while other.stats().unwrap().current_waiting == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    held
+}
+
+fn a_touch_behind_a_dropped_reserve_keeps_its_job<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let epoch = client.epoch();
+    let job = hold_behind_a_reserve(&place, &mut client, Duration::from_secs(1));
+    client.touch(&job).unwrap();
+    assert!(client.is_connected());
+    let stats = client.stats_job(job.id).unwrap().unwrap();
+    assert_eq!((stats.state, client.epoch()), (JobState::Reserved, epoch));
+    let (touched, used) = client.call_pair(&Touch::new(&job), &ListTubeUsed).unwrap();
+    touched.unwrap();
+    used.unwrap();
+    client.delete(&job).unwrap();
+}
+
+fn a_touch_that_a_dropped_reserve_outlasts_is_not_sent_and_its_job_is_still_held<F: Face>(
+    environment: Environment,
+) {
+    let place = environment.start();
+    let options = options(place.address()).reply_timeout(Duration::from_millis(100));
+    let mut client = F::connect(options).unwrap();
+    let job = hold_behind_a_reserve(&place, &mut client, Duration::from_secs(3600));
+    let expect = |error: beanstalk_client::Error| {
+        assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply), "{error}");
+        assert_eq!(error.fate(), Fate::NotSent, "{error}");
+    };
+    for _ in 0..2 {
+        expect(client.touch(&job).unwrap_err());
+        expect(client.call_pair(&ListTubeUsed, &Touch::new(&job)).unwrap_err());
+        assert!(client.is_connected());
+    }
+    client.set_reply_timeout(PATIENCE);
+    client.delete(&job).unwrap();
+    assert_eq!(client.peek(job.id).unwrap(), None);
+}
+
+fn a_reserve_by_id_behind_a_dropped_reserve_gives_a_job_that_is_held<F: Face>(
+    environment: Environment,
+) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let held = hold_behind_a_reserve(&place, &mut client, Duration::from_secs(3600));
+    let mut other: F = place.connect();
+    other.use_tube("elsewhere").unwrap();
+    let id = other.put(b"by id", PutOptions::default()).unwrap().id();
+    let job = client.reserve_job(id).unwrap().expect("it is ready");
+    client.touch(&job).unwrap();
+    assert_eq!(client.touch(&held).unwrap_err().kind(), ErrorKind::JobLost);
+    client.delete(&job).unwrap();
 }
 
 both_faces!(

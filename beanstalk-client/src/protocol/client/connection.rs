@@ -120,7 +120,10 @@ impl ClientSession {
     pub(super) fn lose(&mut self, error: Error, io: &mut Io<Error>, now: Instant) {
         let Some(stage) = self.task.as_ref().map(|task| task.stage) else { return };
         let Some(ticket) = stage.ticket() else { return self.give_up(error) };
-        let error = self.session.fail(ticket, error);
+        let error = match (stage, self.session.fail(ticket, error)) {
+            (Stage::TakingOver(..), error) if !self.takes_over() => error.with_fate(Fate::NotSent),
+            (_, error) => error,
+        };
         self.leave_line(now);
         match stage {
             _ if self.may_repeat(&error, now) => self.repeat(error, io),
@@ -155,7 +158,7 @@ impl ClientSession {
     }
 
     /// Ends the present task.
-    fn give_up(&mut self, error: Error) {
+    pub(super) fn give_up(&mut self, error: Error) {
         let error = match self.name() {
             Some(name) => named(name)(error),
             None => error,

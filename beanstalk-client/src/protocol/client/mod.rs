@@ -290,26 +290,54 @@ impl ClientSession {
         Ok(())
     }
 
-    /// A reserve takes over an earlier one whose caller is gone.
+    /// Waits for an earlier reserve whose caller is gone: a reserve takes its job over, and a touch keeps the connection, which
+    /// a half-close would end. A job that was reserved by its id closes the connection: who is to hold one has to know.
     fn take_over(&mut self, io: &Io<Error>) {
-        let [first, _] = &self.frames;
         let Some(Task { goal: Goal::Call, stage: Stage::Waiting, .. }) = &self.task else { return };
-        if self.is_pair
-            || first.effect != Effect::Reserve
-            || !(io.is_open() && self.session.is_open())
-        {
+        if !(io.is_open() && self.session.is_open()) {
             return;
         }
-        if let Some((ticket, wait)) = self.session.unanswered_reserve() {
+        let [first, _] = &self.frames;
+        let by_id = || self.session.unanswered_reserve_job();
+        let earlier = match first.effect {
+            _ if self.touches() => by_id().or_else(|| self.session.abandoned_reserve()),
+            Effect::Reserve if !self.is_joined() => {
+                by_id().or_else(|| self.session.unanswered_reserve())
+            }
+            Effect::Reserve | Effect::ReserveJob => by_id(),
+            _ => None,
+        };
+        if let Some((ticket, wait)) = earlier {
             self.enter(Stage::TakingOver(ticket, wait));
         }
+    }
+
+    /// Whether the frames have a touch, which is of no use on a connection that ends behind it.
+    fn touches(&self) -> bool {
+        let [first, second] = &self.frames;
+        first.effect == Effect::Touch || (self.is_pair && second.effect == Effect::Touch)
+    }
+
+    /// Whether both frames go out in one write. A reserve waits for what an earlier one has left, and no command that reserves
+    /// is sent on a connection that ends behind it.
+    fn is_joined(&self) -> bool {
+        let [first, second] = &self.frames;
+        let waits = first.effect == Effect::Reserve
+            || matches!(second.effect, Effect::Reserve | Effect::ReserveJob);
+        self.is_pair && !(waits && self.session.has_leftover_reserve())
     }
 
     /// Goes on to a connection, and on it. A pulse when there is nothing to write for now.
     fn advance(&mut self, io: &mut Io<Error>, now: Instant) -> Option<Pulse> {
         let Some(Task { goal, stage: Stage::Waiting, look, .. }) = &self.task else { return None };
         let (is_look, look) = (matches!(goal, Goal::Look), *look);
-        if matches!(goal, Goal::Quiet) && self.session.abandoned_reserve().is_some() {
+        let [first, _] = &self.frames;
+        let wants_it_idle = match goal {
+            Goal::Quiet => true,
+            Goal::Call => first.effect == Effect::ReserveJob,
+            Goal::Connection | Goal::Look | Goal::Reply { .. } => false,
+        };
+        if wants_it_idle && self.session.abandoned_reserve().is_some() {
             self.session.poison();
         }
         if !io.is_open() || !self.session.is_open() || self.session.has_unsolicited_bytes_in(io) {
@@ -357,8 +385,9 @@ impl ClientSession {
             self.settle(Ok(None));
             return Ok(());
         }
+        let joined = self.is_joined();
         let [first, second] = &mut self.frames;
-        if !self.is_pair && first.effect == Effect::Reserve {
+        if !joined && first.effect == Effect::Reserve {
             if self.session.orphan().is_some() {
                 return self.confirm(now);
             }
@@ -367,8 +396,6 @@ impl ClientSession {
             }
         }
         let ends_a_wait = self.session.abandoned_reserve().is_some();
-        let joined = self.is_pair
-            && !(second.effect == Effect::Reserve && self.session.has_leftover_reserve());
         if joined {
             self.session.refuse_lost_reservation(second.job).map_err(named(first.name))?;
         }
@@ -393,12 +420,25 @@ impl ClientSession {
         match task.stage {
             Stage::TakingOver(..) => self.taken_over(response, now),
             Stage::Confirming { sent, is_own, .. } => self.confirmed(response, sent, is_own, now),
+            Stage::Sent(..)
+                if matches!(response, Response::Reserved(_) | Response::Touched)
+                    && !self.session.is_open() =>
+            {
+                self.given_back();
+            }
             Stage::Sent(..) => {
                 trace::reply(&response);
                 self.settle(Ok(Some(response)));
             }
             Stage::Waiting => {}
         }
+    }
+
+    /// The job is held by a connection that is not used again, and so goes back to the server.
+    fn given_back(&mut self) {
+        let why =
+            "the connection that holds the job is closed, which gives the job back; reserve again";
+        self.give_up(Error::new(ErrorKind::JobLost, Fate::Unknown, why));
     }
 
     fn settle(&mut self, outcome: Result<Option<Response>>) {

@@ -474,6 +474,130 @@ fn a_command_behind_a_reserve_that_waits_ends_the_sending_side() {
     assert_eq!(bench.ask(), Pulse::Close(None), "the connection is not used again");
 }
 
+/// A connection that holds job 7, and on which a reserve waits that nobody waits for.
+fn held_behind_a_reserve() -> (Bench, Touch) {
+    let mut bench = Bench::new(options().reply_timeout(10 * SECOND));
+    bench.begin(&Reserve);
+    let job = bench.hear("RESERVED 7 2\r\nhi\r\n").unwrap().unwrap();
+    let Response::Reserved(job) = job else { panic!("{job:?}") };
+    assert_eq!(bench.begin(&Reserve), "reserve\r\n");
+    (bench, Touch::new(&job))
+}
+
+#[test]
+fn a_touch_behind_a_reserve_that_waits_is_sent_when_that_has_ended() {
+    for end in ["DEADLINE_SOON\r\n", "TIMED_OUT\r\n", "RESERVED 8 2\r\nhi\r\n"] {
+        let (mut bench, touch) = held_behind_a_reserve();
+        assert_eq!(bench.begin(&touch), "", "the server would read it when the reserve has ended");
+        assert!(bench.hear(end).is_none());
+        assert_eq!(bench.write(), "touch 7\r\n");
+        assert_eq!(bench.hear("TOUCHED\r\n").unwrap().unwrap(), Response::Touched);
+        assert_eq!(bench.ask(), Pulse::Rest(None), "the connection is kept");
+        assert_eq!(bench.hand.role.0.session.orphan().is_some(), end.starts_with("RESERVED"));
+    }
+}
+
+#[test]
+fn a_touch_that_would_have_to_end_a_reserve_is_not_sent() {
+    let (mut bench, touch) = held_behind_a_reserve();
+    let job = touch.job().unwrap();
+    bench.begin(&touch);
+    bench.hand.now += 10 * SECOND;
+    assert_eq!(bench.ask(), Pulse::Look);
+    bench.hand.looked();
+    assert_eq!(bench.ask(), Pulse::Rest(None));
+    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
+    assert_eq!((error.fate(), error.command()), (Fate::NotSent, Some("touch")));
+    // The job is held: what finishes it is carried out, and then the connection ends.
+    bench.hand.role.0.begin(&Delete::new(job));
+    assert!(matches!(bench.ask(), Pulse::HalfClose(Some(_))));
+    assert_eq!(bench.write(), "delete 7\r\n");
+    let reply = bench.hear("TIMED_OUT\r\nDELETED\r\n").unwrap().unwrap();
+    assert_eq!(reply, Response::Deleted);
+}
+
+#[test]
+fn a_pair_with_a_touch_waits_for_the_end_of_a_reserve() {
+    let (mut bench, touch) = held_behind_a_reserve();
+    bench.hand.role.0.begin_pair(&Delete::new(JobId::from(5)), &touch);
+    bench.ask();
+    assert_eq!(bench.write(), "");
+    bench.hear("DEADLINE_SOON\r\n");
+    assert_eq!(bench.write(), "delete 5\r\ntouch 7\r\n");
+    let (mut bench, touch) = held_behind_a_reserve();
+    bench.hand.role.0.begin_pair(&Reserve, &touch);
+    bench.ask();
+    bench.hear("RESERVED 8 2\r\nhi\r\n");
+    assert_eq!(bench.write(), "touch 8\r\n", "the reserve takes over what came");
+    let reply = bench.hear("TOUCHED\r\n").unwrap().unwrap();
+    assert!(matches!(reply, Response::Reserved(job) if job.id == 8.into()));
+    bench.hand.role.0.begin_second();
+    bench.ask();
+    assert_eq!(bench.write(), "touch 7\r\n");
+}
+
+/// Its connection is lost while a touch waits for an earlier reserve: nothing of the touch was sent.
+#[test]
+fn a_touch_whose_connection_is_lost_before_it_is_sent_says_so() {
+    let (mut bench, touch) = held_behind_a_reserve();
+    bench.begin(&touch);
+    bench.lose();
+    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
+}
+
+/// What reserves is not sent on a connection that ends behind it.
+#[test]
+fn a_reserve_by_id_behind_a_reserve_that_waits_has_a_connection_of_its_own() {
+    let (mut bench, _) = held_behind_a_reserve();
+    bench.hand.role.0.begin(&ReserveJob(9.into()));
+    assert_eq!(bench.ask(), Pulse::Close(None));
+    let (mut bench, touch) = held_behind_a_reserve();
+    bench.hand.role.0.begin_pair(&Delete::new(touch.job().unwrap()), &ReserveJob(9.into()));
+    assert!(matches!(bench.ask(), Pulse::HalfClose(Some(_))));
+    assert_eq!(bench.write(), "delete 7\r\n");
+    assert!(bench.hear("TIMED_OUT\r\nDELETED\r\n").unwrap().is_ok());
+    bench.hand.role.0.begin_second();
+    assert_eq!(bench.ask(), Pulse::Close(None));
+}
+
+/// If the one that was dropped brings its job, the connection is closed, and what it holds is given back.
+#[test]
+fn what_holds_a_job_waits_for_a_dropped_reserve_by_id() {
+    let (mut bench, touch) = held_behind_a_reserve();
+    bench.hear("TIMED_OUT\r\n");
+    for (answer, sent) in [("NOT_FOUND\r\n", "touch 7\r\n"), ("RESERVED 9 2\r\nhi\r\n", "")] {
+        assert_eq!(bench.begin(&ReserveJob(9.into())), "reserve-job 9\r\n");
+        assert_eq!(bench.begin(&touch), "");
+        bench.hear(answer);
+        assert_eq!(bench.write(), sent);
+        if !sent.is_empty() {
+            assert_eq!(bench.hear("TOUCHED\r\n").unwrap().unwrap(), Response::Touched);
+        }
+    }
+    assert!(!bench.hand.role.0.session.is_open());
+    assert!(matches!(bench.lose(), Pulse::Dial { .. }));
+    bench.hand.opens();
+    bench.ask();
+    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::JobLost, Fate::NotSent));
+}
+
+/// A change of the watch list gives back what came for nobody, by closing the connection.
+#[test]
+fn a_touch_that_was_answered_on_a_connection_that_is_given_up_does_not_say_ok() {
+    let (mut bench, touch) = held_behind_a_reserve();
+    bench.begin(&touch);
+    bench.hear("RESERVED 8 2\r\nhi\r\n");
+    bench.write();
+    assert!(bench.hear("TOUCHED\r\n").unwrap().is_ok());
+    bench.begin(&Watch("more".try_into().unwrap()));
+    bench.begin(&touch);
+    let error = bench.hear("WATCHING 2\r\nTOUCHED\r\n").unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::JobLost, Fate::Unknown));
+}
+
 #[test]
 fn a_dropped_reserve_by_id_closes_the_connection() {
     let mut bench = Bench::new(options());

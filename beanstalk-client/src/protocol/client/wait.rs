@@ -6,8 +6,8 @@ use queue_core::{Io, Pulse, earliest};
 
 use super::{ClientSession, Goal, Stage, Task, named};
 use crate::{
-    Deadline, Error, Result,
-    protocol::{Command, ReserveWithTimeout, Response, ServerWait, Ticket, Touch, is_gone},
+    Deadline, Error, ErrorKind, Fate, Result,
+    protocol::{Command, Effect, ReserveWithTimeout, Response, ServerWait, Ticket, Touch, is_gone},
 };
 
 /// How long a job is held for certain once a touch was sent that the server has carried out: no time to run is shorter
@@ -73,8 +73,7 @@ impl ClientSession {
                 if overdue.is_some_and(|at| at <= now) {
                     return Err(Error::timed_out(Deadline::Reply));
                 }
-                let [first, _] = &self.frames;
-                let patience = patience(first.wait, wait, began).filter(|at| *at > now);
+                let patience = self.patience(wait, began).filter(|at| *at > now);
                 (None, wait, earliest([overdue, patience]))
             }
             Stage::Confirming { ticket, .. } => (Some(ticket), ServerWait::None, None),
@@ -119,27 +118,48 @@ impl ClientSession {
         }
     }
 
-    /// A reserve that has waited for an earlier one as long as it may leaves that where it is, for the next one. Before that
-    /// it looks once more whether the reply has come.
+    /// What has waited for an earlier reserve as long as it may leaves that where it is, for the next one. Before that it looks
+    /// once more whether the reply has come.
     pub(super) fn lose_patience(&mut self, io: &Io<Error>, now: Instant) -> Option<Pulse> {
-        let Some(Task { stage: Stage::TakingOver(_, earlier), began, overdue, .. }) =
-            &mut self.task
-        else {
+        let Some(Task { stage: Stage::TakingOver(_, earlier), began, .. }) = &self.task else {
             return None;
         };
-        let ([first, _], began) = (&self.frames, began.unwrap_or(now));
+        let (earlier, began) = (*earlier, began.unwrap_or(now));
         if self.leftover.is_left && io.is_drained() && !io.has_looked_since(began) {
             return Some(Pulse::Look);
         }
-        let end = patience(first.wait, *earlier, began)?;
+        let end = self.patience(earlier, began)?;
         if end > now || !io.is_drained() {
             return None;
         }
-        if overdue.may_be_here(io, now) {
+        let overdue = self.task.as_mut().map(|task| &mut task.overdue);
+        if overdue.is_some_and(|overdue| overdue.may_be_here(io, now)) {
             return Some(Pulse::Look);
         }
-        self.settle(Ok(Some(Response::TimedOut)));
+        match self.takes_over() {
+            true => self.settle(Ok(Some(Response::TimedOut))),
+            false => self.give_up(still_waits()),
+        }
         None
+    }
+
+    /// Whether the command takes over what an earlier reserve brings, and does not only wait for its end.
+    pub(super) fn takes_over(&self) -> bool {
+        let [first, _] = &self.frames;
+        first.effect == Effect::Reserve && !self.touches()
+    }
+
+    /// By when the command has waited for the outcome of an earlier reserve as long as it may: a reserve its own time, a touch
+    /// that of a reply. `None` where the server answers at once.
+    fn patience(&self, earlier: ServerWait, began: Instant) -> Option<Instant> {
+        let [first, _] = &self.frames;
+        match (first.wait, earlier) {
+            (_, ServerWait::None | ServerWait::AtMost(Duration::ZERO)) => None,
+            _ if !self.takes_over() => began.checked_add(self.options.reply_timeout),
+            (ServerWait::Forever, _) => None,
+            (ServerWait::AtMost(time), _) => began.checked_add(time),
+            (ServerWait::None, _) => Some(began),
+        }
     }
 
     /// The earlier reserve was answered.
@@ -150,19 +170,37 @@ impl ClientSession {
         };
         let began = began.unwrap_or(now);
         *spent = now.saturating_duration_since(began);
-        let [first, _] = &self.frames;
-        let is_over = patience(first.wait, *earlier, began).is_some_and(|end| end <= now);
+        let (is_by_id, earlier) = (*earlier == ServerWait::None, *earlier);
+        let takes_over = self.takes_over();
+        let is_over = takes_over && self.patience(earlier, began).is_some_and(|end| end <= now);
         match response {
+            // Nobody will run it: closing gives it back with its priority unchanged.
+            Response::Reserved(_) if is_by_id => self.leave_to_the_server(),
+            Response::BodyTooLarge { .. } | Response::BodyDamaged { .. }
+                if is_by_id || !takes_over =>
+            {
+                self.leave_to_the_server();
+            }
             Response::Reserved(job) => {
                 self.session.keep_orphan(job);
                 self.enter(Stage::Waiting);
             }
             outcome @ (Response::DeadlineSoon
             | Response::BodyTooLarge { .. }
-            | Response::BodyDamaged { .. }) => self.settle(Ok(Some(outcome))),
+            | Response::BodyDamaged { .. })
+                if takes_over && !is_by_id =>
+            {
+                self.settle(Ok(Some(outcome)));
+            }
             _ if is_over => self.settle(Ok(Some(Response::TimedOut))),
             _ => self.enter(Stage::Waiting),
         }
+    }
+
+    /// Has the connection closed, and goes on on the next one.
+    fn leave_to_the_server(&mut self) {
+        self.session.close_after_replies();
+        self.enter(Stage::Waiting);
     }
 
     /// Has the server confirm that the oldest orphan is still ours: its time to run started when the server assigned it. One
@@ -221,14 +259,14 @@ fn reply_time(reply: Duration, wait: ServerWait) -> Option<Duration> {
     }
 }
 
-/// By when a reserve has waited for the outcome of an earlier one as long as it may: its own time, unless the server answers
-/// at once.
-fn patience(wait: ServerWait, earlier: ServerWait, began: Instant) -> Option<Instant> {
-    match (wait, earlier) {
-        (_, ServerWait::AtMost(Duration::ZERO)) | (ServerWait::Forever, _) => None,
-        (ServerWait::AtMost(time), _) => began.checked_add(time),
-        (ServerWait::None, _) => Some(began),
-    }
+/// A touch would not be carried out before the reserve has ended, and closing the connection would give the job back.
+fn still_waits() -> Error {
+    Error::new(
+        ErrorKind::Timeout(Deadline::Reply),
+        Fate::NotSent,
+        "a dropped reserve still waits on this connection, and the server reads nothing behind it; the job is still held: \
+         reserve again, or finish the job",
+    )
 }
 
 /// What is left of a reserve's own time after so much went by in waiting for an earlier one; `None` when that makes no

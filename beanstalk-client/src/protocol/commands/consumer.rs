@@ -247,6 +247,10 @@ impl Command for Touch {
         }
     }
 
+    fn effect(&self) -> Effect {
+        Effect::Touch
+    }
+
     fn job(&self) -> Option<JobRef> {
         Some(self.0)
     }

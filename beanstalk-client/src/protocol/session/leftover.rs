@@ -24,10 +24,20 @@ impl Session {
         self.unanswered_reserves().next()
     }
 
+    /// The oldest `reserve-job` that has no reply yet. If it brings a job, the connection is closed.
+    #[must_use]
+    pub fn unanswered_reserve_job(&self) -> Option<(Ticket, ServerWait)> {
+        self.unanswered(Effect::ReserveJob).next()
+    }
+
     fn unanswered_reserves(&self) -> impl Iterator<Item = (Ticket, ServerWait)> {
+        self.unanswered(Effect::Reserve)
+    }
+
+    fn unanswered(&self, effect: Effect) -> impl Iterator<Item = (Ticket, ServerWait)> {
         let numbered = self.pending.iter().zip(self.answered..);
-        numbered.filter_map(|(pending, number)| match pending.meaning {
-            Meaning::Command(Effect::Reserve) => Some((Ticket(number), pending.wait)),
+        numbered.filter_map(move |(pending, number)| match &pending.meaning {
+            Meaning::Command(of) if *of == effect => Some((Ticket(number), pending.wait)),
             _ => None,
         })
     }
