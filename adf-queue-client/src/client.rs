@@ -19,7 +19,8 @@ use crate::{
 ///
 /// It is `Clone` and shared freely. Over WebSocket all clones use one connection, driven by a task of its own, and any number
 /// of calls can be under way on it, pulls that wait included. The task ends when the last clone is dropped: the server is
-/// told, and gives back what was pulled and not settled.
+/// told, and gives back what was pulled and not settled. There is nothing to reset, and no pool is needed: nothing else of one
+/// call is left for the next, and [`reconnect`](Self::reconnect) gives back what is pulled now.
 ///
 /// Over HTTP each request has a connection of its own, which is kept for the next one for 5 seconds where the server allows;
 /// a push ends it. [`max_connections`](ConnectOptions::max_connections) bounds them. What was pulled is bound to no connection: it stays pulled until somebody deletes

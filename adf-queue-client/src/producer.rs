@@ -58,6 +58,34 @@ struct Inner {
 }
 
 impl Producer {
+    /// Makes a producer and connects it to the first server that can be reached; each is tried once. Otherwise as
+    /// [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)`, `Tls`, or `Protocol` when something
+    /// else answers there. Otherwise as [`new`](Self::new), and `InvalidInput` outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping closes the half-made connection.
+    pub async fn connect<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<ProducerOptions>,
+        Error: From<O::Error>,
+    {
+        let producer = Self::new(options)?;
+        let mut last = None;
+        for (server, options) in producer.inner.options.servers.options().iter().enumerate() {
+            let limit = options.connecting_limit();
+            match producer.ask(server, Ask::Ready, limit).await {
+                Ok(_) => return Ok(producer),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| Error::invalid("there is no server")))
+    }
+
     /// A producer that connects when the first message is pushed: from [`ProducerOptions`],
     /// [`ConnectOptions`](crate::ConnectOptions), or addresses as text, separated by commas.
     ///

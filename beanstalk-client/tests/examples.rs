@@ -191,3 +191,22 @@ fn the_graceful_workers_finish_their_jobs_on_sigterm_with_the_real_server() {
         }
     }
 }
+
+fn pools_give_clients_that_are_like_new(address: &str) {
+    for pool in ["pool_deadpool", "pool_bb8", "pool_r2d2"] {
+        assert_eq!(run(pool, &[address]).trim(), "watches [\"default\"]", "{pool}");
+    }
+}
+
+#[test]
+fn pools_give_clients_of_the_in_memory_server_that_are_like_new() {
+    let server = fixtures::beanstalkd::Server::start().unwrap();
+    pools_give_clients_that_are_like_new(server.address());
+}
+
+#[test]
+fn pools_give_clients_of_the_real_server_that_are_like_new() {
+    if let Some(server) = fixtures::real::Beanstalkd::start() {
+        pools_give_clients_that_are_like_new(server.address());
+    }
+}

@@ -45,6 +45,23 @@ impl Admin {
         Ok(Admin { role: AdminSession::new(options), wire })
     }
 
+    /// A client that connects at its first call, which then has all attempts of the
+    /// [retry policy](crate::RetryPolicy): for a service that may start before its server.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
+    pub fn new<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<ConnectOptions>,
+        Error: From<O::Error>,
+    {
+        let options: ConnectOptions = options.try_into()?;
+        options.check()?;
+        let wire = Wire::to(&options);
+        Ok(Admin { role: AdminSession::new(options), wire })
+    }
+
     /// The server's address.
     #[must_use]
     pub fn address(&self) -> &Address {

@@ -26,7 +26,8 @@ use crate::{
 ///
 /// It is `Clone` and shared freely: all clones use the same connections, one for each server, each driven by a task of
 /// its own. Requests of many callers go out together, and any number of jobs can be in flight. The tasks end when the
-/// last clone and the last [`Job`](crate::Job) are dropped.
+/// last clone and the last [`Job`](crate::Job) are dropped. There is nothing to reset: a connection keeps nothing of one
+/// call for the next, and no pool is needed.
 ///
 /// When a connection is lost, each call that waits on it fails and says what became of its request ([`Error::fate`]),
 /// unless the request certainly did not reach the server: then it goes to the next server, or to the same one over a new

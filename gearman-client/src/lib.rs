@@ -124,6 +124,8 @@ mod many;
 mod md5;
 mod names;
 mod options;
+#[cfg(feature = "tokio")]
+mod packets;
 pub mod protocol;
 mod random;
 #[cfg(feature = "tokio")]
@@ -167,6 +169,7 @@ pub use self::{
     client::Client,
     job::Job,
     many::{CallMany, SubmitMany},
+    packets::Packets,
     worker::{GrabbedJob, JobContext, Worker},
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -45,6 +45,9 @@ macro_rules! face {
             /// `Client::connect`.
             fn connect(options: ConnectOptions) -> Result<Self>;
 
+            /// `Client::new`.
+            fn new(options: ConnectOptions) -> Result<Self>;
+
             /// `Client::call`.
             fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply>;
 
@@ -88,6 +91,10 @@ macro_rules! face {
 
             fn connect(options: ConnectOptions) -> Result<Self> {
                 blocking::Client::connect(options).map(|client| Blocking { client })
+            }
+
+            fn new(options: ConnectOptions) -> Result<Self> {
+                blocking::Client::new(options).map(|client| Blocking { client })
             }
 
             fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
@@ -134,6 +141,10 @@ macro_rules! face {
                 let runtime = runtime();
                 let client = runtime.block_on(Client::connect(options))?;
                 Ok(Async { client, runtime })
+            }
+
+            fn new(options: ConnectOptions) -> Result<Self> {
+                Client::new(options).map(|client| Async { client, runtime: runtime() })
             }
 
             fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
@@ -213,6 +224,7 @@ face! {
         fn list_tubes_watched() -> Vec<TubeName>;
         fn pause_tube(tube: &str, delay: Duration) -> ();
         fn reconnect() -> ();
+        fn reset() -> ();
     }
     looks {
         fn is_connected() -> bool;

@@ -21,7 +21,7 @@ use crate::{
 /// the server, which gives back what was pulled and not settled.
 ///
 /// The server gives nothing back while the client exists, also when nobody calls it: it asks for a sign of life only while a
-/// call waits.
+/// call waits. [`reconnect`](Self::reconnect) gives back what is pulled; nothing else of one call is left for the next.
 ///
 /// Over HTTP each request has a connection of its own, which is kept for the next one for 5 seconds where the server allows;
 /// a push ends it. What was pulled is bound to no connection: it stays pulled until somebody deletes

@@ -39,12 +39,14 @@ both_faces! {
     a_push_that_no_server_takes_in_time_says_why,
     a_push_of_unknown_fate_is_the_callers_or_is_sent_again,
     what_cannot_be_sent_is_refused_at_once,
+    a_producer_that_connects_needs_one_of_its_servers,
 }
 
 /// A producer, shared by threads.
 trait ProducerFace: Sized + Send + Sync + 'static {
     type Client: Face;
     fn new(options: ProducerOptions) -> Self;
+    fn connect(options: ProducerOptions) -> Result<Self>;
     fn rpush(&self, queue: &QueueName, body: &str) -> Result<u64>;
     fn lpush(&self, queue: &QueueName, body: &str) -> Result<u64>;
     fn rpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64>;
@@ -58,6 +60,11 @@ impl ProducerFace for Shared {
 
     fn new(options: ProducerOptions) -> Self {
         Shared(Producer::new(options).unwrap(), runtime())
+    }
+
+    fn connect(options: ProducerOptions) -> Result<Self> {
+        let runtime = runtime();
+        Ok(Shared(runtime.block_on(Producer::connect(options))?, runtime))
     }
 
     fn rpush(&self, queue: &QueueName, body: &str) -> Result<u64> {
@@ -86,6 +93,10 @@ impl ProducerFace for blocking::Producer {
 
     fn new(options: ProducerOptions) -> Self {
         blocking::Producer::new(options).unwrap()
+    }
+
+    fn connect(options: ProducerOptions) -> Result<Self> {
+        blocking::Producer::connect(options)
     }
 
     fn rpush(&self, queue: &QueueName, body: &str) -> Result<u64> {
@@ -323,4 +334,16 @@ fn what_cannot_be_sent_is_refused_at_once<F: Produces>() {
     let http = World::in_memory(Transport::HttpBin).options();
     assert_eq!(*blocking::Producer::new(http.clone()).unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(*Producer::new(http).unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+fn a_producer_that_connects_needs_one_of_its_servers<F: Produces>() {
+    let server = Server::start().unwrap();
+    let both: ProducerOptions = format!("127.0.0.1:1,{}", server.address()).parse().unwrap();
+    let producer = F::Producer::connect(both.create_queues(true)).unwrap();
+    assert_eq!(server.view().connections, 1);
+    producer.rpush(&queue_name(), "x").unwrap();
+    assert_eq!(server.view().connections, 1, "the same one");
+    let none: ProducerOptions = "127.0.0.1:1".parse().unwrap();
+    let error = F::Producer::connect(none).err().unwrap();
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Connect, Fate::NotSent));
 }

@@ -7,7 +7,7 @@ use queue_core::blocking::{Transport, Wire};
 use super::Duplex;
 use crate::{
     Address, ConnectOptions, Error, Metrics, PairReply, Result, TubeName,
-    protocol::{ClientSession, Command, Epoch, Response},
+    protocol::{AnyCommand, ClientSession, Command, Epoch, Reset, Response},
     trace,
 };
 
@@ -37,13 +37,27 @@ impl Client {
         O: TryInto<ConnectOptions>,
         Error: From<O::Error>,
     {
-        let options: ConnectOptions = options.try_into()?;
-        options.check()?;
-        let wire = Wire::to(&options);
-        let mut client = Client { role: ClientSession::new(options, true), wire };
+        let mut client = Self::new(options)?;
         client.role.connect();
         client.ready()?;
         Ok(client)
+    }
+
+    /// A client that connects at its first call, which then has all attempts of the
+    /// [retry policy](crate::RetryPolicy): for a service that may start before its server.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
+    pub fn new<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<ConnectOptions>,
+        Error: From<O::Error>,
+    {
+        let options: ConnectOptions = options.try_into()?;
+        options.check()?;
+        let wire = Wire::to(&options);
+        Ok(Client { role: ClientSession::new(options, true), wire })
     }
 
     /// Uses a stream that the caller has connected, in blocking mode. Such a client cannot reconnect; the address in
@@ -118,6 +132,43 @@ impl Client {
     pub fn reconnect(&mut self) -> Result<()> {
         self.role.connect();
         self.ready()
+    }
+
+    /// Makes the client like a new one: it uses the tube `default`, watches `default` alone, and holds no job. For pools, which
+    /// hand it to somebody else.
+    ///
+    /// A connection that may hold a job, or on which a dropped call left something under way, is closed, which gives the
+    /// jobs back to ready with their priorities unchanged; the next call connects. Otherwise the connection stays, and what
+    /// differs from a new one is changed in one round trip; nothing is sent if nothing does.
+    ///
+    /// # Errors
+    ///
+    /// A failure of the connection. The client is reset even then, and the next call connects.
+    pub fn reset(&mut self) -> Result<()> {
+        if let Reset::Send(commands) = self.role.session.to_reset() {
+            let outcome = self.send_all(commands);
+            if outcome.is_ok() {
+                return Ok(());
+            }
+            self.role.forget();
+            let _ = self.ready();
+            return outcome;
+        }
+        self.role.forget();
+        self.ready()
+    }
+
+    fn send_all(&mut self, commands: Vec<AnyCommand>) -> Result<()> {
+        if commands.is_empty() {
+            return Ok(());
+        }
+        for reply in self.call_many(commands) {
+            match reply? {
+                Response::Using(_) | Response::Watching(_) => {}
+                other => return Err(other.refuse()),
+            }
+        }
+        Ok(())
     }
 
     /// Whether the connection was good when it was last used. A peer that has gone since is noticed by the next call.

@@ -60,7 +60,7 @@ pub use queue_core::Backoff;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::{
     client::ClientSession,
-    session::is_gone,
+    session::{Reset, is_gone},
     window::{Head, Window},
 };
 pub use self::{

@@ -4,6 +4,8 @@
 mod frame;
 mod leftover;
 mod replies;
+#[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
+mod reset;
 #[cfg(test)]
 mod tests;
 
@@ -14,12 +16,12 @@ pub use queue_core::Epoch;
 use queue_core::{Io, written};
 
 use crate::{
-    Error, ErrorKind, Fate, Job, JobRef, Metrics, TubeName,
+    Error, ErrorKind, Fate, Job, JobId, JobRef, Metrics, TubeName,
     protocol::{Command, Effect, Ignore, ServerWait, Watch, command::line, parser::Decoder},
 };
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) use self::{frame::Frame, leftover::is_gone};
+pub(crate) use self::{frame::Frame, leftover::is_gone, reset::Reset};
 
 /// The number of a command on its connection, and so the number of its reply.
 ///
@@ -61,6 +63,7 @@ pub struct Session {
     used: TubeName,
     watched: Vec<TubeName>,
     orphans: VecDeque<Job>,
+    holdings: reset::Holdings,
     /// The touch that asks for the oldest orphan, and when it was sent.
     asked: Option<(Ticket, Instant)>,
     end_of_stream: bool,
@@ -77,6 +80,8 @@ struct Pending {
     may_be_cut: bool,
     wait: ServerWait,
     meaning: Meaning,
+    /// The job that it acts on.
+    job: Option<JobId>,
 }
 
 #[derive(Debug)]
@@ -113,6 +118,7 @@ impl Session {
             used: TubeName::default(),
             watched: vec![TubeName::default()],
             orphans: VecDeque::new(),
+            holdings: reset::Holdings::default(),
             asked: None,
             end_of_stream: false,
             health: Health::Good,
@@ -146,7 +152,7 @@ impl Session {
     fn restore(&mut self, verb: &str, tube: TubeName) {
         let before = self.outgoing.len();
         line(&mut self.outgoing, verb, &[&tube]);
-        self.queue(before, ServerWait::None, Meaning::Restore);
+        self.queue(before, ServerWait::None, Meaning::Restore, None);
     }
 
     /// Encodes a command for writing and gives it the next number.
@@ -160,7 +166,7 @@ impl Session {
         let before = self.outgoing.len();
         command.encode(&mut self.outgoing);
         let meaning = Meaning::Command(command.effect());
-        Ok(self.queue(before, command.server_wait(), meaning))
+        Ok(self.queue(before, command.server_wait(), meaning, command.job()))
     }
 
     /// Refuses a command that must not be sent on this connection.
@@ -187,12 +193,19 @@ impl Session {
         }
     }
 
-    fn queue(&mut self, before: usize, wait: ServerWait, meaning: Meaning) -> Ticket {
+    fn queue(
+        &mut self,
+        before: usize,
+        wait: ServerWait,
+        meaning: Meaning,
+        job: Option<JobRef>,
+    ) -> Ticket {
         let frame = self.outgoing.get(before..).unwrap_or_default();
         let may_be_cut = may_be_cut(frame);
         self.queued += frame.len() as u64;
         let ticket = Ticket(self.answered + self.pending.len() as u64);
-        self.pending.push_back(Pending { end: self.queued, may_be_cut, wait, meaning });
+        let job = job.map(|job| job.id);
+        self.pending.push_back(Pending { end: self.queued, may_be_cut, wait, meaning, job });
         self.metrics.commands += 1;
         ticket
     }

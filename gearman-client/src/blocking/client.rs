@@ -14,7 +14,8 @@ use crate::{
 
 /// A client of one or more Gearman servers: submits jobs and asks for their status.
 ///
-/// Calls take `&mut self` and need no runtime and no thread. When a connection is lost, the call that notices fails and
+/// Calls take `&mut self` and need no runtime and no thread. A connection keeps nothing of one call for the next, so a pool
+/// may hand a client on as it is. When a connection is lost, the call that notices fails and
 /// says what became of its request ([`Error::fate`]), unless the request certainly did not reach the server: then it
 /// goes to the next server, or to the same one over a new connection, within the [retry policy](crate::RetryPolicy).
 pub struct Client {

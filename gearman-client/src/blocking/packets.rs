@@ -1,14 +1,12 @@
 //! Single packets over a connection, for tools that show what a server does.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
-use bytes::BytesMut;
-use queue_core::{Limit, WRITE_STEP, blocking::Transport};
+use queue_core::{blocking::Wire, now};
 
 use crate::{
-    Address, ConnectOptions, Deadline, Error, Result,
-    error::lost,
-    protocol::{Decoder, Magic, Packet},
+    Address, ConnectOptions, Error, Result,
+    protocol::{Packet, packets::PacketSession},
 };
 
 /// A connection on which packets are sent and received as they are.
@@ -29,9 +27,8 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Packets {
-    options: ConnectOptions,
-    transport: Transport,
-    decoder: Decoder,
+    role: PacketSession,
+    wire: Wire<Error>,
 }
 
 impl Packets {
@@ -45,65 +42,77 @@ impl Packets {
         O: TryInto<ConnectOptions>,
         Error: From<O::Error>,
     {
-        let options = options.try_into()?;
-        let transport = queue_core::blocking::connect(&options, options.connecting_limit())?;
-        let decoder = Decoder::new(Magic::Response, options.max_packet_size);
-        Ok(Packets { options, transport, decoder })
+        let mut packets = Self::new(options)?;
+        packets.open()?;
+        Ok(packets)
+    }
+
+    /// Packets of a connection that is made by the first call, in one attempt. If that fails, the next call makes another.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
+    pub fn new<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<ConnectOptions>,
+        Error: From<O::Error>,
+    {
+        let options: ConnectOptions = options.try_into()?;
+        options.check()?;
+        let wire = Wire::to(&options);
+        Ok(Packets { role: PacketSession::new(options), wire })
     }
 
     /// The server's address.
     #[must_use]
     pub fn address(&self) -> &Address {
-        self.options.address()
+        self.role.options().address()
     }
 
     /// Writes a packet.
     ///
     /// # Errors
     ///
-    /// `ConnectionLost`, or `Timeout(Write)` when the server reads nothing. The connection cannot be used any further.
+    /// `ConnectionLost`, or `Timeout(Write)` when the server reads nothing: the connection cannot be used any further, and
+    /// [`next`](Self::next) gives what came before its end. What [`connect`](Self::connect) fails with, if there was no
+    /// connection yet.
     pub fn send(&mut self, packet: &Packet) -> Result<()> {
-        let mut buffer = BytesMut::new();
-        packet.encode(&mut buffer);
-        buffer.chunks(WRITE_STEP).try_for_each(|step| self.write(step))
+        self.open()?;
+        self.role.send(packet, now());
+        // Nobody waits for an answer.
+        self.wire.push(&mut self.role);
+        self.role.outcome().unwrap_or_else(|| Err(PacketSession::over())).map(drop)
     }
 
-    /// Writes and flushes, within one write deadline.
-    fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
-        let limit = Limit::of(Deadline::Write, Some(self.options.write_timeout));
-        while !bytes.is_empty() {
-            if limit.has_passed() {
-                return Err(limit.error().into());
-            }
-            match self.transport.write(bytes, limit).map_err(lost)? {
-                Some(n) => bytes = bytes.get(n..).unwrap_or_default(),
-                None => return Err(limit.error().into()),
-            }
-        }
-        if self.transport.flush(limit).map_err(lost)? { Ok(()) } else { Err(limit.error().into()) }
-    }
-
-    /// The next packet of the server; `None` when none came within `timeout`.
+    /// The next packet of the server; `None` when none came within `timeout`, which does not include connecting.
     ///
     /// # Errors
     ///
-    /// `ConnectionLost` when the server has closed the connection; `Protocol` for what is no packet, `PacketTooLarge`.
+    /// `ConnectionLost` when the server has closed the connection; `Protocol` for what is no packet, `PacketTooLarge`. What
+    /// [`connect`](Self::connect) fails with, if there was no connection yet.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Packet>> {
-        let limit = Limit::of(Deadline::Reply, Some(timeout));
-        loop {
-            if let Some(packet) = self.decoder.next()? {
-                return Ok(Some(packet));
-            }
-            match self.transport.read(self.decoder.space(), limit).map_err(lost)? {
-                Some(0) => return Err(lost(io::ErrorKind::UnexpectedEof.into())),
-                Some(n) => self.decoder.received(n),
-                None => return Ok(None),
-            }
-            // Also when a little comes all the time.
-            if limit.has_passed() && !self.decoder.is_at_boundary() {
-                return Ok(None);
-            }
-        }
+        self.role.next(timeout, now());
+        self.outcome()
+    }
+
+    fn open(&mut self) -> Result<()> {
+        self.role.open(now());
+        self.outcome().map(drop)
+    }
+
+    fn outcome(&mut self) -> Result<Option<Packet>> {
+        let Packets { role, wire } = self;
+        let outcome = wire.call(role, PacketSession::outcome);
+        outcome.unwrap_or_else(|| Err(PacketSession::over()))
+    }
+}
+
+impl std::fmt::Debug for Packets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Packets")
+            .field("address", self.address())
+            .field("connected", &self.wire.io().is_open())
+            .finish_non_exhaustive()
     }
 }

@@ -31,6 +31,8 @@ pub(crate) mod admin;
 pub(crate) mod client;
 mod decoder;
 pub(crate) mod packet;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod packets;
 mod question;
 pub(crate) mod request;
 mod session;

@@ -24,6 +24,7 @@ mod floods;
 mod greetings;
 mod handlers;
 mod limits;
+mod packets;
 mod programs;
 mod properties;
 mod quirks;

@@ -595,7 +595,7 @@ scenarios!(
 /// A job that the client holds while the server keeps a reserve waiting for it, whose caller is gone.
 fn hold_behind_a_reserve<F: Face>(place: &Place, client: &mut F, reserve: Duration) -> Job {
     let mut other: F = place.connect();
-    other.put(b"held", PutOptions::default()).unwrap();
+    let _ = other.put(b"held", PutOptions::default()).unwrap();
     let commands = [NOW, reserve].map(|time| ReserveWithTimeout::new(time).unwrap());
     let held = client.call_some(2, 1, commands).remove(0).unwrap().job().unwrap();
     while other.stats().unwrap().current_waiting == 0 {

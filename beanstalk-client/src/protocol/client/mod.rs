@@ -91,11 +91,17 @@ impl ClientSession {
 
     /// Wants a connection that takes commands, and on which nothing is waited for.
     pub(crate) fn prepare(&mut self) {
-        self.want(Goal::Quiet, self.options.retry.attempts());
+        self.want(Goal::Quiet, self.attempts());
     }
 
     /// Wants to know whether the connection is still good.
     pub(crate) fn look(&mut self) {
+        self.want(Goal::Look, 0);
+    }
+
+    /// Wants the connection to be closed, and the next one to be like the first.
+    pub(crate) fn forget(&mut self) {
+        self.session.forget();
         self.want(Goal::Look, 0);
     }
 
@@ -211,7 +217,13 @@ impl ClientSession {
 
     fn begin_frame(&mut self, is_pair: bool) {
         self.is_pair = is_pair;
-        self.want(Goal::Call, self.options.retry.attempts());
+        self.want(Goal::Call, self.attempts());
+    }
+
+    /// How many connections may be made for a call. The first one of all is no further attempt.
+    fn attempts(&self) -> u32 {
+        let first = u32::from(self.session.metrics().connections == 0);
+        self.options.retry.attempts().saturating_add(first)
     }
 
     fn want(&mut self, goal: Goal, attempts: u32) {

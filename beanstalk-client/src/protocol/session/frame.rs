@@ -62,6 +62,6 @@ impl Session {
             self.outgoing.extend_from_slice(&frame.bytes);
         }
         frame.bytes.clear();
-        Ok(self.queue(before, frame.wait, Meaning::Command(frame.effect.clone())))
+        Ok(self.queue(before, frame.wait, Meaning::Command(frame.effect.clone()), frame.job))
     }
 }

@@ -116,6 +116,7 @@ impl Session {
             // What the server made of the rest of the line gets a reply, too: the next one would be out of step.
             self.poison();
         }
+        self.holdings.note(&answered.meaning, answered.job, &response);
         self.take_effect(answered.meaning, &response, number == ticket)
             .map_err(|error| self.fail(ticket, error))?;
         Ok(Some((number, response)))

@@ -1,0 +1,115 @@
+//! Single packets, and clients that connect when they are first used, in both faces.
+
+use std::time::Duration;
+
+use gearman_client::{
+    Admin, ErrorKind, Packets, blocking,
+    protocol::{Magic, Packet, PacketType},
+};
+
+use super::support::{PATIENCE, on_each_server, on_each_server_async};
+
+fn echo(text: &str) -> Packet {
+    Packet::new(Magic::Request, PacketType::EchoReq, &[text]).unwrap()
+}
+
+fn refused() -> Packet {
+    Packet::new(Magic::Request, PacketType::GrabJob, &[""; 0]).unwrap()
+}
+
+#[test]
+fn packets_of_the_blocking_face_are_answered_in_order() {
+    on_each_server(|address| {
+        let mut packets = blocking::Packets::new(address).unwrap();
+        assert_eq!(packets.next(Duration::ZERO).unwrap(), None);
+        packets.send(&echo("one")).unwrap();
+        packets.send(&refused()).unwrap();
+        packets.send(&echo(&"two".repeat(100_000))).unwrap();
+        let mut answers = || packets.next(PATIENCE).unwrap().unwrap();
+        assert_eq!(answers().body, "one");
+        assert_eq!(answers().packet_type, PacketType::NoJob);
+        assert_eq!(answers().body.len(), 300_000);
+        assert_eq!(packets.next(Duration::from_millis(20)).unwrap(), None);
+    });
+}
+
+#[test]
+fn packets_of_the_async_face_are_answered_in_order() {
+    on_each_server_async(|address| async move {
+        let mut packets = Packets::new(&*address).unwrap();
+        assert_eq!(packets.next(Duration::ZERO).await.unwrap(), None);
+        packets.send(&echo("one")).await.unwrap();
+        packets.send(&refused()).await.unwrap();
+        packets.send(&echo(&"two".repeat(100_000))).await.unwrap();
+        assert_eq!(packets.next(PATIENCE).await.unwrap().unwrap().body, "one");
+        let answer = packets.next(PATIENCE).await.unwrap().unwrap();
+        assert_eq!(answer.packet_type, PacketType::NoJob);
+        assert_eq!(packets.next(PATIENCE).await.unwrap().unwrap().body.len(), 300_000);
+        assert_eq!(packets.next(Duration::from_millis(20)).await.unwrap(), None);
+    });
+}
+
+#[test]
+fn a_wait_for_a_packet_may_be_dropped() {
+    on_each_server_async(|address| async move {
+        let mut packets = Packets::connect(&*address).await.unwrap();
+        for polls in 0..20 {
+            let text = polls.to_string();
+            packets.send(&echo(&text)).await.unwrap();
+            let early = queue_core::proof::drop_after(polls % 4, packets.next(PATIENCE)).await;
+            let answer = match early {
+                Some(answer) => answer,
+                None => packets.next(PATIENCE).await,
+            };
+            assert_eq!(answer.unwrap().unwrap().body, text);
+        }
+    });
+}
+
+#[test]
+fn a_lost_connection_stays_lost() {
+    let server = fixtures::gearmand::Server::start().unwrap();
+    let mut packets = blocking::Packets::connect(server.address()).unwrap();
+    server.close_connections();
+    let error = packets.next(PATIENCE).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionLost);
+    assert_eq!(packets.send(&echo("x")).unwrap_err().kind(), ErrorKind::ConnectionLost);
+    let mut packets = blocking::Packets::new("127.0.0.1:1").unwrap();
+    assert_eq!(packets.send(&echo("x")).unwrap_err().kind(), ErrorKind::Connect);
+}
+
+#[test]
+fn an_admin_client_connects_at_its_first_call() {
+    on_each_server(|address| {
+        let mut admin = blocking::Admin::new(address).unwrap();
+        assert!(format!("{admin:?}").contains("connected: false"));
+        assert!(!admin.version().unwrap().is_empty());
+    });
+    on_each_server_async(|address| async move {
+        let mut admin = Admin::new(&*address).unwrap();
+        assert!(format!("{admin:?}").contains("connected: false"));
+        assert!(!admin.version().await.unwrap().is_empty());
+    });
+    assert_eq!(Admin::new("nonsense:x").unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+/// The public methods of a source file.
+fn methods(source: &str) -> Vec<&str> {
+    let lines = source.lines().map(str::trim_start);
+    let named = lines.filter_map(|line| {
+        let rest = line.strip_prefix("pub async fn ").or_else(|| line.strip_prefix("pub fn "))?;
+        rest.split(['(', '<']).next()
+    });
+    named.collect()
+}
+
+#[test]
+fn both_faces_have_the_same_methods() {
+    let admin = [include_str!("../../src/admin.rs"), include_str!("../../src/blocking/admin.rs")];
+    let packets =
+        [include_str!("../../src/packets.rs"), include_str!("../../src/blocking/packets.rs")];
+    for [tokio, blocking] in [admin, packets].map(|files| files.map(methods)) {
+        assert!(tokio.len() >= 5, "{tokio:?}");
+        assert_eq!(tokio, blocking);
+    }
+}
