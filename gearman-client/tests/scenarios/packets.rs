@@ -92,24 +92,3 @@ fn an_admin_client_connects_at_its_first_call() {
     });
     assert_eq!(Admin::new("nonsense:x").unwrap_err().kind(), ErrorKind::InvalidInput);
 }
-
-/// The public methods of a source file.
-fn methods(source: &str) -> Vec<&str> {
-    let lines = source.lines().map(str::trim_start);
-    let named = lines.filter_map(|line| {
-        let rest = line.strip_prefix("pub async fn ").or_else(|| line.strip_prefix("pub fn "))?;
-        rest.split(['(', '<']).next()
-    });
-    named.collect()
-}
-
-#[test]
-fn both_faces_have_the_same_methods() {
-    let admin = [include_str!("../../src/admin.rs"), include_str!("../../src/blocking/admin.rs")];
-    let packets =
-        [include_str!("../../src/packets.rs"), include_str!("../../src/blocking/packets.rs")];
-    for [tokio, blocking] in [admin, packets].map(|files| files.map(methods)) {
-        assert!(tokio.len() >= 5, "{tokio:?}");
-        assert_eq!(tokio, blocking);
-    }
-}

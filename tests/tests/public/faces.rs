@@ -47,7 +47,6 @@ const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
         "*",
         "the blocking worker moves its bytes itself, so it acts on jobs",
     ),
-    ("gearman-client", "Packets", "*", "for tools that look at servers, which are blocking"),
     ("gearman-client", "Worker", "complete", "the async `GrabbedJob` acts for itself"),
     ("gearman-client", "Worker", "data", "the async `GrabbedJob` acts for itself"),
     ("gearman-client", "Worker", "exception", "the async `GrabbedJob` acts for itself"),
