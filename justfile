@@ -17,7 +17,7 @@ lint:
 
 # Lints the SDKs with each feature alone.
 lint-features:
-    for features in "" blocking tokio stream serde json tls blocking-tls tokio,tls tokio,blocking-tls tokio,blocking,tracing; do \
+    for features in "" blocking tokio stream tower serde json tls blocking-tls tokio,tls tokio,blocking-tls tokio,blocking,tracing; do \
         cargo clippy -p queue-toolkit-core -p adf-queue-client -p beanstalk-client -p gearman-client --lib --no-default-features --features "$features" --locked -- -D warnings || exit 1; \
     done
 

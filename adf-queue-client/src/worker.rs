@@ -1,6 +1,8 @@
 //! The async worker.
 
 mod lane;
+#[cfg(feature = "tower")]
+mod service;
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +20,9 @@ use crate::{
     work::{Board, Ended, Registered},
 };
 
-type Handler = Box<dyn Fn(JobContext) -> Pin<Box<dyn Future<Output = Ended> + Send>> + Send + Sync>;
+type Handling = Pin<Box<dyn Future<Output = Ended> + Send>>;
+
+type Handler = Box<dyn Fn(JobContext) -> Handling + Send + Sync>;
 
 type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 
@@ -97,9 +101,64 @@ impl Worker {
         self.options.check_served(&queue)?;
         let handler: Handler = Box::new(move |job| {
             let running = handler(job);
-            Box::pin(async move { running.await.into_decision() })
+            Box::pin(async move { running.await.into_decision().into() })
         });
         self.handlers.insert(queue, Registered::new(handler));
+        Ok(())
+    }
+
+    /// Serves a queue by a tower service that all messages share: its middleware holds for the whole worker, and needs no
+    /// `Clone`. What a response or an error, also one of the middleware, makes of the message is what it does for any handler
+    /// ([`IntoDecision`]). The blocking face has no counterpart, since a service gives a future.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::adf_queue::Server::builder().queue("/mail").start()?;
+    /// # let address = server.address();
+    /// # adf_queue_client::Client::connect(address).await?.rpush("/mail", "hello").await?;
+    /// use std::time::Duration;
+    /// use adf_queue_client::{JobContext, JobLimit, Worker, WorkerOptions};
+    /// use tower::{ServiceBuilder, service_fn};
+    ///
+    /// let service = ServiceBuilder::new()
+    ///     .rate_limit(100, Duration::from_secs(1))
+    ///     .timeout(Duration::from_secs(30))
+    ///     .service(service_fn(|job: JobContext| async move {
+    ///         println!("message {}: {} bytes", job.message_id(), job.body().len());
+    ///         Ok::<(), std::io::Error>(())
+    ///     }));
+    /// let options: WorkerOptions = address.parse()?;
+    /// let mut worker = Worker::new(options.limit(JobLimit::new(1)))?;
+    /// worker.register_service("/mail", service)?;
+    /// assert_eq!(worker.run().await.deleted, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// * **Readiness.** A message is handed over when the service is ready. Until then the worker holds it, and the server,
+    ///   which knows no time to run, leaves it there; [`slots`](WorkerOptions::slots) bounds the number of such messages, which
+    ///   other workers could handle meanwhile. One that is lost while it waits is not handed over.
+    /// * **A broken service.** One whose `poll_ready` fails is of no use any more. The worker stops, and the messages that
+    ///   wait go back to the left end. [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed) says why.
+    ///
+    /// # Errors
+    ///
+    /// As [`register`](Self::register).
+    #[cfg(feature = "tower")]
+    pub fn register_service<Q, S>(&mut self, queue: Q, service: S) -> Result<()>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        S: tower_service::Service<JobContext> + Send + 'static,
+        S::Response: IntoDecision + 'static,
+        S::Error: std::fmt::Display + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let queue = queue.try_into()?;
+        self.options.check_served(&queue)?;
+        let handler = service::handler(service, self.handle());
+        self.handlers.insert(queue, Registered::new(Box::new(handler)));
         Ok(())
     }
 

@@ -25,7 +25,8 @@ fn example(name: &str) -> PathBuf {
     let path = profile.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     if !path.exists() {
         let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", env!("CARGO_PKG_NAME"), "--example", name])
+            .args(["build", "--quiet", "--all-features", "--package", env!("CARGO_PKG_NAME")])
+            .args(["--example", name])
             .arg("--target-dir")
             .arg(profile.parent().unwrap())
             .status()
@@ -106,4 +107,22 @@ fn the_graceful_async_worker_finishes_its_messages_on_sigterm() {
 #[test]
 fn the_graceful_blocking_worker_finishes_its_messages_on_sigterm() {
     finishes_its_message_on_sigterm("graceful_handler_blocking");
+}
+
+#[test]
+fn the_example_with_a_service_keeps_to_the_limits_of_its_layers() {
+    let server = Server::builder().queue("/naps").start().unwrap();
+    let mut client = adf_queue_client::blocking::Client::connect(server.address()).unwrap();
+    for millis in ["20", "600000", "20", "20", "20", "20"] {
+        client.rpush("/naps", millis).unwrap();
+    }
+    let arguments = [server.address(), "/naps", "6"];
+    let ran = Command::new(example("handler_service")).args(arguments).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let printed = String::from_utf8(ran.stdout).unwrap();
+    let (report, most) = printed.trim().split_once("; at most ").unwrap();
+    assert_eq!(report, "5 deleted, 1 returned, 0 dead-lettered, 0 abandoned, 0 lost, 0 unknown");
+    assert!(["1 at a time", "2 at a time"].contains(&most), "{most}");
+    let left = server.messages("/naps");
+    assert_eq!((left.len(), left[0].body.as_slice()), (1, &b"600000"[..]));
 }

@@ -78,6 +78,7 @@
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `json` | no | bodies that are JSON: `put_json`, `json` | serde, serde_json |
 //! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
+//! | `tower` | no | tower services as handlers, with their layers: [`Worker::run_service`] | tower-service |
 //! | `tracing` | no | spans and events for connections, commands and jobs | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, settings, reports, metrics and statistics | serde |
 //!

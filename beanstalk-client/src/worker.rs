@@ -2,6 +2,8 @@
 
 mod context;
 mod handlers;
+#[cfg(feature = "tower")]
+mod service;
 mod slot;
 
 use std::{future::Future, sync::Arc};
@@ -143,6 +145,73 @@ impl Worker {
         let mut slots = self.start(Handler::new(handler));
         join_until(&mut slots, stop, || handle.stop()).await;
         handle.report()
+    }
+
+    /// As [`run`](Self::run), with a tower service that all slots share: its middleware holds for the whole worker, and needs
+    /// no `Clone`. The blocking face has no counterpart, since a service gives a future.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::beanstalkd::Server::start()?;
+    /// # let address = server.address();
+    /// # let mut client = beanstalk_client::Client::connect(address).await?;
+    /// # client.put("hello", Default::default()).await?.id();
+    /// use std::time::Duration;
+    /// use beanstalk_client::{JobContext, Worker, WorkerOptions};
+    /// use tower::{ServiceBuilder, service_fn};
+    ///
+    /// let service = ServiceBuilder::new()
+    ///     .rate_limit(100, Duration::from_secs(1))
+    ///     .timeout(Duration::from_secs(30))
+    ///     .service(service_fn(|job: JobContext| async move {
+    ///         println!("job {}: {} bytes", job.id, job.body.len());
+    ///         Ok::<(), std::io::Error>(()) // delete; an error, also of the middleware, is a retry
+    ///     }));
+    /// let options = WorkerOptions::new(address)?.slots(4);
+    /// # let options = options.until_empty();
+    /// let report = Worker::new(options)?.run_service(service).await;
+    /// assert_eq!(report.finished, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// * **Readiness.** A job is handed over when the service is ready. Until then its slot holds it, and its heartbeat keeps
+    ///   the reservation alive; [`slots`](WorkerOptions::slots) and [`prefetch`](WorkerOptions::prefetch) bound the number of
+    ///   such jobs, which other workers could run meanwhile. One that is lost while it waits is not handed over.
+    /// * **Outcome.** What a response or an error makes of the job is what it does for any handler: [`IntoOutcome`].
+    /// * **A broken service.** One whose `poll_ready` fails is of no use any more. The worker stops, and the jobs that wait
+    ///   are released at once, which counts as a release. [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed) says why.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`run`](Self::run).
+    #[cfg(feature = "tower")]
+    pub async fn run_service<S>(self, service: S) -> WorkerReport
+    where
+        S: tower_service::Service<JobContext> + Send + 'static,
+        S::Response: IntoOutcome + 'static,
+        S::Error: std::fmt::Display + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        self.run_service_until(std::future::pending::<()>(), service).await
+    }
+
+    /// As [`run_service`](Self::run_service), until `stop` is ready; it [stops](WorkerHandle::stop) then.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`run`](Self::run).
+    #[cfg(feature = "tower")]
+    pub async fn run_service_until<S>(self, stop: impl Future, service: S) -> WorkerReport
+    where
+        S: tower_service::Service<JobContext> + Send + 'static,
+        S::Response: IntoOutcome + 'static,
+        S::Error: std::fmt::Display + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let handler = service::handler(service, self.handle());
+        self.run_until(stop, handler).await
     }
 
     fn start(self, handler: Handler) -> JoinSet<()> {

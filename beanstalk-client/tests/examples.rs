@@ -1,5 +1,11 @@
 //! The examples, run as a user would: they move 10,000 jobs, and none is lost.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +26,8 @@ fn example(name: &str) -> PathBuf {
     let path = profile.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     if !path.exists() {
         let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", env!("CARGO_PKG_NAME"), "--example", name])
+            .args(["build", "--quiet", "--all-features", "--package", env!("CARGO_PKG_NAME")])
+            .args(["--example", name])
             .arg("--target-dir")
             .arg(profile.parent().unwrap())
             .status()
@@ -209,4 +216,20 @@ fn pools_give_clients_of_the_real_server_that_are_like_new() {
     if let Some(server) = fixtures::real::Beanstalkd::start() {
         pools_give_clients_that_are_like_new(server.address());
     }
+}
+
+#[test]
+fn the_example_with_a_service_keeps_to_the_limits_of_its_layers() {
+    let server = fixtures::beanstalkd::Server::start().unwrap();
+    let mut client = Client::connect(server.address()).unwrap();
+    client.use_tube("naps").unwrap();
+    for millis in ["20", "600000", "20", "20", "20", "20"] {
+        let _ = client.put(millis, PutOptions::default()).unwrap();
+    }
+    let printed = run("consumer_service", &[server.address(), "naps"]);
+    let (report, most) = printed.trim().split_once("; at most ").unwrap();
+    assert_eq!(report, "5 finished, 1 released, 0 buried, 0 abandoned, 0 lost, 0 unknown");
+    assert!(["1 at a time", "2 at a time"].contains(&most), "{most}");
+    let left = server.jobs();
+    assert_eq!((left.len(), left[0].body.as_slice(), left[0].releases), (1, &b"600000"[..], 1));
 }

@@ -13,15 +13,12 @@ use tokio::task::JoinSet;
 
 use queue_core::{Quick, Signal, lock, now};
 
-use crate::{
-    CrashLedger, Failure, FunctionName, GrabbedJob, JobContext, keys::Keys, trace, work::Failed,
-};
+use crate::{CrashLedger, FunctionName, GrabbedJob, JobContext, keys::Keys, trace, work::Failed};
 
-/// What a handler's future gives.
-pub(crate) type Outcome = Result<Bytes, Failure>;
+/// A handler at work, and what it gives.
+pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Bytes, Failed>> + Send>>;
 
-type Handler =
-    Box<dyn Fn(JobContext) -> Pin<Box<dyn Future<Output = Outcome> + Send>> + Send + Sync>;
+pub(crate) type Handler = Box<dyn Fn(JobContext) -> Running + Send + Sync>;
 
 /// Shared by all connections of a worker.
 #[derive(Default)]
@@ -97,6 +94,10 @@ impl Dispatch {
                 Err(poison) => Err(Failed::Handler(poison)),
             };
             job.teller().ended(&job, &outcome);
+            #[cfg(feature = "tower")]
+            if let Err(Failed::NotRun(_)) = outcome {
+                return job.leave();
+            }
             // A job that is lost is counted, and the server has given it to others.
             let _ = match &outcome {
                 Ok(result) => job.complete(result).await,
@@ -167,6 +168,6 @@ impl Registered {
     /// A panic is a failure of its job, and of nothing else.
     async fn run_contained(&self, job: JobContext) -> Result<Bytes, Failed> {
         let ended = queue_core::contain(|| (self.handler)(job)).await;
-        ended.map_err(|panic| Failed::panic(&*panic))?.map_err(Failed::Handler)
+        ended.unwrap_or_else(|panic| Err(Failed::panic(&*panic)))
     }
 }

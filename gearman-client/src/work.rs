@@ -308,6 +308,9 @@ pub(crate) enum Failed {
     Handler(Failure),
     /// With this message. No submitter is told: it may hold anything.
     Panic(String),
+    /// It was not called, for this reason, if it is new; the job goes back to the server.
+    #[cfg(feature = "tower")]
+    NotRun(Option<String>),
 }
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -321,6 +324,8 @@ impl Failed {
         match self {
             Failed::Handler(Failure::Exception(what)) => crate::protocol::End::Exception(what),
             Failed::Handler(Failure::Fail) | Failed::Panic(_) => crate::protocol::End::Fail,
+            #[cfg(feature = "tower")]
+            Failed::NotRun(_) => crate::protocol::End::Fail,
         }
     }
 
@@ -330,7 +335,18 @@ impl Failed {
             Failed::Handler(Failure::Exception(what)) => String::from_utf8_lossy(what),
             Failed::Handler(Failure::Fail) => "the handler gave no reason".into(),
             Failed::Panic(text) => format!("the handler panicked: {text}").into(),
+            #[cfg(feature = "tower")]
+            Failed::NotRun(why) => why.as_deref().unwrap_or_default().into(),
         }
+    }
+
+    /// Whether there is something to tell: that a job was lost before it was run is known already.
+    pub(crate) fn is_news(&self) -> bool {
+        #[cfg(feature = "tower")]
+        if let Failed::NotRun(why) = self {
+            return why.is_some();
+        }
+        true
     }
 
     /// One word for it.
@@ -340,6 +356,8 @@ impl Failed {
             Failed::Handler(Failure::Fail) => "fail",
             Failed::Handler(Failure::Exception(_)) => "exception",
             Failed::Panic(_) => "panic",
+            #[cfg(feature = "tower")]
+            Failed::NotRun(_) => "not-run",
         }
     }
 }

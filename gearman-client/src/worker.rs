@@ -2,6 +2,8 @@
 
 mod context;
 mod grabbed;
+#[cfg(feature = "tower")]
+mod service;
 
 use std::{
     future::{Future, poll_fn},
@@ -18,7 +20,10 @@ use tokio::{task::JoinSet, time::timeout};
 pub use self::{context::JobContext, grabbed::GrabbedJob};
 use crate::{
     Error, Failure, FunctionName, JobLimit, Result, WorkerHandle, WorkerOptions, WorkerReport,
-    dispatch::Dispatch, lane::Lane, protocol::client::route::no_server,
+    dispatch::{Dispatch, Handler},
+    lane::Lane,
+    protocol::client::route::no_server,
+    work::Failed,
 };
 
 /// A worker for one or more Gearman servers.
@@ -220,6 +225,56 @@ impl Worker {
         self.register(function, run)
     }
 
+    /// Serves a function by a tower service that all jobs share: its middleware holds for the whole worker, and needs no
+    /// `Clone`. `classify` says what an error makes of the job, also one of the middleware, as for
+    /// [`register_classified`](Self::register_classified). The blocking face has no counterpart, since a service gives a
+    /// future.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), gearman_client::Error> {
+    /// # let server = fixtures::gearmand::Server::start().unwrap();
+    /// # let mut worker = gearman_client::Worker::connect(server.address()).await?;
+    /// use std::time::Duration;
+    /// use gearman_client::{Failure, JobContext};
+    /// use tower::{ServiceBuilder, service_fn};
+    ///
+    /// let service = ServiceBuilder::new()
+    ///     .rate_limit(100, Duration::from_secs(1))
+    ///     .timeout(Duration::from_secs(30))
+    ///     .service(service_fn(|job: JobContext| async move {
+    ///         Ok::<_, std::io::Error>(job.workload.to_ascii_uppercase())
+    ///     }));
+    /// worker.register_service("upper", service, Failure::display)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// * **Readiness.** A job is handed over when the service is ready. Until then the worker holds it, and the server, which
+    ///   knows no time to run, leaves it there; [`slots`](WorkerOptions::slots) bounds the number of such jobs, which other
+    ///   workers could run meanwhile. One that is lost while it waits is not handed over.
+    /// * **A broken service.** One whose `poll_ready` fails is of no use any more. [`run`](Self::run) stops, and the jobs that
+    ///   wait go back to the server. [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed) says why.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a name that is not valid.
+    #[cfg(feature = "tower")]
+    pub fn register_service<F, S, C>(&mut self, function: F, service: S, classify: C) -> Result<()>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+        S: tower_service::Service<JobContext> + Send + 'static,
+        S::Response: Into<Bytes> + 'static,
+        S::Error: std::fmt::Display + Send + 'static,
+        S::Future: Send + 'static,
+        C: Fn(S::Error) -> Failure + Send + Sync + 'static,
+    {
+        let handler = service::handler(service, classify, self.stop.clone());
+        self.serve(function.try_into()?, None, Box::new(handler));
+        Ok(())
+    }
+
     fn add<H, T, R>(&mut self, function: FunctionName, timeout: Option<Duration>, handler: H)
     where
         H: Fn(JobContext) -> T + Send + Sync + 'static,
@@ -228,8 +283,13 @@ impl Worker {
     {
         let handler = Box::new(move |job: JobContext| {
             let outcome = handler(job);
-            Box::pin(async move { outcome.await.map(Into::into) }) as std::pin::Pin<Box<_>>
+            let ended = async move { outcome.await.map(Into::into).map_err(Failed::Handler) };
+            Box::pin(ended) as std::pin::Pin<Box<_>>
         });
+        self.serve(function, timeout, handler);
+    }
+
+    fn serve(&mut self, function: FunctionName, timeout: Option<Duration>, handler: Handler) {
         self.dispatch.register(function.clone(), handler);
         self.lanes.iter().for_each(|lane| lane.can_do(&function, timeout));
     }

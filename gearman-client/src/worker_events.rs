@@ -79,6 +79,9 @@ impl Teller {
 
     /// A handler has ended.
     pub(crate) fn ended<T>(&self, job: &Assignment, outcome: &Result<T, Failed>) {
+        if outcome.as_ref().is_err_and(|failed| !failed.is_news()) {
+            return;
+        }
         trace::done(&job.handle, outcome, self.logs_errors);
         if let Err(failed) = outcome {
             self.tell(|| WorkerEventKind::Failed {

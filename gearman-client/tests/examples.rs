@@ -30,7 +30,8 @@ fn example(name: &str) -> PathBuf {
     let path = profile.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     if !path.exists() {
         let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", env!("CARGO_PKG_NAME"), "--example", name])
+            .args(["build", "--quiet", "--all-features", "--package", env!("CARGO_PKG_NAME")])
+            .args(["--example", name])
             .arg("--target-dir")
             .arg(profile.parent().unwrap())
             .status()
@@ -246,4 +247,18 @@ fn the_graceful_workers_finish_their_jobs_on_sigterm() {
             finishes_its_job_on_sigterm(server.address(), worker);
         }
     }
+}
+
+#[test]
+fn the_example_with_a_service_keeps_to_the_limits_of_its_layers() {
+    let server = fixtures::gearmand::Server::start().unwrap();
+    let mut client = Client::connect(server.address()).unwrap();
+    for millis in ["20", "600000", "20", "20", "20", "20"] {
+        client.submit_background("nap", millis, SubmitOptions::default()).unwrap();
+    }
+    let ran = Command::new(example("worker_service")).args([server.address(), "nap", "6"]).output();
+    let printed = printed("worker_service", ran.unwrap());
+    let (report, most) = printed.trim().split_once("; at most ").unwrap();
+    assert_eq!(report, "5 completed, 1 failed");
+    assert!(["1 at a time", "2 at a time"].contains(&most), "{most}");
 }

@@ -61,6 +61,8 @@ mod scheme;
 #[cfg(feature = "serde")]
 mod serde_forms;
 mod servers;
+#[cfg(feature = "tower")]
+mod service;
 #[cfg(feature = "tokio")]
 mod shared;
 mod signal;
@@ -88,6 +90,8 @@ pub use self::net::{Connector, Duplex, Timer, connect, within};
 pub use self::pump::{Dialing, Wire};
 #[cfg(feature = "serde")]
 pub use self::serde_forms::{counts, seconds};
+#[cfg(feature = "tower")]
+pub use self::service::{NotCalled, SharedService};
 #[cfg(feature = "tokio")]
 pub use self::shared::{Driver, Serve, Shared, runtime};
 #[cfg(feature = "stream")]

@@ -87,7 +87,7 @@ impl Worker {
     {
         let queue = queue.try_into()?;
         self.options.check_served(&queue)?;
-        let handler: Handler = Box::new(move |job| handler(job).into_decision());
+        let handler: Handler = Box::new(move |job| handler(job).into_decision().into());
         self.handlers.insert(queue, Registered::new(handler));
         Ok(())
     }

@@ -192,7 +192,7 @@ impl Board {
     /// A handler has ended.
     pub(crate) fn handled(&self, lane: usize, key: Key, context: &JobContext, ended: &Ended) {
         self.update(lane, |seen| seen.running.remove(&key));
-        if let Err(error) = ended {
+        if let Some(error) = &ended.error {
             let (queue, message) = (context.queue().clone(), context.message_id());
             self.tell(lane, WorkerEventKind::Failed { queue, message, error: error.clone() });
         }

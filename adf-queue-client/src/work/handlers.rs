@@ -6,8 +6,23 @@ use queue_core::{Quick, Signal};
 
 use crate::{Decision, LostReason};
 
-/// What a handler gives: a decision, or what went wrong.
-pub(crate) type Ended = Result<Decision, String>;
+/// What a handler gives.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// What is to become of the message; none when the handler failed.
+    pub(crate) decision: Option<Decision>,
+    /// What went wrong.
+    pub(crate) error: Option<String>,
+}
+
+impl From<Result<Decision, String>> for Ended {
+    fn from(ended: Result<Decision, String>) -> Self {
+        match ended {
+            Ok(decision) => Ended { decision: Some(decision), error: None },
+            Err(error) => Ended { decision: None, error: Some(error) },
+        }
+    }
+}
 
 /// A handler `H`, and how it behaves.
 #[derive(Debug)]
@@ -24,7 +39,7 @@ impl<H> Registered<H> {
 
 /// A panic is a failure of its message, and of nothing else.
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Ended {
-    Err(format!("the handler panicked: {}", queue_core::panic_text(panic)))
+    Err(format!("the handler panicked: {}", queue_core::panic_text(panic))).into()
 }
 
 /// That a message is somebody else's.

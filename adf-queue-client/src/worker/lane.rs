@@ -101,7 +101,7 @@ impl Lane {
     async fn handle(&self, context: JobContext) -> Ended {
         // Only queues with a handler are asked for messages.
         let Some(registered) = self.handlers.get(context.queue()) else {
-            return Err("the queue has no handler".to_owned());
+            return Err("the queue has no handler".to_owned()).into();
         };
         let start = now();
         let ended = contain(|| (registered.handler)(context)).await;
@@ -111,7 +111,7 @@ impl Lane {
 
     fn ended(&self, key: worker::Key, context: &JobContext, ended: Ended) {
         self.board.handled(self.index, key, context, &ended);
-        let finish = |role: &mut worker::Lane| self.board.finish(role, key, ended.ok(), now());
+        let finish = |role: &mut worker::Lane| self.board.finish(role, key, ended.decision, now());
         self.role.with(|role| (finish(role), true));
     }
 }

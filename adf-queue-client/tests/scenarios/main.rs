@@ -18,6 +18,8 @@ mod pipelines;
 mod producer;
 mod quirks;
 mod scripted;
+#[cfg(feature = "tower")]
+mod services;
 mod streams;
 mod support;
 #[cfg(feature = "tls")]

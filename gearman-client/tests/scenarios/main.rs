@@ -29,6 +29,8 @@ mod programs;
 mod properties;
 mod quirks;
 mod regressions;
+#[cfg(feature = "tower")]
+mod services;
 mod streams;
 mod support;
 #[cfg(feature = "tls")]

@@ -179,7 +179,7 @@ impl Floor<'_> {
         let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| panicked(&*panic));
         registered.quick.note(now().saturating_duration_since(start));
         self.board.handled(self.index, key, job, &ended);
-        ended.ok()
+        ended.decision
     }
 }
 

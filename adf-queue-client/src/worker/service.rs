@@ -1,0 +1,39 @@
+//! A tower service as the handler of a queue.
+
+use std::{fmt, sync::Arc};
+
+use queue_core::{NotCalled, SharedService};
+use tower_service::Service;
+
+use super::Handling;
+use crate::{Decision, IntoDecision, JobContext, WorkerHandle, work::Ended};
+
+/// A handler that calls the service; it stops the worker when the service is broken.
+pub(super) fn handler<S>(
+    service: S,
+    worker: WorkerHandle,
+) -> impl Fn(JobContext) -> Handling + Send + Sync
+where
+    S: Service<JobContext> + Send + 'static,
+    S::Response: IntoDecision + 'static,
+    S::Error: fmt::Display + Send + 'static,
+    S::Future: Send + 'static,
+{
+    let service = Arc::new(SharedService::new(service));
+    move |job| {
+        let (service, worker) = (service.clone(), worker.clone());
+        Box::pin(async move {
+            let lost = job.clone();
+            match service.call(job, lost.lost()).await {
+                Ok(running) => running.await.into_decision().into(),
+                Err(not_called) => {
+                    if let NotCalled::Broken(_) = not_called {
+                        worker.stop();
+                    }
+                    // Nothing is sent for a message that is lost.
+                    Ended { decision: Some(Decision::ReturnLeft), error: not_called.words() }
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,41 @@
+//! A tower service as the handler of a worker.
+
+use std::{fmt, pin::Pin, sync::Arc};
+
+use queue_core::{NotCalled, SharedService};
+use tower_service::Service;
+
+use super::context::JobContext;
+use crate::{Decision, IntoOutcome, Outcome, WorkerHandle};
+
+type Running = Pin<Box<dyn Future<Output = Decision> + Send>>;
+
+/// A handler that calls the service; it stops the worker when the service is broken.
+pub(super) fn handler<S>(service: S, worker: WorkerHandle) -> impl Fn(JobContext) -> Running
+where
+    S: Service<JobContext> + Send + 'static,
+    S::Response: IntoOutcome + 'static,
+    S::Error: fmt::Display + Send + 'static,
+    S::Future: Send + 'static,
+{
+    let service = Arc::new(SharedService::new(service));
+    move |job| {
+        let (service, worker) = (service.clone(), worker.clone());
+        Box::pin(async move {
+            let lost = job.clone();
+            match service.call(job, lost.lost()).await {
+                Ok(running) => {
+                    let (outcome, reason) = running.await.into_outcome();
+                    Decision { outcome, reason }
+                }
+                Err(not_called) => {
+                    if let NotCalled::Broken(_) = not_called {
+                        worker.stop();
+                    }
+                    // Nothing is sent for a job that is lost.
+                    Decision { outcome: Outcome::release(), reason: not_called.words() }
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,181 @@
+//! A tower service that the handlers of a worker share.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    task::{Context, Poll},
+};
+
+use tokio::sync::Mutex;
+use tower_service::Service;
+
+/// A tower service that the handlers of a worker share. It needs no `Clone`, and its limits hold for all of them together.
+///
+/// Handlers wait in the order in which they came: one at a time waits for the service to be ready, because a service has one
+/// waker.
+#[derive(Debug)]
+pub struct SharedService<S>(Mutex<Option<S>>);
+
+/// Why a service was not called.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NotCalled<E> {
+    /// There was no more use in it.
+    InVain,
+    /// It failed while it was to become ready, just now or earlier. It is of no use any more, and has been dropped.
+    Broken(Option<E>),
+}
+
+impl<S> SharedService<S> {
+    /// Shares a service.
+    #[must_use]
+    pub fn new(service: S) -> Self {
+        SharedService(Mutex::new(Some(service)))
+    }
+
+    /// Calls the service as soon as it is ready, unless `in_vain` is ready before.
+    ///
+    /// # Errors
+    ///
+    /// [`NotCalled`]: the service has not seen the request.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it has not called the service. What the service set aside for the call is for the next.
+    pub async fn call<R>(
+        &self,
+        request: R,
+        in_vain: impl Future,
+    ) -> Result<S::Future, NotCalled<S::Error>>
+    where
+        S: Service<R>,
+    {
+        let mut called = pin!(self.call_when_ready(request));
+        let mut in_vain = pin!(in_vain);
+        poll_fn(|cx| {
+            if in_vain.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(NotCalled::InVain));
+            }
+            called.as_mut().poll(cx).map_err(NotCalled::Broken)
+        })
+        .await
+    }
+
+    async fn call_when_ready<R>(&self, request: R) -> Result<S::Future, Option<S::Error>>
+    where
+        S: Service<R>,
+    {
+        let mut shared = self.0.lock().await;
+        let service = shared.as_mut().ok_or(None)?;
+        match poll_fn(|cx: &mut Context<'_>| service.poll_ready(cx)).await {
+            Ok(()) => Ok(service.call(request)),
+            Err(error) => {
+                // It must not be asked again.
+                *shared = None;
+                Err(Some(error))
+            }
+        }
+    }
+}
+
+impl<E: std::fmt::Display> NotCalled<E> {
+    /// What is to be told: the words of the failure, where it is new.
+    #[must_use]
+    pub fn words(&self) -> Option<String> {
+        match self {
+            NotCalled::Broken(Some(error)) => {
+                Some(format!("the service is not ready any more: {error:#}"))
+            }
+            NotCalled::Broken(None) | NotCalled::InVain => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::{Ready, pending, ready},
+        sync::{
+            Arc,
+            atomic::{AtomicU32, Ordering},
+        },
+        task::Waker,
+    };
+
+    use super::*;
+
+    /// Is ready for as many calls as it has tokens; fails when there are none and it is broken.
+    #[derive(Clone, Default)]
+    struct Tokens {
+        left: Arc<AtomicU32>,
+        is_broken: bool,
+    }
+
+    impl Service<u32> for Tokens {
+        type Response = u32;
+        type Error = &'static str;
+        type Future = Ready<Result<u32, &'static str>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+            match (self.left.load(Ordering::SeqCst), self.is_broken) {
+                (0, true) => Poll::Ready(Err("out of tokens")),
+                (0, false) => Poll::Pending,
+                _ => Poll::Ready(Ok(())),
+            }
+        }
+
+        fn call(&mut self, request: u32) -> Self::Future {
+            self.left.fetch_sub(1, Ordering::SeqCst);
+            ready(Ok(request))
+        }
+    }
+
+    fn polled<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_service_is_called_when_it_is_ready_in_the_order_of_its_callers() {
+        let tokens = Tokens::default();
+        let shared = SharedService::new(tokens.clone());
+        let mut first = pin!(shared.call(1, pending::<()>()));
+        let mut second = pin!(shared.call(2, pending::<()>()));
+        assert!(polled(first.as_mut()).is_pending() && polled(second.as_mut()).is_pending());
+        tokens.left.store(2, Ordering::SeqCst);
+        assert!(polled(second.as_mut()).is_pending(), "the first has its turn first");
+        let answers = [polled(first), polled(second)].map(|called| match called {
+            Poll::Ready(Ok(running)) => running.into_inner(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(answers, [Ok(1), Ok(2)]);
+    }
+
+    #[test]
+    fn a_call_in_vain_is_not_made_and_lets_the_next_have_its_turn() {
+        let tokens = Tokens::default();
+        let shared = SharedService::new(tokens.clone());
+        let mut is_lost = false;
+        {
+            let lost = poll_fn(|_| if is_lost { Poll::Ready(()) } else { Poll::Pending });
+            let mut first = pin!(shared.call(1, lost));
+            assert!(polled(first.as_mut()).is_pending());
+        }
+        is_lost = true;
+        tokens.left.store(1, Ordering::SeqCst);
+        let lost = poll_fn(|_| if is_lost { Poll::Ready(()) } else { Poll::Pending });
+        assert!(matches!(polled(pin!(shared.call(1, lost))), Poll::Ready(Err(NotCalled::InVain))));
+        assert_eq!(tokens.left.load(Ordering::SeqCst), 1, "it was not called");
+        assert!(matches!(polled(pin!(shared.call(2, pending::<()>()))), Poll::Ready(Ok(_))));
+    }
+
+    #[test]
+    fn a_broken_service_is_asked_once() {
+        let shared = SharedService::new(Tokens { is_broken: true, ..Tokens::default() });
+        let first = polled(pin!(shared.call(1, pending::<()>())));
+        let Poll::Ready(Err(first)) = first else { panic!("it is ready") };
+        let words = "the service is not ready any more: out of tokens";
+        assert_eq!(first.words().as_deref(), Some(words));
+        let second = polled(pin!(shared.call(2, pending::<()>())));
+        let Poll::Ready(Err(second)) = second else { panic!("it is ready") };
+        assert_eq!((second.words(), second), (None, NotCalled::Broken(None)));
+    }
+}
