@@ -18,6 +18,7 @@ pub struct SharedService<S>(Mutex<Option<S>>);
 
 /// Why a service was not called.
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NotCalled<E> {
     /// There was no more use in it.
     InVain,
