@@ -74,7 +74,10 @@
 //! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tower` | no | tower services as handlers, with their layers: [`Worker::register_service`] | tower-service |
 //! | `tracing` | no | spans and events for connections and requests | tracing |
-//! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, settings, reports, metrics and statistics | |
+//! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, decisions, reports, metrics and statistics; `Serialize` for errors and events | |
+//!
+//! Options are read from configuration as an address or a list of them, or as a map with the names of the setters; what is
+//! left out has its default, and a key that does not exist is an error. A `Delivery` and a `Push` are not: one belongs to a connection, and bodies are whatever bytes were pushed.
 //!
 //! Without features there is [`protocol`] and the types.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -108,6 +111,8 @@ mod serde_tests;
 mod servers;
 #[cfg(feature = "stream")]
 mod streams;
+#[cfg(test)]
+mod text_tests;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod trace;
 mod work;

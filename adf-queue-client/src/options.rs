@@ -33,6 +33,10 @@ use crate::{Address, Error, address::AdfQueue};
 /// | total | none | the whole call, with reconnects and retries; a pull has none either |
 ///
 /// They hold whatever else a server sends.
+///
+/// With the feature `serde` they are an address, or a map with the address and what else was chosen, under the names of
+/// the setters: `{"address": "localhost:6230", "reply_timeout": 2}`. Durations are seconds, or text such as `250ms`;
+/// `"never"` is none. Connectors are code, and TLS options hold keys: neither is written or read.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     pub(crate) server: ServerOptions<AdfQueue>,
@@ -249,6 +253,19 @@ impl Deref for ConnectOptions {
 }
 
 queue_core::from_servers!(ConnectOptions, Error: Address);
+
+#[cfg(feature = "serde")]
+queue_core::serde_connect_options! {
+    ConnectOptions, Error, Address;
+    max_message_size: usize = |o| o.max_message_size, |o, v| Ok(o.max_message_size(v));
+    max_connections: usize = |o| o.max_connections, |o, v| Ok(o.max_connections(v));
+    ping_interval: queue_core::OrNever =
+        |o| queue_core::OrNever(o.ping_interval), |o, v| Ok(o.ping_interval(v.0));
+    seed: Option<u64> = |o| o.seed, |mut o, v| {
+        o.seed = v;
+        Ok(o)
+    };
+}
 
 #[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
 mod tests {

@@ -19,6 +19,9 @@ use crate::{
 /// let options = options.selection(Selection::RoundRobin).create_queues(true).timeout(Duration::from_secs(5));
 /// # Ok::<(), adf_queue_client::Error>(())
 /// ```
+///
+/// With the feature `serde` they are the servers alone, or a map with them under `servers` and what else was chosen under
+/// the names of the setters. Durations are seconds, or text such as `250ms`.
 #[derive(Clone, Debug)]
 pub struct ProducerOptions {
     pub(crate) servers: Servers,
@@ -154,6 +157,17 @@ impl fmt::Display for ProducerReport {
         }
         Ok(())
     }
+}
+
+#[cfg(feature = "serde")]
+queue_core::serde_options! {
+    ProducerOptions, Error, servers: Servers =
+        |o| o.servers.clone().selection(crate::Selection::default());
+    selection: crate::Selection = |o| o.servers.selected(), |o, v| Ok(o.selection(v));
+    at_least_once: bool = |o| o.at_least_once, |o, v| Ok(o.at_least_once(v));
+    create_queues: bool = |o| o.create_queues, |o, v| Ok(o.create_queues(v));
+    timeout: queue_core::InSeconds =
+        |o| queue_core::InSeconds(o.timeout), |o, v| Ok(o.timeout(v.0));
 }
 
 #[cfg(test)]

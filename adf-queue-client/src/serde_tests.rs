@@ -1,6 +1,6 @@
 //! Everything that serde writes is read as it was.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{from_str, json, to_value};
@@ -53,4 +53,100 @@ fn reports_statistics_and_metrics() {
     let shown = to_value(&metrics).unwrap();
     assert_eq!(shown["errors"], json!({"queue_not_found": 1}));
     assert_eq!(from_str::<Metrics>(&shown.to_string()).unwrap(), metrics);
+}
+
+/// Options are written as this, and what is read from it is written the same again, and does the same.
+fn options_are_written_as<T: Serialize + DeserializeOwned + Debug>(
+    value: &T,
+    shown: &serde_json::Value,
+) {
+    assert_eq!(&to_value(value).unwrap(), shown);
+    let again: T = from_str(&shown.to_string()).unwrap();
+    assert_eq!(&to_value(&again).unwrap(), shown);
+    assert_eq!(format!("{again:?}"), format!("{value:?}"));
+}
+
+#[test]
+fn options_of_a_server_are_its_address_and_what_was_chosen() {
+    let options: ConnectOptions = "adf://h:1".parse().unwrap();
+    let address = options.address().to_string();
+    options_are_written_as(&options, &json!(address));
+    let options = options
+        .reply_timeout(Duration::from_millis(2500))
+        .max_message_size(1 << 20)
+        .max_connections(3)
+        .ping_interval(None)
+        .seed(7);
+    options_are_written_as(
+        &options,
+        &json!({
+            "address": address, "reply_timeout": 2.5, "max_message_size": 1 << 20, "max_connections": 3,
+            "ping_interval": "never", "seed": 7
+        }),
+    );
+    let read: ConnectOptions = from_str(r#"{"address": "h:1", "ping_interval": "1m"}"#).unwrap();
+    assert_eq!(read.ping_interval, Some(Duration::from_secs(60)));
+    assert!(from_str::<ConnectOptions>(r#"{"address": "h:1", "ping": 1}"#).is_err());
+    let shown = json!([address, {"address": "https://b:2", "max_connections": 1}]);
+    options_are_written_as(&from_str::<Servers>(&shown.to_string()).unwrap(), &shown);
+}
+
+#[test]
+fn options_of_producers_and_workers() {
+    let options: ProducerOptions = "adf://a:1".parse().unwrap();
+    let server = options.servers().to_string();
+    options_are_written_as(&options, &json!([server]));
+    let options = options
+        .selection(Selection::ByKey)
+        .at_least_once(true)
+        .create_queues(true)
+        .timeout(Duration::from_secs(5));
+    options_are_written_as(
+        &options,
+        &json!({
+            "servers": [server], "selection": "by-key", "at_least_once": true, "create_queues": true, "timeout": 5
+        }),
+    );
+    let options: WorkerOptions = "adf://a:1".parse().unwrap();
+    options_are_written_as(&options, &json!([server]));
+    let options = options
+        .slots(4)
+        .prefetch(2)
+        .max_duplications(std::num::NonZeroU16::new(9).unwrap())
+        .dead_letter("/dead".parse().unwrap())
+        .grace(Duration::from_secs(5))
+        .recheck(Duration::from_secs(1))
+        .until_empty()
+        .log_errors(true);
+    options_are_written_as(
+        &options,
+        &json!({
+            "servers": [server], "slots": 4, "prefetch": 2, "max_duplications": 9, "dead_letter": "/dead", "grace": 5,
+            "recheck": 1, "until_empty": true, "log_errors": true
+        }),
+    );
+    let error =
+        from_str::<WorkerOptions>(r#"{"servers": "a", "max_duplications": 0}"#).unwrap_err();
+    assert!(error.to_string().contains("it is 1 or more"), "{error}");
+    assert!(from_str::<WorkerOptions>(r#"{"servers": "a", "slot": 1}"#).is_err());
+}
+
+#[test]
+fn refusals_and_events() {
+    for refusal in [Refusal::QueueNotFound, Refusal::NotPulled, Refusal::Other("so".into())] {
+        let text = refusal.text().to_owned();
+        is_written_as(refusal, json!(text));
+    }
+    let what = WorkerEventKind::Poisoned {
+        queue: "/q".parse().unwrap(),
+        message: MessageId::from(7),
+        duplications: 6,
+    };
+    let event = WorkerEvent { server: "adf://h:1".parse().unwrap(), what };
+    let poisoned = json!({"queue": "/q", "message": 7, "duplications": 6});
+    let server = event.server.to_string();
+    assert_eq!(
+        to_value(&event).unwrap(),
+        json!({"server": server, "what": {"poisoned": poisoned}})
+    );
 }

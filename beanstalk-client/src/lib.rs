@@ -80,7 +80,10 @@
 //! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tower` | no | tower services as handlers, with their layers: [`Worker::run_service`] | tower-service |
 //! | `tracing` | no | spans and events for connections, commands and jobs | tracing |
-//! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, settings, reports, metrics and statistics | serde |
+//! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, decisions, reports, metrics and statistics; `Serialize` for errors and events | serde |
+//!
+//! Options are read from configuration as an address or a list of them, or as a map with the names of the setters; what is
+//! left out has its default, and a key that does not exist is an error. A `Job` is no value to keep: its reservation belongs to a connection, and its body is whatever bytes were put.
 //!
 //! Without features there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no dependency.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -113,6 +116,8 @@ mod servers;
 mod stats;
 #[cfg(feature = "stream")]
 mod streams;
+#[cfg(test)]
+mod text_tests;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod trace;
 mod types;

@@ -29,6 +29,10 @@ use crate::{Address, Error, Priority, Seconds, address::Beanstalkd};
 /// | write | 10 s | handing one command to the operating system; a long one has the time again for every 64 KiB of it |
 /// | reply | 10 s | from the command written to its whole reply; a timed reserve adds its own timeout |
 /// | total | none | the whole call, with reconnects and retries |
+///
+/// With the feature `serde` they are an address, or a map with the address and what else was chosen, under the names of
+/// the setters: `{"address": "localhost:11300", "reply_timeout": 2}`. Durations are seconds, or text such as `250ms`; a
+/// total that is `"never"` is none. Connectors are code, and TLS options hold keys: neither is written or read.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     pub(crate) server: ServerOptions<Beanstalkd>,
@@ -282,6 +286,12 @@ impl ReleaseOptions {
     pub(crate) fn checked(self) -> Result<(Priority, Seconds), Error> {
         Ok((self.priority, Seconds::round_up("delay", self.delay, u32::MAX)?))
     }
+}
+
+#[cfg(feature = "serde")]
+queue_core::serde_connect_options! {
+    ConnectOptions, Error, Address;
+    max_body_size: usize = |o| o.max_body_size, |o, v| Ok(o.max_body_size(v));
 }
 
 #[cfg(all(test, any(feature = "tokio", feature = "blocking")))]

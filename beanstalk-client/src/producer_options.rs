@@ -42,6 +42,9 @@ queue_core::words!(Delivery, Error, "delivery":
 /// ([`RetryPolicy::backoff`](crate::RetryPolicy::backoff)); the number of attempts is bounded by `timeout` alone. A put
 /// that finds nothing connected does not wait for a long delay to end: it has its server tried again, once in the
 /// shortest delay at most.
+///
+/// With the feature `serde` they are the servers alone, or a map with them under `servers` and what else was chosen under
+/// the names of the setters. Durations are seconds, or text such as `250ms`.
 #[derive(Clone, Debug)]
 pub struct ProducerOptions {
     pub(crate) servers: Servers,
@@ -152,3 +155,27 @@ impl ProducerOptions {
 }
 
 queue_core::from_servers!(ProducerOptions, Error: Servers, ConnectOptions, Address);
+
+#[cfg(feature = "serde")]
+queue_core::serde_options! {
+    ProducerOptions, Error, servers: Servers =
+        |o| o.servers.clone().selection(crate::Selection::default());
+    selection: crate::Selection = |o| o.servers.selected(), |mut o, v| {
+        o.servers = o.servers.selection(v);
+        Ok(o)
+    };
+    delivery: Delivery = |o| o.delivery, |o, v| Ok(o.delivery(v));
+    retries: bool = |o| o.retries, |o, v| Ok(o.retries(v));
+    timeout: queue_core::InSeconds =
+        |o| queue_core::InSeconds(o.timeout), |o, v| Ok(o.timeout(v.0));
+    max_jobs: usize = |o| o.max_jobs, |o, v| Ok(o.max_jobs(v));
+    max_bytes: usize = |o| o.max_bytes, |o, v| Ok(o.max_bytes(v));
+    reconnect_backoff: Option<queue_core::Delays> = |o| o.backoff.map(Into::into), |mut o, v| {
+        o.backoff = v.map(|delays| (delays.base, delays.cap));
+        Ok(o)
+    };
+    seed: Option<u64> = |o| o.seed, |mut o, v| {
+        o.seed = v;
+        Ok(o)
+    };
+}

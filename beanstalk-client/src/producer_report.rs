@@ -98,6 +98,15 @@ pub struct ServerReport {
     pub last_error: Option<String>,
 }
 
+impl fmt::Display for ServerReport {
+    /// Address and state, and the last error, on one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.address, self.state)?;
+        let error = self.last_error.as_ref();
+        error.map_or(Ok(()), |error| write!(f, " (last error: {})", error.escape_debug()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -110,3 +110,158 @@ fn statistics_keep_their_keys_order_and_types() {
         assert!(from_str::<JobStats>(bad).is_err(), "{bad}");
     }
 }
+
+/// Options are written as this, and what is read from it is written the same again, and does the same.
+fn options_are_written_as<T: Serialize + DeserializeOwned + Debug>(
+    value: &T,
+    shown: &serde_json::Value,
+) {
+    assert_eq!(&to_value(value).unwrap(), shown);
+    let again: T = from_str(&shown.to_string()).unwrap();
+    assert_eq!(&to_value(&again).unwrap(), shown);
+    assert_eq!(format!("{again:?}"), format!("{value:?}"));
+}
+
+#[test]
+fn options_of_a_server_are_its_address_and_what_was_chosen() {
+    let options: ConnectOptions = "h:1".parse().unwrap();
+    options_are_written_as(&options, &json!("h:1"));
+    let options = options
+        .connect_timeout(Duration::from_secs(1))
+        .write_timeout(Duration::from_secs(2))
+        .reply_timeout(Duration::from_millis(2500))
+        .total_timeout(Some(Duration::from_secs(60)))
+        .max_body_size(1 << 20)
+        .retry(RetryPolicy::never())
+        .require_tls(true)
+        .dead_peer_after(Duration::from_secs(9));
+    let retry = json!({"attempts": 0, "base": 0.1, "cap": 10});
+    options_are_written_as(
+        &options,
+        &json!({
+            "address": "h:1", "connect_timeout": 1, "write_timeout": 2, "reply_timeout": 2.5, "total_timeout": 60,
+            "retry": retry, "require_tls": true, "dead_peer_after": 9, "max_body_size": 1 << 20
+        }),
+    );
+    let text = r#"{"address": "h:1", "reply_timeout": "250ms", "total_timeout": "never"}"#;
+    let read: ConnectOptions = from_str(text).unwrap();
+    assert_eq!((read.reply_timeout, read.total_timeout), (Duration::from_millis(250), None));
+    for (bad, why) in [
+        (r#"{"address": "h:1", "reply_timout": 1}"#, "unknown field `reply_timout`"),
+        (r#"{"reply_timeout": 1}"#, "missing field `address`"),
+        (r#"{"address": "h:0"}"#, "h:0"),
+        (r#"{"address": "h:1", "reply_timeout": -1}"#, "no number of seconds"),
+        (r#"{"address": "h:1", "reply_timeout": "soon"}"#, "such as 250ms or 1.5s"),
+        (r#"["h:1"]"#, "expected"),
+        ("7", "an address, or a map of options"),
+    ] {
+        let error = from_str::<ConnectOptions>(bad).unwrap_err().to_string();
+        assert!(error.contains(why), "{bad}: {error}");
+    }
+}
+
+#[test]
+fn servers_keep_their_options_in_a_list() {
+    let shown = json!(["a:1", {"address": "b:2", "reply_timeout": 3}]);
+    let servers: Servers = from_str(&shown.to_string()).unwrap();
+    assert_eq!(servers.options()[1].reply_timeout, Duration::from_secs(3));
+    options_are_written_as(&servers, &shown);
+}
+
+#[test]
+fn options_of_producers() {
+    let options: ProducerOptions = "a:1,b:2".parse().unwrap();
+    options_are_written_as(&options, &json!(["a:1", "b:2"]));
+    let servers: Servers = "a:1".parse().unwrap();
+    let options = ProducerOptions::new(servers.selection(Selection::RoundRobin))
+        .delivery(Delivery::AtLeastOnce)
+        .retries(false)
+        .timeout(Duration::from_secs(5))
+        .max_jobs(7)
+        .max_bytes(1000)
+        .reconnect_backoff(Duration::from_millis(50), Duration::from_secs(1))
+        .seed(9);
+    options_are_written_as(
+        &options,
+        &json!({
+            "servers": ["a:1"], "selection": "round-robin", "delivery": "at-least-once", "retries": false,
+            "timeout": 5, "max_jobs": 7, "max_bytes": 1000, "reconnect_backoff": {"base": 0.05, "cap": 1}, "seed": 9
+        }),
+    );
+    let read: ProducerOptions = from_str(r#"{"servers": "a:1,b:2", "timeout": "2m"}"#).unwrap();
+    assert_eq!(read.timeout, Duration::from_secs(120));
+    assert!(from_str::<ProducerOptions>(r#"{"servers": "a:1", "max": 1}"#).is_err());
+}
+
+#[test]
+fn options_of_workers() {
+    let options: WorkerOptions = "a:1".parse().unwrap();
+    options_are_written_as(&options, &json!(["a:1"]));
+    let retries = Retries::default().releases(3).timeouts(2);
+    let options = options
+        .tubes(["mail", "sms"])
+        .unwrap()
+        .slots(4)
+        .prefetch(8)
+        .inspect(Inspect::Before)
+        .heartbeat(Heartbeat::Never)
+        .retries(retries)
+        .reclaim(true)
+        .reserve_wait(Duration::from_secs(20))
+        .grace(Duration::from_secs(5))
+        .until_empty()
+        .reconnect_backoff(Duration::from_secs(1), Duration::from_secs(2))
+        .seed(3)
+        .log_errors(true);
+    let retries =
+        json!({"base": 1, "factor": 2, "cap": 3600, "releases": 3, "reserves": 25, "timeouts": 2});
+    let shown = json!({
+        "servers": ["a:1"], "tubes": ["mail", "sms"], "slots": 4, "prefetch": 8, "inspect": "before",
+        "heartbeat": "never", "retries": retries, "reclaim": true, "reserve_wait": 20, "grace": 5, "until_empty": true,
+        "reconnect_backoff": {"base": 1, "cap": 2}, "seed": 3, "log_errors": true
+    });
+    options_are_written_as(&options, &shown);
+    let again: WorkerOptions = from_str(&shown.to_string()).unwrap();
+    assert_eq!((again.heartbeat, again.retries), (options.heartbeat, options.retries));
+    // The bounds of the setters hold.
+    let read: WorkerOptions =
+        from_str(r#"{"servers": "a:1", "slots": 0, "prefetch": 9999}"#).unwrap();
+    assert_eq!((read.slots, read.prefetch), (1, 500));
+    let error = from_str::<WorkerOptions>(r#"{"servers": "a:1", "tubes": []}"#).unwrap_err();
+    assert!(error.to_string().contains("at least one tube"), "{error}");
+}
+
+#[test]
+fn outcomes_and_decisions() {
+    is_written_as(Outcome::Delete, json!("delete"));
+    is_written_as(Outcome::release_after(Duration::from_secs(5)), json!({"release": {"delay": 5}}));
+    is_written_as(Outcome::Bury { priority: Some(7.into()) }, json!({"bury": {"priority": 7}}));
+    let decision = Outcome::bury().because("no such address");
+    is_written_as(decision, json!({"outcome": {"bury": {}}, "reason": "no such address"}));
+    assert_eq!(from_str::<Retries>(r#"{"releases": 3}"#).unwrap(), Retries::default().releases(3));
+    assert!(from_str::<Retries>(r#"{"release": 3}"#).is_err());
+}
+
+#[test]
+fn events_are_written() {
+    let event = WorkerEvent {
+        server: "h:1".parse().unwrap(),
+        slot: 2,
+        what: WorkerEventKind::Disconnected(Error::new(ErrorKind::Connect, Fate::NotSent, "gone")),
+    };
+    let error = json!({"kind": "connect", "fate": "not sent", "message": "gone"});
+    assert_eq!(
+        to_value(&event).unwrap(),
+        json!({"server": "h:1", "slot": 2, "what": {"disconnected": error}})
+    );
+    assert_eq!(event.to_string(), "h:1, slot 2: disconnected: gone");
+    let what =
+        WorkerEventKind::Settled { job: 7.into(), fate: JobFate::Lost(LostReason::NotFound) };
+    assert_eq!(
+        to_value(&what).unwrap(),
+        json!({"settled": {"job": 7, "fate": {"lost": "not-found"}}})
+    );
+    assert_eq!(what.to_string(), "job 7 lost: the server has given it to others");
+    let failed = WorkerEventKind::Failed { job: 7.into(), error: "a\n\u{1b}[2J".into() };
+    assert_eq!(failed.to_string(), r"job 7 failed: a\n\u{1b}[2J");
+}

@@ -295,6 +295,21 @@ impl fmt::Display for Seconds {
     }
 }
 
+impl FromStr for Seconds {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let number = decimal(text.as_bytes()).and_then(|n| u32::try_from(n).ok());
+        number.map(Seconds).ok_or_else(|| {
+            Error::invalid(format!(
+                "seconds {} are not valid: it is a whole number from 0 to {}",
+                excerpt(text.as_bytes()),
+                u32::MAX
+            ))
+        })
+    }
+}
+
 /// A job as the server sent it: reserved by this connection, or only looked at by a peek.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -396,6 +411,15 @@ impl Inserted {
     }
 }
 
+impl fmt::Display for Inserted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Inserted::Ready(id) => write!(f, "inserted {id}"),
+            Inserted::Buried(id) => write!(f, "buried {id}"),
+        }
+    }
+}
+
 /// What a reserve came to. All three are ordinary outcomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a reserved job is lost to others until its time to run is over"]
@@ -432,6 +456,15 @@ pub enum Released {
     Queued,
     /// `BURIED`: the server was out of memory to queue it; it waits for a kick.
     Buried,
+}
+
+impl fmt::Display for Released {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Released::Queued => "released",
+            Released::Buried => "buried",
+        })
+    }
 }
 
 #[cfg(test)]

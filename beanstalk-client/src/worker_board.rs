@@ -113,7 +113,7 @@ impl Board {
         Arc::new(Board {
             stop: Stop::new(slots.len()),
             slots,
-            servers: Mutex::new(options.servers.iter().map(|_| None).collect()),
+            servers: Mutex::new(options.servers.options().iter().map(|_| None).collect()),
             observer: options.observer.clone(),
             logs_errors: options.logs_errors,
         })
@@ -203,7 +203,7 @@ pub(crate) struct Lane {
 impl WorkerOptions {
     /// All slots: every server has the same number.
     pub(crate) fn lanes(&self) -> impl Iterator<Item = Lane> + use<> {
-        let servers = self.servers.len();
+        let servers = self.servers.options().len();
         (0..self.slots * servers).map(move |slot| Lane { slot, server: slot % servers })
     }
 }

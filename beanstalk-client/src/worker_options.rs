@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use queue_core::{JobLimit, Observer};
+use queue_core::{JobLimit, Observer, Written, read_duration};
 
 use crate::{ConnectOptions, Error, Retries, RetryPolicy, Servers, TubeName, WorkerEvent};
 
@@ -32,9 +32,13 @@ use crate::{ConnectOptions, Error, Retries, RetryPolicy, Servers, TubeName, Work
 /// | `reserve_wait` | 15 s | how long one reserve waits in the server |
 /// | `grace` | 25 s | how long running jobs may take after a stop |
 /// | `log_errors` | off | whether the log says what handlers' errors say |
+///
+/// With the feature `serde` they are the servers alone, or a map with them under `servers` and what else was chosen under
+/// the names of the setters. Durations are seconds, or text such as `250ms`. An
+/// observer is code, and a [limit](Self::limit) is a counter that workers of one process share: neither is written or read.
 #[derive(Clone)]
 pub struct WorkerOptions {
-    pub(crate) servers: Vec<ConnectOptions>,
+    pub(crate) servers: Servers,
     pub(crate) tubes: Vec<TubeName>,
     pub(crate) slots: usize,
     pub(crate) prefetch: usize,
@@ -91,6 +95,32 @@ pub enum Heartbeat {
     AtMost(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
     /// Not at all: a handler has the job's time to run, unless it touches the job itself.
     Never,
+}
+
+impl fmt::Display for Heartbeat {
+    /// `always`, `never`, or the longest time, such as `90s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Heartbeat::Always => f.pad("always"),
+            Heartbeat::AtMost(time) => f.pad(&Written(*time).to_string()),
+            Heartbeat::Never => f.pad("never"),
+        }
+    }
+}
+
+impl FromStr for Heartbeat {
+    type Err = Error;
+
+    /// Reads `always`, `never`, or a time such as `90s` or `5m`.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "always" => Ok(Heartbeat::Always),
+            "never" => Ok(Heartbeat::Never),
+            time => read_duration("heartbeat", time)
+                .map(Heartbeat::AtMost)
+                .map_err(|error| Error::from(error).with_detail("or always or never")),
+        }
+    }
 }
 
 impl WorkerOptions {
@@ -258,7 +288,7 @@ const MAX_PREFETCH: usize = 500;
 impl From<Servers> for WorkerOptions {
     fn from(servers: Servers) -> Self {
         WorkerOptions {
-            servers: servers.into_options(),
+            servers,
             tubes: vec![TubeName::default()],
             slots: 1,
             prefetch: 1,
@@ -298,12 +328,13 @@ impl WorkerOptions {
     /// Refuses servers that may not be connected to.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.servers.iter().try_for_each(|server| server.check())
+        self.servers.check()
     }
 
     /// The delays of the `slot`-th slot, whose server has this index.
     pub(crate) fn retry(&self, server: usize, slot: u64) -> RetryPolicy {
-        let mut policy = self.servers.get(server).map(|server| server.retry).unwrap_or_default();
+        let mut policy =
+            self.servers.options().get(server).map(|server| server.retry).unwrap_or_default();
         if let Some((base, cap)) = self.backoff {
             policy = policy.backoff(base, cap);
         }
@@ -318,7 +349,7 @@ impl WorkerOptions {
     #[allow(clippy::indexing_slicing)]
     pub(crate) fn connect(&self, server: usize) -> &ConnectOptions {
         // There is always one.
-        &self.servers[server]
+        &self.servers.options()[server]
     }
 
     /// The address of a server, by its index.
@@ -330,8 +361,7 @@ impl WorkerOptions {
 
 impl fmt::Debug for WorkerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let servers: Vec<_> =
-            self.servers.iter().map(|server| server.address.to_string()).collect();
+        let servers: Vec<_> = self.servers.addresses().map(ToString::to_string).collect();
         f.debug_struct("WorkerOptions")
             .field("servers", &servers)
             .field("tubes", &self.tubes)
@@ -339,4 +369,32 @@ impl fmt::Debug for WorkerOptions {
             .field("prefetch", &self.prefetch)
             .finish_non_exhaustive()
     }
+}
+
+#[cfg(feature = "serde")]
+queue_core::serde_options! {
+    WorkerOptions, Error, servers: Servers = |o| o.servers.clone();
+    tubes: Vec<TubeName> = |o| o.tubes.clone(), |o, v| o.tubes(v);
+    slots: usize = |o| o.slots, |o, v| Ok(o.slots(v));
+    prefetch: usize = |o| o.prefetch, |o, v| Ok(o.prefetch(v));
+    inspect: Inspect = |o| o.inspect, |o, v| Ok(o.inspect(v));
+    heartbeat: Heartbeat = |o| o.heartbeat, |o, v| Ok(o.heartbeat(v));
+    retries: Retries = |o| o.retries, |o, v| Ok(o.retries(v));
+    reclaim: bool = |o| o.reclaim, |o, v| Ok(o.reclaim(v));
+    reserve_wait: queue_core::InSeconds =
+        |o| queue_core::InSeconds(o.reserve_wait), |o, v| Ok(o.reserve_wait(v.0));
+    grace: queue_core::InSeconds = |o| queue_core::InSeconds(o.grace), |o, v| Ok(o.grace(v.0));
+    until_empty: bool = |o| o.until_empty, |mut o, v| {
+        o.until_empty = v;
+        Ok(o)
+    };
+    reconnect_backoff: Option<queue_core::Delays> = |o| o.backoff.map(Into::into), |mut o, v| {
+        o.backoff = v.map(|delays| (delays.base, delays.cap));
+        Ok(o)
+    };
+    seed: Option<u64> = |o| o.seed, |mut o, v| {
+        o.seed = v;
+        Ok(o)
+    };
+    log_errors: bool = |o| o.logs_errors, |o, v| Ok(o.log_errors(v));
 }

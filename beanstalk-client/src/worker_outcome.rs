@@ -1,14 +1,21 @@
 //! What becomes of a job: as its handler says, or as its counters say.
 
-use std::{fmt, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
-use crate::{JobStats, Priority};
+use queue_core::{Written, decimal, excerpt, read_duration, unknown_word};
+
+use crate::{Error, JobStats, Priority};
 
 /// What a handler wants to become of its job.
 ///
 /// A handler returns one of these, or `()` for [`Delete`](Outcome::Delete), or a `Result` of either: an error is a
 /// [`Retry`](Outcome::Retry).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum Outcome {
     /// The job is done.
@@ -16,13 +23,16 @@ pub enum Outcome {
     /// Given back, ready after the delay.
     Release {
         /// In whole seconds (rounded up), at most `u32::MAX`.
+        #[cfg_attr(feature = "serde", serde(default, with = "queue_core::seconds"))]
         delay: Duration,
         /// `None` leaves the job its priority.
+        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
         priority: Option<Priority>,
     },
     /// Set aside until somebody kicks it.
     Bury {
         /// `None` leaves the job its priority.
+        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
         priority: Option<Priority>,
     },
     /// The job failed: it is released with a delay that grows, and buried when that was done too often; see
@@ -57,6 +67,25 @@ impl Outcome {
     }
 }
 
+impl fmt::Display for Outcome {
+    /// Such as `delete`, or `release after 5s with priority 7`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, priority) = match self {
+            Outcome::Delete => ("delete", None),
+            Outcome::Release { priority, .. } => ("release", *priority),
+            Outcome::Bury { priority } => ("bury", *priority),
+            Outcome::Retry => ("retry", None),
+        };
+        f.write_str(word)?;
+        if let Outcome::Release { delay, .. } = self
+            && !delay.is_zero()
+        {
+            write!(f, " after {}", Written(*delay))?;
+        }
+        priority.map_or(Ok(()), |priority| write!(f, " with priority {priority}"))
+    }
+}
+
 /// An outcome, and the reason for it.
 ///
 /// ```
@@ -78,11 +107,13 @@ impl Outcome {
 /// # let _ = Refused::Busy;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Decision {
     /// What is to become of the job.
     pub outcome: Outcome,
     /// Why, if there is something to say.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub reason: Option<String>,
 }
 
@@ -101,6 +132,14 @@ impl Decision {
             }
             Err(error) => classify(&error).because(error),
         }
+    }
+}
+
+impl fmt::Display for Decision {
+    /// The outcome, and behind a colon the reason, on one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.outcome.fmt(f)?;
+        self.reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {}", reason.escape_debug()))
     }
 }
 
@@ -150,13 +189,31 @@ impl<T: IntoOutcome, E: fmt::Display> IntoOutcome for Result<T, E> {
 /// instead when it was released or reserved often enough; and it is not even run, but buried, when it was reserved more
 /// often than that, or its time to run was over too often: such a job takes its process with it, or hangs. `buries` does
 /// not count: it grows when a server restarts with a write-ahead log.
+///
+/// As text, settings with commas between them; what is left out has its default:
+///
+/// ```
+/// use beanstalk_client::Retries;
+///
+/// let retries: Retries = "base=5s,releases=3".parse()?;
+/// assert_eq!(retries.to_string(), "base=5s,factor=2,cap=3600s,releases=3,reserves=25");
+/// # Ok::<(), beanstalk_client::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
 pub struct Retries {
+    #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
     base: Duration,
     factor: u32,
+    #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
     cap: Duration,
     releases: u64,
     pub(crate) reserves: u64,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub(crate) timeouts: Option<u64>,
 }
 
@@ -243,6 +300,47 @@ impl Retries {
         }
     }
 }
+
+impl fmt::Display for Retries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Retries { base, factor, cap, releases, reserves, timeouts } = self;
+        write!(f, "base={},factor={factor},cap={}", Written(*base), Written(*cap))?;
+        write!(f, ",releases={releases},reserves={reserves}")?;
+        timeouts.map_or(Ok(()), |timeouts| write!(f, ",timeouts={timeouts}"))
+    }
+}
+
+impl FromStr for Retries {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let mut retries = Retries::default();
+        for setting in text.split(',').filter(|setting| !setting.is_empty()) {
+            let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+            let number = || {
+                decimal(value.as_bytes()).ok_or_else(|| {
+                    let shown = excerpt(setting.as_bytes());
+                    Error::invalid(format!(
+                        "setting {shown} of retries is not valid: it needs a whole number"
+                    ))
+                })
+            };
+            match name {
+                "base" => retries.base = read_duration(name, value)?,
+                "factor" => retries.factor = u32::try_from(number()?).unwrap_or(u32::MAX),
+                "cap" => retries.cap = read_duration(name, value)?,
+                "releases" => retries.releases = number()?,
+                "reserves" => retries.reserves = number()?,
+                "timeouts" => retries.timeouts = Some(number()?),
+                other => return Err(unknown_word("setting of retries", other, &SETTINGS).into()),
+            }
+        }
+        Ok(retries)
+    }
+}
+
+/// The settings of [`Retries`] as text.
+const SETTINGS: [&str; 6] = ["base", "factor", "cap", "releases", "reserves", "timeouts"];
 
 /// Why a job is buried without being run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use queue_core::Written;
+
 use crate::{Address, Error, JobId, Poison};
 
 /// What became of a worker's jobs.
@@ -153,8 +155,10 @@ impl fmt::Display for LostReason {
     }
 }
 
-/// Something that happened to a worker.
+/// Something that happened to a worker. With the feature `serde` it can be written, not read: it holds errors of this
+/// process.
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct WorkerEvent {
     /// The server that it is about.
@@ -165,8 +169,17 @@ pub struct WorkerEvent {
     pub what: WorkerEventKind,
 }
 
+impl fmt::Display for WorkerEvent {
+    /// Server, slot and what happened, on one line. It quotes what a handler's error said.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WorkerEvent { server, slot, what } = self;
+        write!(f, "{server}, slot {slot}: {what}")
+    }
+}
+
 /// What happened.
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum WorkerEventKind {
     /// A connection was made, and has its watch list.
@@ -187,6 +200,7 @@ pub enum WorkerEventKind {
         /// The number of pauses without a success between them, with this one.
         in_a_row: u32,
         /// How long it is.
+        #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
         pause: Duration,
     },
     /// A job whose connection was lost is held again; see [`WorkerOptions::reclaim`](crate::WorkerOptions::reclaim).
@@ -197,6 +211,7 @@ pub enum WorkerEventKind {
         /// The job.
         job: JobId,
         /// Its time to run.
+        #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
         ttr: Duration,
     },
     /// A job is given to the handler.
@@ -222,6 +237,37 @@ pub enum WorkerEventKind {
         /// How it ended.
         fate: JobFate,
     },
+}
+
+impl fmt::Display for WorkerEventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WorkerEventKind::Connected => f.write_str("connected"),
+            WorkerEventKind::Disconnected(error) => {
+                write!(f, "disconnected: {}", error.to_string().escape_debug())
+            }
+            WorkerEventKind::ServerReplaced => f.write_str("another server is at this address"),
+            WorkerEventKind::Refused { command, reply, in_a_row, pause } => {
+                let pause = Written(*pause);
+                write!(f, "{command} was answered {reply} ({in_a_row} in a row), waiting {pause}")
+            }
+            WorkerEventKind::Reclaimed(job) => write!(f, "job {job} is held again"),
+            WorkerEventKind::ShortTimeToRun { job, ttr } => {
+                write!(f, "job {job} has a time to run of only {}", Written(*ttr))
+            }
+            WorkerEventKind::Started(job) => write!(f, "job {job} started"),
+            WorkerEventKind::Failed { job, error } => {
+                write!(f, "job {job} failed: {}", error.escape_debug())
+            }
+            WorkerEventKind::Poisoned { job, why } => {
+                write!(f, "job {job} is buried without being run: {why}")
+            }
+            WorkerEventKind::Settled { job, fate } => match fate {
+                JobFate::Lost(reason) => write!(f, "job {job} {fate}: {reason}"),
+                fate => write!(f, "job {job} {fate}"),
+            },
+        }
+    }
 }
 
 /// What a slot is doing.
@@ -267,4 +313,10 @@ pub struct SlotStatus {
     pub server: Address,
     /// What it is doing.
     pub state: SlotState,
+}
+
+impl fmt::Display for SlotStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.server, self.state)
+    }
 }

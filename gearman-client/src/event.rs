@@ -88,6 +88,23 @@ impl fmt::Debug for JobEvent {
     }
 }
 
+impl fmt::Display for JobEvent {
+    /// What happened; of payloads their length.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JobEvent::Created(handle) => {
+                write!(f, "created {}", handle.to_string().escape_debug())
+            }
+            JobEvent::Data(bytes) => write!(f, "data ({} bytes)", bytes.len()),
+            JobEvent::Warning(bytes) => write!(f, "warning ({} bytes)", bytes.len()),
+            JobEvent::Status(progress) => write!(f, "status {progress}"),
+            JobEvent::Complete(bytes) => write!(f, "complete ({} bytes)", bytes.len()),
+            JobEvent::Fail => f.pad("fail"),
+            JobEvent::Exception(bytes) => write!(f, "exception ({} bytes)", bytes.len()),
+        }
+    }
+}
+
 /// How a foreground job ended. All three are ordinary outcomes.
 #[derive(Clone, PartialEq, Eq)]
 #[must_use = "a job may have failed"]
@@ -123,6 +140,17 @@ impl fmt::Debug for Outcome {
             Outcome::Complete(bytes) => write!(f, "Complete({} bytes)", bytes.len()),
             Outcome::Fail => f.write_str("Fail"),
             Outcome::Exception(bytes) => write!(f, "Exception({} bytes)", bytes.len()),
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    /// How it ended; of payloads their length.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Complete(bytes) => write!(f, "complete ({} bytes)", bytes.len()),
+            Outcome::Fail => f.pad("fail"),
+            Outcome::Exception(bytes) => write!(f, "exception ({} bytes)", bytes.len()),
         }
     }
 }
@@ -169,6 +197,14 @@ impl Progress {
     }
 }
 
+impl fmt::Display for Progress {
+    /// Such as `3/4`; what is no number is `?`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |number: Option<u64>| number.map_or_else(|| "?".into(), |n| n.to_string());
+        write!(f, "{}/{}", shown(self.numerator()), shown(self.denominator()))
+    }
+}
+
 /// What a server knows of a job.
 ///
 /// A job that has ended is as unknown as one that never was: results are not kept.
@@ -183,6 +219,17 @@ pub struct JobStatus {
     pub progress: Progress,
     /// How many submitters wait for it; only when it was asked for by its unique id.
     pub waiting: Option<u64>,
+}
+
+impl fmt::Display for JobStatus {
+    /// `unknown`, `queued`, or `running` and how far it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.is_known, self.is_running) {
+            (false, _) => f.pad("unknown"),
+            (true, false) => f.pad("queued"),
+            (true, true) => write!(f, "running {}", self.progress),
+        }
+    }
 }
 
 #[cfg(feature = "serde")]

@@ -82,11 +82,14 @@
 //! | `blocking` | yes | the blocking face: [`blocking`] | socket2 |
 //! | `tls` | no | `gearmans://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
-//! | `json` | no | bodies that are JSON: `submit_json`, `run_json`, `submit_background_json`, `json` | serde, serde_json |
+//! | `json` | no | bodies that are JSON: `submit_json`, `run_json`, `submit_background_json`, `json`, [`to_json`] | serde, serde_json |
 //! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tower` | no | tower services as handlers, with their layers: [`Worker::register_service`] | tower-service |
 //! | `tracing` | no | spans and events for connections, requests and jobs | tracing |
-//! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, settings, reports, metrics and statistics | serde |
+//! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, decisions, reports, metrics and statistics; `Serialize` for errors and events | serde |
+//!
+//! Options are read from configuration as an address or a list of them, or as a map with the names of the setters; what is
+//! left out has its default, and a key that does not exist is an error. Jobs, their events and their results are not: they belong to a connection, and payloads are whatever bytes were sent.
 //!
 //! Without features there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no dependency.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -141,6 +144,8 @@ mod short;
 mod streams;
 mod submit;
 mod text;
+#[cfg(test)]
+mod text_tests;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod trace;
 mod work;
@@ -151,6 +156,8 @@ mod worker_events;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod worker_handle;
 
+#[cfg(feature = "json")]
+pub use self::json::to_json;
 pub use self::{
     address::Address,
     error::{Deadline, Error, ErrorKind, Fate},

@@ -33,6 +33,10 @@ use crate::{Address, Error, address::Gearmand};
 /// They hold whatever else a server sends. A question ([`status`](crate::blocking::Client::status)) is asked again after
 /// a lost connection only while the reply timeout has not passed since its start; with a total, each server that it goes
 /// to has an equal share of the time that is left.
+///
+/// With the feature `serde` they are an address, or a map with the address and what else was chosen, under the names of
+/// the setters: `{"address": "localhost:4730", "reply_timeout": 2}`. Durations are seconds, or text such as `250ms`;
+/// `"never"` is none. Connectors are code, and TLS options hold keys: neither is written or read.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     pub(crate) server: ServerOptions<Gearmand>,
@@ -206,6 +210,14 @@ impl Deref for ConnectOptions {
 }
 
 queue_core::from_servers!(ConnectOptions, Error: Address);
+
+#[cfg(feature = "serde")]
+queue_core::serde_connect_options! {
+    ConnectOptions, Error, Address;
+    max_packet_size: usize = |o| o.max_packet_size, |o, v| Ok(o.max_packet_size(v));
+    max_backlog: usize = |o| o.max_backlog, |o, v| Ok(o.max_backlog(v));
+    exceptions: bool = |o| o.exceptions, |o, v| Ok(o.exceptions(v));
+}
 
 #[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
 mod tests {

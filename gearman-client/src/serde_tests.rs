@@ -1,6 +1,6 @@
 //! Everything that serde writes is read as it was.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{from_str, json, to_value};
@@ -58,4 +58,92 @@ fn statuses_rows_reports_and_metrics() {
     assert_eq!(shown["errors"], json!({"job_lost": 1}));
     assert_eq!(from_str::<Metrics>(&shown.to_string()).unwrap(), metrics);
     is_written_as(ConnectionState::Backoff, json!("backoff"));
+}
+
+/// Options are written as this, and what is read from it is written the same again, and does the same.
+fn options_are_written_as<T: Serialize + DeserializeOwned + Debug>(
+    value: &T,
+    shown: &serde_json::Value,
+) {
+    assert_eq!(&to_value(value).unwrap(), shown);
+    let again: T = from_str(&shown.to_string()).unwrap();
+    assert_eq!(&to_value(&again).unwrap(), shown);
+    assert_eq!(format!("{again:?}"), format!("{value:?}"));
+}
+
+#[test]
+fn options_of_a_server_are_its_address_and_what_was_chosen() {
+    let options: ConnectOptions = "h:1".parse().unwrap();
+    options_are_written_as(&options, &json!("h:1"));
+    let options = options
+        .reply_timeout(Duration::from_millis(2500))
+        .total_timeout(Some(Duration::from_secs(60)))
+        .max_packet_size(1 << 20)
+        .max_backlog(1000)
+        .exceptions(false);
+    options_are_written_as(
+        &options,
+        &json!({
+            "address": "h:1", "reply_timeout": 2.5, "total_timeout": 60, "max_packet_size": 1 << 20,
+            "max_backlog": 1000, "exceptions": false
+        }),
+    );
+    assert!(from_str::<ConnectOptions>(r#"{"address": "h:1", "max_body_size": 1}"#).is_err());
+    let shown = json!(["a:1", {"address": "b:2", "exceptions": false}]);
+    options_are_written_as(&from_str::<Servers>(&shown.to_string()).unwrap(), &shown);
+}
+
+#[test]
+fn options_of_workers() {
+    let options: WorkerOptions = "a:1".parse().unwrap();
+    options_are_written_as(&options, &json!(["a:1"]));
+    let options = options
+        .client_id("resizer-1".parse().unwrap())
+        .slots(4)
+        .connections(2)
+        .grab(Grab::Uniq)
+        .regrab(Duration::from_secs(1))
+        .grace(Duration::from_secs(5))
+        .barrier(false)
+        .batch_results(true)
+        .log_errors(true);
+    options_are_written_as(
+        &options,
+        &json!({
+            "servers": ["a:1"], "client_id": "resizer-1", "slots": 4, "connections": 2, "grab": "uniq", "regrab": 1,
+            "grace": 5, "barrier": false, "batch_results": true, "log_errors": true
+        }),
+    );
+    let read: WorkerOptions =
+        from_str(r#"{"servers": "a:1", "slots": 0, "regrab": "1ms"}"#).unwrap();
+    assert_eq!((read.slots, read.regrab), (1, Duration::from_millis(100)), "the bounds hold");
+    assert!(from_str::<WorkerOptions>(r#"{"servers": "a:1", "slot": 1}"#).is_err());
+}
+
+#[test]
+fn submissions() {
+    is_written_as(Grab::All, json!("all"));
+    is_written_as(MaxQueue::All(7), json!("7"));
+    is_written_as(Schedule::new(0, 12, 1, 6, 3).unwrap(), json!("0 12 1 6 3"));
+    let options =
+        SubmitOptions::default().priority(Priority::Low).timeout(Duration::from_millis(500));
+    let shown = json!({"priority": "low", "unique": "random", "timeout": 0.5, "idempotent": false});
+    is_written_as(options, shown);
+    assert_eq!(from_str::<SubmitOptions>("{}").unwrap(), SubmitOptions::default());
+    assert!(from_str::<SubmitOptions>(r#"{"prio": "low"}"#).is_err());
+    let submitted = json!({"handle": "h:4730//H:vm:1", "unique": "one"});
+    is_written_as(from_str::<Submitted>(&submitted.to_string()).unwrap(), submitted);
+}
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[test]
+fn events_are_written() {
+    let error = Error::new(ErrorKind::Connect, Fate::NotSent, "gone");
+    let what = WorkerEventKind::Disconnected(error);
+    let event = WorkerEvent { server: "h:1".parse().unwrap(), what };
+    let error = json!({"kind": "connect", "fate": "not sent", "message": "gone"});
+    assert_eq!(
+        to_value(&event).unwrap(),
+        json!({"server": "h:1", "what": {"disconnected": error}})
+    );
 }

@@ -1,6 +1,6 @@
 //! How a job is submitted.
 
-use std::time::Duration;
+use std::{fmt, str::FromStr, time::Duration};
 
 use crate::{Error, UniqueId};
 
@@ -49,6 +49,36 @@ pub enum Unique {
     None,
 }
 
+impl fmt::Display for Unique {
+    /// `random`, `by-payload`, `none`, or `id:` and the id.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unique::Random => f.pad("random"),
+            Unique::Id(id) => f.pad(&format!("id:{id}")),
+            Unique::ByPayload => f.pad("by-payload"),
+            Unique::None => f.pad("none"),
+        }
+    }
+}
+
+impl FromStr for Unique {
+    type Err = Error;
+
+    /// Reads what is written.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match (text, text.strip_prefix("id:")) {
+            ("random", _) => Ok(Unique::Random),
+            ("by-payload", _) => Ok(Unique::ByPayload),
+            ("none", _) => Ok(Unique::None),
+            (_, Some(id)) => id.parse().map(Unique::Id),
+            (other, None) => {
+                let words = ["random", "by-payload", "none", "id:ID"];
+                Err(queue_core::unknown_word("uniqueness", other, &words).into())
+            }
+        }
+    }
+}
+
 impl From<UniqueId> for Unique {
     fn from(id: UniqueId) -> Self {
         Unique::Id(id)
@@ -64,9 +94,18 @@ impl From<UniqueId> for Unique {
 /// let urgent = SubmitOptions::default().priority(Priority::High).timeout(Duration::from_secs(30));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
 pub struct SubmitOptions {
     pub(crate) priority: Priority,
     pub(crate) unique: Unique,
+    #[cfg_attr(
+        feature = "serde",
+        serde(with = "queue_core::seconds::optional", skip_serializing_if = "Option::is_none")
+    )]
     pub(crate) timeout: Option<Duration>,
     pub(crate) idempotent: bool,
 }
@@ -121,6 +160,8 @@ impl SubmitOptions {
 }
 
 /// A point of time for a job in the manner of cron, as SUBMIT_JOB_SCHED has it. gearmand does not serve it.
+///
+/// As text, the five numbers of [`new`](Self::new) with spaces between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Schedule {
     pub(crate) fields: [u8; 5],
@@ -151,6 +192,35 @@ impl Schedule {
         Ok(Schedule { fields: [minute, hour, day, month, weekday] })
     }
 }
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [minute, hour, day, month, weekday] = self.fields;
+        write!(f, "{minute} {hour} {day} {month} {weekday}")
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = || {
+            Error::invalid(format!(
+                "schedule {} is not valid: it is five numbers, for minute, hour, day, month and day of the week",
+                queue_core::excerpt(text.as_bytes())
+            ))
+        };
+        let numbers: Option<Vec<u8>> =
+            text.split_ascii_whitespace().map(|number| number.parse().ok()).collect();
+        match numbers.ok_or_else(wrong)?[..] {
+            [minute, hour, day, month, weekday] => Self::new(minute, hour, day, month, weekday),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+queue_core::serde_as_text!(Schedule);
 
 #[cfg(test)]
 mod tests {

@@ -24,6 +24,11 @@ use crate::{Address, ClientId, ConnectOptions, Error, JobLimit, Servers, protoco
 /// let options = options.slots(8).client_id(ClientId::try_from("resizer-1")?);
 /// # Ok::<(), gearman_client::Error>(())
 /// ```
+///
+/// With the feature `serde` they are the servers alone, or a map with them under `servers` and what else was chosen under
+/// the names of the setters. Durations are seconds, or text such as `250ms`. An
+/// observer is code, a [limit](Self::limit) is a counter that workers of one process share, and a ledger is opened by the
+/// program: none of them is written or read.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
     pub(crate) servers: Servers,
@@ -40,7 +45,6 @@ pub struct WorkerOptions {
     pub(crate) ledger: Option<crate::CrashLedger>,
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) observer: Option<queue_core::Observer<crate::WorkerEvent>>,
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) logs_errors: bool,
 }
 
@@ -63,7 +67,6 @@ impl WorkerOptions {
             ledger: None,
             #[cfg(any(feature = "tokio", feature = "blocking"))]
             observer: None,
-            #[cfg(any(feature = "tokio", feature = "blocking"))]
             logs_errors: false,
         }
     }
@@ -177,7 +180,6 @@ impl WorkerOptions {
 
     /// Whether the log says what the errors and panics of handlers say (feature `tracing`), on one line and cut to 256
     /// characters; no unless set, for they may quote the job.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[must_use]
     pub fn log_errors(mut self, log: bool) -> Self {
         self.logs_errors = log;
@@ -362,6 +364,18 @@ impl Failed {
     }
 }
 
+impl fmt::Display for Failure {
+    /// `fail`, or `exception` and what went wrong, on one line: it may quote the job.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Fail => f.pad("fail"),
+            Failure::Exception(what) => {
+                write!(f, "exception: {}", String::from_utf8_lossy(what).escape_debug())
+            }
+        }
+    }
+}
+
 /// What became of a worker's jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -420,4 +434,21 @@ impl fmt::Display for WorkerReport {
         }
         Ok(())
     }
+}
+
+#[cfg(feature = "serde")]
+queue_core::serde_options! {
+    WorkerOptions, Error, servers: Servers = |o| o.servers.clone();
+    client_id: Option<ClientId> = |o| o.client_id.clone(), |mut o, v| {
+        o.client_id = v;
+        Ok(o)
+    };
+    slots: usize = |o| o.slots, |o, v| Ok(o.slots(v));
+    connections: usize = |o| o.connections, |o, v| Ok(o.connections(v));
+    grab: Grab = |o| o.grab, |o, v| Ok(o.grab(v));
+    regrab: queue_core::InSeconds = |o| queue_core::InSeconds(o.regrab), |o, v| Ok(o.regrab(v.0));
+    grace: queue_core::InSeconds = |o| queue_core::InSeconds(o.grace), |o, v| Ok(o.grace(v.0));
+    barrier: bool = |o| o.barrier, |o, v| Ok(o.barrier(v));
+    batch_results: bool = |o| o.batch_results, |o, v| Ok(o.batch_results(v));
+    log_errors: bool = |o| o.logs_errors, |o, v| Ok(o.log_errors(v));
 }

@@ -1,6 +1,9 @@
 //! What a worker tells of itself while it runs.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+};
 
 use queue_core::{Observer, Outage, lock};
 
@@ -9,8 +12,10 @@ use crate::{
     protocol::worker::lane::News, trace, work::Failed,
 };
 
-/// Something that happened to a worker.
+/// Something that happened to a worker. With the feature `serde` it can be written, not read: it holds errors of this
+/// process.
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct WorkerEvent {
     /// The server that it is about.
@@ -19,8 +24,16 @@ pub struct WorkerEvent {
     pub what: WorkerEventKind,
 }
 
+impl fmt::Display for WorkerEvent {
+    /// The server, and what happened, on one line. It quotes what a handler's error said.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.server, self.what)
+    }
+}
+
 /// What happened.
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum WorkerEventKind {
     /// A connection was made.
@@ -37,6 +50,22 @@ pub enum WorkerEventKind {
         /// What the handler's error or its panic says, as it came. It may quote the job.
         error: String,
     },
+}
+
+impl fmt::Display for WorkerEventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WorkerEventKind::Connected => f.write_str("connected"),
+            WorkerEventKind::Disconnected(error) => {
+                write!(f, "disconnected: {}", error.to_string().escape_debug())
+            }
+            WorkerEventKind::Failed { job, function, error } => {
+                let (job, function) = (job.to_string(), function.to_string());
+                let (job, function) = (job.escape_debug(), function.escape_debug());
+                write!(f, "job {job} of {function} failed: {}", error.escape_debug())
+            }
+        }
+    }
 }
 
 /// Tells what happens on one connection of a worker.

@@ -304,6 +304,19 @@ macro_rules! wrap_error {
             }
         }
 
+        /// A map of the kind, the fate and the message. Errors are not read: their causes are values of this process.
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $error {
+            fn serialize<Z: serde::Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+                use serde::ser::SerializeStruct;
+                let mut map = serializer.serialize_struct("Error", 3)?;
+                map.serialize_field("kind", &self.kind())?;
+                map.serialize_field("fate", &self.fate())?;
+                map.serialize_field("message", &self.to_string())?;
+                map.end()
+            }
+        }
+
         impl std::fmt::Display for $error {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 self.0.fmt(f)

@@ -11,7 +11,8 @@ use crate::lock;
 /// So many jobs, and not one more: what workers that share it may take from their servers altogether.
 ///
 /// A worker with a limit never asks for more jobs than are left, neither on several connections at once nor with the
-/// result of the last one, so no job is taken that has to be given back. Clones are the same limit.
+/// result of the last one, so no job is taken that has to be given back. Clones are the same limit. It is a counter of this
+/// process, and no value that serde could carry to another.
 #[derive(Clone)]
 pub struct JobLimit(Arc<Mutex<Count>>);
 

@@ -27,6 +27,7 @@ mod clock;
 mod contain;
 mod deadline;
 mod dial;
+mod duration;
 mod epoch;
 mod error;
 mod fate;
@@ -60,6 +61,7 @@ mod role_tests;
 mod scheme;
 #[cfg(feature = "serde")]
 mod serde_forms;
+mod serde_options;
 mod servers;
 #[cfg(feature = "tower")]
 mod service;
@@ -92,6 +94,8 @@ pub use self::pump::{Dialing, Wire};
 pub use self::serde_forms::{counts, seconds};
 #[cfg(feature = "tower")]
 pub use self::service::{NotCalled, SharedService};
+#[cfg(feature = "serde")]
+pub use self::serde_options::{Delays, Either, InSeconds, OrNever, given_or_form};
 #[cfg(feature = "tokio")]
 pub use self::shared::{Driver, Serve, Shared, runtime};
 #[cfg(feature = "stream")]
@@ -109,6 +113,7 @@ pub use self::{
     contain::contain,
     deadline::Deadline,
     dial::Dial,
+    duration::{Written, read_duration},
     epoch::Epoch,
     error::{About, Error, ErrorKind},
     fate::Fate,

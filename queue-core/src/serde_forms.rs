@@ -11,22 +11,22 @@ use crate::{Address, Failure, OneServer, Servers, System};
 
 crate::serde_as_text!(Address<S>; [S: System] where S::Error: fmt::Display);
 
-/// A list of addresses. What else was chosen for the servers is not written.
-impl<O: OneServer> Serialize for Servers<O> {
+/// A list of the servers' options: of addresses where nothing else was chosen. How a server is chosen is not written.
+impl<O: OneServer + Serialize> Serialize for Servers<O> {
     fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
-        serializer.collect_seq(self.addresses())
+        serializer.collect_seq(self.options())
     }
 }
 
-/// A list of addresses, or text with commas between them. Everything else has its default.
-impl<'de, O: OneServer> Deserialize<'de> for Servers<O>
+/// A list of addresses and options, or text with commas between addresses.
+impl<'de, O: OneServer + Deserialize<'de>> Deserialize<'de> for Servers<O>
 where
     Failure<O>: fmt::Display,
 {
     fn deserialize<Z: Deserializer<'de>>(deserializer: Z) -> Result<Self, Z::Error> {
-        struct Addresses<O>(std::marker::PhantomData<O>);
+        struct List<O>(std::marker::PhantomData<O>);
 
-        impl<'de, O: OneServer> Visitor<'de> for Addresses<O>
+        impl<'de, O: OneServer + Deserialize<'de>> Visitor<'de> for List<O>
         where
             Failure<O>: fmt::Display,
         {
@@ -42,22 +42,25 @@ where
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Servers<O>, A::Error> {
                 let mut servers: Vec<O> = Vec::new();
-                while let Some(address) = list.next_element::<Address<O::System>>()? {
-                    servers.push(O::from(address));
+                while let Some(server) = list.next_element()? {
+                    servers.push(server);
                 }
                 Servers::of(servers).map_err(de::Error::custom)
             }
         }
 
-        deserializer.deserialize_any(Addresses(std::marker::PhantomData))
+        deserializer.deserialize_any(List(std::marker::PhantomData))
     }
 }
 
 /// Durations as numbers of seconds: whole ones as whole numbers.
 pub mod seconds {
-    use std::time::Duration;
+    use std::{fmt, time::Duration};
 
-    use serde::{Deserialize, Deserializer, Serializer, de};
+    use serde::{
+        Deserializer, Serializer,
+        de::{self, Visitor},
+    };
 
     /// Writes the seconds.
     ///
@@ -71,18 +74,92 @@ pub mod seconds {
         }
     }
 
-    /// Reads seconds.
+    /// Reads seconds, or text as [`read_duration`](crate::read_duration) does.
     ///
     /// # Errors
     ///
-    /// For what is no number from 0 on, and for one that is too large.
+    /// For what is neither a number from 0 on nor such text, and for a time that is too long.
     pub fn deserialize<'de, Z: Deserializer<'de>>(deserializer: Z) -> Result<Duration, Z::Error> {
-        let seconds = f64::deserialize(deserializer)?;
-        Duration::try_from_secs_f64(seconds).map_err(|error| {
-            de::Error::custom(format!(
-                "{seconds} is no number of seconds that can be used: {error}"
-            ))
-        })
+        let time = deserializer.deserialize_any(Time { may_be_never: false })?;
+        time.ok_or_else(|| de::Error::custom("a duration is missing"))
+    }
+
+    /// Reads the same, or the word `never`.
+    ///
+    /// # Errors
+    ///
+    /// As [`deserialize`].
+    pub fn or_never<'de, Z: Deserializer<'de>>(
+        deserializer: Z,
+    ) -> Result<Option<Duration>, Z::Error> {
+        deserializer.deserialize_any(Time { may_be_never: true })
+    }
+
+    struct Time {
+        may_be_never: bool,
+    }
+
+    impl Visitor<'_> for Time {
+        type Value = Option<Duration>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a number of seconds, or text such as 250ms or 5m")?;
+            if self.may_be_never { f.write_str(", or never") } else { Ok(()) }
+        }
+
+        fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<Self::Value, E> {
+            Ok(Some(Duration::from_secs(seconds)))
+        }
+
+        fn visit_i64<E: de::Error>(self, seconds: i64) -> Result<Self::Value, E> {
+            self.visit_f64(seconds as f64)
+        }
+
+        fn visit_f64<E: de::Error>(self, seconds: f64) -> Result<Self::Value, E> {
+            let time = Duration::try_from_secs_f64(seconds).map_err(|error| {
+                E::custom(format!("{seconds} is no number of seconds that can be used: {error}"))
+            });
+            time.map(Some)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            match text {
+                "never" if self.may_be_never => Ok(None),
+                text => crate::read_duration("duration", text).map(Some).map_err(E::custom),
+            }
+        }
+    }
+
+    /// Durations that may be missing.
+    pub mod optional {
+        use std::time::Duration;
+
+        use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+        use crate::InSeconds;
+
+        /// Writes the seconds, or nothing.
+        ///
+        /// # Errors
+        ///
+        /// Those of the serializer.
+        pub fn serialize<Z: Serializer>(
+            time: &Option<Duration>,
+            serializer: Z,
+        ) -> Result<Z::Ok, Z::Error> {
+            time.map(InSeconds).serialize(serializer)
+        }
+
+        /// Reads a duration, or nothing.
+        ///
+        /// # Errors
+        ///
+        /// As for a duration that has to be there.
+        pub fn deserialize<'de, Z: Deserializer<'de>>(
+            deserializer: Z,
+        ) -> Result<Option<Duration>, Z::Error> {
+            Ok(Option::<InSeconds>::deserialize(deserializer)?.map(|InSeconds(time)| time))
+        }
     }
 }
 

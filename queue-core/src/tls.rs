@@ -27,6 +27,9 @@ use crate::{Error, ErrorKind, excerpt};
 /// A server's certificate is checked against the operating system's roots, or against the given authorities only, and
 /// must carry the host name of the address. There is no fallback to plain text. The operating system's roots are read once,
 /// for these options and their clones.
+///
+/// They are the one thing in a client's options that serde neither reads nor writes: a configuration that was printed or
+/// stored would show the client's key. A program reads the paths of its certificates, and the certificates from there.
 #[derive(Clone, Default)]
 pub struct TlsOptions {
     authorities: Option<Vec<u8>>,

@@ -115,4 +115,19 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// By the server's words.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Refusal {
+    fn serialize<Z: serde::Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+        serializer.serialize_str(self.text())
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Refusal {
+    fn deserialize<Z: serde::Deserializer<'de>>(deserializer: Z) -> Result<Self, Z::Error> {
+        Ok(Refusal::of(&<String as serde::Deserialize>::deserialize(deserializer)?))
+    }
+}
+
 impl StdError for Refusal {}

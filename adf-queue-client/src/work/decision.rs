@@ -8,11 +8,6 @@ use std::fmt;
 /// message back at the right end, until it was [delivered too often](crate::WorkerOptions::max_duplications). So does a
 /// panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
 #[non_exhaustive]
 pub enum Decision {
     /// It is done with.
@@ -24,6 +19,9 @@ pub enum Decision {
     /// Moved to the [dead-letter queue](crate::WorkerOptions::dead_letter); without one, put back at the right end.
     DeadLetter,
 }
+
+queue_core::words!(Decision, crate::Error, "decision":
+    "delete" = Delete, "return-left" = ReturnLeft, "return-right" = ReturnRight, "dead-letter" = DeadLetter);
 
 /// What a handler may return: `()`, a [`Decision`], or a `Result` of one of them, whose error may be anything that can be
 /// displayed.

@@ -17,6 +17,10 @@ use crate::{Address, ConnectOptions, Error, QueueName, Servers, WorkerEvent};
 /// let options = options.slots(8).dead_letter("/dead".parse()?);
 /// # Ok::<(), adf_queue_client::Error>(())
 /// ```
+///
+/// With the feature `serde` they are the servers alone, or a map with them under `servers` and what else was chosen under
+/// the names of the setters. Durations are seconds, or text such as `250ms`. An
+/// observer is code, and a [limit](Self::limit) is a counter that workers of one process share: neither is written or read.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
     pub(crate) servers: Servers,
@@ -227,3 +231,27 @@ mod lanes {
 }
 
 queue_core::from_servers!(WorkerOptions, Error: Servers, ConnectOptions, Address);
+
+#[cfg(feature = "serde")]
+queue_core::serde_options! {
+    WorkerOptions, Error, servers: Servers = |o| o.servers.clone();
+    slots: usize = |o| o.slots, |o, v| Ok(o.slots(v));
+    prefetch: usize = |o| o.prefetch, |o, v| Ok(o.prefetch(v));
+    max_duplications: u16 = |o| o.max_duplications, |o, v| {
+        let times = NonZeroU16::new(v)
+            .ok_or_else(|| Error::invalid("max_duplications 0 is not valid: it is 1 or more"))?;
+        Ok(o.max_duplications(times))
+    };
+    dead_letter: Option<QueueName> = |o| o.dead_letter.clone(), |mut o, v| {
+        o.dead_letter = v;
+        Ok(o)
+    };
+    grace: queue_core::InSeconds = |o| queue_core::InSeconds(o.grace), |o, v| Ok(o.grace(v.0));
+    recheck: queue_core::InSeconds =
+        |o| queue_core::InSeconds(o.recheck), |o, v| Ok(o.recheck(v.0));
+    until_empty: bool = |o| o.until_empty, |mut o, v| {
+        o.until_empty = v;
+        Ok(o)
+    };
+    log_errors: bool = |o| o.logs_errors, |o, v| Ok(o.log_errors(v));
+}

@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use queue_core::Written;
+
 use crate::{Address, Error, MessageId, QueueName};
 
 /// What became of a worker's messages.
@@ -148,8 +150,10 @@ impl fmt::Display for LostReason {
     }
 }
 
-/// Something that happened to a worker.
+/// Something that happened to a worker. With the feature `serde` it can be written, not read: it holds errors of this
+/// process.
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct WorkerEvent {
     /// The server that it is about.
@@ -158,8 +162,16 @@ pub struct WorkerEvent {
     pub what: WorkerEventKind,
 }
 
+impl fmt::Display for WorkerEvent {
+    /// The server, and what happened, on one line. It quotes what a handler's error said.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.server, self.what)
+    }
+}
+
 /// What happened.
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum WorkerEventKind {
     /// A connection was made.
@@ -175,6 +187,7 @@ pub enum WorkerEventKind {
         /// What the server said.
         error: Error,
         /// How long the queue of the messages is left alone.
+        #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
         pause: Duration,
     },
     /// A handler begins with a message.
@@ -211,4 +224,44 @@ pub enum WorkerEventKind {
         /// How it ended.
         fate: JobFate,
     },
+}
+
+impl fmt::Display for WorkerEventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = |queue: &QueueName, message: &MessageId| {
+            format!("message {message} of {}", queue.as_str().escape_debug())
+        };
+        match self {
+            WorkerEventKind::Connected => f.write_str("connected"),
+            WorkerEventKind::Disconnected(error) => {
+                write!(f, "disconnected: {}", error.to_string().escape_debug())
+            }
+            WorkerEventKind::Refused { queue, error, pause } => {
+                let (queue, error) = (queue.as_str().escape_debug(), error.to_string());
+                write!(
+                    f,
+                    "{queue} is refused, waiting {}: {}",
+                    Written(*pause),
+                    error.escape_debug()
+                )
+            }
+            WorkerEventKind::Started { queue, message } => {
+                write!(f, "{} started", of(queue, message))
+            }
+            WorkerEventKind::Failed { queue, message, error } => {
+                write!(f, "{} failed: {}", of(queue, message), error.escape_debug())
+            }
+            WorkerEventKind::Poisoned { queue, message, duplications } => {
+                write!(
+                    f,
+                    "{} is not run: it was delivered {duplications} times",
+                    of(queue, message)
+                )
+            }
+            WorkerEventKind::Settled { queue, message, fate } => match fate {
+                JobFate::Lost(reason) => write!(f, "{} {fate}: {reason}", of(queue, message)),
+                fate => write!(f, "{} {fate}", of(queue, message)),
+            },
+        }
+    }
 }

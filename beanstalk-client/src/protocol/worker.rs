@@ -156,7 +156,8 @@ impl WorkerSlot {
     /// The `slot`-th slot of these options, for their `server`-th server. It has no connection yet.
     #[must_use]
     pub fn new(options: &WorkerOptions, server: usize, slot: u64) -> Self {
-        let connect = options.servers.get(server).or_else(|| options.servers.first());
+        let connect =
+            options.servers.options().get(server).or_else(|| options.servers.options().first());
         let max_body = connect.map_or(0, |connect| connect.max_body_size);
         let settings = Settings {
             server,

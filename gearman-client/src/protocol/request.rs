@@ -108,11 +108,13 @@ enum Extra {
 
 /// A job that the server has taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Submitted {
     /// The server's name for it.
     pub handle: JobHandle,
     /// The unique id with which it was submitted, if it has one.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub unique: Option<UniqueId>,
 }
 

@@ -1,11 +1,11 @@
 //! The text protocol for administrators: the commands.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::ReplyShape;
-use crate::{Error, FunctionName, JobHandle, error::excerpt};
+use crate::{Error, FunctionName, JobHandle, error::excerpt, text::decimal};
 
 /// A command of the text protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,6 +208,41 @@ impl fmt::Display for MaxQueue {
         }
     }
 }
+
+impl FromStr for MaxQueue {
+    type Err = Error;
+
+    /// Reads a number, or what is written for each priority.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = || {
+            Error::invalid(format!(
+                "queue size {} is not valid: it is a number, or of the form high 3, normal 2, low 1",
+                excerpt(text.as_bytes())
+            ))
+        };
+        let number = |text: &str| {
+            let number = decimal(text.as_bytes())?;
+            u32::try_from(number).ok()
+        };
+        let size = |part: Option<&str>, name: &str| {
+            number(part?.trim().strip_prefix(name)?.strip_prefix(' ')?.trim_start())
+        };
+        if let Some(all) = number(text) {
+            return Ok(MaxQueue::All(all));
+        }
+        let mut parts = text.split(',');
+        let sizes = ["high", "normal", "low"].map(|name| size(parts.next(), name));
+        match (sizes, parts.next()) {
+            ([Some(high), Some(normal), Some(low)], None) => {
+                Ok(MaxQueue::ByPriority { high, normal, low })
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+queue_core::serde_as_text!(MaxQueue);
 
 #[cfg(test)]
 mod tests {

@@ -21,6 +21,9 @@ pub enum Grab {
     All,
 }
 
+queue_core::words!(Grab, crate::Error, "way to ask for jobs":
+    "plain" = Plain, "uniq" = Uniq, "all" = All);
+
 impl Grab {
     pub(super) fn packet_type(self) -> PacketType {
         match self {

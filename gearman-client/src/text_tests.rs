@@ -1,0 +1,89 @@
+//! What people write in configuration is read, and written the same way.
+
+use std::{fmt::Display, str::FromStr};
+
+use crate::*;
+
+fn is_text<T: Display + FromStr<Err = Error> + PartialEq + std::fmt::Debug>(value: T, text: &str) {
+    assert_eq!(value.to_string(), text);
+    assert_eq!(text.parse::<T>().unwrap(), value, "{text}");
+}
+
+#[test]
+fn settings_are_read_as_they_are_written() {
+    is_text(Unique::Random, "random");
+    is_text(Unique::ByPayload, "by-payload");
+    is_text(Unique::None, "none");
+    is_text(Unique::Id("none".parse().unwrap()), "id:none");
+    is_text(Grab::Plain, "plain");
+    is_text(Grab::Uniq, "uniq");
+    is_text(Grab::All, "all");
+    is_text(Schedule::new(0, 12, 1, 6, 3).unwrap(), "0 12 1 6 3");
+    is_text(MaxQueue::All(100), "100");
+    is_text(MaxQueue::ByPriority { high: 3, normal: 2, low: 1 }, "high 3, normal 2, low 1");
+}
+
+#[test]
+fn wrong_settings_are_refused_with_the_value_and_the_rule() {
+    for (error, why) in [
+        ("once".parse::<Unique>().unwrap_err(), "it is random, by-payload, none or id:ID"),
+        ("id:".parse::<Unique>().unwrap_err(), "unique id"),
+        ("job".parse::<Grab>().unwrap_err(), "it is plain, uniq or all"),
+        ("0 12 1 6".parse::<Schedule>().unwrap_err(), "it is five numbers"),
+        ("0 12 1 6 x".parse::<Schedule>().unwrap_err(), "it is five numbers"),
+        ("60 12 1 6 3".parse::<Schedule>().unwrap_err(), "minute 60"),
+        (
+            "high 3, normal 2".parse::<MaxQueue>().unwrap_err(),
+            "of the form high 3, normal 2, low 1",
+        ),
+        ("3,2,1".parse::<MaxQueue>().unwrap_err(), "of the form"),
+        ("4294967296".parse::<MaxQueue>().unwrap_err(), "of the form"),
+        ("high 3, normal 2, low 1, x".parse::<MaxQueue>().unwrap_err(), "of the form"),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
+
+#[test]
+fn events_and_outcomes_say_what_happened_and_no_payload() {
+    let secret = bytes::Bytes::from_static(b"secret");
+    for (text, shown) in [
+        (Outcome::Complete(secret.clone()).to_string(), "complete (6 bytes)"),
+        (Outcome::Fail.to_string(), "fail"),
+        (Outcome::Exception(secret.clone()).to_string(), "exception (6 bytes)"),
+        (JobEvent::Created("H:vm:1".parse().unwrap()).to_string(), "created H:vm:1"),
+        (JobEvent::Data(secret.clone()).to_string(), "data (6 bytes)"),
+        (JobEvent::Warning(secret.clone()).to_string(), "warning (6 bytes)"),
+        (JobEvent::Complete(secret.clone()).to_string(), "complete (6 bytes)"),
+        (JobEvent::Fail.to_string(), "fail"),
+        (JobEvent::Exception(secret).to_string(), "exception (6 bytes)"),
+        (Progress::default().to_string(), "?/?"),
+        (Failure::Fail.to_string(), "fail"),
+        (Failure::exception("no\nway").to_string(), r"exception: no\nway"),
+    ] {
+        assert_eq!(text, shown);
+    }
+    let status = |is_known, is_running| JobStatus {
+        is_known,
+        is_running,
+        progress: Progress::new("3".into(), "4".into()),
+        waiting: None,
+    };
+    assert_eq!(status(false, false).to_string(), "unknown");
+    assert_eq!(status(true, false).to_string(), "queued");
+    assert_eq!(status(true, true).to_string(), "running 3/4");
+    assert_eq!(JobEvent::Status(status(true, true).progress).to_string(), "status 3/4");
+}
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[test]
+fn events_of_workers_are_one_line() {
+    let failed = WorkerEventKind::Failed {
+        job: "H:vm:1".parse().unwrap(),
+        function: "resize".parse().unwrap(),
+        error: "a\n\u{1b}[2J".into(),
+    };
+    let event = WorkerEvent { server: "h:1".parse().unwrap(), what: failed };
+    assert_eq!(event.to_string(), r"h:1: job H:vm:1 of resize failed: a\n\u{1b}[2J");
+}

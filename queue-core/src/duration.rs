@@ -1,0 +1,90 @@
+//! Durations as people write them in configuration.
+
+use std::{fmt, time::Duration};
+
+use crate::{Error, excerpt};
+
+/// A duration as text: `250ms`, `1.5s`, `30`, `5m`, `1h` or `2d`. A number without a unit is seconds.
+///
+/// # Errors
+///
+/// `InvalidInput` for anything else, and for a time that is too long; `what` names the value in the message.
+pub fn read_duration(what: &str, text: &str) -> Result<Duration, Error> {
+    let wrong = || {
+        Error::invalid(format!(
+            "{what} {} is not valid: it is a number with ms, s, m, h or d behind it, such as 250ms or 1.5s",
+            excerpt(text.as_bytes())
+        ))
+    };
+    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(unit_at).ok_or_else(wrong)?;
+    let unit = match unit {
+        "ms" => 0.001,
+        "s" | "" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86400.0,
+        _ => return Err(wrong()),
+    };
+    // A sign or an exponent is none of the forms.
+    let is_plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let number: f64 = number.parse().ok().filter(|_| is_plain).ok_or_else(wrong)?;
+    Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())
+}
+
+/// A duration as [`read_duration`] reads it: in seconds, or in milliseconds where it has a share of a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written(pub Duration);
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.as_secs(), self.0.subsec_nanos()) {
+            (seconds, 0) => write!(f, "{seconds}s"),
+            (_, nanos) if nanos % 1_000_000 == 0 => write!(f, "{}ms", self.0.as_millis()),
+            _ => write!(f, "{}s", self.0.as_secs_f64()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_they_are_written() {
+        for (text, millis) in [
+            ("30", 30_000),
+            ("1.5s", 1500),
+            ("250ms", 250),
+            ("5m", 300_000),
+            ("1h", 3_600_000),
+            ("2d", 172_800_000),
+        ] {
+            let read = read_duration("pause", text).unwrap();
+            assert_eq!(read, Duration::from_millis(millis), "{text}");
+            assert_eq!(read_duration("pause", &Written(read).to_string()).unwrap(), read);
+        }
+        assert_eq!(Written(Duration::from_millis(1500)).to_string(), "1500ms");
+        assert_eq!(Written(Duration::from_secs(90)).to_string(), "90s");
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused_with_the_rule() {
+        for bad in [
+            "",
+            "s",
+            "-1s",
+            "1e3",
+            "inf",
+            "NaN",
+            "1 s",
+            "5x",
+            "1h30m",
+            "é",
+            "99999999999999999999d",
+        ] {
+            let error = read_duration("pause", bad).unwrap_err().to_string();
+            assert!(error.contains("such as 250ms or 1.5s"), "{bad}: {error}");
+        }
+    }
+}
