@@ -102,6 +102,73 @@ impl crate::Producer {
         let body = to_json(value)?;
         self.rpush(queue, body).await
     }
+
+    /// Adds a message with this value as JSON; see [`lpush`](Self::lpush).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`lpush`](Self::lpush).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lpush`](Self::lpush).
+    pub async fn lpush_json<Q, V>(&self, queue: Q, value: &V) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.lpush(queue, body).await
+    }
+
+    /// Adds a message with this value as JSON; see [`lpush_by_key`](Self::lpush_by_key).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`lpush_by_key`](Self::lpush_by_key).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lpush_by_key`](Self::lpush_by_key).
+    pub async fn lpush_by_key_json<Q, V>(
+        &self,
+        key: impl AsRef<[u8]>,
+        queue: Q,
+        value: &V,
+    ) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.lpush_by_key(key, queue, body).await
+    }
+
+    /// Adds a message with this value as JSON; see [`rpush_by_key`](Self::rpush_by_key).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`rpush_by_key`](Self::rpush_by_key).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`rpush_by_key`](Self::rpush_by_key).
+    pub async fn rpush_by_key_json<Q, V>(
+        &self,
+        key: impl AsRef<[u8]>,
+        queue: Q,
+        value: &V,
+    ) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.rpush_by_key(key, queue, body).await
+    }
 }
 
 #[cfg(feature = "blocking")]
@@ -165,5 +232,104 @@ impl blocking::Producer {
     {
         let body = to_json(value)?;
         self.rpush(queue, body)
+    }
+
+    /// Adds a message with this value as JSON; see [`lpush`](Self::lpush).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`lpush`](Self::lpush).
+    pub fn lpush_json<Q, V>(&self, queue: Q, value: &V) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.lpush(queue, body)
+    }
+
+    /// Adds a message with this value as JSON; see [`lpush_by_key`](Self::lpush_by_key).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`lpush_by_key`](Self::lpush_by_key).
+    pub fn lpush_by_key_json<Q, V>(
+        &self,
+        key: impl AsRef<[u8]>,
+        queue: Q,
+        value: &V,
+    ) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.lpush_by_key(key, queue, body)
+    }
+
+    /// Adds a message with this value as JSON; see [`rpush_by_key`](Self::rpush_by_key).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`rpush_by_key`](Self::rpush_by_key).
+    pub fn rpush_by_key_json<Q, V>(
+        &self,
+        key: impl AsRef<[u8]>,
+        queue: Q,
+        value: &V,
+    ) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.rpush_by_key(key, queue, body)
+    }
+}
+
+#[cfg(test)]
+#[cfg(all(feature = "tokio", feature = "blocking"))]
+mod tests {
+    use fixtures::adf_queue::Server;
+
+    use super::*;
+
+    /// The messages of the queue, from the left, as JSON.
+    fn messages(server: &Server) -> Vec<String> {
+        let mut client = blocking::Client::connect(server.address()).unwrap();
+        let count = client.count("/q").unwrap();
+        (0..count).map(|_| client.pull("/q").unwrap().json().unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_producer_pushes_json_to_either_end_and_by_a_key() {
+        let server = Server::builder().queue("/q").start().unwrap();
+        let producer = crate::Producer::new(server.address()).unwrap();
+        producer.rpush_json("/q", "b").await.unwrap();
+        producer.lpush_json("/q", "a").await.unwrap();
+        producer.rpush_by_key_json("key", "/q", "c").await.unwrap();
+        producer.lpush_by_key_json("key", "/q", "0").await.unwrap();
+        let shown = tokio::task::spawn_blocking(move || messages(&server)).await.unwrap();
+        assert_eq!(shown, ["0", "a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_blocking_producer_pushes_json_to_either_end_and_by_a_key() {
+        let server = Server::builder().queue("/q").start().unwrap();
+        let producer = blocking::Producer::new(server.address()).unwrap();
+        producer.rpush_json("/q", "b").unwrap();
+        producer.lpush_json("/q", "a").unwrap();
+        producer.rpush_by_key_json("key", "/q", "c").unwrap();
+        producer.lpush_by_key_json("key", "/q", "0").unwrap();
+        assert_eq!(messages(&server), ["0", "a", "b", "c"]);
+        let wrong = std::collections::HashMap::from([([1_u8], 2)]);
+        let error = producer.lpush_json("/q", &wrong).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.fate()),
+            (&crate::ErrorKind::InvalidInput, crate::Fate::NotSent)
+        );
     }
 }

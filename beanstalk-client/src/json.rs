@@ -97,6 +97,49 @@ impl crate::Producer {
         let body = to_json(value)?;
         self.put(tube, body, options).await
     }
+
+    /// Puts a job with this value as JSON without waiting for the answer; see [`enqueue`](Self::enqueue).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`enqueue`](Self::enqueue).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`enqueue`](Self::enqueue).
+    pub async fn enqueue_json<T, V>(
+        &self,
+        tube: T,
+        value: &V,
+        options: PutOptions,
+    ) -> Result<crate::Receipt>
+    where
+        T: TryInto<TubeName>,
+        Error: From<T::Error>,
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.enqueue(tube, body, options).await
+    }
+
+    /// Puts a job with this value as JSON without waiting for anything; see [`try_put`](Self::try_put).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`try_put`](Self::try_put).
+    pub fn try_put_json<T, V>(
+        &self,
+        tube: T,
+        value: &V,
+        options: PutOptions,
+    ) -> Result<crate::Receipt>
+    where
+        T: TryInto<TubeName>,
+        Error: From<T::Error>,
+        V: Serialize + ?Sized,
+    {
+        self.try_put(tube, to_json(value)?, options)
+    }
 }
 
 #[cfg(feature = "blocking")]
@@ -128,5 +171,98 @@ impl blocking::Producer {
         V: Serialize + ?Sized,
     {
         self.put(tube, to_json(value)?, options)
+    }
+
+    /// Puts a job with this value as JSON without waiting for the answer; see [`enqueue`](Self::enqueue).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`enqueue`](Self::enqueue).
+    pub fn enqueue_json<T, V>(
+        &self,
+        tube: T,
+        value: &V,
+        options: PutOptions,
+    ) -> Result<blocking::Receipt>
+    where
+        T: TryInto<TubeName>,
+        Error: From<T::Error>,
+        V: Serialize + ?Sized,
+    {
+        self.enqueue(tube, to_json(value)?, options)
+    }
+
+    /// Puts a job with this value as JSON without waiting for anything; see [`try_put`](Self::try_put).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`try_put`](Self::try_put).
+    pub fn try_put_json<T, V>(
+        &self,
+        tube: T,
+        value: &V,
+        options: PutOptions,
+    ) -> Result<blocking::Receipt>
+    where
+        T: TryInto<TubeName>,
+        Error: From<T::Error>,
+        V: Serialize + ?Sized,
+    {
+        self.try_put(tube, to_json(value)?, options)
+    }
+}
+
+#[cfg(test)]
+#[cfg(all(feature = "tokio", feature = "blocking"))]
+mod tests {
+    use fixtures::beanstalkd::Server;
+
+    use super::*;
+
+    /// What the first job is, as JSON.
+    fn next(server: &Server) -> Vec<u8> {
+        let mut client = blocking::Client::connect(server.address()).unwrap();
+        let job = client.reserve().unwrap().job().unwrap();
+        client.delete(&job).unwrap();
+        job.json().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_producer_puts_json_whether_it_waits_or_not() {
+        let server = Server::start().unwrap();
+        let producer = crate::Producer::connect(server.address()).await.unwrap();
+        let options = PutOptions::default();
+        for receipt in [
+            producer.enqueue_json("default", &[1, 2], options).await.unwrap(),
+            producer.try_put_json("default", &[3, 4], options).unwrap(),
+        ] {
+            assert!(!receipt.await.unwrap().is_buried());
+        }
+        let server = tokio::task::spawn_blocking(move || {
+            assert_eq!((next(&server), next(&server)), (vec![1, 2], vec![3, 4]));
+            server
+        });
+        server.await.unwrap();
+    }
+
+    #[test]
+    fn a_blocking_producer_puts_json_whether_it_waits_or_not() {
+        let server = Server::start().unwrap();
+        let producer = blocking::Producer::connect(server.address()).unwrap();
+        let options = PutOptions::default();
+        for receipt in [
+            producer.enqueue_json("default", &[1, 2], options).unwrap(),
+            producer.try_put_json("default", &[3, 4], options).unwrap(),
+        ] {
+            assert!(!receipt.wait().unwrap().is_buried());
+        }
+        assert_eq!((next(&server), next(&server)), (vec![1, 2], vec![3, 4]));
+        let wrong = std::collections::HashMap::from([([1_u8], 2)]);
+        let error = producer.enqueue_json("default", &wrong, options).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.fate()),
+            (crate::ErrorKind::InvalidInput, crate::Fate::NotSent)
+        );
+        assert_eq!(producer.report().accepted, 2);
     }
 }

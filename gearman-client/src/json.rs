@@ -1,17 +1,14 @@
 //! Jobs whose workloads are JSON.
 
+use bytes::Bytes;
 use queue_core::from_json;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use queue_core::to_json;
-use serde::Deserialize;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "blocking")]
 use crate::blocking;
-use crate::{Assignment, JsonError};
+use crate::{Assignment, JsonError, Outcome, Result};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::{Error, FunctionName, Outcome, Result, SubmitOptions, protocol::Submitted};
+use crate::{Error, FunctionName, SubmitOptions, protocol::Submitted};
 
 impl Assignment {
     /// The workload as JSON.
@@ -44,6 +41,56 @@ impl Assignment {
     pub fn json<'a, T: Deserialize<'a>>(&'a self) -> std::result::Result<T, JsonError> {
         from_json(&self.workload)
     }
+}
+
+impl Outcome {
+    /// The result as JSON, if the job is done; `None` if it failed.
+    ///
+    /// ```
+    /// use gearman_client::Outcome;
+    ///
+    /// let outcome = Outcome::Complete("[1, 2]".into());
+    /// assert_eq!(outcome.json::<Vec<u8>>()?, Some(vec![1, 2]));
+    /// assert_eq!(Outcome::Fail.json::<Vec<u8>>()?, None);
+    /// # Ok::<(), gearman_client::JsonError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the result is not the JSON of a `T`.
+    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> std::result::Result<Option<T>, JsonError> {
+        match self {
+            Outcome::Complete(result) => from_json(result).map(Some),
+            Outcome::Fail | Outcome::Exception(_) => Ok(None),
+        }
+    }
+}
+
+/// A value as JSON, for handlers to give back as their result: its error becomes an exception by `?`.
+///
+/// ```
+/// # let server = fixtures::gearmand::Server::start()?;
+/// # let address = server.address();
+/// use gearman_client::{SubmitOptions, blocking::{Client, Worker}, to_json};
+///
+/// let mut worker = Worker::connect(address)?;
+/// worker.register("double", |job| {
+///     let numbers: Vec<u64> = job.json()?;
+///     Ok(to_json(&numbers.iter().map(|n| 2 * n).collect::<Vec<_>>())?)
+/// })?;
+/// let (handle, working) = (worker.handle(), std::thread::spawn(|| worker.run()));
+/// let outcome = Client::connect(address)?.run_json("double", &[1, 2], SubmitOptions::default())?;
+/// assert_eq!(outcome.json::<Vec<u64>>()?, Some(vec![2, 4]));
+/// handle.stop();
+/// working.join().expect("it does not panic")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// `InvalidInput` for a value that JSON cannot carry, as a map whose keys are no text.
+pub fn to_json<V: Serialize + ?Sized>(value: &V) -> Result<Bytes> {
+    Ok(queue_core::to_json(value)?.into())
 }
 
 #[cfg(feature = "tokio")]

@@ -92,10 +92,10 @@ pub use self::net::{Connector, Duplex, Timer, connect, within};
 pub use self::pump::{Dialing, Wire};
 #[cfg(feature = "serde")]
 pub use self::serde_forms::{counts, seconds};
-#[cfg(feature = "tower")]
-pub use self::service::{NotCalled, SharedService};
 #[cfg(feature = "serde")]
 pub use self::serde_options::{Delays, Either, InSeconds, OrNever, given_or_form};
+#[cfg(feature = "tower")]
+pub use self::service::{NotCalled, SharedService};
 #[cfg(feature = "tokio")]
 pub use self::shared::{Driver, Serve, Shared, runtime};
 #[cfg(feature = "stream")]
