@@ -82,6 +82,8 @@
 //! Without features there is [`protocol`] and the types.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
+// An example gives no warning of a forgotten result when it is copied.
+#![doc(test(attr(deny(unused_must_use))))]
 
 mod address;
 #[cfg(feature = "blocking")]

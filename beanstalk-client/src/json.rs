@@ -28,8 +28,9 @@ impl Job {
     /// }
     ///
     /// let mut client = Client::connect(address)?;
-    /// client.put_json(&Mail { to: "ada@example.org".into() }, PutOptions::default())?.id();
+    /// let id = client.put_json(&Mail { to: "ada@example.org".into() }, PutOptions::default())?.id();
     /// let job = client.reserve()?.job().expect("it was put");
+    /// assert_eq!(job.id, id);
     /// let mail: Mail = job.json()?;
     /// assert_eq!(mail.to, "ada@example.org");
     /// client.delete(&job)?;
@@ -76,7 +77,8 @@ impl crate::Producer {
     /// use beanstalk_client::{Producer, PutOptions};
     ///
     /// let producer = Producer::connect(address).await?;
-    /// producer.put_json("mail", &["ada@example.org"], PutOptions::default()).await?.id();
+    /// let id = producer.put_json("mail", &["ada@example.org"], PutOptions::default()).await?.id();
+    /// println!("job {id}");
     /// # Ok(())
     /// # }
     /// ```

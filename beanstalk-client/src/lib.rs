@@ -9,8 +9,9 @@
 //! use beanstalk_client::{Client, PutOptions, Reserved};
 //!
 //! let mut client = Client::connect(address).await?; // for example "127.0.0.1:11300"
-//! client.put("hello", PutOptions::default()).await?.id();
+//! let id = client.put("hello", PutOptions::default()).await?.id();
 //! if let Reserved::Job(job) = client.reserve_with_timeout(Duration::from_secs(5)).await? {
+//!     assert_eq!(job.id, id);
 //!     assert_eq!(job.body, "hello");
 //!     client.delete(&job).await?;
 //! }
@@ -27,8 +28,9 @@
 //! use beanstalk_client::{PutOptions, Reserved, blocking::Client};
 //!
 //! let mut client = Client::connect(address)?;
-//! client.put("hello", PutOptions::default())?.id();
+//! let id = client.put("hello", PutOptions::default())?.id();
 //! if let Reserved::Job(job) = client.reserve_with_timeout(Duration::from_secs(5))? {
+//!     assert_eq!(job.id, id);
 //!     assert_eq!(job.body, "hello");
 //!     client.delete(&job)?;
 //! }
@@ -88,6 +90,8 @@
 //! Without features there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no dependency.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
+// An example gives no warning of a forgotten result when it is copied.
+#![doc(test(attr(deny(unused_must_use))))]
 
 mod address;
 #[cfg(feature = "blocking")]

@@ -28,7 +28,7 @@ impl Client {
     /// let puts = (0..1000).map(|n| Put::new(format!("job {n}"), PutOptions::default()).expect("it is small"));
     /// let mut replies = client.call_many(puts);
     /// while let Some(inserted) = replies.next().await {
-    ///     inserted?;
+    ///     assert!(!inserted?.is_buried());
     /// }
     /// # Ok(())
     /// # }

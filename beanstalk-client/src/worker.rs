@@ -26,7 +26,7 @@ use crate::{
 /// # let server = fixtures::beanstalkd::Server::start()?;
 /// # let address = server.address();
 /// # let mut client = beanstalk_client::Client::connect(address).await?;
-/// # client.put("hello", Default::default()).await?.id();
+/// # let _ = client.put("hello", Default::default()).await?;
 /// use beanstalk_client::{JobContext, Worker, WorkerOptions};
 ///
 /// let options = WorkerOptions::new(address)?.slots(4);
@@ -156,7 +156,7 @@ impl Worker {
     /// # let server = fixtures::beanstalkd::Server::start()?;
     /// # let address = server.address();
     /// # let mut client = beanstalk_client::Client::connect(address).await?;
-    /// # client.put("hello", Default::default()).await?.id();
+    /// # let _ = client.put("hello", Default::default()).await?;
     /// use std::time::Duration;
     /// use beanstalk_client::{JobContext, Worker, WorkerOptions};
     /// use tower::{ServiceBuilder, service_fn};

@@ -96,6 +96,8 @@
 // On the wire a NUL separates arguments, and a digit often follows it.
 #![cfg_attr(test, allow(clippy::octal_escapes))]
 #![deny(missing_docs)]
+// An example gives no warning of a forgotten result when it is copied.
+#![doc(test(attr(deny(unused_must_use))))]
 
 mod address;
 #[cfg(feature = "tokio")]

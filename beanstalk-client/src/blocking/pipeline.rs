@@ -26,7 +26,7 @@ impl Client {
     /// let mut client = Client::connect(address)?;
     /// let puts = (0..1000).map(|n| Put::new(format!("job {n}"), PutOptions::default()).expect("it is small"));
     /// for inserted in client.call_many(puts) {
-    ///     inserted?;
+    ///     assert!(!inserted?.is_buried());
     /// }
     /// assert_eq!(client.stats_tube("default")?.expect("it always exists").current_jobs_ready, 1000);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

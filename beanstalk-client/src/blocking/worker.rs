@@ -30,7 +30,7 @@ use crate::{
 /// # let server = fixtures::beanstalkd::Server::start()?;
 /// # let address = server.address();
 /// # let mut client = beanstalk_client::blocking::Client::connect(address)?;
-/// # client.put("hello", Default::default())?.id();
+/// # let _ = client.put("hello", Default::default())?;
 /// use beanstalk_client::{WorkerOptions, blocking::{JobContext, Worker}};
 ///
 /// let options = WorkerOptions::new(address)?.slots(4);

@@ -26,7 +26,7 @@ impl Producer {
     /// let bodies = (0..1000).map(|n| format!("job {n}"));
     /// let mut answers = producer.put_many("mail", bodies, PutOptions::default())?;
     /// while let Some(inserted) = answers.next().await {
-    ///     inserted?.id();
+    ///     assert!(!inserted?.is_buried());
     /// }
     /// # Ok(())
     /// # }

@@ -23,7 +23,7 @@ impl Producer {
     /// let producer = Producer::connect(address)?;
     /// let bodies = (0..1000).map(|n| format!("job {n}"));
     /// for inserted in producer.put_many("mail", bodies, PutOptions::default())? {
-    ///     inserted?.id();
+    ///     assert!(!inserted?.is_buried());
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
