@@ -15,9 +15,11 @@ use bytes::BytesMut;
 pub use queue_core::Epoch;
 use queue_core::{Io, written};
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::protocol::{Ignore, Watch};
 use crate::{
     Error, ErrorKind, Fate, Job, JobId, JobRef, Metrics, TubeName,
-    protocol::{Command, Effect, Ignore, ServerWait, Watch, command::line, parser::Decoder},
+    protocol::{Command, Effect, ServerWait, command::line, parser::Decoder},
 };
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -40,8 +40,9 @@ impl GrabbedJob {
         self.context.lane.holds(&self.context.assignment.handle)
     }
 
-    /// Nobody takes it any more: it goes back to the server.
-    pub(crate) fn leave(mut self) {
+    /// Leaves the job to the server, which gives it to others when this connection closes: for a worker that is about to stop,
+    /// and has not begun with it. Until then nobody has it; [`slots`](crate::WorkerOptions::slots) counts it no more.
+    pub fn leave(mut self) {
         self.has_ended = true;
         self.context.lane.leave_job(&self.context.assignment.handle);
     }

@@ -1,0 +1,94 @@
+//! Where an apalis worker takes the tasks of a client's worker.
+
+use std::{
+    sync::{Arc, OnceLock},
+    task::{Context, Poll, ready},
+};
+
+use apalis_core::worker::context::WorkerContext;
+use queue_core::Signal;
+use tokio::{runtime::Handle, task::JoinHandle};
+
+use crate::{
+    Desk, Error,
+    desk::{Offers, desk},
+};
+
+/// A client's worker in a task of its own, and the tasks of type `T` that it offers.
+///
+/// The worker keeps its jobs alive whether or not the apalis worker is polled, and however long its service is not ready.
+/// Dropping it ends the worker: its jobs go back to the servers.
+#[derive(Debug)]
+pub struct Bridge<T> {
+    worker: Arc<OnceLock<WorkerContext>>,
+    closing: Arc<Signal>,
+    running: Option<Running<T>>,
+}
+
+#[derive(Debug)]
+struct Running<T> {
+    offers: Offers<T>,
+    driver: JoinHandle<()>,
+}
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl<T> Default for Bridge<T> {
+    fn default() -> Self {
+        Bridge { worker: Arc::default(), closing: Arc::default(), running: None }
+    }
+}
+
+impl<T: Send + 'static> Bridge<T> {
+    /// The apalis worker that takes the tasks.
+    pub fn set_worker(&self, worker: &WorkerContext) {
+        // A backend has one worker.
+        let _ = self.worker.set(worker.clone());
+    }
+
+    /// Starts the client's worker, once: what `drive` makes is run in a task. It ends soon after [`Desk::stopping`] is
+    /// ready, and has given back by then what was not taken.
+    ///
+    /// # Errors
+    ///
+    /// `NoRuntime`, and those of `drive`.
+    pub fn start<E, F>(
+        &mut self,
+        drive: impl FnOnce(Desk<T>) -> Result<F, Error<E>>,
+    ) -> Result<(), Error<E>>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        if self.running.is_none() {
+            let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
+            let (desk, offers) = desk(self.worker.clone(), self.closing.clone());
+            let driver = runtime.spawn(drive(desk)?);
+            self.running = Some(Running { offers, driver });
+        }
+        Ok(())
+    }
+
+    /// The next task; `None` when the worker has ended by itself, or was never started.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        match &mut self.running {
+            Some(running) => running.offers.poll_take(cx),
+            None => Poll::Ready(None),
+        }
+    }
+
+    /// Stops the client's worker, and waits for its end: what tasks decided has reached the servers by then.
+    pub fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.closing.set();
+        if let Some(running) = &mut self.running {
+            running.offers.close();
+            // A worker that panicked has ended, too.
+            let _ = ready!(std::pin::Pin::new(&mut running.driver).poll(cx));
+            self.running = None;
+        }
+        Poll::Ready(())
+    }
+}

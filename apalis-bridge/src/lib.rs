@@ -1,0 +1,32 @@
+//! What the [apalis](https://docs.rs/apalis) backends of this project share. Use one of them instead:
+//! `queue-toolkit-apalis-beanstalk` or `queue-toolkit-apalis-gearman`, which re-export what their users need.
+//!
+//! * [`Desk`] is where the worker of a queue client offers jobs as tasks, and [`Bridge`] where an apalis worker takes them;
+//! * [`SettleLayer`] ends each job by what came of its task, panics included;
+//! * [`Pushes`] keeps the puts of a sink under way;
+//! * `Json` and [`Raw`] are codecs for the bodies of jobs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![deny(missing_docs)]
+
+mod bridge;
+mod codec;
+mod desk;
+mod error;
+mod pushes;
+mod settle;
+
+#[cfg(feature = "json")]
+pub use self::codec::Json;
+pub use self::{
+    bridge::Bridge,
+    codec::{BodyCodec, Raw, RawError},
+    desk::{Desk, NotTaken},
+    error::Error,
+    pushes::Pushes,
+    settle::{Leave, Once, Panicked, Settle, SettleLayer, SettleService},
+};
+
+/// The programs of the README are built.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
