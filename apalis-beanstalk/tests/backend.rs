@@ -61,8 +61,7 @@ async fn end(run: JoinHandle<Result<(), WorkerError>>) {
 
 fn states(server: &Server) -> Vec<(String, JobState)> {
     let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
-    let mut states: Vec<_> =
-        server.jobs().iter().map(|job| (text(&job.body), job.state)).collect();
+    let mut states: Vec<_> = server.jobs().iter().map(|job| (text(&job.body), job.state)).collect();
     states.sort_by(|one, other| one.0.cmp(&other.0));
     states
 }
@@ -73,7 +72,11 @@ async fn goes_there_and_back(address: &str) {
     let seen = Arc::<Mutex<BTreeSet<u32>>>::default();
     let task = {
         let seen = seen.clone();
-        move |number: u32, id: TaskId, queue: Queue, job: Data<JobContext>, worker: WorkerContext| {
+        move |number: u32,
+              id: TaskId,
+              queue: Queue,
+              job: Data<JobContext>,
+              worker: WorkerContext| {
             let seen = seen.clone();
             async move {
                 assert_eq!(id.to_string(), format!("{}//{}", job.server(), job.id));
@@ -264,7 +267,10 @@ async fn survives_the_loss_of_its_connection(address: &str) {
     // The first poll counts: the attempts before, and this one.
     assert_eq!(*runs.lock().unwrap(), [1, 2]);
     let stats = Client::connect(address).await.unwrap().stats().await.unwrap();
-    assert_eq!((stats.cmd_delete, stats.current_jobs_ready, stats.current_jobs_reserved), (1, 0, 0));
+    assert_eq!(
+        (stats.cmd_delete, stats.current_jobs_ready, stats.current_jobs_reserved),
+        (1, 0, 0)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -152,6 +152,8 @@ mod guide {
     struct Tls;
     #[doc = include_str!("../../docs/guide/src/testing.md")]
     struct Testing;
+    #[doc = include_str!("../../docs/guide/src/integrations.md")]
+    struct Integrations;
     #[doc = include_str!("../../docs/guide/src/operating.md")]
     struct Operating;
     #[doc = include_str!("../../docs/guide/src/cookbook.md")]
