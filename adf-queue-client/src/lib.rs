@@ -70,6 +70,7 @@
 //! | `blocking` | yes | the blocking face: [`blocking`] | socket2 |
 //! | `tls` | no | `adfs://` and `https://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
+//! | `platform-verifier` | no | `TlsOptions::platform_verifier`, for `tls` and `blocking-tls`: the operating system decides about certificates | rustls-platform-verifier |
 //! | `json` | no | bodies that are JSON: `lpush_json`, `rpush_json`, `json` | serde, serde_json |
 //! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tower` | no | tower services as handlers, with their layers: [`Worker::register_service`] | tower-service |

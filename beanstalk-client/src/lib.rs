@@ -78,6 +78,7 @@
 //! | `blocking` | yes | the blocking face: [`blocking::Client`] | socket2 |
 //! | `tls` | no | `beanstalks://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
+//! | `platform-verifier` | no | `TlsOptions::platform_verifier`, for `tls` and `blocking-tls`: the operating system decides about certificates | rustls-platform-verifier |
 //! | `json` | no | bodies that are JSON: `put_json`, `json` | serde, serde_json |
 //! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tower` | no | tower services as handlers, with their layers: [`Worker::run_service`] | tower-service |

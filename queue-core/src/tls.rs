@@ -37,6 +37,8 @@ pub struct TlsOptions {
     identity: Option<(Vec<u8>, Vec<u8>)>,
     server_name: Option<String>,
     unchecked: bool,
+    #[cfg(feature = "platform-verifier")]
+    by_platform: bool,
     provider: Option<Arc<CryptoProvider>>,
     /// The caller's own, in place of all above but the name.
     whole: Option<Arc<ClientConfig>>,
@@ -75,6 +77,19 @@ impl TlsOptions {
     ) -> Self {
         self.made = Arc::default();
         self.identity = Some((chain.into(), key.into()));
+        self
+    }
+
+    /// Has the operating system decide about certificates, by the means that it has: its own verifier on macOS, iOS, Android
+    /// and Windows, with the roots and the revocations that it knows of; elsewhere its roots.
+    ///
+    /// It knows neither [authorities](Self::authorities_pem) nor [revocation lists](Self::revocation_lists_pem) of the
+    /// caller's: with one of them, connecting is an error.
+    #[cfg(feature = "platform-verifier")]
+    #[must_use]
+    pub fn platform_verifier(mut self) -> Self {
+        self.made = Arc::default();
+        self.by_platform = true;
         self
     }
 
@@ -136,12 +151,7 @@ impl TlsOptions {
             let anybody = Arc::new(Anybody(provider));
             builder.dangerous().with_custom_certificate_verifier(anybody)
         } else {
-            let verifier =
-                WebPkiServerVerifier::builder_with_provider(Arc::new(self.roots()?), provider)
-                    .with_crls(self.revoked()?)
-                    .build()
-                    .map_err(|error| unusable("the revocation lists", error))?;
-            builder.with_webpki_verifier(verifier)
+            builder.dangerous().with_custom_certificate_verifier(self.verifier(provider)?)
         };
         let config = match &self.identity {
             None => builder.with_no_client_auth(),
@@ -155,6 +165,31 @@ impl TlsOptions {
             }
         };
         Ok(Arc::new(config))
+    }
+
+    /// What decides about a server's certificate.
+    fn verifier(
+        &self,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+        #[cfg(feature = "platform-verifier")]
+        if self.by_platform {
+            if self.authorities.is_some() || self.revocations.is_some() {
+                return Err(unusable(
+                    "the platform's verifier",
+                    "it knows neither authorities nor revocation lists of the caller's",
+                ));
+            }
+            let verifier = rustls_platform_verifier::Verifier::new(provider)
+                .map_err(|error| unusable("the platform's verifier", error))?;
+            return Ok(Arc::new(verifier));
+        }
+        let roots = Arc::new(self.roots()?);
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider)
+            .with_crls(self.revoked()?)
+            .build()
+            .map_err(|error| unusable("the revocation lists", error))?;
+        Ok(verifier)
     }
 
     fn revoked(&self) -> Result<Vec<CertificateRevocationListDer<'static>>, Error> {
@@ -202,12 +237,17 @@ impl fmt::Debug for TlsOptions {
             identity,
             server_name,
             unchecked,
+            #[cfg(feature = "platform-verifier")]
+            by_platform,
             provider,
             whole,
             made: _,
         } = self;
         let size = |pem: &Option<Vec<u8>>| pem.as_ref().map(|pem| format!("{} bytes", pem.len()));
-        f.debug_struct("TlsOptions")
+        let mut shown = f.debug_struct("TlsOptions");
+        #[cfg(feature = "platform-verifier")]
+        shown.field("platform_verifier", by_platform);
+        shown
             .field("authorities", &size(authorities))
             .field("revocations", &size(revocations))
             .field("client_certificate", &identity.is_some())

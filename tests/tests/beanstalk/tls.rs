@@ -57,6 +57,7 @@ both_faces!(
     tls_goes_over_the_stream_of_a_connector,
     a_certificate_for_another_name_is_refused,
     a_certificate_of_an_unknown_authority_is_refused,
+    a_certificate_that_the_platform_does_not_know_is_refused,
     an_expired_certificate_is_refused,
     a_revoked_certificate_is_refused,
     a_client_certificate_is_shown_when_it_is_asked_for,
@@ -147,6 +148,20 @@ fn a_certificate_of_an_unknown_authority_is_refused<F: Face>() {
     let error = refused::<F>(to(proxy, trusting(&known))).to_string();
     assert!(error.contains("invalid peer certificate") && !error.contains("plain text"), "{error}");
     assert_eq!(server.requests(), []);
+}
+
+fn a_certificate_that_the_platform_does_not_know_is_refused<F: Face>() {
+    let (server, authority) = (Server::start().unwrap(), Authority::new());
+    let proxy = proxy(&authority, "127.0.0.1", &server);
+    let error = refused::<F>(to(proxy, TlsOptions::default().platform_verifier())).to_string();
+    assert!(!error.contains("plain text"), "{error}");
+    // The two would contradict each other, and neither is passed over in silence.
+    let error = refused::<F>(to(proxy, trusting(&authority).platform_verifier())).to_string();
+    assert!(error.contains("knows neither authorities nor revocation lists"), "{error}");
+    assert_eq!(server.requests(), []);
+    // Without it that authority is trusted.
+    let mut client = F::connect(to(proxy, trusting(&authority))).unwrap();
+    assert_eq!(client.list_tube_used().unwrap(), "default");
 }
 
 fn an_expired_certificate_is_refused<F: Face>() {
