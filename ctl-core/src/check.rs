@@ -15,6 +15,7 @@ use crate::output::{Format, Output};
 use crate::program::Program;
 use crate::thresholds::{Range, Threshold, Verdict};
 use crate::units;
+use crate::wrap;
 
 /// Flags of every check.
 #[derive(Debug, Clone, Args)]
@@ -115,15 +116,23 @@ pub struct Metric {
     pub value: f64,
     /// Its unit, as performance data writes it.
     pub unit: &'static str,
-    /// Why the figure is an alert by itself: jobs wait, and nobody works.
+    /// Why the figure is an alert by itself, such as `ready jobs and nobody watches`.
     pub unattended: Option<&'static str>,
+    /// Whether the verdict depends on it where no threshold says otherwise, so that it is reported all the same.
+    pub usual: bool,
 }
 
 impl Metric {
     /// A figure about the server as a whole.
     #[must_use]
     pub fn new(name: &'static str, value: f64, unit: &'static str) -> Self {
-        Self { name, subject: None, value, unit, unattended: None }
+        Self { name, subject: None, value, unit, unattended: None, usual: false }
+    }
+
+    /// The verdict depends on it also where there is no threshold.
+    #[must_use]
+    pub fn usual(self) -> Self {
+        Self { usual: true, ..self }
     }
 
     /// About this queue.
@@ -220,7 +229,7 @@ pub fn conclude(
     let headline = program.headline(report.verdict, &report.summary);
     match format {
         CheckFormat::Nagios => out.text(&report.nagios(&headline, title.many))?,
-        CheckFormat::Text => out.text(&report.text(&headline))?,
+        CheckFormat::Text => out.text(&report.text(&headline, out.width()))?,
         CheckFormat::Prometheus => out.text(&report.prometheus(program.name, title))?,
         CheckFormat::Junit => {
             let junit = report.junit(program.name, title);
@@ -321,23 +330,29 @@ impl Report {
     fn of(title: Title<'_>, judged: Vec<Judged>, absent: Option<(String, Verdict)>) -> Self {
         let (absent, missing) = absent.map_or((None, Verdict::Ok), |(why, v)| (Some(why), v));
         let verdict = judged.iter().map(|j| j.verdict).fold(missing, Verdict::max);
-        let mut alerts: Vec<&Judged> = judged.iter().filter(|j| j.is_alert()).collect();
         let mut parts: Vec<String> = absent.into_iter().collect();
+        let mut name = title.name;
         if title.many {
-            // The worst first, and of those the first by name.
-            alerts.sort_by_key(|j| std::cmp::Reverse(j.verdict));
-            parts.extend((!judged.is_empty()).then(|| count_subjects(&judged, title.noun)));
-            let short = |j: &&Judged| escape::clip(&j.reason(true), NAMED_LENGTH).into_owned();
-            parts.extend(alerts.iter().take(NAMED).map(short));
-            let more = alerts.len().saturating_sub(NAMED) as u64;
-            parts.extend((more > 0).then(|| format!("and {} more", units::count(more, "alert"))));
-        } else if alerts.is_empty() {
+            let alerts = alerts(&judged);
+            if !judged.is_empty() {
+                let counts = count_subjects(&judged, title.noun);
+                let named =
+                    (!alerts.is_empty()).then(|| format!("{counts}: {}", alerts.join("; ")));
+                parts.push(named.unwrap_or(counts));
+            }
+            // The count says it.
+            if name.strip_suffix('s') == Some(title.noun) && !judged.is_empty() {
+                name = "";
+            }
+        } else if judged.iter().any(Judged::is_alert) {
+            let alerts = judged.iter().filter(|judged| judged.is_alert());
+            parts.extend(alerts.map(Judged::reason));
+        } else {
             let figure = |j: &Judged| format!("{} {}", j.metric.name, j.number());
             parts.extend(judged.iter().take(SHOWN).map(figure));
-        } else {
-            parts.extend(alerts.iter().map(|j| j.reason(false)));
         }
-        Self { verdict, summary: format!("{}: {}", title.name, parts.join(", ")), judged }
+        let (parts, colon) = (parts.join(", "), if name.is_empty() { "" } else { ": " });
+        Self { verdict, summary: format!("{name}{colon}{parts}"), judged }
     }
 
     /// From the failure of the check itself, and what was found out all the same.
@@ -358,11 +373,20 @@ impl Report {
         Self { verdict, summary: format!("{}: {}", error.code, error.message), judged }
     }
 
+    /// The figures that are reported: those that thresholds ask for and those that alert; where no threshold asks for any,
+    /// those that the verdict depends on.
+    fn reported(&self) -> impl Iterator<Item = &Judged> {
+        let is_asked = self.judged.iter().any(Judged::has_threshold);
+        let is_reported =
+            move |one: &&Judged| one.is_asked_for() || (!is_asked && one.metric.usual);
+        self.judged.iter().filter(is_reported)
+    }
+
     /// One line. Of many subjects it has only the figures that thresholds ask for, and of those as many as there is room.
     fn nagios(&self, headline: &str, many: bool) -> String {
         let mut line = escape::clip(headline, LINE / 2).into_owned();
         let mut before = " | ";
-        for judged in self.judged.iter().filter(|judged| !many || judged.is_asked_for()) {
+        for judged in self.reported().filter(|judged| !many || judged.is_asked_for()) {
             let data = judged.performance();
             if many && line.len() + before.len() + data.len() >= LINE {
                 break;
@@ -375,9 +399,11 @@ impl Report {
         line
     }
 
-    fn text(&self, headline: &str) -> String {
+    /// For people: the verdict, on lines no longer than `width`, and the figures.
+    fn text(&self, headline: &str, width: Option<usize>) -> String {
+        let headline = width.map_or(headline.into(), |width| wrap::words(headline, width));
         let mut text = format!("{headline}\n");
-        for judged in &self.judged {
+        for judged in self.reported() {
             let place = judged.metric.subject.as_ref().map(|subject| format!("{subject} "));
             let place = escape::line(place.as_deref().unwrap_or_default()).into_owned();
             let (word, name) = (judged.verdict.word(), judged.metric.name);
@@ -411,7 +437,7 @@ impl Report {
     }
 }
 
-/// Such as `3 critical, 497 ok of 500 tubes`, each by its worst figure.
+/// Such as `3 of 500 tubes critical, 2 warning`, each by its worst figure.
 fn count_subjects(judged: &[Judged], noun: &str) -> String {
     let mut worst = BTreeMap::new();
     for judged in judged {
@@ -419,14 +445,41 @@ fn count_subjects(judged: &[Judged], noun: &str) -> String {
         *verdict = judged.verdict.max(*verdict);
     }
     let all = units::count(worst.len() as u64, noun);
-    if worst.values().all(|verdict| *verdict == Verdict::Ok) {
-        return format!("{all} fine");
+    let count = |verdict| worst.values().filter(|of| **of == verdict).count();
+    let counts = [Verdict::Critical, Verdict::Warning].map(|verdict| (count(verdict), verdict));
+    let mut counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let word = |verdict: Verdict| verdict.word().to_lowercase();
+    let Some((first, verdict)) = counts.next() else { return format!("{all} fine") };
+    let mut text = format!("{first} of {all} {}", word(verdict));
+    counts.for_each(|(count, verdict)| text.push_str(&format!(", {count} {}", word(verdict))));
+    text
+}
+
+/// The alerts by their reasons, the gravest first, such as `ready jobs and nobody watches: mail, sms and 6 more`.
+fn alerts(judged: &[Judged]) -> Vec<String> {
+    let mut groups: Vec<(Verdict, String, Vec<String>)> = Vec::new();
+    for judged in judged.iter().filter(|judged| judged.is_alert()) {
+        let (why, who) = judged.grouped();
+        match groups.iter_mut().find(|(verdict, of, _)| *verdict == judged.verdict && *of == why) {
+            Some((_, _, all)) => all.push(who),
+            None => groups.push((judged.verdict, why, vec![who])),
+        }
     }
-    let counts = [Verdict::Critical, Verdict::Warning, Verdict::Ok].map(|verdict| {
-        let count = worst.values().filter(|of| **of == verdict).count();
-        (count > 0).then(|| format!("{count} {}", verdict.word().to_lowercase()))
-    });
-    format!("{} of {all}", counts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    groups.sort_by_key(|(verdict, _, _)| std::cmp::Reverse(*verdict));
+    let more = groups.len().saturating_sub(NAMED);
+    let each = (NAMED / groups.len().max(1)).max(1);
+    let text = |(_, why, who): &(Verdict, String, Vec<String>)| {
+        let short = who.iter().take(each).map(|who| escape::clip(who, NAMED_LENGTH));
+        let names = short.collect::<Vec<_>>().join(", ");
+        let rest = who.len().saturating_sub(each);
+        let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        format!("{why}: {names}{rest}")
+    };
+    let mut texts: Vec<String> = groups.iter().take(NAMED).map(text).collect();
+    if more > 0 {
+        texts.push(format!("and {}", units::count(more as u64, "more reason")));
+    }
+    texts
 }
 
 impl Judged {
@@ -434,25 +487,50 @@ impl Judged {
         self.verdict != Verdict::Ok
     }
 
-    /// Whether a threshold is about it, or it alerts by itself.
-    fn is_asked_for(&self) -> bool {
-        self.warning.is_some() || self.critical.is_some() || self.is_alert()
+    /// Whether a threshold is about it.
+    fn has_threshold(&self) -> bool {
+        self.warning.is_some() || self.critical.is_some()
     }
 
-    fn reason(&self, with_subject: bool) -> String {
-        let subject = match &self.metric.subject {
-            Some(subject) if with_subject => format!("{subject} "),
-            _ => String::new(),
-        };
-        if let (Some(why), true) = (self.metric.unattended, self.unattended) {
-            return format!("{subject}{why}");
-        }
+    /// Whether a threshold is about it, or it alerts by itself.
+    fn is_asked_for(&self) -> bool {
+        self.has_threshold() || self.is_alert()
+    }
+
+    /// The range that it is outside of.
+    fn range(&self) -> &str {
         let range = match self.verdict {
             Verdict::Critical => self.critical.as_deref(),
             _ => self.warning.as_deref(),
         };
-        let range = range.unwrap_or_default();
-        format!("{subject}{} {} (range {range})", self.metric.name, self.number())
+        range.unwrap_or_default()
+    }
+
+    /// Why it alerts.
+    fn reason(&self) -> String {
+        match self.metric.unattended {
+            Some(why) if self.unattended => why.to_owned(),
+            _ => format!("{} {} (range {})", self.metric.name, self.number(), self.range()),
+        }
+    }
+
+    /// The same with what it is about.
+    fn whole_reason(&self) -> String {
+        let subject = self.metric.subject.as_ref().map(|subject| format!("{subject} "));
+        let colon = if self.unattended { "has " } else { "" };
+        format!("{}{colon}{}", subject.unwrap_or_default(), self.reason())
+    }
+
+    /// Why it alerts, in the words that are the same for all that alert for this reason; and who it is.
+    fn grouped(&self) -> (String, String) {
+        let subject = self.metric.subject.clone().unwrap_or_default();
+        match self.metric.unattended {
+            Some(why) if self.unattended => (why.to_owned(), subject),
+            _ => {
+                let why = format!("{} (range {})", self.metric.name, self.range());
+                (why, format!("{subject} {}", self.number()).trim_start().to_owned())
+            }
+        }
     }
 
     /// `'label'=value[unit];warning;critical;minimum`.

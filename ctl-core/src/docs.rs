@@ -7,6 +7,7 @@ use clap_complete::Shell as Static;
 
 use crate::error::{CliError, ExitCode};
 use crate::shells::{self, Asking};
+use crate::wrap;
 
 /// A shell that completes lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -152,11 +153,17 @@ pub fn grouped_help(tree: &Command, groups: &[(&str, &[&str])]) -> String {
         for name in *names {
             let Some(command) = tree.find_subcommand(name) else { continue };
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let about = hung(&about, width + 4);
             text.push_str(&format!("  {name:<width$}  {about}\n"));
         }
         text.push('\n');
     }
     text
+}
+
+/// A text behind this many columns of a line, for the terminal on stdout, if there is one.
+fn hung(text: &str, column: usize) -> String {
+    wrap::of_stdout().map_or_else(|| text.to_owned(), |width| wrap::hanging(text, width, column))
 }
 
 /// The exit codes for the end of help texts and man pages.
@@ -169,17 +176,22 @@ pub fn exit_help(codes: &[(ExitCode, String)]) -> String {
     format!("Exit codes:\n{}", table(&codes))
 }
 
-/// The width of tables in help texts: that of the narrowest usual terminal.
+/// The width of tables in help texts, unless the terminal is narrower.
 const TABLE_WIDTH: usize = 80;
 
 /// Names longer than this have a line of their own.
 const NAME_WIDTH: usize = 34;
 
+/// No table is made for a terminal that is narrower.
+const NARROW: usize = 40;
+
 /// Names and what they mean, in two columns.
 #[must_use]
 pub fn table<N: AsRef<str>>(rows: &[(N, &str)]) -> String {
     let names = rows.iter().map(|(name, _)| name.as_ref().len());
-    let width = names.filter(|width| *width <= NAME_WIDTH).max().unwrap_or(0);
+    let most = wrap::of_stdout().map_or(TABLE_WIDTH, |width| width.clamp(NARROW, TABLE_WIDTH));
+    let limit = if most < TABLE_WIDTH { most / 3 } else { NAME_WIDTH };
+    let width = names.filter(|width| *width <= limit).max().unwrap_or(0);
     let mut text = String::new();
     for (name, meaning) in rows {
         let mut line = format!("  {:width$} ", name.as_ref());
@@ -189,7 +201,7 @@ pub fn table<N: AsRef<str>>(rows: &[(N, &str)]) -> String {
             line = " ".repeat(width + 3);
         }
         for word in meaning.split(' ') {
-            if line.len() + 1 + word.len() > TABLE_WIDTH && !line.trim_start().is_empty() {
+            if line.len() + 1 + word.len() > most && !line.trim_start().is_empty() {
                 text.push_str(line.trim_end());
                 text.push('\n');
                 line = " ".repeat(width + 3);

@@ -65,3 +65,4 @@ pub mod watch;
 pub mod web;
 pub mod who;
 pub mod work;
+mod wrap;

@@ -1,7 +1,6 @@
 //! Everything that is not a result: errors, warnings, notes, logs. It goes to stderr, always escaped.
 
-mod wrap;
-
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +15,8 @@ use crate::color::Role;
 use crate::config::{Environment, word};
 use crate::error::{CliError, Exit};
 use crate::escape;
+use crate::signals;
+use crate::wrap;
 
 /// How important a message is. `RUST_LOG` calls the fourth and fifth `debug` both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -264,15 +265,23 @@ impl Messages {
 
     /// Ends the line on which a terminal has shown `^C`.
     pub fn after_interrupt(&self) {
+        // What is written there does it.
         if self.is_terminal() {
-            self.line("");
+            self.write(b"");
         }
     }
 
     /// A question at the terminal; the cursor stays behind it.
     pub fn prompt(&self, question: &str) {
         let question = escape::line(question);
+        let question = self.fitted(&question);
         self.write(format!("{question} ").as_bytes());
+    }
+
+    /// The text with its lines broken between words where the terminal ends.
+    fn fitted<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let width = self.is_terminal().then(terminal_size::terminal_size).flatten();
+        width.map_or(Cow::Borrowed(text), |(width, _)| wrap::words(text, width.0.into()))
     }
 
     /// Keeps messages and this progress bar out of each other's way, until it is cleared.
@@ -294,9 +303,7 @@ impl Messages {
     }
 
     fn line(&self, line: &str) {
-        let width = self.is_terminal().then(terminal_size::terminal_size).flatten();
-        let fitted = width.map(|(width, _)| wrap::words(line, width.0.into()));
-        self.write(format!("{}\n", fitted.as_deref().unwrap_or(line)).as_bytes());
+        self.write(format!("{}\n", self.fitted(line)).as_bytes());
     }
 
     /// A stderr that cannot be written has nowhere to be reported.
@@ -309,6 +316,9 @@ impl Messages {
         }
         let write = || {
             let mut sink = lock(&self.shared.sink);
+            if self.shared.terminal && signals::take_echo() {
+                let _ = sink.write_all(b"\n");
+            }
             let _ = sink.write_all(bytes);
             let _ = sink.flush();
         };

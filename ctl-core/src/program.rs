@@ -20,6 +20,7 @@ use crate::output::Format;
 use crate::serve::Service;
 use crate::thresholds::Verdict;
 use crate::tls::TlsNames;
+use crate::wrap;
 
 /// A tool: its names, its grammar, and what its help says. Everything that knows the queue stands here.
 #[derive(Debug, Clone, Copy)]
@@ -214,9 +215,11 @@ impl Program {
         let usage = tree.render_usage();
         let about = tree.get_about().map(ToString::to_string).unwrap_or_default();
         let name = self.name;
-        format!(
-            "{about}\n\n{usage}\n\n{groups}{name} help COMMAND shows a command with examples, {name} --help all options.\n"
-        )
+        let text = format!(
+            "{about}\n\n{usage}\n\n{groups}{name} help COMMAND shows a command with examples, {name} --help all options."
+        );
+        let width = wrap::of_stdout().unwrap_or(usize::MAX);
+        format!("{}\n", wrap::words(&text, width))
     }
 
     /// The grammar with grouped commands, environment and exit codes in its help. Made only when help is shown.

@@ -89,6 +89,9 @@ pub fn dispatch<T: Interactive>(context: &mut Context<T>, line: Line<T>) -> Resu
     let result = result.map_err(|error| context.link.dialer_mut().explained(error));
     context.link.rest();
     context.out.style = style;
+    if let Some(note) = context.out.take_left_out() {
+        context.messages.note(note);
+    }
     match result {
         Err(error) if error.is_broken_pipe() && nature.reads_only() => Ok(Exit::Done),
         other => other,

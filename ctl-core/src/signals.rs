@@ -5,7 +5,6 @@
 
 use std::io;
 use std::sync::Arc;
-#[cfg(unix)]
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -44,6 +43,7 @@ impl Interrupts {
     }
 
     fn catch_all(&self, second_stops: bool) -> io::Result<()> {
+        flag::register(SIGINT, Arc::clone(&ECHOED))?;
         for (signal, exit) in [(SIGINT, Exit::Interrupted), (SIGTERM, Exit::Terminated)] {
             self.catch(signal, exit, second_stops)?;
         }
@@ -100,6 +100,14 @@ impl Interrupts {
             thread::sleep(rest.min(slice));
         }
     }
+}
+
+/// Set by SIGINT: a terminal has shown `^C`, and the cursor is behind it.
+static ECHOED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Whether a terminal has shown `^C` since the last call, so that what follows begins with the end of that line.
+pub(crate) fn take_echo() -> bool {
+    ECHOED.swap(false, Ordering::SeqCst)
 }
 
 /// Has a signal leave its number in `last` from now on.

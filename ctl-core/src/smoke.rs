@@ -19,10 +19,10 @@ pub static STEPS: Shape = Shape::rows(
     &[
         Column::new("step", "STEP"),
         Column::new("command", "COMMAND"),
-        Column::new("expected", "EXPECTED"),
-        Column::new("got", "GOT"),
-        Column::new("ms", "MS"),
-        Column::new("ok", "OK"),
+        Column::new("expected", "EXPECTED").ranked(3),
+        Column::new("got", "GOT").ranked(0),
+        Column::new("ms", "MS").ranked(2),
+        Column::new("ok", "OK").ranked(0),
     ],
 );
 

@@ -124,8 +124,8 @@ fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Vec<Metr
         What::Server | What::Roundtrip => {
             let stats = link.stats()?;
             Ok(vec![
-                Metric::new("queues", stats.queue_count as f64, ""),
-                Metric::new("connections", stats.connections as f64, ""),
+                Metric::new("queues", stats.queue_count as f64, "").usual(),
+                Metric::new("connections", stats.connections as f64, "").usual(),
                 rtt,
             ])
         }
@@ -135,17 +135,17 @@ fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Vec<Metr
 /// The way to the server and back.
 fn rtt(link: &mut Link) -> Result<Metric, CliError> {
     let pong = link.ping(1).map_err(|error| error.context("server ping"))?;
-    Ok(Metric::new("rtt", milliseconds(pong.took), "ms"))
+    Ok(Metric::new("rtt", milliseconds(pong.took), "ms").usual())
 }
 
 fn figures(stats: &QueueStats) -> Vec<Metric> {
     let metric = |name, value: f64| Metric::new(name, value, "").of(&stats.name);
     let unattended = (stats.ready > 0 && stats.waiting == 0 && stats.pulled <= 0)
-        .then_some("has ready messages, and nobody pulls any");
+        .then_some("ready messages and nobody pulls");
     vec![
-        Metric { unattended, ..metric("ready", stats.ready as f64) },
-        metric("pulled", stats.pulled as f64),
-        metric("waiting", stats.waiting as f64),
+        Metric { unattended, ..metric("ready", stats.ready as f64).usual() },
+        metric("pulled", stats.pulled as f64).usual(),
+        metric("waiting", stats.waiting as f64).usual(),
     ]
 }
 
@@ -162,7 +162,7 @@ fn roundtrip(link: &mut Link) -> Result<Vec<Metric>, CliError> {
     let took = start.elapsed();
     let removed = scratch::remove(link, &queue);
     there_and_back.and(removed).map_err(|error| error.context("roundtrip"))?;
-    Ok(vec![Metric::new("rtt", milliseconds(took), "ms")])
+    Ok(vec![Metric::new("rtt", milliseconds(took), "ms").usual()])
 }
 
 fn there_and_back(link: &mut Link, queue: &adf_queue_client::QueueName) -> Result<(), CliError> {

@@ -18,7 +18,7 @@ impl Report {
         let help = "The verdict: 0 is OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.";
         let code = f64::from(self.verdict.exit().code());
         metrics.add(Kind::Gauge, &format!("{tool}_check_status"), help, [check], code);
-        for Judged { metric, .. } in &self.judged {
+        for Judged { metric, .. } in self.reported() {
             let (end, value) = match metric.unit {
                 "ms" => ("_seconds", metric.value / 1000.0),
                 "s" => ("_seconds", metric.value),
@@ -48,7 +48,7 @@ impl Report {
         };
         let mut text = annotation(self.verdict, headline);
         for alert in alerts.into_iter().take(NAMED) {
-            text.push_str(&annotation(alert.verdict, &alert.reason(true)));
+            text.push_str(&annotation(alert.verdict, &alert.whole_reason()));
         }
         text
     }
@@ -56,7 +56,7 @@ impl Report {
     /// A suite with a case for the check and one for each figure; of many subjects, for those that thresholds ask for.
     pub(super) fn junit(&self, tool: &str, title: Title<'_>) -> io::Result<String> {
         let cases: Vec<&Judged> =
-            self.judged.iter().filter(|one| !title.many || one.is_asked_for()).collect();
+            self.reported().filter(|one| !title.many || one.is_asked_for()).collect();
         let failures = cases.iter().filter(|one| one.is_alert()).count();
         let has_failed = self.verdict != Verdict::Ok;
         let suite = format!("{tool} check {}", escape::line(title.name));
@@ -74,7 +74,7 @@ impl Report {
                 for one in &cases {
                     let subject = one.metric.subject.as_deref().unwrap_or(title.name);
                     let class = format!("{suite}.{}", escape::line(subject));
-                    let reason = one.reason(true);
+                    let reason = one.whole_reason();
                     let failure = one.is_alert().then_some((one.verdict, reason.as_str()));
                     case(writer, &class, one.metric.name, failure)?;
                 }

@@ -16,8 +16,12 @@ pub fn measure_all<L: Link>(
         _ => return (false, measure(own)),
     };
     let mut all = Measured { metrics: Vec::new(), failure: None, absent: None };
+    let mut alive = Vec::new();
     for (address, link) in &mut servers {
         let Measured { metrics, failure, absent } = measure(link);
+        if failure.is_none() {
+            alive.push(address.clone());
+        }
         all.metrics.extend(metrics.into_iter().map(|metric| on(metric, address)));
         if let Some(mut error) = failure {
             error.message = error.at(address);
@@ -30,6 +34,11 @@ pub fn measure_all<L: Link>(
             let why = format!("{why} on {address}");
             all.absent = Some(all.absent.map_or(why.clone(), |first| format!("{first}, {why}")));
         }
+    }
+    // Who is woken by it wants to know what is left.
+    if let (Some(failure), false) = (&mut all.failure, alive.is_empty()) {
+        let verb = if alive.len() == 1 { "answers" } else { "answer" };
+        failure.message.push_str(&format!("; {} {verb}", alive.join(", ")));
     }
     (true, all)
 }

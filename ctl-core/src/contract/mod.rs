@@ -20,6 +20,8 @@ pub mod documents;
 pub mod exporter;
 pub mod grammar;
 pub mod guide;
+#[cfg(unix)]
+pub mod layout;
 #[cfg(target_os = "linux")]
 pub mod permission;
 pub mod program;
@@ -210,6 +212,15 @@ macro_rules! tool_contract {
                 other_machines_need_a_token,
                 every_action_says_what_it_would_do,
                 a_person_adds_a_job_with_the_page,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case layout
+                tables_fit_terminals_and_say_what_is_left_out,
+                help_is_broken_between_words,
+                a_doctor_tells_a_narrow_terminal_in_blocks,
+                a_question_is_broken_between_words,
+                what_follows_control_c_begins_a_line,
+                a_check_groups_what_is_wrong_by_its_reason,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case shells

@@ -46,8 +46,32 @@ impl Terminal {
         variables: &[(&str, &str)],
         words: &[&str],
     ) -> Self {
+        Self::by(Command::new(program.path), program, address, variables, words)
+    }
+
+    /// The same on a terminal of so many columns.
+    #[must_use]
+    pub fn sized(
+        program: &Program,
+        address: &str,
+        variables: &[(&str, &str)],
+        columns: usize,
+        words: &[&str],
+    ) -> Self {
+        let mut shell = Command::new("sh");
+        let script = format!("stty cols {columns} rows 24 && exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, program.path]);
+        Self::by(shell, program, address, variables, words)
+    }
+
+    fn by(
+        mut command: Command,
+        program: &Program,
+        address: &str,
+        variables: &[(&str, &str)],
+        words: &[&str],
+    ) -> Self {
         let state = tempfile::tempdir().unwrap();
-        let mut command = Command::new(program.path);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("TERM", "xterm");
         command.env("HOME", state.path()).env("XDG_STATE_HOME", state.path());
         command.envs(variables.iter().copied()).args([program.flag, address]).args(words);

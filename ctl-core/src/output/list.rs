@@ -89,7 +89,7 @@ impl Rows {
 }
 
 /// Which server, where there are several.
-pub(super) const SERVER: Column = Column::new("server", "SERVER");
+pub(super) const SERVER: Column = Column::new("server", "SERVER").ranked(0);
 
 impl Record {
     /// This, beginning with the server that it is about, where there are several.
@@ -167,9 +167,20 @@ impl<'a> List<'a> {
             bodies::dump(&mut record, self.rows.shape.name, folder)?;
         }
         let waits = matches!(self.out.style.format, Format::Table | Format::Wide)
-            && self.rows.layout == Layout::Row;
+            && self.rows.layout != Layout::Block;
         if let (Some(widths), true, None) = (&mut self.rows.live, waits, self.rows.sort_by) {
-            let text = table::next_row(&self.rows.columns, &record, self.out.look(), widths)?;
+            if widths.is_empty() {
+                let (all, name) = (&self.rows.columns, self.rows.shape.name);
+                let (shown, left_out) = table::live_columns(
+                    all,
+                    &record,
+                    name,
+                    self.out.look(self.rows.selected.is_some()),
+                )?;
+                self.rows.columns = shown;
+                self.out.leave_out(left_out);
+            }
+            let text = table::next_row(&self.rows.columns, &record, self.out.look(true), widths)?;
             self.out.text(&text)?;
             return self.out.flush();
         }
@@ -245,6 +256,11 @@ impl<'a> List<'a> {
         if let Some(key) = self.rows.sort_by {
             kept.sort_by(|a, b| compare(a.get(key), b.get(key)));
         }
+        let look = self.out.look(self.rows.selected.is_some());
+        if self.rows.layout == Layout::RowOrBlock {
+            let has_room = table::has_room(&self.rows.columns, &kept, look);
+            self.rows.layout = if has_room { Layout::Row } else { Layout::Block };
+        }
         match (self.out.style.format, self.rows.layout) {
             (Format::Table | Format::Wide, _) if is_empty && self.out.style.terminal => {
                 // A person who sees nothing does not know whether something is still to come.
@@ -253,7 +269,9 @@ impl<'a> List<'a> {
             }
             (Format::Table | Format::Wide, Layout::Row) => {
                 if !kept.is_empty() {
-                    let text = table::rows(&self.rows.columns, &kept, self.out.look())?;
+                    let name = self.rows.shape.name;
+                    let (text, left_out) = table::rows(&self.rows.columns, &kept, name, look)?;
+                    self.out.leave_out(left_out);
                     self.out.text(&text)?;
                 }
             }
@@ -280,7 +298,7 @@ impl<'a> List<'a> {
                     keys.chain([ENVELOPE, bodies::FILE.key]).map(str::to_owned).collect()
                 };
                 record.select(&self.rows.selected.clone().unwrap_or_else(all));
-                let block = table::block(&record, self.out.look())?;
+                let block = table::block(&record, self.out.look(true))?;
                 self.out.text(&block)
             }
             Format::Plain => {

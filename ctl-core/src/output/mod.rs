@@ -7,6 +7,7 @@ mod bodies;
 mod body;
 mod csv;
 mod destination;
+mod fit;
 mod handover;
 mod list;
 mod memory;
@@ -34,6 +35,7 @@ use crate::color::Role;
 use crate::envelope::Decode;
 use crate::error::{CliError, Exit};
 use crate::escape;
+use crate::signals;
 use list::Rows;
 use object::Object;
 
@@ -187,6 +189,8 @@ pub struct Output {
     open: Option<Rows>,
     /// What was done on the servers so far, for the document that holds it all.
     done: Vec<serde_json::Value>,
+    /// The titles of columns for which the terminal had no room.
+    left_out: Vec<&'static str>,
 }
 
 impl Output {
@@ -212,6 +216,7 @@ impl Output {
             server: None,
             open: None,
             done: Vec::new(),
+            left_out: Vec::new(),
         }
     }
 
@@ -280,7 +285,7 @@ impl Output {
         }
         match self.style.format {
             Format::Table | Format::Wide => {
-                let block = table::block(&record, self.look())?;
+                let block = table::block(&record, self.look(true))?;
                 self.text(&block)?;
             }
             Format::Plain => {
@@ -548,8 +553,10 @@ impl Output {
     fn bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         self.written = self.written.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         self.in_line = bytes.last().map_or(self.in_line, |last| *last != b'\n');
+        let echo: &[u8] = if self.style.terminal && signals::take_echo() { b"\n" } else { b"" };
         self.sink
-            .write_all(bytes)
+            .write_all(echo)
+            .and_then(|()| self.sink.write_all(bytes))
             .map_err(|error| CliError::writing(self.destination.name(), &error))
     }
 
@@ -620,13 +627,41 @@ impl Output {
         Ok(text)
     }
 
-    fn look(&self) -> table::Look {
+    /// Remembers the columns for which the terminal has no room.
+    fn leave_out(&mut self, titles: Vec<&'static str>) {
+        for title in titles {
+            if !self.left_out.contains(&title) {
+                self.left_out.push(title);
+            }
+        }
+    }
+
+    /// What a person is told about columns for which the terminal has had no room, since the last call.
+    pub fn take_left_out(&mut self) -> Option<String> {
+        let titles = std::mem::take(&mut self.left_out);
+        if titles.is_empty() {
+            return None;
+        }
+        Some(format!(
+            "no room for {} (--columns chooses columns, -o json has all)",
+            titles.join(", ")
+        ))
+    }
+
+    /// The width of the terminal that results are shown on, in columns; none where they go elsewhere.
+    #[must_use]
+    pub fn width(&self) -> Option<usize> {
         let width = || terminal_size::terminal_size().map(|(width, _)| width.0);
+        if self.style.terminal { width().map(usize::from) } else { None }
+    }
+
+    fn look(&self, chosen: bool) -> table::Look {
         table::Look {
             color: self.style.color,
             headers: self.style.headers,
-            width: if self.style.terminal { width() } else { None },
+            width: self.width().and_then(|width| u16::try_from(width).ok()),
             encoding: self.style.encoding,
+            chosen,
             colors: self.style.colors,
         }
     }

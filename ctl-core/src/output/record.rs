@@ -167,6 +167,9 @@ pub struct Column {
     pub title: &'static str,
     /// When it is shown.
     pub show: Show,
+    /// Which columns a table that is too wide for the terminal leaves out first: those of the highest rank, and of equal
+    /// ranks the rightmost. One of rank 0 always stays, as do names and bodies.
+    pub rank: u8,
 }
 
 impl Column {
@@ -178,19 +181,25 @@ impl Column {
     /// Shown always.
     #[must_use]
     pub const fn new(key: &'static str, title: &'static str) -> Self {
-        Self { key, title, show: Show::Always }
+        Self { key, title, show: Show::Always, rank: 1 }
     }
 
     /// Shown in wide tables.
     #[must_use]
     pub const fn wide(key: &'static str, title: &'static str) -> Self {
-        Self { key, title, show: Show::Wide }
+        Self { key, title, show: Show::Wide, rank: 9 }
     }
 
     /// Shown only when asked for.
     #[must_use]
     pub const fn on_request(key: &'static str, title: &'static str) -> Self {
-        Self { key, title, show: Show::OnRequest }
+        Self { key, title, show: Show::OnRequest, rank: 1 }
+    }
+
+    /// The same with another rank.
+    #[must_use]
+    pub const fn ranked(self, rank: u8) -> Self {
+        Self { rank, ..self }
     }
 }
 
@@ -199,6 +208,8 @@ impl Column {
 pub enum Layout {
     /// A row of a table.
     Row,
+    /// A row of a table where the terminal is wide enough for sentences, else a block.
+    RowOrBlock,
     /// A block of `key: value` lines, with the body in full below it.
     Block,
 }
@@ -219,6 +230,12 @@ impl Shape {
     #[must_use]
     pub const fn rows(name: &'static str, columns: &'static [Column]) -> Self {
         Self { columns, name, layout: Layout::Row }
+    }
+
+    /// Rows of a table with sentences in it, which a narrow terminal shows as blocks.
+    #[must_use]
+    pub const fn sentences(name: &'static str, columns: &'static [Column]) -> Self {
+        Self { columns, name, layout: Layout::RowOrBlock }
     }
 
     /// Blocks with everything.

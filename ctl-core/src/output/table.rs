@@ -4,13 +4,17 @@ use comfy_table::{
     Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets,
 };
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
 
 use super::body::Encoding;
+use super::fit::{self, Fit, Need};
+use super::list::SERVER;
 use super::record::{BODY, Column, Field, Record};
 use crate::color::Role;
 use crate::envelope::{ENVELOPE, short};
 use crate::error::CliError;
 use crate::escape;
+use crate::wrap;
 
 /// How a table is drawn.
 #[derive(Debug, Clone, Copy)]
@@ -20,74 +24,140 @@ pub(super) struct Look {
     /// The terminal's width; none when stdout is not a terminal.
     pub(super) width: Option<u16>,
     pub(super) encoding: Encoding,
+    /// Whether the columns were chosen, so that all of them are shown.
+    pub(super) chosen: bool,
     /// Words of the tool that have a colour.
     pub(super) colors: &'static [(&'static str, Role)],
 }
 
-/// Blanks between columns.
-const GAP: usize = 2;
 /// The longest cell of a table, in characters; longer ones are cut.
 const CELL_LIMIT: usize = 200;
 /// The longest body that a block shows, in bytes.
 const VIEW_LIMIT: usize = 4096;
 
-/// Rows under their headings.
-pub(super) fn rows(columns: &[Column], records: &[Record], look: Look) -> Result<String, CliError> {
+/// Rows under their headings, and the titles of the columns for which the terminal has no room.
+pub(super) fn rows(
+    columns: &[Column],
+    records: &[Record],
+    name: &str,
+    look: Look,
+) -> Result<(String, Vec<&'static str>), CliError> {
+    let mut grid = Vec::with_capacity(records.len());
+    for record in records {
+        let cells = columns.iter().map(|column| cell_of(column, record, look));
+        grid.push(cells.collect::<Result<Vec<_>, _>>()?);
+    }
+    let numbers: Vec<bool> = columns.iter().map(|column| numeric(column, records)).collect();
+    let needs: Vec<Need> = columns
+        .iter()
+        .enumerate()
+        .map(|(at, column)| {
+            let cells = grid.iter().filter_map(|row| row.get(at)).map(|(text, _)| text.as_str());
+            let is_number = numbers.get(at).copied().unwrap_or(false);
+            need(column, cells, is_number, name, look)
+        })
+        .collect();
+    let fit = fit::fit(&needs, look.width.map(usize::from));
+    let left_out = left_out(columns, &fit);
+
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Disabled);
     if look.color {
         table.enforce_styling();
     } else {
         table.force_no_tty();
     }
-    match look.width {
-        Some(width) => {
-            table.set_content_arrangement(ContentArrangement::Dynamic);
-            table.set_width(width);
-        }
-        None => {
-            table.set_content_arrangement(ContentArrangement::Disabled);
-        }
+    if look.width.is_some() {
+        let whole: usize = fit.shown.iter().map(|(_, width)| width + fit.gap).sum();
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(u16::try_from(whole).unwrap_or(u16::MAX));
     }
+    let shown = |at: usize| columns.get(at).map_or("", |column| column.title);
     if look.headers {
-        table.set_header(columns.iter().map(|column| {
-            let cell = Cell::new(column.title);
+        table.set_header(fit.shown.iter().map(|(at, _)| {
+            let cell = Cell::new(shown(*at));
             if look.color { cell.add_attribute(Attribute::Bold) } else { cell }
         }));
     }
-    let mut widest = vec![0; columns.len()];
-    for record in records {
-        let mut cells = Vec::with_capacity(columns.len());
-        for (column, widest) in columns.iter().zip(&mut widest) {
-            let cell = cell_of(column, record, look)?;
-            *widest = cell.content().chars().count().max(*widest);
-            cells.push(cell);
-        }
-        table.add_row(cells);
+    for row in &grid {
+        table.add_row(fit.shown.iter().filter_map(|(at, width)| {
+            let (text, role) = row.get(*at)?;
+            let is_body = columns.get(*at).is_some_and(|column| column.key == BODY);
+            let text = match look.width {
+                Some(_) if !is_body => fit::cut_words(text, *width),
+                _ => text.clone(),
+            };
+            Some(painted(text, *role, look))
+        }));
     }
-    let with_title =
-        |(column, widest): (&Column, &usize)| column.title.chars().count().max(*widest);
-    let whole: usize = columns.iter().zip(&widest).map(|both| with_title(both) + GAP).sum();
-    // Numbers cannot be broken, but their headings can, and gaps can be smaller.
-    let is_tight = look.width.is_some_and(|width| whole > usize::from(width) + GAP);
-    let gap = if is_tight { 1 } else { GAP };
-    for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, u16::try_from(gap).unwrap_or(1)));
-        if numeric(columns.get(at), records) {
+    for (column, (at, width)) in table.column_iter_mut().zip(&fit.shown) {
+        column.set_padding((0, u16::try_from(fit.gap).unwrap_or(1)));
+        if numbers.get(*at).copied().unwrap_or(false) {
             column.set_cell_alignment(CellAlignment::Right);
-            let title = columns.get(at).map_or("", |column| column.title);
-            let word = title.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
-            let least = word.max(widest.get(at).copied().unwrap_or(0)) + gap;
-            column.set_constraint(match (is_tight, u16::try_from(least)) {
-                (true, Ok(least)) => ColumnConstraint::Absolute(Width::Fixed(least)),
-                _ => ColumnConstraint::ContentWidth,
-            });
-        } else if columns.get(at).is_some_and(|column| column.key != BODY) {
-            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(12)));
+        }
+        if let (Some(_), Ok(width)) = (look.width, u16::try_from(width + fit.gap)) {
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
         }
     }
     let lines = table.lines().map(|line| format!("{}\n", line.trim_end()));
-    Ok(lines.collect())
+    Ok((lines.collect(), left_out))
+}
+
+/// Whether sentences have room in a table: it fits, or the terminal is wide enough to break them.
+pub(super) fn has_room(columns: &[Column], records: &[Record], look: Look) -> bool {
+    const WIDE: usize = 100;
+    let Some(width) = look.width.map(usize::from).filter(|width| *width < WIDE) else {
+        return true;
+    };
+    let widest = |column: &Column| {
+        let cells = records.iter().filter_map(|record| cell_of(column, record, look).ok());
+        cells.map(|(text, _)| text.width()).fold(column.title.width(), usize::max)
+    };
+    let whole: usize = columns.iter().map(|column| widest(column) + fit::GAP).sum();
+    whole.saturating_sub(fit::GAP) <= width
+}
+
+fn need<'c>(
+    column: &Column,
+    cells: impl Iterator<Item = &'c str>,
+    is_number: bool,
+    name: &str,
+    look: Look,
+) -> Need {
+    let is_body = column.key == BODY;
+    // What `--columns` asks for is shown, and so is what a result is known by.
+    let stays = look.chosen || is_body || [name, SERVER.key].contains(&column.key);
+    let rank = if stays { 0 } else { column.rank };
+    Need::of(column.title, cells, (is_number, is_body), (rank, look.width.map(usize::from)))
+}
+
+fn left_out(columns: &[Column], fit: &Fit) -> Vec<&'static str> {
+    let is_shown = |at: usize| fit.shown.iter().any(|(shown, _)| *shown == at);
+    let hidden = columns.iter().enumerate().filter(|(at, _)| !is_shown(*at));
+    hidden.map(|(_, column)| column.title).collect()
+}
+
+/// The columns of a table that is written row by row for which the terminal has room, as far as the first row tells, and
+/// the titles of the others.
+pub(super) fn live_columns(
+    columns: &[Column],
+    first: &Record,
+    name: &str,
+    look: Look,
+) -> Result<(Vec<Column>, Vec<&'static str>), CliError> {
+    let mut needs = Vec::with_capacity(columns.len());
+    for column in columns {
+        let (text, _) = cell_of(column, first, look)?;
+        let is_number = numeric(column, std::slice::from_ref(first));
+        let mut need = need(column, std::iter::once(text.as_str()), is_number, name, look);
+        // Their headings are on one line.
+        need.least = need.least.max(column.title.width()) + 1;
+        needs.push(need);
+    }
+    let fit = fit::fit(&needs, look.width.map(usize::from));
+    let shown = fit.shown.iter().filter_map(|(at, _)| columns.get(*at)).copied().collect();
+    Ok((shown, left_out(columns, &fit)))
 }
 
 /// A row of a table that is written row by row, with the headings before the first one. `widths` are those of the columns
@@ -100,20 +170,23 @@ pub(super) fn next_row(
 ) -> Result<String, CliError> {
     let mut cells = Vec::with_capacity(columns.len());
     for column in columns {
-        cells.push(cell_of(column, record, look)?.content());
+        cells.push(cell_of(column, record, look)?.0);
     }
     let is_first = widths.is_empty();
     widths.resize(columns.len(), 0);
     for ((width, column), cell) in widths.iter_mut().zip(columns).zip(&cells) {
-        *width = (*width).max(column.title.chars().count()).max(cell.chars().count());
+        *width = (*width).max(column.title.width()).max(cell.width());
     }
     let line = |cells: &mut dyn Iterator<Item = &str>| {
         let padded = cells.zip(widths.iter()).zip(columns).map(|((cell, width), column)| {
             // Numbers with their ends below each other.
-            let is_right = numeric(Some(column), std::slice::from_ref(record));
-            if is_right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            let is_right = numeric(column, std::slice::from_ref(record));
+            let blanks = " ".repeat(width.saturating_sub(cell.width()));
+            if is_right { format!("{blanks}{cell}") } else { format!("{cell}{blanks}") }
         });
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        let line = padded.collect::<Vec<_>>().join("  ");
+        let line = line.trim_end();
+        look.width.map_or_else(|| line.to_owned(), |width| fit::cut_line(line, width.into()))
     };
     let row = line(&mut cells.iter().map(String::as_str));
     if !is_first || !look.headers {
@@ -135,7 +208,12 @@ pub(super) fn block(record: &Record, look: Look) -> Result<String, CliError> {
         match field {
             Field::Value(value) => {
                 let text = if key == ENVELOPE { short(value) } else { value_text(value) };
-                out.push_str(&format!("{label} {}\n", escape::line(&text)));
+                let text = escape::line(&text);
+                let text = match look.width {
+                    Some(width) => wrap::hanging(&text, usize::from(width), widest + 2),
+                    None => text.into_owned(),
+                };
+                out.push_str(&format!("{label} {text}\n"));
             }
             Field::Body(bytes) => bodies.push_str(&body_view(bytes, look)?),
         }
@@ -165,7 +243,11 @@ fn body_view(bytes: &[u8], look: Look) -> Result<String, CliError> {
 }
 
 /// What is in a body stands in its place, where it could be read.
-fn cell_of(column: &Column, record: &Record, look: Look) -> Result<Cell, CliError> {
+fn cell_of(
+    column: &Column,
+    record: &Record,
+    look: Look,
+) -> Result<(String, Option<Role>), CliError> {
     match record.get(ENVELOPE) {
         Some(Field::Value(envelope)) if envelope.get("why").is_none() && column.key == BODY => {
             cell(ENVELOPE, record.get(ENVELOPE), look)
@@ -174,10 +256,14 @@ fn cell_of(column: &Column, record: &Record, look: Look) -> Result<Cell, CliErro
     }
 }
 
-fn cell(key: &str, field: Option<&Field>, look: Look) -> Result<Cell, CliError> {
+fn cell(key: &str, field: Option<&Field>, look: Look) -> Result<(String, Option<Role>), CliError> {
     let text = match field {
         None => String::new(),
         Some(Field::Value(value)) if key == ENVELOPE => escape::line(&short(value)).into_owned(),
+        // A list can be broken between its words.
+        Some(Field::Value(value @ Value::Array(_))) => {
+            escape::line(&value_text(value).replace(',', ", ")).into_owned()
+        }
         Some(Field::Value(value)) => escape::line(&value_text(value)).into_owned(),
         Some(Field::Body(bytes)) => {
             let shown = bytes.get(..CELL_LIMIT * 4).unwrap_or(bytes);
@@ -198,14 +284,18 @@ fn cell(key: &str, field: Option<&Field>, look: Look) -> Result<Cell, CliError> 
         "WARNING" | "skipped" => Some(Role::Warning),
         _ => of_tool(),
     };
-    let cell = Cell::new(cut);
+    Ok((cut, role))
+}
+
+fn painted(text: String, role: Option<Role>, look: Look) -> Cell {
+    let cell = Cell::new(text);
     let color = match role.filter(|_| look.color) {
         Some(Role::Error) => comfy_table::Color::Red,
         Some(Role::Warning) => comfy_table::Color::Yellow,
         Some(Role::Good) => comfy_table::Color::Green,
-        Some(Role::Heading | Role::Faint | Role::Tint(_)) | None => return Ok(cell),
+        Some(Role::Heading | Role::Faint | Role::Tint(_)) | None => return cell,
     };
-    Ok(cell.fg(color))
+    cell.fg(color)
 }
 
 /// A value as people read it: text without quotes, nothing for null, commas between the words of a list, other
@@ -221,14 +311,9 @@ pub(super) fn value_text(value: &Value) -> String {
     }
 }
 
-fn numeric(column: Option<&Column>, records: &[Record]) -> bool {
+fn numeric(column: &Column, records: &[Record]) -> bool {
     let is_number = |record: &Record| {
-        column.is_some_and(|column| {
-            matches!(
-                record.get(column.key),
-                Some(Field::Value(Value::Number(_) | Value::Null)) | None
-            )
-        })
+        matches!(record.get(column.key), Some(Field::Value(Value::Number(_) | Value::Null)) | None)
     };
     !records.is_empty() && records.iter().all(is_number)
 }
@@ -247,9 +332,10 @@ mod tests {
                 headers: true,
                 width: Some(width),
                 encoding: Encoding::Auto,
+                chosen: true,
                 colors: &[],
             };
-            rows(&columns, &records, look).unwrap()
+            rows(&columns, &records, "a", look).unwrap().0
         };
         assert_eq!(shown(40), "LONG HEADING  OTHER HEADING\n           1             22\n");
         assert_eq!(shown(20), "   LONG   OTHER\nHEADING HEADING\n      1      22\n");

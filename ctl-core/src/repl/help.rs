@@ -3,6 +3,7 @@
 use clap::Command;
 
 use crate::error::CliError;
+use crate::wrap;
 
 /// A group of commands, called `@name` by `help`.
 #[derive(Clone, Copy, Debug)]
@@ -44,12 +45,11 @@ fn overview(grammar: &Command, groups: &[Group]) -> String {
             rows.push_str(&format!("@{}\t{}\n", group.name, verbs.join(" ")));
         }
     }
-    format!(
-        "{}\nhelp COMMAND explains a command, help @GROUP lists a group.\n\
-         Bodies: \"\\x00 escapes\", 'as it is', {{\"json\": 1}}, b64:…, hex:…, @FILE, <<END.\n\
-         Tab completes, Ctrl-R searches the history, Ctrl-C cancels, Ctrl-D leaves.\n",
-        columns(&rows)
-    )
+    let notes = "help COMMAND explains a command, help @GROUP lists a group.\n\
+         Bodies: \"\\x00 escapes\", 'as it is', {\"json\": 1}, b64:…, hex:…, @FILE, <<END.\n\
+         Tab completes, Ctrl-R searches the history, Ctrl-C cancels, Ctrl-D leaves.";
+    let notes = wrap::of_stdout().map_or(notes.into(), |width| wrap::words(notes, width));
+    format!("{}\n{notes}\n", columns(&rows))
 }
 
 fn of_group(grammar: &Command, group: &Group) -> String {
@@ -73,7 +73,8 @@ fn unknown(topic: &str, groups: &[Group]) -> CliError {
         .hint("help")
 }
 
-/// Lines of TAB-separated cells as aligned columns.
+/// Lines of TAB-separated cells as aligned columns, the last of which is broken between words where the terminal on stdout
+/// ends.
 #[must_use]
 pub fn columns(rows: &str) -> String {
     let cells: Vec<Vec<&str>> = rows.lines().map(|row| row.split('\t').collect()).collect();
@@ -82,11 +83,16 @@ pub fn columns(rows: &str) -> String {
         cells.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..most).map(width).collect();
+    let terminal = wrap::of_stdout();
     let mut text = String::new();
     for row in &cells {
         let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            line.push_str(&format!("{cell:width$}  "));
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let column = line.chars().count();
+            match terminal.filter(|_| at + 1 == row.len()) {
+                Some(terminal) => line.push_str(&wrap::hanging(cell, terminal, column)),
+                None => line.push_str(&format!("{cell:width$}  ")),
+            }
         }
         text.push_str(line.trim_end());
         text.push('\n');

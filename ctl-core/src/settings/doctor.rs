@@ -59,7 +59,7 @@ impl Diagnosis {
     }
 }
 
-static FINDINGS: Shape = Shape::rows(
+static FINDINGS: Shape = Shape::sentences(
     "subject",
     &[
         Column::new("status", "STATUS"),

@@ -151,7 +151,7 @@ pub const fn columns<const N: usize>(figures: &[Figure; N]) -> [Column; N] {
         // Within both; there are no iterators in constants.
         #[allow(clippy::indexing_slicing)]
         {
-            columns[at] = figures[at].column;
+            columns[at] = figures[at].column.ranked(figures[at].rank);
         }
         at += 1;
     }

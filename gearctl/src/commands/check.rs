@@ -133,9 +133,9 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measu
             let all = statuses(link)?;
             let sum = |of: fn(&FunctionStatus) -> i64| all.iter().map(of).sum::<i64>() as f64;
             let mut metrics = vec![
-                Metric::new("queued", sum(FunctionStatus::queued), ""),
+                Metric::new("queued", sum(FunctionStatus::queued), "").usual(),
                 Metric::new("running", sum(|function| function.running), ""),
-                Metric::new("workers", sum(|function| function.workers), ""),
+                Metric::new("workers", sum(|function| function.workers), "").usual(),
                 Metric::new("functions", all.len() as f64, ""),
             ];
             metrics.extend(rtt);
@@ -178,7 +178,7 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measu
 /// The way to the server and back.
 fn ping(link: &mut Link) -> Result<Metric, CliError> {
     let took = link.round_trip().map_err(|error| error.context("server ping"))?;
-    Ok(Metric::new("rtt", milliseconds(took), "ms"))
+    Ok(Metric::new("rtt", milliseconds(took), "ms").usual())
 }
 
 /// Of a function that is not there, those of one without jobs and workers.
@@ -186,12 +186,11 @@ fn figures(name: &str, status: Option<&FunctionStatus>) -> Vec<Metric> {
     let of = |figure: fn(&FunctionStatus) -> i64| status.map_or(0, figure);
     let (queued, workers) = (of(FunctionStatus::queued), of(|status| status.workers));
     let metric = |key, value: i64| Metric::new(key, value as f64, "").of(name);
-    let unattended =
-        (queued > 0 && workers == 0).then_some("has queued jobs, and there is no worker");
+    let unattended = (queued > 0 && workers == 0).then_some("queued jobs and no worker");
     vec![
-        metric("queued", queued),
+        metric("queued", queued).usual(),
         metric("running", of(|status| status.running)),
-        Metric { unattended, ..metric("workers", workers) },
+        Metric { unattended, ..metric("workers", workers).usual() },
     ]
 }
 
@@ -222,5 +221,5 @@ fn worker(
         let text = format!("the result is not what was expected: {shown}");
         return Err(CliError::new(Exit::Negative, "UNEXPECTED_RESULT", text));
     }
-    Ok(vec![Metric::new("rtt", milliseconds(start.elapsed()), "ms").of(&name)])
+    Ok(vec![Metric::new("rtt", milliseconds(start.elapsed()), "ms").of(&name).usual()])
 }

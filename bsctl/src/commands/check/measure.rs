@@ -53,8 +53,8 @@ fn server(link: &mut Link, with_rates: bool) -> Result<Vec<Metric>, CliError> {
     let binlog_lag = stats.binlog_current_index.saturating_sub(stats.binlog_oldest_index);
     let metric = |name, value: u64, unit| Metric::new(name, value as f64, unit);
     let mut metrics = vec![
-        metric("ready", stats.current_jobs_ready, ""),
-        metric("buried", stats.current_jobs_buried, ""),
+        metric("ready", stats.current_jobs_ready, "").usual(),
+        metric("buried", stats.current_jobs_buried, "").usual(),
         metric("delayed", stats.current_jobs_delayed, ""),
         metric("reserved", stats.current_jobs_reserved, ""),
         metric("urgent", stats.current_jobs_urgent, ""),
@@ -64,7 +64,7 @@ fn server(link: &mut Link, with_rates: bool) -> Result<Vec<Metric>, CliError> {
         metric("uptime", stats.uptime, "s"),
         metric("draining", draining, ""),
         metric("binlog-lag", u64::try_from(binlog_lag).unwrap_or(0), ""),
-        Metric::new("rtt", rtt, "ms"),
+        Metric::new("rtt", rtt, "ms").usual(),
     ];
     if with_rates {
         thread::sleep(WHILE);
@@ -91,7 +91,7 @@ fn jobs(link: &mut Link, ids: &[JobId]) -> Result<Measured, CliError> {
         let is =
             |state| f64::from(u8::from(stats.as_ref().is_some_and(|stats| stats.state == state)));
         metrics.extend([
-            metric("age", of(|stats| stats.age as f64), "s"),
+            metric("age", of(|stats| stats.age as f64), "s").usual(),
             metric("time-left", of(|stats| stats.time_left as f64), "s"),
             metric("reserves", of(|stats| stats.reserves as f64), ""),
             metric("timeouts", of(|stats| stats.timeouts as f64), ""),
@@ -101,7 +101,7 @@ fn jobs(link: &mut Link, ids: &[JobId]) -> Result<Measured, CliError> {
             metric("ready", is(JobState::Ready), ""),
             metric("reserved", is(JobState::Reserved), ""),
             metric("delayed", is(JobState::Delayed), ""),
-            metric("buried", is(JobState::Buried), ""),
+            metric("buried", is(JobState::Buried), "").usual(),
         ]);
     }
     let absent = (!gone.is_empty()).then(|| format!("there is no job {}", gone.join(", ")));
@@ -124,21 +124,20 @@ fn tube_metrics(link: &mut Link, tube: &TubeName) -> Result<(bool, Vec<Metric>),
     let (ready, watching) =
         (of(|stats| stats.current_jobs_ready), of(|stats| stats.current_watching));
     let oldest = if ready == 0 { 0 } else { oldest_age(link, tube)? };
-    let unattended =
-        (ready > 0 && watching == 0).then_some("has ready jobs, and nobody watches it");
+    let unattended = (ready > 0 && watching == 0).then_some("ready jobs and nobody watches");
     let metric = |name, value: u64, unit| Metric::new(name, value as f64, unit).of(tube.as_str());
     let metrics = vec![
-        metric("ready", ready, ""),
+        metric("ready", ready, "").usual(),
         metric("buried", of(|stats| stats.current_jobs_buried), ""),
         metric("delayed", of(|stats| stats.current_jobs_delayed), ""),
         metric("reserved", of(|stats| stats.current_jobs_reserved), ""),
         metric("urgent", of(|stats| stats.current_jobs_urgent), ""),
         metric("waiting", of(|stats| stats.current_waiting), ""),
         metric("watching", watching, ""),
-        Metric { unattended, ..metric("workers", watching, "") },
+        Metric { unattended, ..metric("workers", watching, "").usual() },
         metric("oldest-age", oldest, "s"),
         metric("pause-left", of(|stats| u64::try_from(stats.pause_time_left).unwrap_or(0)), "s"),
-        Metric::new("rtt", rtt, "ms").of(tube.as_str()),
+        Metric::new("rtt", rtt, "ms").of(tube.as_str()).usual(),
     ];
     Ok((stats.is_some(), metrics))
 }
@@ -187,7 +186,7 @@ fn roundtrip(link: &mut Link) -> Result<Vec<Metric>, CliError> {
         let _ = link.call(Delete::new(id));
     }
     outcome.map_err(|error| error.context("roundtrip"))?;
-    Ok(vec![Metric::new("rtt", milliseconds(start.elapsed()), "ms")])
+    Ok(vec![Metric::new("rtt", milliseconds(start.elapsed()), "ms").usual()])
 }
 
 fn take_back(link: &mut Link, id: JobId, tube: &TubeName, body: &[u8]) -> Result<(), CliError> {

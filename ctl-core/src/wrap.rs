@@ -1,13 +1,16 @@
 //! Lines that fit a terminal: broken between words, not in them.
 
 use std::borrow::Cow;
+use std::io::{self, IsTerminal};
+
+use unicode_width::UnicodeWidthChar;
 
 /// The least width that is worth the trouble.
 const LEAST: usize = 20;
 
 /// A message whose lines are no longer than `width`, but for words that are. What follows a break is set in by two more
 /// blanks than its line.
-pub(super) fn words(text: &str, width: usize) -> Cow<'_, str> {
+pub(crate) fn words(text: &str, width: usize) -> Cow<'_, str> {
     if width < LEAST || text.lines().all(|line| shown(line) <= width) {
         return Cow::Borrowed(text);
     }
@@ -15,10 +18,29 @@ pub(super) fn words(text: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(lines.join("\n"))
 }
 
+/// The width of the terminal on stdout, if there is one.
+pub(crate) fn of_stdout() -> Option<usize> {
+    let width = io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
+    width.map(|(width, _)| width.0.into())
+}
+
+/// A text behind `column` columns of a line, whose further lines begin below its first word.
+pub(crate) fn hanging(text: &str, width: usize, column: usize) -> String {
+    if width < LEAST || column + LEAST > width || column + shown(text) <= width {
+        return text.to_owned();
+    }
+    fill(text, width, column, column)
+}
+
 fn broken(line: &str, width: usize) -> String {
     let start = line.len() - line.trim_start_matches(' ').len();
-    let indent = " ".repeat(start.min(width / 2) + 2);
-    let (mut out, mut column) = (String::new(), 0);
+    fill(line, width, 0, start.min(width / 2) + 2)
+}
+
+/// A line that begins at `column`, broken before this width; what follows a break is set in.
+fn fill(line: &str, width: usize, mut column: usize, indent: usize) -> String {
+    let indent = " ".repeat(indent);
+    let mut out = String::new();
     for word in line.split_inclusive(' ') {
         let length = shown(word.trim_end_matches(' '));
         if column + length > width && column > indent.len() {
@@ -42,7 +64,7 @@ fn shown(text: &str) -> usize {
             (false, '\x1b') => in_color = true,
             (true, 'm') => in_color = false,
             (true, _) => {}
-            (false, _) => columns += 1,
+            (false, _) => columns += c.width().unwrap_or(0),
         }
     }
     columns
@@ -62,6 +84,16 @@ mod tests {
         assert_eq!(words(text, 80), text);
         let long = format!("see {}", "x".repeat(50));
         assert_eq!(words(&long, 30), format!("see\n  {}", "x".repeat(50)));
+    }
+
+    #[test]
+    fn what_hangs_begins_below_its_first_word() {
+        assert_eq!(hanging("one two three four", 24, 12), "one two three four"[..18].to_owned());
+        assert_eq!(
+            hanging("one two three four five", 32, 12),
+            "one two three four\n            five"
+        );
+        assert_eq!(hanging("one two", 15, 12), "one two", "no room to hang");
     }
 
     #[test]

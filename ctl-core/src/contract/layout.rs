@@ -1,0 +1,158 @@
+//! What fits terminals of 60, 80 and 120 columns, and what is left out there.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::Case;
+use super::terminal::Terminal;
+use crate::tool::Tool;
+
+/// The widths that people have.
+const WIDTHS: [usize; 3] = [60, 80, 120];
+
+/// Names that are broken where a table breaks any.
+const NAMES: [&str; 2] = ["a-rather-long-name-of-a-queue-1", "a-rather-long-name-of-a-queue-2"];
+
+/// What a terminal of this width shows, to the end of the program.
+fn shown<T: Tool>(case: &Case<T>, address: &str, width: usize, words: &[&str]) -> String {
+    let variables = [("NO_COLOR", "1")];
+    let mut terminal = Terminal::sized(&case.program, address, &variables, width, words);
+    let _ = terminal.ends();
+    seen(&terminal)
+}
+
+/// What was shown, as text: the terminal of these tests gives a character for each byte.
+fn seen(terminal: &Terminal) -> String {
+    let bytes: Vec<u8> = terminal.shown.chars().filter_map(|c| u8::try_from(c).ok()).collect();
+    String::from_utf8(bytes).unwrap().replace('\r', "")
+}
+
+#[track_caller]
+fn fits(text: &str, width: usize, words: &[&str]) {
+    for line in text.lines() {
+        assert!(line.width() <= width, "{words:?} at {width}: {line:?} in\n{text}");
+    }
+}
+
+fn filled<T: Tool>(case: &Case<T>, address: &str) {
+    for name in NAMES {
+        let add: Vec<&str> = case.add_to.split(' ').chain([name, "body"]).collect();
+        case.program.at(address, &add).exits(0);
+    }
+}
+
+/// And in a pipe everything is there, whole.
+pub fn tables_fit_terminals_and_say_what_is_left_out<T: Tool>(case: &Case<T>) {
+    let ((_one, first), (_other, second)) = (Case::<T>::server(), Case::<T>::server());
+    filled(case, &first);
+    let both = format!("{first},{second}");
+    let lines: [(&str, &[&str]); 5] = [
+        (&first, &[case.list, "-o", "wide"]),
+        (&both, &[case.list]),
+        (&first, &["top", "--once"]),
+        (&both, &["top", "--once"]),
+        (&first, &["smoke"]),
+    ];
+    for (servers, words) in lines {
+        for width in WIDTHS {
+            let text = shown(case, servers, width, words);
+            fits(&text, width, words);
+            if !words.contains(&"smoke") {
+                for name in NAMES {
+                    assert!(text.contains(name), "{words:?} at {width}: no {name} in\n{text}");
+                }
+            }
+            if servers == both {
+                assert!(text.contains(&first), "{words:?} at {width}:\n{text}");
+            }
+        }
+        let piped = case.program.at(servers, words).exits(0);
+        assert!(!piped.err.contains("no room for"), "{}", piped.err);
+        assert!(!piped.out().contains('…'), "{}", piped.out());
+    }
+    let text = shown(case, &both, 60, &["top", "--once"]);
+    assert!(text.contains("no room for "), "{text}");
+    // What is asked for is not left out.
+    let chosen = ["top", "--once", "--columns", "server,name,problem"];
+    let text = shown(case, &both, 60, &chosen);
+    fits(&text, 60, &chosen);
+    assert!(text.contains("PROBLEM") && !text.contains("no room for"), "{text}");
+}
+
+/// Every word of a help text is whole.
+pub fn help_is_broken_between_words<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let lines: [&[&str]; 4] = [&[], &["--help"], &["repl", "--help"], &["repl", "-e", "help"]];
+    for words in lines {
+        let wide = shown(case, &address, 400, words);
+        let all: Vec<&str> = wide.split_whitespace().collect();
+        for width in WIDTHS {
+            let text = shown(case, &address, width, words);
+            fits(&text, width, words);
+            let here: Vec<&str> = text.split_whitespace().collect();
+            let other = here.iter().zip(&all).find(|(here, all)| here != all);
+            assert_eq!(other, None, "{words:?} at {width}:\n{text}");
+            assert_eq!(here.len(), all.len(), "{words:?} at {width}");
+        }
+    }
+}
+
+/// Findings are sentences, which have no room side by side.
+pub fn a_doctor_tells_a_narrow_terminal_in_blocks<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    for width in WIDTHS {
+        let text = shown(case, &address, width, &["doctor"]);
+        fits(&text, width, &["doctor"]);
+        assert!(text.contains(&address), "{text}");
+        assert_eq!(text.contains("status:"), width < 100, "{text}");
+    }
+}
+
+/// What a person has to type stays in sight, and a question is broken between its words.
+pub fn a_question_is_broken_between_words<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    filled(case, &address);
+    let clear = if T::PROGRAM.name == "gearctl" { "drain" } else { "clear" };
+    let words = [clear, NAMES[0]];
+    let mut terminal = Terminal::sized(&case.program, &address, &[("NO_COLOR", "1")], 60, &words);
+    terminal.sees("[y/N]");
+    terminal.types("n\r");
+    assert_eq!(terminal.ends(), 1);
+    // The answer, which these terminals do not show, ends the line.
+    let text = seen(&terminal).replace("[y/N] ", "[y/N]\n");
+    fits(&text, 60, &words);
+    assert!(text.contains(NAMES[0]), "{text}");
+}
+
+/// `^C` is the end of a line.
+pub fn what_follows_control_c_begins_a_line<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let words = ["ping", "--count", "1000", "--interval", "100ms"];
+    let mut terminal = Terminal::sized(&case.program, &address, &[("NO_COLOR", "1")], 80, &words);
+    terminal.sees(&address);
+    terminal.types("\u{3}");
+    assert_eq!(terminal.ends(), 130);
+    let text = seen(&terminal);
+    // These terminals do not show ^C, whose line is ended all the same.
+    let (_, after) = text.split_once("\n\n").unwrap_or_else(|| panic!("{text}"));
+    assert!(after.starts_with(&address), "{text}");
+}
+
+/// One clause for all that it is true of, in lines that fit.
+pub fn a_check_groups_what_is_wrong_by_its_reason<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    for number in 0..12 {
+        let name = format!("team-{number:02}");
+        let add: Vec<&str> = case.add_to.split(' ').chain([&*name, "body"]).collect();
+        case.program.at(&address, &add).exits(0);
+    }
+    let what = format!("{}s", case.noun);
+    let words = ["check", &*what, "*team-*", "--zero-workers", "crit"];
+    let ran = case.program.at(&address, &words).exits(2);
+    let first = ran.lines()[0];
+    assert!(first.contains(&format!(" CRITICAL - 12 of 12 {what} critical: ")), "{first}");
+    assert_eq!(first.matches("nobody").count() + first.matches("no worker").count(), 1, "{first}");
+    assert!(first.contains(" and 2 more"), "{first}");
+    for width in WIDTHS {
+        fits(&shown(case, &address, width, &words), width, &words);
+    }
+}

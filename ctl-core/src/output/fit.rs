@@ -1,0 +1,196 @@
+//! Tables that fit a terminal: what is left out, how wide the rest is, and long names cut.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// What one column needs, in terminal columns.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Need {
+    /// For everything on one line.
+    pub(super) whole: usize,
+    /// Without breaking a word.
+    pub(super) least: usize,
+    /// Whether a word may be cut where there is no other way.
+    pub(super) may_cut: bool,
+    /// Which columns go first: those of the highest rank; 0 always stays.
+    pub(super) rank: u8,
+}
+
+/// How a table is laid out.
+#[derive(Debug)]
+pub(super) struct Fit {
+    /// The columns that are shown, by their place, and their widths without the gap.
+    pub(super) shown: Vec<(usize, usize)>,
+    /// Blanks between columns.
+    pub(super) gap: usize,
+}
+
+/// Blanks between columns where there is room.
+pub(super) const GAP: usize = 2;
+/// The narrowest that a text is cut to.
+const NARROWEST: usize = 8;
+/// Sentences get this much before other columns are left out.
+const SENTENCE: usize = 16;
+
+impl Need {
+    /// Of a column with these cells. Numbers are never cut; a word that takes more than two thirds of the terminal may be,
+    /// as nothing else would be left beside it.
+    pub(super) fn of<'c>(
+        title: &str,
+        cells: impl Iterator<Item = &'c str>,
+        (is_number, is_body): (bool, bool),
+        (rank, width): (u8, Option<usize>),
+    ) -> Self {
+        let heading = longest_word(title);
+        let (mut widest, mut word) = (0, 0);
+        for cell in cells {
+            widest = widest.max(cell.width());
+            word = word.max(longest_word(cell));
+        }
+        let text = match (is_number, is_body) {
+            (true, _) => widest,
+            (false, true) => widest.min(SENTENCE),
+            (false, false) => {
+                let most = width.map_or(word, |width| (width * 2 / 3).max(NARROWEST));
+                word.min(most).max(widest.min(SENTENCE))
+            }
+        };
+        let whole = widest.max(title.width());
+        Self { whole, least: text.max(heading), may_cut: !is_number, rank }
+    }
+}
+
+/// Lays out a table for a terminal of this width, or for a reader without any.
+pub(super) fn fit(needs: &[Need], width: Option<usize>) -> Fit {
+    let mut shown: Vec<(usize, usize)> =
+        needs.iter().enumerate().map(|(at, need)| (at, need.whole)).collect();
+    let Some(width) = width else { return Fit { shown, gap: GAP } };
+    if total(&shown, GAP) <= width {
+        return Fit { shown, gap: GAP };
+    }
+    let gap = 1;
+    let need = |at: usize| needs.get(at);
+    for (at, column) in &mut shown {
+        *column = need(*at).map_or(*column, |need| need.least);
+    }
+    while total(&shown, gap) > width {
+        let rank = |at: usize| need(at).map_or(0, |need| need.rank);
+        let droppable = shown.iter().enumerate().filter(|(_, (at, _))| rank(*at) > 0);
+        // Of equal ranks the last, which is the rightmost.
+        let Some((place, _)) = droppable.max_by_key(|(_, (at, _))| rank(*at)) else { break };
+        shown.remove(place);
+    }
+    // The last resort: what can be cut is, the longest first.
+    while total(&shown, gap) > width {
+        let can = |(at, width): &(usize, usize)| {
+            *width > NARROWEST && need(*at).is_some_and(|need| need.may_cut)
+        };
+        let widest = shown.iter_mut().filter(|column| can(column)).max_by_key(|column| column.1);
+        let Some(widest) = widest else { break };
+        widest.1 -= 1;
+    }
+    // What is left goes round.
+    let mut left = width.saturating_sub(total(&shown, gap));
+    while left > 0 {
+        let before = left;
+        for (at, column) in &mut shown {
+            if left > 0 && need(*at).is_some_and(|need| *column < need.whole) {
+                *column += 1;
+                left -= 1;
+            }
+        }
+        if left == before {
+            break;
+        }
+    }
+    Fit { shown, gap }
+}
+
+/// The width of a table with these columns.
+fn total(shown: &[(usize, usize)], gap: usize) -> usize {
+    let columns: usize = shown.iter().map(|(_, width)| width + gap).sum();
+    columns.saturating_sub(gap)
+}
+
+fn longest_word(text: &str) -> usize {
+    text.split(' ').map(UnicodeWidthStr::width).max().unwrap_or(0)
+}
+
+/// The text with every word that is wider than this cut in its middle: names are told apart by both ends.
+pub(super) fn cut_words(text: &str, width: usize) -> String {
+    if longest_word(text) <= width {
+        return text.to_owned();
+    }
+    text.split(' ').map(|word| middle(word, width)).collect::<Vec<_>>().join(" ")
+}
+
+/// Both ends of a word, with an ellipsis between them.
+fn middle(word: &str, width: usize) -> String {
+    if word.width() <= width {
+        return word.to_owned();
+    }
+    let room = width.saturating_sub(1);
+    let (front, back) = (room - room / 2, room / 2);
+    let take = |chars: &mut dyn Iterator<Item = char>, most: usize| {
+        let mut taken = 0;
+        let fits = chars.take_while(|c| {
+            taken += c.width().unwrap_or(0);
+            taken <= most
+        });
+        fits.collect::<Vec<char>>()
+    };
+    let start = take(&mut word.chars(), front);
+    let end = take(&mut word.chars().rev(), back);
+    start.into_iter().chain(['…']).chain(end.into_iter().rev()).collect()
+}
+
+/// The beginning of a line that is no wider than this, with an ellipsis where something is missing.
+pub(super) fn cut_line(line: &str, width: usize) -> String {
+    if line.width() <= width {
+        return line.to_owned();
+    }
+    let mut taken = 0;
+    let fits = |c: &char| {
+        taken += c.width().unwrap_or(0);
+        taken < width
+    };
+    let start: String = line.chars().take_while(fits).collect();
+    format!("{start}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need(whole: usize, least: usize, rank: u8) -> Need {
+        Need { whole, least, may_cut: true, rank }
+    }
+
+    fn places(fit: &Fit) -> Vec<usize> {
+        fit.shown.iter().map(|(at, _)| *at).collect()
+    }
+
+    #[test]
+    fn what_is_least_important_goes_first_and_the_rest_fits() {
+        let needs = [need(30, 30, 0), need(20, 20, 1), need(20, 20, 1), need(20, 20, 9)];
+        assert_eq!(places(&fit(&needs, None)), [0, 1, 2, 3]);
+        assert_eq!(places(&fit(&needs, Some(96))), [0, 1, 2, 3]);
+        assert_eq!(places(&fit(&needs, Some(80))), [0, 1, 2]);
+        assert_eq!(places(&fit(&needs, Some(60))), [0, 1]);
+        let narrow = fit(&needs, Some(20));
+        assert_eq!((places(&narrow), narrow.shown[0].1), (vec![0], 20), "cut as the last resort");
+    }
+
+    #[test]
+    fn room_that_is_left_is_given_to_who_needs_it() {
+        let fit = fit(&[need(10, 4, 0), need(40, 10, 1)], Some(30));
+        assert_eq!(fit.shown, [(0, 10), (1, 19)]);
+    }
+
+    #[test]
+    fn names_are_cut_in_their_middle_and_lines_at_their_end() {
+        assert_eq!(cut_words("a-very-long-name-1 is here", 9), "a-ve…me-1 is here");
+        assert_eq!(cut_words("short", 5), "short");
+        assert_eq!(cut_words("漢字漢字漢字", 7), "漢…字");
+        assert_eq!(cut_line("größer", 4), "grö…");
+    }
+}
