@@ -581,7 +581,7 @@ mod tests {
         ] {
             let flags = Line::parse_from(line).flags;
             let failure = Some(CliError::timeout("status: no reply"));
-            let metrics = vec![Metric::new("rtt", 5.0, "ms")];
+            let metrics = vec![Metric::new("rtt", 5.0, "ms").usual()];
             let measured = Measured { metrics, failure, absent: None };
             let sink = Memory::default();
             let mut out = Output::to(Box::new(sink.clone()), Style::default());

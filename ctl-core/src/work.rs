@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-use clap::Args;
+use clap::{Args, Command};
 
 use crate::child::{DataArgs, Place, Template};
 use crate::error::{CliError, Exit};
@@ -112,6 +112,31 @@ impl WorkFlags {
             return Ok(None);
         }
         Template::new(self.shell.as_deref(), words, places).map(Some)
+    }
+
+    /// Names the tool's own flags among the arguments of `--exec`, which go to the command: most often they were meant for
+    /// the tool.
+    pub fn say_passed_on<T: Tool>(&self, context: &Context<T>) {
+        for flag in self.passed_on(&(T::PROGRAM.tree)()) {
+            let tool = T::PROGRAM.name;
+            context.messages.note(format!(
+                "note: {flag} is passed to the command; put it before --exec to give it to {tool}"
+            ));
+        }
+    }
+
+    fn passed_on(&self, tree: &Command) -> Vec<String> {
+        let Some(work) = tree.find_subcommand("work") else { return Vec::new() };
+        let longs = |command: &Command| -> Vec<String> {
+            command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect()
+        };
+        let known = [longs(work), longs(tree)].concat();
+        let words = self.exec.iter().skip(1).filter_map(|word| word.to_str());
+        // Behind `--` the command's own words stand.
+        let words = words.take_while(|word| *word != "--");
+        let name = |word: &str| word.strip_prefix("--")?.split('=').next().map(str::to_owned);
+        let flags = words.filter_map(name).filter(|name| known.contains(name));
+        flags.map(|name| format!("--{name}")).collect()
     }
 
     /// The end of a worker's own patience: after `--grace` its commands are ended, and get time for that before their jobs

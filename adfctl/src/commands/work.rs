@@ -30,7 +30,8 @@ The command gets the body on stdin; its exit code decides what becomes of the me
                     then it goes to --dead-letter
   cannot be run     the message is put back at the left end, and the worker ends (126, 127);
                     with --shell also when the shell says so
-The server knows no delay: what is put back may come again at once. It has no dead-letter queue either; without
+The server knows no delay: what is put back may come again at once. While one command after the other fails at once, the
+worker therefore pauses before it puts a message back, for up to 5s. The server has no dead-letter queue either; without
 --dead-letter a message that was delivered too often is put back without being run, ever less often.
 {id}, {queue} and {file} in arguments are replaced, but never in a line for a shell, which would run what a queue is
 called: the line has \"$ADFCTL_QUEUE\", and \"$1\" is the file or the body. The environment has ADFCTL_MESSAGE_ID,
@@ -81,7 +82,7 @@ pub struct WorkArgs {
 pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("work", "adfctl count only looks")?;
     let queues = args.queues.names_or_usual(tool.settings())?;
-    let recipe = Recipe::new(&args.flags, PLACES, "adfctl work -Q /mail", &tool.out)?;
+    let recipe = Recipe::new(&args.flags, PLACES, "adfctl work -Q /mail", tool)?;
     let _pid = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;
     let servers = tool.link.dialer.options()?.len();

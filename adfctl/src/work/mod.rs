@@ -103,7 +103,9 @@ impl Shift {
             LostReason::Stopped => fate_of(JobFate::Abandoned),
             reason => fate_of(JobFate::Lost(reason)),
         });
+        let took = end.time;
         self.ledger.ended(key, (), end, lost);
+        self.shift.pause_after(ended, took, || job.is_lost());
         self.fates.decision(ended, job.duplications())
     }
 

@@ -110,7 +110,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         none if none.is_empty() => vec![usual_tube(tool)?],
         given => given,
     };
-    let recipe = Recipe::new(&args.flags, PLACES, "bsctl work -t mail", &tool.out)?;
+    let recipe = Recipe::new(&args.flags, PLACES, "bsctl work -t mail", tool)?;
     let _pid = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;
     let servers = tool.link.dialer.options()?.len();

@@ -233,6 +233,7 @@ macro_rules! tool_contract {
                 a_job_that_does_not_end_well_is_told_on_a_line,
                 results_go_to_stdout_and_the_summary_to_stderr,
                 every_line_of_the_log_can_be_an_object,
+                a_flag_that_the_command_gets_is_named,
             }
             #[cfg(target_os = "linux")]
             $crate::tool_contract! { @case work

@@ -32,6 +32,22 @@ pub fn a_job_that_does_not_end_well_is_told_on_a_line<T: Tool>(case: &Case<T>) {
     assert!(!ran.err.contains("exit 0"), "{}", ran.err);
 }
 
+/// Behind `--exec` everything is the command's, which people forget.
+pub fn a_flag_that_the_command_gets_is_named<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    let work: Vec<&str> = case.work.split(' ').chain(["--max-jobs", "1"]).collect();
+    let run = |flags: &[&str]| {
+        case.program.at(&address, &add).exits(0);
+        case.program.at(&address, &[&work, flags].concat()).exits(0).err
+    };
+    let err = run(&["--exec", "echo", "--once", "--flag-of-echo"]);
+    assert!(err.contains("note: --once is passed to the command; put it before --exec"), "{err}");
+    assert!(!err.contains("note: --flag-of-echo"), "{err}");
+    assert!(!run(&["--exec", "echo", "--", "--once"]).contains("note:"));
+    assert!(!run(&["--", "echo", "--once"]).contains("note:"));
+}
+
 /// Who starts a worker before its server learns how to let it wait.
 pub fn a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();

@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn headings_are_broken_where_a_table_would_not_fit() {
-        let columns = [Column::new("a", "LONG HEADING"), Column::new("b", "OTHER HEADING")];
+        let columns = [Column::new("a", "A LONG HEADING"), Column::new("b", "ANOTHER HEADING")];
         let records = [Record::new().with("a", 1).with("b", 22)];
         let shown = |width| {
             let look = Look {
@@ -337,7 +337,8 @@ mod tests {
             };
             rows(&columns, &records, "a", look).unwrap().0
         };
-        assert_eq!(shown(40), "LONG HEADING  OTHER HEADING\n           1             22\n");
-        assert_eq!(shown(20), "   LONG   OTHER\nHEADING HEADING\n      1      22\n");
+        let (wide, narrow) = (shown(40), shown(15));
+        assert_eq!(wide, "A LONG HEADING  ANOTHER HEADING\n             1               22\n");
+        assert_eq!(narrow, " A LONG ANOTHER\nHEADING HEADING\n      1      22\n");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
@@ -19,6 +19,8 @@ use crate::output::Output;
 use crate::process;
 use crate::shortage::Shortage;
 use crate::signals::Interrupts;
+use crate::tool::{Context, Tool};
+use crate::units;
 
 /// How to run the command.
 #[derive(Debug, Clone)]
@@ -42,17 +44,19 @@ impl Recipe {
     ///
     /// # Errors
     /// No command is given, or a line for the shell that has one of the places: exit 2.
-    pub fn new(
+    pub fn new<T: Tool>(
         flags: &WorkFlags,
         places: &'static [Place],
         example: &str,
-        out: &Output,
+        context: &Context<T>,
     ) -> Result<Self, CliError> {
+        let out = &context.out;
         let command = flags.handler(places)?.ok_or_else(|| {
             CliError::usage("no command given")
                 .hint(format!("{example} --exec ./handler"))
                 .hint(format!("{example} --shell 'jq .to | xargs notify'"))
         })?;
+        flags.say_passed_on(context);
         Ok(Self {
             command,
             data: flags.data,
@@ -90,6 +94,14 @@ pub enum Ended {
     Unfit,
 }
 
+/// The pause after a command that failed at once; it doubles with each that follows, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How often it is looked whether the pause is over.
+const PAUSE_SLICE: Duration = Duration::from_millis(20);
+/// After so many failures a person is told.
+const SAID_AFTER: u32 = 3;
+
 /// What every slot of a worker shares.
 pub struct Shift {
     recipe: Recipe,
@@ -104,6 +116,10 @@ pub struct Shift {
     is_several: bool,
     /// Why no command can be run at all.
     broken: Mutex<Option<CliError>>,
+    /// No further job is taken.
+    is_stopping: AtomicBool,
+    /// How many commands have failed since the last that did not.
+    failures: AtomicU32,
 }
 
 impl Shift {
@@ -118,6 +134,8 @@ impl Shift {
             down: Mutex::default(),
             is_several: false,
             broken: Mutex::default(),
+            is_stopping: AtomicBool::new(false),
+            failures: AtomicU32::new(0),
         }
     }
 
@@ -238,6 +256,36 @@ impl Shift {
         })
     }
 
+    /// Waits where one command after the other fails at once, each time for longer, before the job of the last one is given
+    /// back: for servers that know no delay, and would deliver it again at once. A success ends it, and so does the end of the
+    /// shift or of the job.
+    pub fn pause_after(&self, ended: Ended, took: Option<Duration>, is_lost: impl Fn() -> bool) {
+        let failures = match ended {
+            Ended::Code(0) => {
+                self.failures.store(0, Ordering::SeqCst);
+                return;
+            }
+            Ended::GivenUp => return,
+            _ => self.failures.fetch_add(1, Ordering::SeqCst),
+        };
+        let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(16)).min(LONGEST_PAUSE);
+        let pause = pause.saturating_sub(took.unwrap_or_default());
+        if failures == SAID_AFTER && !pause.is_zero() {
+            let longest = units::show_duration(LONGEST_PAUSE);
+            self.messages.note(format!(
+                "one command after the other fails: pausing between them, for up to {longest}, until one succeeds"
+            ));
+        }
+        let start = Instant::now();
+        let goes_on = || {
+            let flags = [&self.is_stopping, &self.kill];
+            !flags.iter().any(|flag| flag.load(Ordering::SeqCst)) && !is_lost()
+        };
+        while start.elapsed() < pause && goes_on() {
+            thread::sleep(pause.saturating_sub(start.elapsed()).min(PAUSE_SLICE));
+        }
+    }
+
     /// Why no command can be run at all, if that is so.
     #[must_use]
     pub fn take_broken(&self) -> Option<CliError> {
@@ -346,6 +394,7 @@ struct Slots<'a, 'scope, H, R> {
 
 impl<H: Hands, R> Crew for Slots<'_, '_, H, R> {
     fn stop(&self) {
+        self.shift.is_stopping.store(true, Ordering::SeqCst);
         self.hands.stop();
     }
 
@@ -394,6 +443,31 @@ mod tests {
         fn is_busy(&self) -> bool {
             false
         }
+    }
+
+    #[test]
+    fn pauses_grow_while_commands_fail_and_end_with_a_success() {
+        let command = Template::new(None, &["true".into()], &[]).unwrap();
+        let recipe =
+            Recipe { command, data: DataArgs::default(), owns_stdout: true, max_runtime: None };
+        let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
+        let shift = Shift::new(recipe, messages);
+        let pause = |ended, took| {
+            let start = Instant::now();
+            shift.pause_after(ended, Some(took), || false);
+            start.elapsed()
+        };
+        let failed = Ended::Code(1);
+        assert!(pause(failed, Duration::ZERO) >= FIRST_PAUSE);
+        assert!(pause(failed, Duration::ZERO) >= FIRST_PAUSE * 2);
+        // One that took its time has been pause enough; nobody waits for the others of it.
+        assert!(pause(failed, Duration::from_secs(60)) < LONGEST_PAUSE);
+        assert_eq!(shift.failures.load(Ordering::SeqCst), 3);
+        pause(Ended::Code(0), Duration::ZERO);
+        assert_eq!(shift.failures.load(Ordering::SeqCst), 0);
+        shift.failures.store(30, Ordering::SeqCst);
+        shift.is_stopping.store(true, Ordering::SeqCst);
+        assert!(pause(failed, Duration::ZERO) < LONGEST_PAUSE);
     }
 
     #[test]

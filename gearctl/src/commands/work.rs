@@ -92,6 +92,7 @@ pub struct WorkArgs {
 pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("work", "gearctl functions looks only")?;
     let handler = handler(&args)?;
+    args.flags.say_passed_on(tool);
     let limits =
         Limits { jobs: args.flags.limit().map(JobLimit::new), empty: args.flags.exit_when_empty };
     let _pid_file = args.flags.create_pid_file()?;
