@@ -166,23 +166,23 @@ impl TlsArgs {
 }
 
 #[cfg(feature = "tls")]
-fn read(path: &Path) -> Result<Vec<u8>, CliError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, CliError> {
     std::fs::read(path).map_err(|error| CliError::reading(&path.to_string_lossy(), &error))
 }
 
 /// What a PEM file has to have: its label, what people call it, and openssl's command for it.
 #[cfg(feature = "tls")]
-type Content = (&'static str, &'static str, &'static str);
+pub(crate) type Content = (&'static str, &'static str, &'static str);
 
 #[cfg(feature = "tls")]
-const CERTIFICATE: Content = ("CERTIFICATE", "certificate", "x509");
+pub(crate) const CERTIFICATE: Content = ("CERTIFICATE", "certificate", "x509");
 
 #[cfg(feature = "tls")]
 const REVOCATION_LIST: Content = ("X509 CRL", "revocation list", "crl");
 
 /// Reads a file, and names it if there is nothing of the kind in it.
 #[cfg(feature = "tls")]
-fn pem(path: &Path, (label, what, command): Content) -> Result<Vec<u8>, CliError> {
+pub(crate) fn pem(path: &Path, (label, what, command): Content) -> Result<Vec<u8>, CliError> {
     let bytes = read(path)?;
     let begin = format!("-----BEGIN {label}-----");
     if bytes.windows(begin.len()).any(|window| window == begin.as_bytes()) {
@@ -194,7 +194,7 @@ fn pem(path: &Path, (label, what, command): Content) -> Result<Vec<u8>, CliError
 }
 
 #[cfg(all(feature = "tls", unix))]
-fn warn_of_readers(key: &Path, messages: &Messages) {
+pub(crate) fn warn_of_readers(key: &Path, messages: &Messages) {
     use std::os::unix::fs::PermissionsExt as _;
     if std::fs::metadata(key).is_ok_and(|meta| meta.permissions().mode() & 0o044 != 0) {
         messages.warn(format!("other users can read the key in {}: chmod 600", key.display()));
@@ -202,4 +202,4 @@ fn warn_of_readers(key: &Path, messages: &Messages) {
 }
 
 #[cfg(all(feature = "tls", not(unix)))]
-fn warn_of_readers(_: &Path, _: &Messages) {}
+pub(crate) fn warn_of_readers(_: &Path, _: &Messages) {}

@@ -10,12 +10,14 @@ The page is in the program: it asks nobody but this address, and shows names as 
 history since the page was opened. Without --write it only looks; with it, messages are pushed and moved, and queues
 cleared and deleted, after it was shown what would be done.
 It answers to its address and localhost (and --host NAME), and changes something for its own page only. Other machines
-are let in with --allow-remote and a token; the connection is not encrypted: put a proxy with TLS before it.
+are let in with --allow-remote and a token, HTTPS, or both. --https-cert and --https-key encrypt the connection of the
+browser; --tls and its flags are about the servers of queues, and encrypt nothing of the page.
 
 Examples:
   adfctl web
   adfctl web --listen 127.0.0.1:8031 --write
-  adfctl web --listen 0.0.0.0:8030 --allow-remote --token-file /etc/adfctl.token";
+  adfctl web --listen 0.0.0.0:8030 --allow-remote --token-file /etc/adfctl.token \\
+    --https-cert page.pem --https-key page.key";
 
 /// What the page shows and does.
 pub static SITE: Site = Site {

@@ -12,12 +12,14 @@ with the history since the page was opened. Without --write it only looks; with 
 released and deleted, one by one or all that fit a filter, and tubes paused and cleared, each after it was shown what would
 be done.
 It answers to its address and localhost (and --host NAME), and changes something for its own page only. Other machines
-are let in with --allow-remote and a token; the connection is not encrypted: put a proxy with TLS before it.
+are let in with --allow-remote and a token, HTTPS, or both. --https-cert and --https-key encrypt the connection of the
+browser; --tls and its flags are about the servers of queues, and encrypt nothing of the page.
 
 Examples:
   bsctl web
   bsctl -a one:11300,two:11300 web --listen 127.0.0.1:8031 --write
-  bsctl web --listen 0.0.0.0:8030 --allow-remote --token-file /etc/bsctl.token";
+  bsctl web --listen 0.0.0.0:8030 --allow-remote --token-file /etc/bsctl.token \\
+    --https-cert page.pem --https-key page.key";
 
 const ID: Field = Field::new("id", Kind::Number);
 const STATES: Kind = Kind::Word(&["ready", "reserved", "delayed", "buried"]);

@@ -109,6 +109,11 @@ impl Browser {
         }
     }
 
+    /// Takes any certificate: this browser has no way to trust an authority of a test.
+    pub fn trusts_everybody(&mut self) {
+        self.call("Security.setIgnoreCertificateErrors", &json!({ "ignore": true }));
+    }
+
     /// Goes to an address, and waits until the page has what it shows.
     pub fn open(&mut self, url: &str) {
         self.call("Page.navigate", &json!({ "url": url }));

@@ -213,6 +213,10 @@ macro_rules! tool_contract {
                 every_action_says_what_it_would_do,
                 a_person_adds_a_job_with_the_page,
             }
+            #[cfg(all(unix, feature = "tls"))]
+            $crate::tool_contract! { @case web
+                the_page_is_encrypted_by_its_own_certificate,
+            }
             #[cfg(unix)]
             $crate::tool_contract! { @case layout
                 tables_fit_terminals_and_say_what_is_left_out,

@@ -275,3 +275,72 @@ pub fn a_person_adds_a_job_with_the_page<T: Tool>(case: &Case<T>) {
     assert_eq!(browser.errors(), "");
     web.end();
 }
+
+/// With a certificate of its own; TLS to the servers of queues is something else, and nobody is left to think otherwise.
+#[cfg(feature = "tls")]
+pub fn the_page_is_encrypted_by_its_own_certificate<T: Tool>(case: &Case<T>) {
+    use super::tls::files;
+    use fixtures::tls::Authority;
+
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    case.program.at(&address, &add).exits(0);
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let identity = authority.identity("127.0.0.1");
+    let (cert, key) = files(&identity, folder.path(), "page");
+    let (_, other) = files(&authority.identity("127.0.0.1"), folder.path(), "other");
+    let [cert, key, other] = [&cert, &key, &other].map(|path| path.to_str().unwrap());
+    let web = Web::start(&case.program, &address, &["--https-cert", cert, "--https-key", key]);
+    let there = web.address.parse().unwrap();
+    let ask = |request: &str| {
+        let mut stream = authority.connect(there, "127.0.0.1");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        // It ends without a farewell where it refuses.
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8(answer).unwrap()
+    };
+    let host = &web.address;
+    let page = ask(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("</html>"), "{page}");
+    let strange = format!("GET / HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n\r\n");
+    assert!(ask(&strange).starts_with("HTTP/1.1 403 "));
+    // Nobody else has signed it, and in the clear there is only a word.
+    let mut stranger = Authority::new().connect(there, "127.0.0.1");
+    assert!(stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").is_err());
+    let (status, _, body) = web.get("/");
+    assert_eq!((status, &*body), (400, "this page is served over https://\n"));
+    if let Some(mut browser) = Browser::start() {
+        browser.trusts_everybody();
+        browser.open(&format!("https://{host}/"));
+        browser.press("#queues a", "mail");
+        assert_eq!(browser.value("isSecureContext && location.protocol"), "https:");
+        assert_eq!(browser.errors(), "");
+    }
+    web.end();
+    // A browser that comes from elsewhere is let in then, and this address is nobody's.
+    let web = |flags: &[&str]| {
+        let line =
+            [case.program.flag, &address, "web", "--allow-remote", "--listen", "192.0.2.1:0"];
+        case.program.bare(&[&line[..], flags].concat())
+    };
+    let ran = web(&["--https-cert", cert, "--https-key", key]).exits(69);
+    assert!(ran.err.contains("cannot listen on 192.0.2.1"), "{}", ran.err);
+    assert!(web(&["--https-cert", cert, "--https-key", other]).exits(77).err.contains("other.key"));
+    web(&["--https-cert", key, "--https-key", key]).exits(77);
+    web(&["--https-cert", "/none", "--https-key", key]).exits(66);
+    web(&["--https-cert", cert]).exits(2);
+    assert!(web(&[]).exits(2).err.contains("--https-cert"));
+    // TLS to a server says nothing of the page.
+    let servers = identity.server(None).proxy(address.parse().unwrap()).to_string();
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, authority.pem()).unwrap();
+    let tls = ["--tls", "--tls-ca", ca.to_str().unwrap()];
+    let line = [case.program.flag, &servers, "web", "--listen", "127.0.0.1:0", "--print-addr"];
+    let child = case.program.command(&[&line[..], &tls].concat()).spawn().unwrap();
+    let mut child = Running::of(child);
+    let _ = child.first_line();
+    let said = child.terminated().err;
+    assert!(said.contains("(not encrypted: TLS flags are about the servers"), "{said}");
+}

@@ -10,6 +10,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use super::accept;
@@ -19,7 +20,7 @@ use crate::signals::Interrupts;
 /// So many connections are served at once.
 pub(crate) const CONNECTIONS: usize = 64;
 /// How long the head of a request may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Serves every connection until a signal comes, with so many threads for what blocks. Who is being answered then still has
 /// a moment.
@@ -52,8 +53,10 @@ where
 }
 
 /// Answers one request. Whoever goes away, or sends what is no request, is nobody's concern.
-pub(crate) async fn answer<F, B>(stream: TcpStream, respond: impl Fn(Request<Incoming>) -> F)
-where
+pub(crate) async fn answer<F, B>(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    respond: impl Fn(Request<Incoming>) -> F,
+) where
     F: Future<Output = Response<B>>,
     B: Body<Error = Infallible> + 'static,
 {

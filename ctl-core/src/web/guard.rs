@@ -16,6 +16,8 @@ pub(super) static PAGE: HeaderName = HeaderName::from_static("x-page-token");
 #[derive(Debug)]
 pub(super) struct Guard {
     port: u16,
+    /// Whether browsers come over HTTPS.
+    is_https: bool,
     names: Vec<String>,
     /// What whoever asks has to know.
     token: Option<String>,
@@ -38,12 +40,12 @@ impl Guard {
     /// # Errors
     /// There is no randomness: exit 70.
     pub(super) fn new(
-        address: SocketAddr,
+        (address, is_https): (SocketAddr, bool),
         names: &[String],
         token: Option<String>,
     ) -> Result<Self, CliError> {
         let names = names.iter().map(|name| name.to_ascii_lowercase()).collect();
-        Ok(Self { port: address.port(), names, token, page: secret()? })
+        Ok(Self { port: address.port(), is_https, names, token, page: secret()? })
     }
 
     /// What the page is given to prove that it is the page.
@@ -58,8 +60,11 @@ impl Guard {
         if !self.is_here(host) {
             return Err(Refusal::Host);
         }
+        // Without HTTPS here, there may be a proxy that has it.
         let is_own = |origin: &str| {
-            origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host))
+            origin.split_once("://").is_some_and(|(scheme, from)| {
+                from.eq_ignore_ascii_case(host) && (scheme == "https" || !self.is_https)
+            })
         };
         match text(&ORIGIN) {
             Some(origin) if !is_own(origin) => return Err(Refusal::Origin),
@@ -82,7 +87,7 @@ impl Guard {
     fn is_here(&self, host: &str) -> bool {
         let (name, port) = match host.rsplit_once(':') {
             Some((name, port)) if !port.ends_with(']') => (name, port.parse().unwrap_or(0)),
-            _ => (host, 80),
+            _ => (host, if self.is_https { 443 } else { 80 }),
         };
         let name = name.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
         if self.names.contains(&name) {
@@ -153,7 +158,8 @@ mod tests {
 
     fn guard(token: Option<&str>) -> Guard {
         let address = ([127, 0, 0, 1], 8030).into();
-        Guard::new(address, &["Queue.example".to_owned()], token.map(str::to_owned)).unwrap()
+        Guard::new((address, false), &["Queue.example".to_owned()], token.map(str::to_owned))
+            .unwrap()
     }
 
     fn headers(all: &[(&HeaderName, &str)]) -> HeaderMap {
@@ -218,6 +224,16 @@ mod tests {
         // Also a look that another page has sent.
         let other = headers(&[(&HOST, host), (&ORIGIN, "http://evil.example")]);
         assert_eq!(guard.check(&other, false), Err(Refusal::Origin));
+    }
+
+    #[test]
+    fn an_encrypted_page_is_asked_by_itself_only() {
+        let address = ([127, 0, 0, 1], 443).into();
+        let guard = Guard::new((address, true), &[], None).unwrap();
+        let asked =
+            |origin| guard.check(&headers(&[(&HOST, "127.0.0.1"), (&ORIGIN, origin)]), false);
+        assert_eq!(asked("https://127.0.0.1"), Ok(()));
+        assert_eq!(asked("http://127.0.0.1"), Err(Refusal::Origin));
     }
 
     #[test]

@@ -22,6 +22,7 @@ use tokio::time::timeout;
 
 use super::act::{Acts, Asked};
 use super::guard::{Guard, Refusal};
+use super::https::Encryption;
 use super::live::Live;
 use crate::error::{CliError, Exit};
 use crate::listen::http;
@@ -61,7 +62,7 @@ struct Shared<T: Interactive> {
 pub(super) fn serve<T: Interactive>(
     listener: TcpListener,
     interrupts: &Interrupts,
-    guard: Guard,
+    (guard, encryption): (Guard, Option<Encryption>),
     title: Value,
     live: Live,
     acts: Arc<Acts<T>>,
@@ -78,8 +79,14 @@ where
         commands: Semaphore::new(COMMANDS),
     });
     http::serve(listener, COMMANDS, interrupts, |stream| {
-        let shared = Arc::clone(&shared);
-        async move { http::answer(stream, |request| respond(request, Arc::clone(&shared))).await }
+        let (shared, encryption) = (Arc::clone(&shared), encryption.clone());
+        async move {
+            let respond = |request| respond(request, Arc::clone(&shared));
+            match encryption {
+                Some(encryption) => encryption.answer(stream, respond).await,
+                None => http::answer(stream, respond).await,
+            }
+        }
     })
 }
 

@@ -7,6 +7,7 @@
 mod act;
 mod guard;
 mod http;
+mod https;
 mod live;
 
 use std::path::PathBuf;
@@ -17,9 +18,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use self::guard::Guard;
+use self::https::HttpsArgs;
 use self::live::Live;
 use crate::error::{CliError, Exit};
 use crate::exporter::{Choice, Collector, Exports};
+use crate::link::Link as _;
 use crate::listen;
 use crate::own::Own;
 use crate::repl::guest::Interactive;
@@ -37,7 +40,7 @@ pub struct WebArgs {
     #[arg(long)]
     write: bool,
 
-    /// Listen on addresses that other machines can reach; needs a token
+    /// Listen on addresses that other machines can reach; needs a token or --https-cert
     #[arg(long)]
     allow_remote: bool,
 
@@ -48,6 +51,9 @@ pub struct WebArgs {
     /// Ask for the token that is the first line of this file
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    https: HttpsArgs,
 
     /// A name under which browsers reach it, besides its address and localhost; may be given several times
     #[arg(long, value_name = "NAME")]
@@ -202,10 +208,12 @@ pub fn run<T: Interactive>(
 ) -> Result<Exit, CliError> {
     context.refuse_dry_run("web", "without --write it changes nothing")?;
     let token = guard::token(args.token.as_deref(), args.token_file.as_deref(), &context.messages)?;
+    let encryption = args.https.read(T::PROGRAM.name, &context.messages)?;
     let wanted = listen::tcp_address(&args.listen, args.allow_remote, "page")?;
-    if !wanted.ip().is_loopback() && token.is_none() {
-        return Err(CliError::usage("other machines are let in with a token only")
-            .hint("--token-file FILE"));
+    if !wanted.ip().is_loopback() && token.is_none() && encryption.is_none() {
+        return Err(CliError::usage("other machines are let in with a token or over HTTPS only")
+            .hint("--token-file FILE")
+            .hint("--https-cert FILE --https-key FILE"));
     }
     let interrupts = context.interrupts()?;
     context.messages = context.messages.stamped();
@@ -213,8 +221,16 @@ pub fn run<T: Interactive>(
     collector.silence();
     let own = Own::of(context)?;
     let (listener, address) = listen::bind(wanted)?;
-    let guard = Guard::new(address, &args.host, token)?;
-    context.messages.note(format!("a page on http://{address}/"));
+    let guard = Guard::new((address, encryption.is_some()), &args.host, token)?;
+    let (scheme, remark) = match encryption {
+        Some(_) => ("https", ""),
+        None if context.link.dialer_mut().uses_tls() => (
+            "http",
+            " (not encrypted: TLS flags are about the servers, --https-cert about the page)",
+        ),
+        None => ("http", " (not encrypted)"),
+    };
+    context.messages.note(format!("a page on {scheme}://{address}/{remark}"));
     if args.print_addr {
         listen::print(&mut context.out, address)?;
     }
@@ -229,5 +245,5 @@ pub fn run<T: Interactive>(
     });
     let live = Live::new(collector, board, (T::PROGRAM.name, exports.noun), args.interval);
     let acts = act::Acts::<T> { site, write: args.write, own };
-    http::serve(listener, &interrupts, guard, title, live, Arc::new(acts))
+    http::serve(listener, &interrupts, (guard, encryption), title, live, Arc::new(acts))
 }
