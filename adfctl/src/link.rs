@@ -312,7 +312,12 @@ pub fn answered<T>(
     trace.came(&error.message);
     // The server's words name no queue.
     match error.code {
-        QUEUE_NOT_FOUND => error.message = format!("{what}: the queue does not exist"),
+        QUEUE_NOT_FOUND => {
+            // The last word of what was asked.
+            let what = what.to_string();
+            let queue = what.rsplit(' ').next().unwrap_or(&what);
+            error.message = format!("there is no queue {queue}");
+        }
         QUEUE_EXISTS => error.message = format!("{what}: the queue exists already"),
         _ => {}
     }

@@ -22,6 +22,10 @@ pub static BODIES: Shape = Shape::blocks(
     ],
 );
 
+/// The help of `--filter`.
+pub const FILTER: &str = "Only what fits, such as 'size>1k', 'duplications>=2' or 'body~=REGEX'; all must fit when it is \
+                          given several times";
+
 /// The part of help texts about filters.
 macro_rules! filter_help {
     () => {

@@ -176,7 +176,7 @@ fn leaving_asks_what_becomes_of_reserved_jobs() {
         terminal.says("reserve", "hello");
         terminal.sees("default*1 ");
         // Nothing is settled for a server that is not there.
-        terminal.says("connect 127.0.0.1:1", "the session stays with");
+        terminal.says("connect 127.0.0.1:1", "still connected to");
         terminal.sees("default*1 ");
         terminal.says(&format!("connect {address}"), "[c]ancel: ");
         terminal.says("b", "1 job buried: ");

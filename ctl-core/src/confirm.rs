@@ -1,6 +1,7 @@
 //! Danger levels and confirmation: asked on a terminal, answered by flags everywhere else.
 
 use std::io::{self, IsTerminal};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::args::GlobalArgs;
 use crate::error::{CliError, Exit};
@@ -17,6 +18,33 @@ pub struct Confirm {
     pub can_ask: bool,
     /// What has to be typed before anything is changed, where that is protected.
     pub lock: Option<String>,
+    /// Where several servers are asked about at once: what is asked of each.
+    pub(crate) asking: Option<Asking>,
+}
+
+/// The questions of a command that is done on each of several servers: they are one question.
+pub(crate) type Asking = Arc<Mutex<Vec<String>>>;
+
+/// The code of what waits for the answer to that question.
+const WAITS: &str = "WAITS";
+
+/// Whether a command has not been done because its question waits.
+pub(crate) fn waits(error: &CliError) -> bool {
+    error.code == WAITS
+}
+
+/// The question of all servers, with the total where each begins with `VERB N NOUN`.
+pub(crate) fn in_all(actions: &[String]) -> String {
+    let number =
+        |action: &String| action.split(' ').nth(1).and_then(|word| word.parse::<u64>().ok());
+    let numbers: Option<Vec<u64>> = actions.iter().map(number).collect();
+    let all = actions.join("; ");
+    match (numbers, actions.first().and_then(|action| action.split(' ').next())) {
+        (Some(numbers), Some(verb)) if numbers.len() > 1 => {
+            format!("{verb} {} in all: {all}", numbers.iter().sum::<u64>())
+        }
+        _ => all,
+    }
 }
 
 impl Confirm {
@@ -28,6 +56,7 @@ impl Confirm {
             name: args.confirm.clone(),
             can_ask: !args.no_input && io::stdin().is_terminal(),
             lock,
+            asking: None,
         }
     }
 
@@ -53,6 +82,10 @@ impl Confirm {
     pub fn many(&self, action: &str, messages: &Messages) -> Result<(), CliError> {
         if self.yes || self.is_unlocked() {
             return Ok(());
+        }
+        if let Some(asking) = &self.asking {
+            asking.lock().unwrap_or_else(PoisonError::into_inner).push(action.to_owned());
+            return Err(CliError::new(Exit::Negative, WAITS, "not confirmed yet"));
         }
         if !self.can_ask {
             return Err(CliError::usage(format!("refusing to {action} without confirmation"))
@@ -129,6 +162,22 @@ mod tests {
     }
 
     #[test]
+    fn one_question_has_the_total_of_all_servers() {
+        let asking = Asking::default();
+        let confirm = Confirm { asking: Some(asking.clone()), ..Confirm::default() };
+        for count in [12, 30] {
+            let waiting = confirm.many(&format!("delete {count} jobs on one"), &messages());
+            assert!(waits(&waiting.unwrap_err()));
+        }
+        let asked = asking.lock().unwrap().clone();
+        assert_eq!(
+            in_all(&asked),
+            "delete 42 in all: delete 12 jobs on one; delete 30 jobs on one"
+        );
+        assert_eq!(in_all(&["take those".to_owned(), "take 3".to_owned()]), "take those; take 3");
+    }
+
+    #[test]
     fn without_a_person_the_missing_flag_is_named() {
         let nobody = Confirm::default();
         let error = nobody.many("delete 3 jobs", &messages()).unwrap_err();
@@ -148,7 +197,7 @@ mod tests {
         assert!(error.hints[0].contains("--confirm=prod"), "{error:?}");
         let other = Confirm { name: Some("host:1".into()), ..yes };
         assert!(other.unlock(&messages()).is_err());
-        let named = Confirm { yes: false, name: lock.clone(), lock, can_ask: false };
+        let named = Confirm { name: lock.clone(), lock, ..Confirm::default() };
         assert!(named.unlock(&messages()).is_ok());
         assert!(named.many("delete 3 jobs", &messages()).is_ok());
         assert!(named.everything("delete all", "host:1", &messages()).is_ok());

@@ -8,6 +8,7 @@ use crate::args::GlobalArgs;
 use crate::config::{Setting, Settings, Source, keys};
 use crate::error::CliError;
 use crate::messages::{Level, Messages};
+use crate::repl::builtin::CONNECT;
 use crate::units;
 
 /// Which servers; `S` is an in-memory one.
@@ -163,7 +164,12 @@ impl Plan {
             let waiting = self.wait_for_server.is_some_and(|bound| next < bound);
             let is_over = self.timeout.is_some_and(|bound| next >= bound);
             if !waiting && (left == 0 || is_over) {
-                return Err(error.remark(format!("(address from {source})")));
+                // Whoever has just typed it knows where it is from.
+                return Err(if source == CONNECT {
+                    error
+                } else {
+                    error.remark(format!("(address from {source})"))
+                });
             }
             if !waiting {
                 left -= 1;

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Arg, Args};
 
 use crate::error::CliError;
 use crate::escape;
@@ -24,6 +24,11 @@ pub struct FilterArgs {
     /// Only what fits, such as 'pri<100', 'age>1h' or 'body~=REGEX'; all must fit when it is given several times
     #[arg(long = "filter", value_name = "EXPR")]
     pub filters: Vec<String>,
+}
+
+/// The arguments of a command, with this help for its filters: fields that there are.
+pub fn described(help: &'static str) -> impl Fn(Arg) -> Arg {
+    move |arg| if arg.get_id() == "filters" { arg.help(help) } else { arg }
 }
 
 impl FilterArgs {

@@ -1,7 +1,9 @@
 //! Several servers: all are asked, what came is told with where it came from, and the exit is that of the worst.
 
 use std::mem;
+use std::sync::PoisonError;
 
+use crate::confirm::{Asking, in_all, waits};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::messages::Messages;
@@ -133,7 +135,8 @@ impl<L: Link> Fleet<L> {
     }
 }
 
-/// Does a command on each server in turn: what it says of what it did names the server, and it asks for each. One that fails
+/// Does a command on each server in turn: what it says of what it did names the server, and what it asks is one question
+/// about all of them, before any is changed that needs the answer. One that fails
 /// is told, and the others go on; the exit is that of the worst. A wrong command line and a signal end it.
 ///
 /// # Errors
@@ -147,31 +150,64 @@ pub fn on_each<T: Tool>(
         return act(tool);
     }
     let interrupts = tool.interrupts()?;
-    let (mut worst, mut is_done) = (Exit::Done, false);
+    let (mut worst, mut is_done, usual_yes) = (Exit::Done, false, tool.globals.yes);
     let mut failures: Vec<(String, CliError)> = Vec::new();
     let mut ends = None;
-    for (address, link) in each {
-        let about = tool.messages.about(&address);
-        let own = (mem::replace(&mut tool.link, link), mem::replace(&mut tool.messages, about));
-        tool.out.on_server(address.clone());
-        let acted = act(tool).map_err(|error| tool.link.dialer_mut().explained(error));
-        (tool.link, tool.messages) = own;
-        match acted {
-            Ok(exit) => {
-                is_done = true;
-                worst = worse(worst, exit);
+    // Where a person is asked, they are asked once, about all servers. What needs no answer is done meanwhile.
+    let asking = Asking::default();
+    let mut waiting = Vec::new();
+    let mut turns: Vec<(String, T::Link)> = each;
+    let mut is_asked = false;
+    loop {
+        for (address, link) in std::mem::take(&mut turns) {
+            let about = tool.messages.about(&address);
+            let own = (mem::replace(&mut tool.link, link), mem::replace(&mut tool.messages, about));
+            tool.out.on_server(address.clone());
+            if !is_asked {
+                tool.keep_questions(Some(Asking::clone(&asking)));
+                tool.messages.hold();
             }
-            Err(error) if matches!(error.exit, Exit::Usage | Exit::Io) => {
-                ends = Some(error);
+            let acted = act(tool).map_err(|error| tool.link.dialer_mut().explained(error));
+            tool.keep_questions(None);
+            let is_waiting = acted.as_ref().is_err_and(waits);
+            // What was said before the question is said again.
+            if is_waiting {
+                tool.messages.forget()
+            } else {
+                tool.messages.release()
+            }
+            let link = mem::replace(&mut tool.link, own.0);
+            tool.messages = own.1;
+            match acted {
+                Err(_) if is_waiting => waiting.push((address, link)),
+                Ok(exit) => {
+                    is_done = true;
+                    worst = worse(worst, exit);
+                }
+                Err(error) if matches!(error.exit, Exit::Usage | Exit::Io) => {
+                    ends = Some(error);
+                    break;
+                }
+                Err(error) => failures.push((address, error)),
+            }
+            if let Some(exit) = interrupts.requested() {
+                worst = exit;
+                waiting.clear();
                 break;
             }
-            Err(error) => failures.push((address, error)),
         }
-        if let Some(exit) = interrupts.requested() {
-            worst = exit;
+        if waiting.is_empty() || ends.is_some() {
             break;
         }
+        let asked = asking.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Err(error) = tool.confirm().many(&in_all(&asked), &tool.messages) {
+            ends = Some(error);
+            break;
+        }
+        (turns, is_asked) = (mem::take(&mut waiting), true);
+        tool.globals.yes = true;
     }
+    tool.globals.yes = usual_yes;
     tool.out.after_servers(is_done)?;
     if let (None, false) = (&ends, is_done)
         && let Some(last) = failures.iter().map(|(_, error)| error.exit.code()).max()

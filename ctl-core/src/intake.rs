@@ -44,7 +44,16 @@ pub fn records(
     limit: u64,
     input: &mut Input,
 ) -> Result<(Named, Option<Meter>), CliError> {
-    let literal = "body".to_owned();
+    labelled(argument, "body".to_owned(), cut, limit, input)
+}
+
+fn labelled(
+    argument: Argument,
+    literal: String,
+    cut: Cut,
+    limit: u64,
+    input: &mut Input,
+) -> Result<(Named, Option<Meter>), CliError> {
     match cut {
         Cut::Bodies(framing) => named(argument, literal, framing, limit, input),
         Cut::Ndjson => {
@@ -79,9 +88,13 @@ pub fn chain<T: 'static>(
     make: impl Fn(&str, Vec<u8>) -> Result<T, CliError> + Clone + Send + 'static,
 ) -> Result<(Items<T>, Option<Meter>), CliError> {
     let (is_only, mut meter) = (sources.len() == 1, None);
+    let mut number = 0;
     let mut all: Items<T> = Box::new(std::iter::empty());
     for source in sources {
-        let (records, read) = records(source, cut, limit, input)?;
+        number += 1;
+        // Of several, which it was.
+        let literal = if is_only { "body".to_owned() } else { format!("body {number}") };
+        let (records, read) = labelled(source, literal, cut, limit, input)?;
         meter = read.filter(|_| is_only);
         all = Box::new(all.chain(items(records, make.clone())));
     }

@@ -302,6 +302,11 @@ impl Messages {
         }
     }
 
+    /// Forgets the messages that waited.
+    pub(crate) fn forget(&self) {
+        drop(lock(&self.shared.held).take());
+    }
+
     fn line(&self, line: &str) {
         self.write(format!("{}\n", self.fitted(line)).as_bytes());
     }

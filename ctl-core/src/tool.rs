@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use crate::args::GlobalArgs;
 use crate::bulk::{Action, Bulk, Manner, OnError};
 use crate::config::Settings;
-use crate::confirm::Confirm;
+use crate::confirm::{Asking, Confirm};
 use crate::error::{CliError, Exit};
 use crate::input::Input;
 use crate::link::{Connect, Dialer, Link};
@@ -84,6 +84,8 @@ pub struct Context<T: Tool> {
     /// State of an interactive or scripted session; none for a single command.
     pub session: Option<T::Session>,
     interrupts: Option<Interrupts>,
+    /// Where what several servers are asked about is one question.
+    asking: Option<Asking>,
 }
 
 impl<T: Tool> Context<T> {
@@ -112,6 +114,7 @@ impl<T: Tool> Context<T> {
             input: Input::Stdin,
             session: None,
             interrupts: None,
+            asking: None,
         })
     }
 
@@ -124,7 +127,7 @@ impl<T: Tool> Context<T> {
         input: Input,
     ) -> Self {
         let interrupts = Some(Interrupts::none());
-        Self { globals, link, out, messages, input, session: None, interrupts }
+        Self { globals, link, out, messages, input, session: None, interrupts, asking: None }
     }
 
     /// Ctrl-C, SIGTERM and SIGHUP for long commands. The first call catches the signals; before it they end the process.
@@ -219,6 +222,13 @@ impl<T: Tool> Context<T> {
     #[must_use]
     pub fn confirm(&self) -> Confirm {
         let address = || self.link.dialer().clone().address().unwrap_or_default();
-        Confirm::from_args(&self.globals, self.settings().lock(address))
+        let mut confirm = Confirm::from_args(&self.globals, self.settings().lock(address));
+        confirm.asking.clone_from(&self.asking);
+        confirm
+    }
+
+    /// Keeps what would be asked from now on for one question, or asks again.
+    pub(crate) fn keep_questions(&mut self, asking: Option<Asking>) {
+        self.asking = asking;
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::error::{CliError, Exit};
-use crate::output::{Column, Field, Record, Shape};
+use crate::output::{Column, Field, Format, Record, Shape, Show};
 use crate::tool::{Context, Tool};
 use crate::units;
 
@@ -90,6 +90,15 @@ pub fn look_twice<T: Tool>(
     mut look: impl FnMut(&mut Context<T>) -> Result<Look, CliError>,
 ) -> Result<Exit, CliError> {
     let shape = if flags.rates { &RATES } else { &CHANGES };
+    // Of the one server, tables need not say what a figure is of.
+    if figures.noun.is_none()
+        && tool.out.style.format == Format::Table
+        && tool.out.style.columns.is_none()
+    {
+        let shown = shape.columns.iter().filter(|column| column.key != NAME);
+        let shown = shown.filter(|column| column.show == Show::Always);
+        tool.out.style.columns = Some(shown.map(|column| column.key.to_owned()).collect());
+    }
     // Columns that there are not are told before anything is asked.
     tool.out.expect(shape)?;
     let interrupts = tool.interrupts()?;
@@ -102,6 +111,12 @@ pub fn look_twice<T: Tool>(
     let (end, (after, second)) = seen()?;
     let seconds = end.duration_since(start).as_secs_f64();
     let (changes, news) = changes(figures, (&before, &after), seconds);
+    if changes.is_empty() && tool.out.style.terminal && !tool.out.style.format.has_records() {
+        let took = units::show_duration(Duration::from_millis((seconds * 1e3) as u64));
+        tool.messages.note(format!("nothing changed in {took}"));
+        news.into_iter().for_each(|news| tool.messages.warn(news));
+        return Ok(if second.code() < first.code() { first } else { second });
+    }
     let mut list = tool.out.list(shape)?;
     changes.into_iter().try_for_each(|change| list.push(change))?;
     list.finish()?;

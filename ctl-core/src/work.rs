@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-use clap::{Args, Command};
+use clap::{Arg, Args, Command};
 
 use crate::child::{DataArgs, Place, Template};
 use crate::error::{CliError, Exit};
@@ -164,6 +164,17 @@ impl WorkFlags {
     fn logs(&self) -> bool {
         self.log_jobs.is_some()
     }
+}
+
+/// A flag of `work` whose help calls a job what it is called here: a word and its plural.
+pub fn about(arg: Arg, (job, here): (&str, &str)) -> Arg {
+    let capital = |word: &str| {
+        let mut chars = word.chars();
+        chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+    };
+    let Some(help) = arg.get_help().map(ToString::to_string) else { return arg };
+    let worded = help.replace(job, here).replace(&capital(job), &capital(here));
+    if worded == help { arg } else { arg.help(worded) }
 }
 
 /// What commands get to end.

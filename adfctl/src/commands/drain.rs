@@ -6,22 +6,24 @@ use adf_queue_client::{Delivery, QueueName};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::filter::{self, FilterArgs, Filters};
 use ctl_core::fleet::on_each;
 use ctl_core::named::Several;
 use ctl_core::output::{Handover, Output};
 use ctl_core::records;
 use ctl_core::signals::Interrupts;
+use ctl_core::units;
 
 use crate::leaving::hand_over;
 use crate::link::Link;
-use crate::messages::{BODIES, check_whole, label};
+use crate::messages::{BODIES, Candidate, FILTER, check_whole, filter_help, label};
 use crate::names::Queue;
 use crate::taker::Taker;
 use crate::targets::Targets;
 use crate::tool::Tool;
 
 /// The end of `drain --help`.
-pub const HELP: &str = "\
+pub const HELP: &str = concat!("\
 Protocol: count, pull, delete.
 A message is deleted when its record has arrived, as `pop` does, so that an interruption, a full disk or a closed pipe
 loses nothing: at worst messages are in the file and still in the queue. In a file they are brought onto the disk in
@@ -31,16 +33,21 @@ batches (--batch). One record per line:
 As many messages are taken as there were at the start, so a busy producer does not keep it going for ever;
 --until-empty goes on until there are none. Those that somebody has pulled stay with whoever that is.
 Over JSON the server replaces what is not UTF-8, so a message that may have had such bytes is a failure there, and stays.
+With filters every message is pulled, and those that do not fit are given back at the end, each counting one delivery more;
+--limit counts those that fit.
 It asks first; --yes answers.
 Of several servers each is emptied in turn, and a record on stdout says whose it was; --limit counts on each; the exit code
 is that of the worst.
+", filter_help!(), "
 
 Examples:
   adfctl drain /mail --to mail.ndjson --yes
-  adfctl drain /mail --limit 10 --yes | jq .body";
+  adfctl drain /mail --filter 'size>1k' --to large.ndjson --yes
+  adfctl drain /mail --limit 10 --yes | jq .body");
 
 /// Arguments of `drain`.
 #[derive(Debug, Args)]
+#[command(mut_args(filter::described(FILTER)))]
 pub struct DrainArgs {
     #[command(flatten)]
     queues: Several<Queue>,
@@ -52,6 +59,9 @@ pub struct DrainArgs {
     /// Go on until there are no more, also with those that are pushed meanwhile
     #[arg(long)]
     until_empty: bool,
+
+    #[command(flatten)]
+    filter: FilterArgs,
 
     #[command(flatten)]
     bulk: BulkArgs,
@@ -75,6 +85,13 @@ fn drain(
     file: &mut Option<Output>,
 ) -> Result<Exit, CliError> {
     records::prepare(tool, &args.to, &BODIES)?;
+    let filters = args.filter.read::<Candidate<'_>>()?;
+    if !filters.is_empty() {
+        tool.refuse_dry_run(
+            "drain --filter",
+            "adfctl export --filter, which gives every message back",
+        )?;
+    }
     let limit = args.bulk.limit;
     let targets = Targets::count(&mut tool.link, queues)?;
     if tool.globals.dry_run {
@@ -82,8 +99,13 @@ fn drain(
     }
     let (total, address) = (targets.total(limit), tool.link.dialer.address()?);
     if total > 0 || args.until_empty {
-        let what = targets.describe(limit);
-        let question = format!("take {what} on {address} out of the queue");
+        let what = targets.describe(if filters.is_empty() { limit } else { None });
+        let fit = if filters.is_empty() {
+            String::new()
+        } else {
+            format!("those that fit {filters} of ")
+        };
+        let question = format!("take {fit}{what} on {address} out of the queue");
         tool.confirm().many(&question, &tool.messages)?;
     }
     let interrupts = tool.interrupts()?;
@@ -101,15 +123,26 @@ fn drain(
         interrupts,
         window: args.bulk.window(),
         unfit: Vec::new(),
+        filters,
     };
     let mut left = limit.unwrap_or(u64::MAX);
     let drained = targets.queues.into_iter().try_for_each(|(queue, ready)| {
-        let most = if args.until_empty { left } else { ready.min(left) };
-        left -= drain.queue(queue, most)?;
+        let there = if args.until_empty { u64::MAX } else { ready };
+        left -= drain.queue(queue, there, left)?;
         Ok(())
     });
     let ended = drain.end(drained);
     bulk.after(ended)?.finish_beside(file.as_ref(), &mut tool.out)
+}
+
+/// So many messages that do not fit are held at most: they go back at the end.
+const MOST_KEPT: usize = 100_000;
+
+fn too_many_unfit(message: Delivery, unfit: &mut Vec<Delivery>) -> CliError {
+    unfit.push(message);
+    let most = units::count(MOST_KEPT as u64, "message");
+    CliError::new(Exit::BadData, "TOO_MANY", format!("more than {most} do not fit the filter"))
+        .hint("drain without a filter, and import what is to stay")
 }
 
 struct Drain<'a> {
@@ -120,16 +153,19 @@ struct Drain<'a> {
     window: usize,
     /// Messages that cannot be kept as they are. They go back at the end: until then they are not met again.
     unfit: Vec<Delivery>,
+    filters: Filters,
 }
 
 impl Drain<'_> {
-    /// Takes messages of a queue, at most `most`; gives how many.
-    fn queue(&mut self, queue: QueueName, most: u64) -> Result<u64, CliError> {
+    /// Takes `most` messages of a queue at most, and looks at as many as are there; gives how many it has taken.
+    fn queue(&mut self, queue: QueueName, there: u64, most: u64) -> Result<u64, CliError> {
         let taker = Taker::new(queue, None, self.interrupts.clone());
         let transport = self.link.transport()?;
-        let mut taken = 0;
-        while taken < most {
-            let window = usize::try_from(most - taken).unwrap_or(self.window).min(self.window);
+        let (mut seen, mut taken) = (0, 0);
+        while taken < most && seen < there {
+            let window = usize::try_from((most - taken).min(there - seen))
+                .unwrap_or(self.window)
+                .min(self.window);
             if !self.bulk.gate().turn(window) {
                 break;
             }
@@ -137,9 +173,17 @@ impl Drain<'_> {
             if messages.is_empty() {
                 break;
             }
-            taken += messages.len() as u64;
+            seen += messages.len() as u64;
             let mut fit = Vec::with_capacity(messages.len());
             for message in messages {
+                if !self.filters.fit(&Candidate(&message)) {
+                    if self.unfit.len() >= MOST_KEPT {
+                        return Err(too_many_unfit(message, &mut self.unfit));
+                    }
+                    self.unfit.push(message);
+                    continue;
+                }
+                taken += 1;
                 match check_whole(&message, transport) {
                     Ok(()) => fit.push(message),
                     Err(error) => {

@@ -9,7 +9,7 @@ use adf_queue_client::{Delivery, QueueName, RequestId};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::filter::{FilterArgs, Filters};
+use ctl_core::filter::{self, FilterArgs, Filters};
 use ctl_core::fleet::on_each;
 use ctl_core::link::Link as _;
 use ctl_core::named::Several;
@@ -17,7 +17,7 @@ use ctl_core::{records, units};
 
 use super::queues::list;
 use crate::link::Link;
-use crate::messages::{BODIES, Candidate, check_whole, filter_help, label, record};
+use crate::messages::{BODIES, Candidate, FILTER, check_whole, filter_help, label, record};
 use crate::names::{Queue, queue};
 use crate::taker::SLICE;
 use crate::targets::Targets;
@@ -50,6 +50,7 @@ Examples:
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
+#[command(mut_args(filter::described(FILTER)))]
 pub struct ExportArgs {
     #[command(flatten)]
     queues: Several<Queue>,

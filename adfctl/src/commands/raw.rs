@@ -60,14 +60,16 @@ pub fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
     }
     let success = tool.link.side().call(request)?;
     let record = record.with("result", "ok");
-    let (record, more) = match success {
+    let (record, what) = match success {
         Success::Pushed(message) => {
-            (record.with("messageid", message.get()), format!(" messageid {message}"))
+            (record.with("messageid", message.get()), format!("message {message} in {queue}"))
         }
-        Success::Counted(count) => (record.with("count", count), format!(" count {count}")),
-        _ => (record, String::new()),
+        Success::Counted(count) => {
+            (record.with("count", count), format!("{count} ready in {queue}"))
+        }
+        _ => (record, format!("{action} {queue}")),
     };
-    tool.out.done(&record, &format!("{action} {id} {queue}: ok{more}"))
+    tool.out.done(&record, &format!("ok: {what}"))
 }
 
 fn build(tool: &mut Tool, args: &RawArgs) -> Result<Request, CliError> {

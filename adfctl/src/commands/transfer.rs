@@ -6,13 +6,13 @@ use adf_queue_client::{Delivery, Push, QueueName, RequestId};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::filter::{FilterArgs, Filters};
+use ctl_core::filter::{self, FilterArgs, Filters};
 use ctl_core::leaving::doubting;
 use ctl_core::link::Link as _;
 
 use super::export::{Look, Pulled, give_back, require_websocket};
 use crate::link::Link;
-use crate::messages::{Candidate, filter_help, label};
+use crate::messages::{Candidate, FILTER, filter_help, label};
 use crate::names;
 use crate::producer::{NewMessage, push_batch};
 use crate::targets::Targets;
@@ -56,6 +56,7 @@ Examples:
 
 /// Arguments of `move` and `copy`.
 #[derive(Debug, Args)]
+#[command(mut_args(filter::described(FILTER)))]
 pub struct TransferArgs {
     /// The queue that the messages are in
     #[arg(long, value_name = "QUEUE")]

@@ -55,6 +55,7 @@ Examples:
 
 /// Arguments of `work`.
 #[derive(Debug, Args)]
+#[command(mut_args(|arg| work::about(arg, ("job", "message"))))]
 pub struct WorkArgs {
     #[command(flatten)]
     queues: Several<Queue>,

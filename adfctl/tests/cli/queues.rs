@@ -142,3 +142,49 @@ fn several_servers_are_told_apart_and_a_dead_one_hides_nothing() {
     let said = adfctl(&alive, &["check", "queue", "mail", "-c", "ready=1", "--zero-workers", "ok"]);
     assert!(said.exits(2).out().contains("mail on "));
 }
+
+#[test]
+fn answers_are_sentences() {
+    let server = Server::start().unwrap();
+    let run = |words: &[&str]| adfctl(server.address(), words);
+    run(&["push", "alpha", "--create", "x"]).exits(0);
+    assert_eq!(
+        run(&["raw", "count", "alpha", "-o", "table"]).exits(0).out(),
+        "ok: 1 ready in alpha\n"
+    );
+    let ran = run(&["count", "nope"]).exits(1);
+    assert!(ran.err.contains("there is no queue nope"), "{}", ran.err);
+    assert!(!ran.err.contains("count nope"), "{}", ran.err);
+    let help = bare(&["work", "--help"]).exits(0);
+    assert!(help.out().contains("The command for each message"), "{}", help.out());
+    assert!(!help.out().contains(" job"), "{}", help.out());
+}
+
+#[test]
+fn a_filter_chooses_what_is_drained() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("filtered"));
+        adfctl(address, &["push", &queue.name, "small", "a-larger-body", "tiny"]).exits(0);
+        let drain = |more: &[&str]| {
+            adfctl(
+                address,
+                &[&["drain", &queue.name, "--yes", "-o", "ndjson", "--filter"], more].concat(),
+            )
+        };
+        let ran = drain(&["size>8"]).exits(0);
+        assert_eq!(ran.lines().len(), 1, "{}", ran.out());
+        assert!(ran.out().contains("a-larger-body"), "{}", ran.out());
+        // The others are where they were, in their order.
+        let rest = adfctl(address, &["drain", &queue.name, "--yes"]).exits(0);
+        let bodies: Vec<bool> = rest.lines().iter().map(|line| line.contains("small")).collect();
+        assert_eq!(bodies, [true, false], "{}", rest.out());
+        assert!(drain(&["pri<1"]).exits(2).err.contains("duplications"));
+        drain(&["size>1", "--dry-run"]).exits(2);
+        let help = bare(&["drain", "--help"]).exits(0);
+        assert!(
+            help.out().contains("size>1k") && !help.out().contains("pri<100"),
+            "{}",
+            help.out()
+        );
+    });
+}

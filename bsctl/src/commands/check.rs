@@ -14,10 +14,11 @@ use ctl_core::units;
 
 use crate::names::Tube;
 use crate::program::PROGRAM;
+use crate::select::{SelectArgs, filter_help};
 use crate::tool::Tool;
 
 /// The end of `check --help`.
-pub const HELP: &str = "\
+pub const HELP: &str = concat!("\
 Protocol: stats; stats-tube and peek-ready; stats-job; put, reserve-job and delete for roundtrip.
 Thresholds are METRIC=RANGE, with the ranges of monitoring plugins: 10 alerts below 0 and above 10, 10: below 10,
 ~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside. Times can be
@@ -25,6 +26,7 @@ written as such: 10m, 500ms.
 Metrics:
   server:     ready buried delayed reserved urgent waiting workers connections uptime draining binlog-lag timeouts/s rtt
   a tube:     ready buried delayed reserved urgent waiting watching workers oldest-age pause-left rtt
+              and matching, the number of jobs that fit --filter and --older-than
   a job:      age time-left reserves timeouts releases buries kicks, and 1 or 0 for ready reserved delayed buried
   roundtrip:  rtt (milliseconds)
 binlog-lag is how many files of the log are older than the one that is written. timeouts/s is measured for a second, and only
@@ -35,13 +37,15 @@ otherwise. A tube can look fine while its workers are stuck: roundtrip proves th
 jobs, without competing with workers.
 Of several servers each figure is about one of them, and the check is as bad as the worst; one that is dead is CRITICAL.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
---timeout is 2s unless given.
+--timeout is 2s unless given. With --filter the tube's jobs are looked for by their ids, as `jobs` does, which takes longer.
+", filter_help!(), "
 
 Examples:
   bsctl check tube mail -w ready=100 -c ready=1000 -c workers=1:
   bsctl check tubes 'mail*' --exclude mail.test -c buried=0
   bsctl check job 42 -w age=3600 -c buried=0
-  bsctl check roundtrip -c rtt=50";
+  bsctl check tube mail --filter 'envelope.class~=SendMail' --older-than 1h -c matching=0
+  bsctl check roundtrip -c rtt=50");
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
@@ -61,6 +65,9 @@ enum What {
     Tube {
         #[command(flatten)]
         tube: One<Tube>,
+
+        #[command(flatten)]
+        select: SelectArgs,
     },
     /// Every tube that fits a pattern
     Tubes(Patterns),
@@ -86,7 +93,7 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     });
     let name = match &args.what {
         What::Server => "server".to_owned(),
-        What::Tube { tube } => tube.text().unwrap_or_else(|| "tube".to_owned()),
+        What::Tube { tube, .. } => tube.text().unwrap_or_else(|| "tube".to_owned()),
         What::Tubes(_) => "tubes".to_owned(),
         What::Job { ids } => units::which("job", ids),
         What::Roundtrip => "roundtrip".to_owned(),

@@ -177,6 +177,14 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
         return Ok(end);
     }
     confirm(tool, args, most.min(there), &place)?;
+    if there == 0 {
+        let what = match args.state {
+            Some(KickState::Buried) => "no buried jobs",
+            Some(KickState::Delayed) => "no delayed jobs",
+            None => "neither buried nor delayed jobs",
+        };
+        tool.messages.note(format!("nothing to kick: there are {what} {place}"));
+    }
     let action = Action { past: "kicked", noun: "job", place };
     let mut bulk = tool.bulk(action, &args.bulk, Some(most.min(there)))?;
     let mut left = most;

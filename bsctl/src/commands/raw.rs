@@ -1,6 +1,6 @@
 //! `raw`: one protocol line, and the reply as it comes.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use beanstalk_client::protocol::{RawCommand, Response};
 use clap::Args;
@@ -15,25 +15,45 @@ use crate::tool::Tool;
 /// The end of `raw --help`.
 pub const HELP: &str = "\
 Sends the line as it is and prints the reply line, then the body of the reply if it has one. A put takes its body as
-the second argument; the line's last number has to be the body's length. A refusal is an error, as everywhere.
+the last argument; the line's last number has to be the body's length. A refusal is an error, as everywhere.
 A job that is reserved this way is given back when the command ends.
 
 Examples:
-  bsctl raw 'stats-tube default'
+  bsctl raw stats-tube default
   bsctl raw 'put 0 0 60 5' hello
   bsctl raw 'peek 42' -o raw > body";
 
 /// Arguments of `raw`.
 #[derive(Debug, Args)]
 pub struct RawArgs {
-    /// The line, without its end
-    #[arg(value_name = "CMD")]
-    line: OsString,
-
-    /// The body of a put: text, @FILE or -
-    #[arg(value_name = "BODY|@FILE|-")]
-    body: Option<OsString>,
+    /// The line, quoted or as several words, and the body of a put: text, @FILE or -
+    #[arg(value_name = "CMD", required = true, num_args = 1..)]
+    words: Vec<OsString>,
 }
+
+impl RawArgs {
+    /// The line and the body.
+    fn read(self) -> Result<(OsString, Option<OsString>), CliError> {
+        let mut words = self.words;
+        let is_whole = words.first().is_some_and(|word| word.as_encoded_bytes().contains(&b' '));
+        let is_put = words.first().is_some_and(|word| word == "put");
+        let most = match (is_whole, is_put) {
+            (true, _) => 1,
+            (false, true) => PUT_WORDS,
+            (false, false) => usize::MAX,
+        };
+        let mut behind = words.split_off(most.min(words.len())).into_iter();
+        let (body, more) = (behind.next(), behind.next());
+        if more.is_some() {
+            return Err(CliError::usage("a line and its body are all that is sent")
+                .hint("bsctl raw 'put 0 0 60 5' hello"));
+        }
+        Ok((words.join(OsStr::new(" ")), body))
+    }
+}
+
+/// The words of a put, without its body.
+const PUT_WORDS: usize = 5;
 
 /// The largest body that any server can be told to take.
 const MAX_BODY: u64 = 1 << 30;
@@ -43,12 +63,13 @@ const MAX_BODY: u64 = 1 << 30;
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: RawArgs) -> Result<Exit, CliError> {
-    let line = args.line.as_encoded_bytes();
+    let (line, body) = args.read()?;
+    let line = line.as_encoded_bytes();
     if line == b"reserve" {
         return Err(CliError::usage("a plain reserve waits without a bound")
             .hint("bsctl raw 'reserve-with-timeout 5', or bsctl reserve --wait 5s"));
     }
-    let body = match &args.body {
+    let body = match &body {
         Some(text) => Some(Argument::parse(text).load(&mut tool.input, MAX_BODY)?),
         None => None,
     };

@@ -8,6 +8,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::fleet::on_each;
 use ctl_core::link::Link as _;
 use ctl_core::named::One;
+use ctl_core::output::Format;
 use ctl_core::output::Record;
 use ctl_core::units;
 
@@ -233,6 +234,10 @@ fn relocate(
     args: &BulkArgs,
 ) -> Result<Exit, CliError> {
     let place = route.place;
+    let is_for_people = matches!(tool.out.style.format, Format::Table | Format::Wide);
+    if plan.is_of_nothing() && is_for_people {
+        return Ok(plan.exit(Exit::Done));
+    }
     if tool.globals.dry_run {
         return plan.would(tool, verb, &format!(" {place}"));
     }

@@ -98,6 +98,12 @@ impl Plan {
         total.min(self.limit)
     }
 
+    /// Whether none of the tubes exists, which was said: it is all that there is to say to a person.
+    #[must_use]
+    pub fn is_of_nothing(&self) -> bool {
+        self.targets.found.is_empty() && self.targets.left.is_empty() && !self.until_empty
+    }
+
     /// Whether there is nothing to be asked about.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -193,3 +193,26 @@ fn a_number_of_kicked_jobs_is_added_and_not_counted_to() {
     server.faults().add(Fault::nth(1).of("kick").reply("KICKED 18446744073709551615"));
     bsctl(server.address(), &["kick"]).exits(76);
 }
+
+#[test]
+fn a_kick_of_nothing_says_so() {
+    let server = Server::start().unwrap();
+    let ran = bsctl(server.address(), &["kick", "-t", "default"]).exits(0);
+    let said = "nothing to kick: there are neither buried nor delayed jobs in tube default";
+    assert!(ran.err.contains(said), "{}", ran.err);
+    let ran =
+        bsctl(server.address(), &["kick", "-t", "default", "--state", "buried", "-q"]).exits(0);
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn a_raw_line_is_quoted_or_not() {
+    let server = Server::start().unwrap();
+    let raw = |words: &[&str]| bsctl(server.address(), &[&["raw"], words].concat());
+    for words in [&["stats-tube default"][..], &["stats-tube", "default"]] {
+        assert!(raw(words).exits(0).out().contains("name: \"default\""), "{words:?}");
+    }
+    assert!(raw(&["put 0 0 60 5", "hello"]).exits(0).out().starts_with("INSERTED "));
+    assert!(raw(&["put", "0", "0", "60", "5", "hello"]).exits(0).out().starts_with("INSERTED "));
+    raw(&["put 0 0 60 5", "hello", "more"]).exits(2);
+}

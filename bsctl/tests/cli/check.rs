@@ -243,3 +243,22 @@ fn thresholds_of_times_are_written_as_times() {
     let ran = check("ready=10m").exits(3);
     assert!(format!("{}{}", ran.out(), ran.err).contains("is of times"), "{}", ran.err);
 }
+
+#[test]
+fn the_jobs_that_fit_are_counted() {
+    on_both(|address| {
+        put(address, "t", "one");
+        put(address, "t", "two");
+        let check = |more: &[&str]| {
+            bsctl(address, &[&["check", "tube", "t", "--zero-workers", "ok"], more].concat())
+        };
+        let ran = check(&["--filter", "body~=tw", "-c", "matching=0"]).exits(2);
+        assert!(ran.out().contains("matching 1 (range 0)"), "{}", ran.out());
+        check(&["--filter", "body~=thr", "-c", "matching=0"]).exits(0);
+        check(&["--older-than", "1h", "-c", "matching=0"]).exits(0);
+        check(&["--filter", "nonsense"]).exits(3);
+        check(&["-c", "matching=0"]).exits(3);
+        let args = ["check", "tube", "none", "--filter", "size>1", "-c", "matching=0"];
+        bsctl(address, &args).exits(0);
+    });
+}

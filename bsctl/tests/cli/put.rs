@@ -237,3 +237,11 @@ fn a_connection_that_breaks_leaves_every_put_counted_by_its_fate() {
         assert!(error["message"].as_str().unwrap().contains(&said), "{error}");
     }
 }
+
+#[test]
+fn a_body_that_is_refused_is_named_by_its_number() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::nth(2).of("put").reply("DRAINING"));
+    let ran = bsctl(server.address(), &["put", "a", "b", "c"]).exits(3);
+    assert!(ran.err.contains("warning: body 2: DRAINING: "), "{}", ran.err);
+}

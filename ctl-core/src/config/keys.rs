@@ -11,6 +11,7 @@ use crate::error::CliError;
 use crate::escape;
 use crate::output::Format;
 use crate::program::Program;
+use crate::repl::grammar::closest;
 use crate::units;
 
 /// The servers' addresses.
@@ -103,9 +104,13 @@ pub fn of(program: &Program) -> impl Iterator<Item = Key> + use<> {
 /// # Errors
 /// There is none: exit 2, with those that there are.
 pub fn named(program: &Program, text: &str) -> Result<Key, CliError> {
+    // As the flag of a tool says it.
+    let text = if text == "addr" { ADDRESS } else { text };
     of(program).find(|key| key.shown(program) == text).ok_or_else(|| {
         let known: Vec<&str> = of(program).map(|key| key.shown(program)).collect();
-        CliError::usage(format!("there is no setting `{}`", escape::line(text)))
+        let meant = closest(text, known.iter().copied().chain(["addr"]));
+        let meant = meant.map(|meant| format!(": did you mean {meant}?")).unwrap_or_default();
+        CliError::usage(format!("there is no setting `{}`{meant}", escape::line(text)))
             .hint(format!("one of {}", known.join(", ")))
     })
 }

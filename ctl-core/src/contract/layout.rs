@@ -156,3 +156,40 @@ pub fn a_check_groups_what_is_wrong_by_its_reason<T: Tool>(case: &Case<T>) {
         fits(&shown(case, &address, width, &words), width, &words);
     }
 }
+
+/// One question about all servers, with the total; nothing is changed before its answer, nor after a no.
+pub fn several_servers_are_one_question<T: Tool>(case: &Case<T>) {
+    if T::PROGRAM.name == "gearctl" {
+        // Whose drain is one worker, of all servers.
+        return;
+    }
+    let ((one, first), (other, second)) = (Case::<T>::server(), Case::<T>::server());
+    filled(case, &first);
+    filled(case, &second);
+    let clear = "clear";
+    let both = format!("{first},{second}");
+    let ask = |answer: &str| {
+        let words = [clear, NAMES[0]];
+        let mut terminal = Terminal::sized(&case.program, &both, &[("NO_COLOR", "1")], 120, &words);
+        terminal.sees("[y/N]");
+        let question = seen(&terminal);
+        terminal.types(&format!("{answer}\r"));
+        let code = terminal.ends();
+        (question, code, seen(&terminal))
+    };
+    let jobs = || (case.jobs)(&one) + (case.jobs)(&other);
+    let before = jobs();
+    let (question, code, _) = ask("n");
+    assert_eq!((code, jobs()), (1, before), "{question}");
+    assert!(question.contains(&first) && question.contains(&second), "{question}");
+    assert!(question.contains(" 2 in all: "), "{question}");
+    let (_, code, said) = ask("y");
+    assert_eq!((code, jobs()), (0, before - 2), "{said}");
+    assert_eq!(said.matches("[y/N]").count(), 1, "{said}");
+    // Without a person the flag is named, and nothing is changed anywhere.
+    let ran = case.program.at(&both, &[clear, NAMES[1]]).exits(2);
+    assert!(ran.err.contains("--yes"), "{}", ran.err);
+    assert_eq!(jobs(), before - 2);
+    case.program.at(&both, &[clear, NAMES[1], "--yes"]).exits(0);
+    assert_eq!(jobs(), before - 4);
+}

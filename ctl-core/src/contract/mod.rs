@@ -131,6 +131,7 @@ macro_rules! tool_contract {
                 embedded_needs_no_server_and_leaves_none,
                 embedded_and_an_address_exclude_each_other,
                 faults_are_scripted_and_requests_recorded,
+                a_fault_on_no_command_names_the_commands,
                 a_server_that_nobody_uses_ends,
                 a_server_begins_with_the_records_of_a_file,
             }
@@ -152,6 +153,7 @@ macro_rules! tool_contract {
                 watch_repeats_a_command,
                 a_condition_that_did_not_come_true_is_124,
                 only_commands_that_look_are_repeated_outside_of_a_session,
+                a_script_is_told_as_objects,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case session
@@ -169,6 +171,7 @@ macro_rules! tool_contract {
                 what_goes_to_a_protected_server_is_confirmed_by_its_name,
                 a_session_goes_to_a_context,
                 the_doctor_finds_what_is_wrong,
+                a_misspelt_setting_is_told_what_was_meant,
             }
             $crate::tool_contract! { @case strangers
                 a_server_of_another_kind_is_told,
@@ -196,6 +199,8 @@ macro_rules! tool_contract {
                 programs_get_snapshots,
                 latency_tells_how_round_trips_are_spread,
                 two_looks_tell_what_changed,
+                in_a_pipe_one_look_is_taken,
+                a_person_is_told_that_nothing_changed,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case tap
@@ -225,6 +230,7 @@ macro_rules! tool_contract {
                 a_question_is_broken_between_words,
                 what_follows_control_c_begins_a_line,
                 a_check_groups_what_is_wrong_by_its_reason,
+                several_servers_are_one_question,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case shells

@@ -221,3 +221,19 @@ pub fn a_server_that_nobody_uses_ends<T: Tool>(case: &Case<T>) {
     case.program.bare(&["serve", "--port", "0", "--max-idle", "50ms"]).exits(0);
     case.program.bare(&["serve", "--max-idle", "1s", "--", "true"]).exits(2);
 }
+
+/// The server says which there are.
+pub fn a_fault_on_no_command_names_the_commands<T: Tool>(case: &Case<T>) {
+    let ran =
+        case.program.bare(&["serve", "--fail", "nonsense:always:hang", "--", "true"]).exits(2);
+    let known = match case.noun {
+        "tube" => "reserve-with-timeout",
+        "function" => "SUBMIT_JOB",
+        _ => "pull",
+    };
+    assert!(
+        ran.err.contains("the server's commands are ") && ran.err.contains(known),
+        "{}",
+        ran.err
+    );
+}

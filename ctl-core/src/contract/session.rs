@@ -130,7 +130,7 @@ pub fn a_connect_that_fails_keeps_the_good_connection<T: Tool>(case: &Case<T>) {
     let add = case.add;
     let text = format!("{add} a\nconnect {second}\n{add} b\n");
     let ended = repl(&case.program, &first, &["--keep-going"], text).exits(3);
-    assert!(ended.err.contains(&format!("the session stays with {first}")), "{ended:?}");
+    assert!(ended.err.contains(&format!("still connected to {first}")), "{ended:?}");
     assert_eq!((case.jobs)(&one), 2);
 }
 
@@ -264,4 +264,23 @@ pub fn shell_commands_run_where_they_are_allowed<T: Tool>(case: &Case<T>) {
     let ended = repl(&case.program, &address, &["--no-shell"], "!echo no\n").exits(2);
     assert_eq!(ended.out(), "");
     assert_eq!((case.jobs)(&server), 0);
+}
+
+/// Each command with its place, its result and its time, for programs.
+pub fn a_script_is_told_as_objects<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: String = format!("{} body", case.add);
+    let script =
+        format!("# nothing\n{add}\n:set nohints\n{}\n{} -o json\nnonsense\n", case.list, case.list);
+    let ran = repl(&case.program, &address, &["--echo", "-o", "ndjson"], &script).exits(2);
+    let objects: Vec<serde_json::Value> =
+        ran.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<&serde_json::Value> = objects.iter().map(|object| &object["line"]).collect();
+    assert_eq!(lines, [2, 3, 4, 5], "{}", ran.out());
+    assert_eq!(objects[0]["cmd"], add);
+    assert!(objects[1]["result"].is_null(), "{}", ran.out());
+    let listed = objects[2]["result"].as_array().unwrap();
+    assert!(listed.iter().any(|row| row["name"].as_str().unwrap().ends_with("mail")), "{listed:?}");
+    assert!(objects.iter().all(|object| object["ms"].is_number()), "{}", ran.out());
+    assert!(!ran.err.contains("> "), "{}", ran.err);
 }

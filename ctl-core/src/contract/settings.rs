@@ -310,7 +310,7 @@ pub fn a_session_goes_to_a_context<T: Tool>(case: &Case<T>) {
     let line = [T::PROGRAM.servers.flag, &first, "repl", "--keep-going"];
     let ran = folder.fed(case, &[], &line, &script).exits(3);
     assert_eq!(((case.jobs)(&one), (case.jobs)(&two)), (0, 2), "{}", ran.err);
-    for said in ["--confirm=prod", "the session stays with", "no context `none`"] {
+    for said in ["--confirm=prod", "still connected to", "no context `none`"] {
         assert!(ran.err.contains(said), "{said} is not in {}", ran.err);
     }
 }
@@ -352,4 +352,19 @@ pub fn the_doctor_finds_what_is_wrong<T: Tool>(case: &Case<T>) {
     let rows = ask(&[(known, &address)], &[], 78);
     assert!(find(&rows, "configuration")[0]["finding"].as_str().unwrap().contains(":1: "));
     assert_eq!(find(&rows, &address)[0]["status"], "ok");
+}
+
+/// A key that is written as the flag is, and one that is misspelt.
+pub fn a_misspelt_setting_is_told_what_was_meant<T: Tool>(case: &Case<T>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    let run = |words: &[&str]| {
+        case.program.bare(&[&["--config", file.to_str().unwrap()], words].concat())
+    };
+    let ran = run(&["context", "add", "prod", "adr=127.0.0.1:1"]).exits(2);
+    assert!(ran.err.contains("there is no setting `adr`: did you mean addr?"), "{}", ran.err);
+    run(&["context", "add", "prod", "addr=127.0.0.1:1"]).exits(0);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("address = \"127.0.0.1:1\""), "{text}");
+    assert!(!run(&["context", "edit", "prod", "zzzz=1"]).exits(2).err.contains("did you mean"));
 }

@@ -94,6 +94,6 @@ pub fn a_session_does_not_go_to_a_server_of_another_kind<T: Tool>(case: &Case<T>
     let text = format!("connect {other}\n{} x\n", case.add);
     let ran = repl(&case.program, &address, &["--keep-going"], text).exits(3);
     assert!(ran.err.contains(&format!("an HTTP server answers at {other}")), "{}", ran.err);
-    assert!(ran.err.contains(&format!("the session stays with {address}")), "{}", ran.err);
+    assert!(ran.err.contains(&format!("still connected to {address}")), "{}", ran.err);
     assert_eq!((case.jobs)(&server), 1);
 }

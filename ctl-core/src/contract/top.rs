@@ -262,3 +262,40 @@ pub fn two_looks_tell_what_changed<T: Tool>(case: &Case<T>) {
     look(&["--rates", "--diff"]).exits(2);
     look(&["--diff", "--columns", "none"]).exits(2);
 }
+
+/// A pipe has nobody who could end it, and what is chosen by the flags is what the screen would show.
+pub fn in_a_pipe_one_look_is_taken<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    for (name, jobs) in [("quiet", 1), ("busy", 3), ("other", 2)] {
+        for _ in 0..jobs {
+            let add: Vec<&str> = case.add_to.split(' ').chain([name, "body"]).collect();
+            case.program.at(&address, &add).exits(0);
+        }
+    }
+    let top = |flags: &[&str]| {
+        let ran = case.program.at(&address, &[&["top"], flags].concat()).exits(0);
+        let names = ["quiet", "busy", "other"];
+        let line = |line: &str| names.iter().find(|name| line.contains(**name)).copied();
+        ran.lines().into_iter().filter_map(line).collect::<Vec<_>>()
+    };
+    let main = if T::PROGRAM.name == "gearctl" { "queued" } else { "ready" };
+    assert_eq!(top(&[]).len(), 3);
+    assert_eq!(top(&["--sort-by", main]), ["busy", "other", "quiet"]);
+    assert_eq!(top(&["--filter", "*u*", "--sort-by", main]), ["busy", "quiet"]);
+    assert_eq!(top(&["--filter", "the"]), ["other"]);
+    // Who gives a pause wants more.
+    assert_eq!(top(&["-i", "100ms", "--iterations", "2", "--filter", "busy"]), ["busy", "busy"]);
+    let ran = case.program.at(&address, &["top", "-o", "json", "--filter", "busy"]).exits(0);
+    assert_eq!(ran.json()[format!("{}s", case.noun)].as_array().map(Vec::len), Some(1));
+}
+
+/// Nothing is no table without rows, but a sentence.
+pub fn a_person_is_told_that_nothing_changed<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    add(case, &address);
+    let words: Vec<&str> = case.figures.split(' ').chain(["--diff", "--interval", "1ms"]).collect();
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    terminal.sees("nothing changed in ");
+    assert_eq!(terminal.ends(), 0);
+    assert!(!terminal.shown.contains("(none)"), "{}", terminal.shown);
+}

@@ -26,6 +26,8 @@ pub(super) struct Fit {
 
 /// Blanks between columns where there is room.
 pub(super) const GAP: usize = 2;
+/// Texts get this much where there is room, so that tables of short names look alike.
+pub(super) const USUAL: usize = 10;
 /// The narrowest that a text is cut to.
 const NARROWEST: usize = 8;
 /// Sentences get this much before other columns are left out.
@@ -54,7 +56,8 @@ impl Need {
                 word.min(most).max(widest.min(SENTENCE))
             }
         };
-        let whole = widest.max(title.width());
+        let usual = if is_number || is_body { 0 } else { USUAL };
+        let whole = widest.max(title.width()).max(usual);
         Self { whole, least: text.max(heading), may_cut: !is_number, rank }
     }
 }

@@ -8,6 +8,7 @@ use super::{BODY, Format, Output, Style, bodies, csv, no_body, table, unknown_co
 use crate::color::Role;
 use crate::envelope::{self, Decode, ENVELOPE};
 use crate::error::CliError;
+use crate::escape;
 
 /// A list of results of one shape. Nothing but [`List::finish`] completes it. Where a command is done on each of several
 /// servers, all their lists are one, with a column that says whose a result is; it ends with the last server.
@@ -43,6 +44,13 @@ impl Rows {
     fn new(out: &Output, shape: &'static Shape, by_server: bool) -> Result<Self, CliError> {
         if out.style.format == Format::Raw && shape.key_of(BODY).is_none() {
             return Err(no_body());
+        }
+        let decodes = out.style.decode.is_some_and(|decode| decode != Decode::None);
+        if decodes && matches!(out.style.format, Format::Raw | Format::Csv | Format::Name) {
+            return Err(CliError::usage(
+                "--decode shows what is in bodies, which this output format cannot",
+            )
+            .hint("-o plain, json, ndjson, yaml or table"));
         }
         let server = by_server.then_some(&SERVER);
         let (mut selected, sort_by) = shape.chosen(&out.style, server)?;
@@ -303,11 +311,18 @@ impl<'a> List<'a> {
             }
             Format::Plain => {
                 let mut line = Vec::new();
+                let is_decoded = self.out.style.decode.is_some();
                 for (at, column) in self.rows.columns.iter().enumerate() {
                     if at > 0 {
                         line.push(b'\t');
                     }
-                    self.out.plain_field(record.get(column.key), &mut line)?;
+                    // What is in a body was asked for, and stands in its place, where it could be read.
+                    match record.get(ENVELOPE).filter(|_| column.key == BODY && is_decoded) {
+                        Some(Field::Value(what)) if what.get("why").is_none() => {
+                            escape::field(envelope::short(what).as_bytes(), &mut line);
+                        }
+                        _ => self.out.plain_field(record.get(column.key), &mut line)?,
+                    }
                 }
                 self.out.line(line)
             }

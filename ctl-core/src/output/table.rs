@@ -96,9 +96,11 @@ pub(super) fn rows(
         if numbers.get(*at).copied().unwrap_or(false) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        if let (Some(_), Ok(width)) = (look.width, u16::try_from(width + fit.gap)) {
-            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
-        }
+        let Ok(width) = u16::try_from(width + fit.gap) else { continue };
+        column.set_constraint(match look.width {
+            Some(_) => ColumnConstraint::Absolute(Width::Fixed(width)),
+            None => ColumnConstraint::LowerBoundary(Width::Fixed(width)),
+        });
     }
     let lines = table.lines().map(|line| format!("{}\n", line.trim_end()));
     Ok((lines.collect(), left_out))

@@ -393,3 +393,18 @@ fn lists_of_several_servers_are_one_and_another_shape_ends_it() {
     let tubes = serde_json::json!([{"server": "b:2", "name": "mail"}]);
     assert_eq!(documents, [jobs, tubes]);
 }
+
+#[test]
+fn what_is_in_a_body_is_shown_where_that_was_asked_for_or_refused() {
+    let decoding = |format| Style { decode: Some(Decode::Json), ..style(format) };
+    let body = br#"{"to":"joe"}"#;
+    let lines = text(decoding(Format::Plain), vec![job(1, body), job(2, b"no json")]);
+    let lines: Vec<&str> = lines.lines().collect();
+    assert!(lines[0].starts_with("1\tmail\tjson "), "{lines:?}");
+    assert_eq!(lines[1], "2\tmail\tno json");
+    assert_eq!(text(style(Format::Plain), vec![job(1, body)]), "1\tmail\t{\"to\":\"joe\"}\n");
+    for format in [Format::Csv, Format::Raw, Format::Name] {
+        let refused = written(decoding(format), vec![job(1, body)]).unwrap_err();
+        assert!(refused.message.contains("--decode"), "{format:?}: {refused}");
+    }
+}

@@ -9,6 +9,13 @@ use clap::{Arg, Command};
 /// Takes away the tip to pass a flag as a value when some command has that flag, and says which flag was meant when a word
 /// follows the same letter in the other case.
 pub(super) fn correct(error: &mut clap::Error, tree: &Command, line: &[OsString]) {
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        // A letter or two are like every word that has them.
+        let is_short = |word: &ContextValue| matches!(word, ContextValue::String(word) if word.chars().count() < 3);
+        if error.get(ContextKind::InvalidSubcommand).is_some_and(is_short) {
+            error.remove(ContextKind::SuggestedSubcommand);
+        }
+    }
     if error.kind() != ErrorKind::UnknownArgument {
         return;
     }
@@ -114,6 +121,12 @@ mod tests {
             let error = tree.try_get_matches_from_mut(["tool", "-c", word]).unwrap_err();
             assert!(text(&error).contains(rule), "{}", text(&error));
         }
+    }
+
+    #[test]
+    fn a_letter_is_no_misspelt_command() {
+        assert!(!said(&["tool", "p"]).contains("ping"), "{}", said(&["tool", "p"]));
+        assert!(said(&["tool", "pin"]).contains("'ping'"), "{}", said(&["tool", "pin"]));
     }
 
     #[test]

@@ -48,19 +48,22 @@ fn unknown_verb(grammar: &Command, error: &clap::Error) -> CliError {
         Some(ContextValue::String(verb)) => verb.as_str(),
         _ => "",
     };
-    CliError::usage(match closest(grammar, verb) {
+    let names = grammar.get_subcommands().filter(|command| !command.is_hide_set());
+    let spellings =
+        names.flat_map(|c| std::iter::once(c.get_name()).chain(c.get_visible_aliases()));
+    CliError::usage(match closest(verb, spellings) {
         Some(meant) => format!("unknown command `{verb}`: did you mean {meant}?"),
         None => format!("unknown command `{verb}`"),
     })
     .hint("help")
 }
 
-/// The verb that was probably meant: a few letters more, less, wrong or swapped, and some of them right. A sign such as `?`
+/// The word that was probably meant: a few letters more, less, wrong or swapped, and some of them right. A sign such as `?`
 /// is no misspelt word, nor is a word a misspelt sign.
-fn closest<'g>(grammar: &'g Command, typed: &str) -> Option<&'g str> {
-    let names = grammar.get_subcommands().filter(|command| !command.is_hide_set());
-    let spellings =
-        names.flat_map(|c| std::iter::once(c.get_name()).chain(c.get_visible_aliases()));
+pub(crate) fn closest<'g>(
+    typed: &str,
+    spellings: impl Iterator<Item = &'g str>,
+) -> Option<&'g str> {
     let letters = typed.chars().count();
     let tolerance = if letters <= 4 { 1 } else { 2 }.min(letters.saturating_sub(1));
     spellings
@@ -157,7 +160,8 @@ mod tests {
             ("e", None),
             ("us", Some("use")),
         ] {
-            assert_eq!(closest(&grammar, typed), meant, "{typed}");
+            let names = grammar.get_subcommands().map(Command::get_name);
+            assert_eq!(closest(typed, names), meant, "{typed}");
         }
     }
 

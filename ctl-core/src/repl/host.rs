@@ -118,7 +118,7 @@ impl<G: Guest> Shell for Host<'_, G> {
         }
     }
 
-    fn result(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Value, CliError> {
+    fn result(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<(Exit, Value), CliError> {
         let captured = Memory::default();
         let json = Style { format: Format::Json, ..Style::default() };
         let usual_style = std::mem::replace(&mut self.style, json.clone());
@@ -130,8 +130,8 @@ impl<G: Guest> Shell for Host<'_, G> {
         let result = self.line(matches, words);
         lock(self.shared).parts().tool.out = usual_out;
         self.style = usual_style;
-        result?;
-        document(&captured.bytes())
+        let exit = result?;
+        document(&captured.bytes()).map(|document| (exit, document))
     }
 
     fn divert(&mut self, sink: Box<dyn Write + Send>, destination: Destination) {
@@ -286,7 +286,10 @@ impl<G: Guest> Host<'_, G> {
         next.dialer_mut().default_timeout(PATIENCE);
         let answered = next.connect().and_then(|()| next.ping(1));
         answered.map(drop).map_err(|error| match link.dialer_mut().address() {
-            Ok(address) => error.remark(format!("(the session stays with {address})")),
+            Ok(address) => {
+                let message = format!("{}; still connected to {address}", error.message);
+                CliError { message, ..error }
+            }
             Err(_) => error,
         })
     }

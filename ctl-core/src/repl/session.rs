@@ -8,7 +8,7 @@ use std::io::BufReader;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::editor::Edited;
 use super::expect::Condition;
@@ -18,8 +18,9 @@ use super::redirect::{self, Target, Way};
 use super::shell::{Leaving, Shell, Terminal};
 use super::source::{Input, Lines, ReadLines, Script};
 use super::vars::Vars;
-use super::{grammar, help, literal, outside};
+use super::{builtin, grammar, help, literal, outside};
 use crate::error::{CliError, Exit};
+use crate::escape;
 
 /// What a session does with errors and commands.
 #[derive(Clone, Debug, Default)]
@@ -248,7 +249,8 @@ impl<'s, S: Shell> Session<'s, S> {
                 Input::End => return Ok(Flow::Next),
                 Input::Interrupted => return Ok(Flow::Failed(Exit::Interrupted)),
             };
-            if self.rules.echo {
+            let is_object = self.rules.echo && self.writes_objects();
+            if self.rules.echo && !is_object {
                 let text = String::from_utf8_lossy(&text);
                 text.lines().for_each(|line| self.shell.note(&format!("> {line}")));
             }
@@ -257,6 +259,9 @@ impl<'s, S: Shell> Session<'s, S> {
                 self.rules.vars.fill(&text, &mut statement).map(|()| statement)
             });
             let flow = match filled {
+                Ok(statement) if is_object => {
+                    self.echoed(&statement.words, (&text, line), &place)?
+                }
                 Ok(statement) => self.statement(&statement.words, Some(&place), None)?,
                 Err(error) => {
                     self.shell.report(&error, Some(&place));
@@ -277,6 +282,48 @@ impl<'s, S: Shell> Session<'s, S> {
                 }
             }
         }
+    }
+
+    /// Whether results are objects, one a line.
+    fn writes_objects(&self) -> bool {
+        let settings = self.shell.settings();
+        settings.iter().any(|setting| setting.name == "format" && setting.value == "ndjson")
+    }
+
+    /// Runs a statement of a script, and shows what it was, where, what came of it and how long it took as one object. What
+    /// is no command of the tool has no result.
+    fn echoed(
+        &mut self,
+        words: &[Word],
+        (text, line): (&[u8], usize),
+        place: &str,
+    ) -> Result<Flow, CliError> {
+        let started = Instant::now();
+        let is_more = !matches!(redirect::split(words), Ok((_, None)))
+            || upright(words).is_some()
+            || again::repetition(words).is_some();
+        let verb = words.first().map(|verb| verb.bytes.as_slice()).unwrap_or_default();
+        let is_builtin = verb != builtin::CONNECT.as_bytes()
+            && builtin::GROUP.verbs.iter().any(|known| known.as_bytes() == verb);
+        let (flow, result) = match grammar::parse(self.shell.grammar(), words) {
+            Ok(grammar::Parsed::Matches(matches)) if !is_more && !is_builtin => {
+                match self.shell.result(&matches, words) {
+                    Ok((exit, result)) if exit.is_done() => (Flow::Next, result),
+                    Ok((exit, result)) => (Flow::Failed(exit), result),
+                    Err(error) if error.is_broken_pipe() => return Err(error),
+                    Err(error) => {
+                        self.shell.report(&error, Some(place));
+                        return Ok(Flow::Failed(error.exit));
+                    }
+                }
+            }
+            _ => (self.statement(words, Some(place), None)?, Value::Null),
+        };
+        let ms = (started.elapsed().as_secs_f64() * 1e6).round() / 1e3;
+        let cmd = String::from_utf8_lossy(text);
+        let object = json!({"cmd": cmd.trim(), "line": line, "result": result, "ms": ms});
+        self.shell.show(&format!("{}\n", escape::json(&object.to_string())))?;
+        Ok(flow)
     }
 
     /// The exit of a signal, if one came.
@@ -444,7 +491,7 @@ impl<'s, S: Shell> Session<'s, S> {
         let condition = Condition::parse(condition).map_err(CliError::usage)?;
         let words = words.get(2..).unwrap_or_default();
         let result = match grammar::parse(self.shell.grammar(), words)? {
-            grammar::Parsed::Matches(matches) => self.shell.result(&matches, words)?,
+            grammar::Parsed::Matches(matches) => self.shell.result(&matches, words)?.1,
             grammar::Parsed::Help(_) => Value::Null,
         };
         let verdict = condition.check(&result).map_err(|why| {

@@ -39,11 +39,11 @@ pub trait Shell {
         person: Option<&mut dyn Terminal>,
     ) -> Result<Exit, CliError>;
 
-    /// Runs a command of the tool and gives its result as JSON instead of showing it.
+    /// Runs a command of the tool and gives its result as JSON instead of showing it, with its exit.
     ///
     /// # Errors
     /// As [`Shell::run`].
-    fn result(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Value, CliError>;
+    fn result(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<(Exit, Value), CliError>;
 
     /// Sends results to `sink` from now on, in the format of a pipe.
     fn divert(&mut self, sink: Box<dyn Write + Send>, destination: Destination);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use super::view::View;
 use crate::error::CliError;
 use crate::exporter::{Kind, Look, Metrics};
 use crate::output::{Column, Shape};
@@ -208,6 +209,10 @@ pub(crate) struct Known {
     pub(super) noun: &'static str,
     pub(super) board: &'static Board,
     pub(super) servers: Vec<Server>,
+    /// What of it is wanted where there is no screen.
+    view: View,
+    /// In the order of the view.
+    is_ordered: bool,
 }
 
 /// What is known of a server.
@@ -245,7 +250,9 @@ impl Known {
         (tool, noun): (&'static str, &'static str),
         addresses: impl Iterator<Item = &'a str>,
     ) -> Self {
-        Self { tool, noun, board, servers: addresses.map(Server::new).collect() }
+        let view = View::new(board.figure(None), Duration::ZERO);
+        let servers = addresses.map(Server::new).collect();
+        Self { tool, noun, board, servers, view, is_ordered: false }
     }
 
     /// Takes what a server said, or why it did not.
@@ -256,6 +263,21 @@ impl Known {
             Ok(look) => server.came(self.board, self.noun, look),
             Err(error) => server.failed(error.message),
         }
+    }
+
+    /// Wants only what this filter of a view fits, ordered by a figure as on the screen, if there is one.
+    pub(super) fn choose(&mut self, filter: Option<&str>, order: Option<usize>) {
+        self.view.filter = filter.unwrap_or_default().to_owned();
+        self.view.sort = order.unwrap_or(self.view.sort);
+        self.is_ordered = order.is_some();
+    }
+
+    /// What is known of every queue that is wanted.
+    pub(super) fn chosen(&self) -> Vec<Row<'_>> {
+        if self.is_ordered {
+            return self.view.rows(self);
+        }
+        self.rows().filter(|row| self.view.wants(row)).collect()
     }
 
     /// What is known of every queue.

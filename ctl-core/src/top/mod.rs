@@ -37,17 +37,21 @@ pub const NAME: &str = "top";
 /// Arguments of `top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Pause between two looks, at least 100ms
-    #[arg(short, long, value_name = "DUR", default_value = "1s", value_parser = pause)]
-    interval: Duration,
+    /// Pause between two looks, at least 100ms [default: 1s]
+    #[arg(short, long, value_name = "DUR", value_parser = pause)]
+    interval: Option<Duration>,
 
-    /// Look once, and show no picture
+    /// Look once, and show no picture; in a pipe the default, unless -i or --iterations is given
     #[arg(long, short_alias = 'b', conflicts_with = "iterations")]
     once: bool,
 
     /// Look N times
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
+
+    /// Show only what has this text in its name, or fits this pattern (* and ?)
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
 
     /// Write each look into a new file, as -o ndjson has it
     #[arg(long, value_name = "FILE")]
@@ -62,9 +66,15 @@ pub struct TopArgs {
 }
 
 impl TopArgs {
-    /// How often the servers are asked, where that is said.
-    fn looks(&self) -> Option<u64> {
-        if self.once { Some(1) } else { self.iterations }
+    /// How often the servers are asked, where there is an end. In a pipe nobody may be there to end it.
+    fn looks(&self, is_terminal: bool) -> Option<u64> {
+        let is_once = self.once || (!is_terminal && self.interval.is_none());
+        self.iterations.or(is_once.then_some(1))
+    }
+
+    /// The pause between two looks.
+    fn every(&self) -> Duration {
+        self.interval.unwrap_or(Duration::from_secs(1))
     }
 }
 
@@ -119,11 +129,15 @@ where
     };
     if shows {
         take(&mut known, first);
-        let view = View::new(sort, args.interval);
+        let mut view = View::new(sort, args.every());
+        view.filter = args.filter.clone().unwrap_or_default();
         let acts = if args.write { Some(Acts::<T>::of(context)?) } else { None };
         let bounds = (view, args.iterations);
         return picture(context, collector, known, bounds, (recording, acts));
     }
+    // As on the screen, the busiest come first.
+    let order = context.out.style.sort_by.take().map(|_| sort);
+    known.choose(args.filter.as_deref(), order);
     let mut looks = Some(first);
     snapshot::all(context, args, &interrupts, &mut known, recording, |known| {
         let looks = looks.take().unwrap_or_else(|| collector.looks());

@@ -26,7 +26,8 @@ pub(super) fn all<T: Tool>(
     mut look: impl FnMut(&mut Known) -> Exit,
 ) -> Result<Exit, CliError> {
     let is_document = matches!(context.out.style.format, Format::Json | Format::Yaml);
-    let most = args.looks().or(is_document.then_some(1));
+    let looks = args.looks(context.out.style.terminal);
+    let most = looks.or(is_document.then_some(1));
     let mut documents = Vec::new();
     let mut looks = 0;
     let exit = loop {
@@ -52,7 +53,7 @@ pub(super) fn all<T: Tool>(
             }
         }
         context.out.flush()?;
-        if most.is_some_and(|most| looks >= most) || interrupts.sleep(args.interval).is_err() {
+        if most.is_some_and(|most| looks >= most) || interrupts.sleep(args.every()).is_err() {
             break interrupts.requested().unwrap_or(exit);
         }
     };
@@ -99,7 +100,7 @@ impl Recording {
 
 fn rows(out: &mut Output, known: &Known) -> Result<(), CliError> {
     let mut list = out.list(known.board.shape)?;
-    for row in known.rows() {
+    for row in known.chosen() {
         list.push(record(known, &row))?;
     }
     list.finish()
@@ -138,7 +139,7 @@ pub(crate) fn document(out: &Output, known: &Known) -> Result<Value, CliError> {
     let servers: Vec<Value> =
         known.servers.iter().map(|server| of_server(board.server, server)).collect();
     // A list in which --columns and --sort-by mean what they always do.
-    let rows = out.values(board.shape, known.rows().map(|row| record(known, &row)))?;
+    let rows = out.values(board.shape, known.chosen().iter().map(|row| record(known, row)))?;
     let mut document = Map::new();
     document.insert("ts".to_owned(), now.into());
     document.insert("servers".to_owned(), servers.into());

@@ -87,19 +87,19 @@ impl View {
         }
     }
 
+    /// Whether the filter fits this one.
+    pub(super) fn wants(&self, row: &Row<'_>) -> bool {
+        let filter = &self.filter;
+        if filter.contains(['*', '?']) {
+            fits(row.name, std::slice::from_ref(filter))
+        } else {
+            row.name.contains(filter)
+        }
+    }
+
     /// The rows in the order of the view.
     pub(super) fn rows<'k>(&self, known: &'k Known) -> Vec<Row<'k>> {
-        let wants = |row: &Row<'_>| {
-            let filter = &self.filter;
-            let is_pattern = filter.contains(['*', '?']);
-            let name = row.name;
-            if is_pattern {
-                fits(name, std::slice::from_ref(filter))
-            } else {
-                name.contains(filter)
-            }
-        };
-        let mut rows: Vec<Row<'k>> = known.rows().filter(wants).collect();
+        let mut rows: Vec<Row<'k>> = known.rows().filter(|row| self.wants(row)).collect();
         rows.sort_by(|one, other| {
             let order = self.compare(known.board, one, other);
             let order = if self.reversed { order.reverse() } else { order };

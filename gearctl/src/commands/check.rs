@@ -8,11 +8,11 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::glob::Patterns;
 use ctl_core::link::Link as _;
 use ctl_core::named::{self, One};
-use gearman_client::{FunctionName, FunctionStatus, SubmitOptions};
+use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus, SubmitOptions};
 
-use super::functions::{status_of, statuses};
+use super::functions::{priorities, status_of, statuses};
 use crate::error::{TIMEOUT, cli_error};
-use crate::link::Link;
+use crate::link::{Answer, Link};
 use crate::names::{Function, show_function};
 use crate::program::PROGRAM;
 use crate::tool::Tool;
@@ -26,9 +26,10 @@ Thresholds are METRIC=RANGE, with the ranges of monitoring plugins: 10 alerts be
 ~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside. Times can be
 written as such: 10m, 500ms.
 Metrics:
-  server:     functions queued running workers rtt
-  a function: queued running workers rtt
+  server:     functions queued running workers rtt queued-high queued-normal queued-low
+  a function: queued running workers rtt queued-high queued-normal queued-low
   roundtrip:  rtt (milliseconds)
+The last three are asked for where a threshold is about them, from servers that know prioritystatus.
 A function with queued jobs and without workers is CRITICAL (--zero-workers). One that does not exist has neither, unless
 --missing or --must-exist says otherwise. Cancelled jobs count as queued until a worker asks for work. Workers can be
 registered and stuck: roundtrip through a function proves that they answer, and the message tells whether the server or
@@ -95,7 +96,7 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     // A worker is asked through whichever server has it.
     let servers = if through_worker { Ok(Vec::new()) } else { tool.link.each() };
     let (is_several, measured) =
-        measure_all(servers, &mut tool.link, |link| measure(link, &args.what));
+        measure_all(servers, &mut tool.link, |link| measure(link, &args.what, &args.flags));
     let name = match &args.what {
         What::Server => "server",
         What::Function { .. } => named.as_deref().unwrap_or("function"),
@@ -111,13 +112,15 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
 }
 
 /// What came, although some of it may not: a server that leaves one question unanswered may answer the other.
-fn measure(link: &mut Link, what: &What) -> Measured {
+fn measure(link: &mut Link, what: &What, flags: &CheckFlags) -> Measured {
     let (rtt, late) = match ping(link) {
         Ok(rtt) => (Some(rtt), None),
         Err(error) if error.code == TIMEOUT => (None, Some(error)),
         Err(error) => return error.into(),
     };
-    match figures_of(link, what, rtt.clone()) {
+    match figures_of(link, what, rtt.clone())
+        .and_then(|measured| with_priorities(link, what, flags, measured))
+    {
         Ok(measured) => Measured { failure: late, ..measured },
         Err(error) if error.code == TIMEOUT => {
             let metrics = rtt.into_iter().collect();
@@ -173,6 +176,43 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measu
         }
     };
     Ok(metrics.into())
+}
+
+/// What is queued by priority, which is asked for where a threshold is about it.
+const BY_PRIORITY: [&str; 3] = ["queued-high", "queued-normal", "queued-low"];
+
+/// The same with what is queued by priority, if it is asked for and the server tells.
+fn with_priorities(
+    link: &mut Link,
+    what: &What,
+    flags: &CheckFlags,
+    mut measured: Measured,
+) -> Result<Measured, CliError> {
+    let is_asked = BY_PRIORITY.iter().any(|metric| flags.ask_for(metric));
+    if !is_asked || matches!(what, What::Roundtrip { .. }) {
+        return Ok(measured);
+    }
+    let Answer::Came(rows) = priorities(link)? else { return Ok(measured) };
+    let counts = |row: &FunctionPriorities| [row.high, row.normal, row.low];
+    let metrics = |of: [i64; 3]| {
+        BY_PRIORITY.into_iter().zip(of).map(|(name, count)| Metric::new(name, count as f64, ""))
+    };
+    if matches!(what, What::Server) {
+        let add = |sum: [i64; 3], row: [i64; 3]| {
+            let [[a, b, c], [x, y, z]] = [sum, row];
+            [a + x, b + y, c + z]
+        };
+        measured.metrics.extend(metrics(rows.values().map(counts).fold([0; 3], add)));
+        return Ok(measured);
+    }
+    let queued = measured.metrics.iter().filter(|metric| metric.name == "queued");
+    let names: Vec<String> = queued.filter_map(|metric| metric.subject.clone()).collect();
+    for name in names {
+        let row = rows.iter().find(|(function, _)| show_function(function) == name);
+        let of = row.map_or([0; 3], |(_, row)| counts(row));
+        measured.metrics.extend(metrics(of).map(|metric| metric.of(&name)));
+    }
+    Ok(measured)
 }
 
 /// The way to the server and back.

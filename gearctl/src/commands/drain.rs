@@ -39,6 +39,8 @@ clients wait: there only --as fail works.
 Taken are as many jobs as are queued at the start; --until-empty goes on until there is none. Running jobs, and jobs for
 a later time, stay. It asks first; --yes answers.
 Several servers are drained one after the other; one that does not answer is named, and its code the exit code.
+There is no --filter, here and in move and export: a job is seen only by whoever takes it, and each that does not fit would
+go back with one retry more, or be dropped. Drain into a file, and import what is to stay.
 
 Examples:
   gearctl drain mail --yes

@@ -153,13 +153,13 @@ pub fn status_of(
 }
 
 /// What is queued of each function, by priority.
-type Priorities = HashMap<FunctionName, FunctionPriorities>;
+pub(super) type Priorities = HashMap<FunctionName, FunctionPriorities>;
 
 /// What is queued by priority, from a server that tells.
 ///
 /// # Errors
 /// The failure of the connection.
-fn priorities(link: &mut Link) -> Result<Answer<Priorities>, CliError> {
+pub(super) fn priorities(link: &mut Link) -> Result<Answer<Priorities>, CliError> {
     link.probe_listing::<FunctionPriorities>(&AdminCommand::PriorityStatus)?
         .and_then(|rows| Ok(rows.into_iter().map(|row| (row.name.clone(), row)).collect()))
 }

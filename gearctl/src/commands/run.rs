@@ -71,8 +71,17 @@ pub struct RunArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: RunArgs) -> Result<Exit, CliError> {
+    let function = args.task.words()?.0;
     match start(tool, args)? {
-        Started::Running(running) => follow(tool, *running),
+        Started::Running(running) => follow(tool, *running).map_err(|error| {
+            // On a terminal it was said at the start.
+            let is_late = error.exit == Exit::Timeout && !tool.messages.is_terminal();
+            if is_late && is_unserved(tool, &function) {
+                error.remark(format!("(no worker serves {})", show_function(&function)))
+            } else {
+                error
+            }
+        }),
         Started::Over(exit) => Ok(exit),
     }
 }
@@ -107,18 +116,22 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
 
 /// A person who waits for a result wants to know that nobody is there to give it, most often because of a misspelt name.
 fn note_missing_worker(tool: &mut Tool, function: &FunctionName) {
-    if !tool.messages.is_terminal() || tool.link.dialer.options().is_ok_and(|all| all.len() > 1) {
-        return;
-    }
-    let Ok(Answer::Came(all)) = tool.link.probe_listing::<FunctionStatus>(&AdminCommand::Status)
-    else {
-        return;
-    };
-    let row = all.iter().find(|row| row.name == *function);
-    if row.is_none_or(|row| row.workers == 0) {
+    if tool.messages.is_terminal() && is_unserved(tool, function) {
         let name = show_function(function);
         tool.messages.note(format!("no worker serves {name}: waiting for one; Ctrl-C ends it"));
     }
+}
+
+/// Whether the one server says that nobody serves this function.
+fn is_unserved(tool: &mut Tool, function: &FunctionName) -> bool {
+    if tool.link.dialer.options().is_ok_and(|all| all.len() > 1) {
+        return false;
+    }
+    let Ok(Answer::Came(all)) = tool.link.probe_listing::<FunctionStatus>(&AdminCommand::Status)
+    else {
+        return false;
+    };
+    all.iter().find(|row| row.name == *function).is_none_or(|row| row.workers == 0)
 }
 
 fn begin(tool: &mut Tool, args: &RunArgs, tasks: Tasks) -> Result<Running, CliError> {

@@ -1,5 +1,7 @@
 //! `check`: verdicts, thresholds, exit codes of its own.
 
+use fixtures::gearmand::Server;
+
 use crate::harness::*;
 
 #[test]
@@ -68,4 +70,28 @@ fn wrong_lines_are_unknown_and_a_dead_server_is_critical() {
     assert_eq!(first, Some("GEARCTL UNKNOWN - the command line does not say what to check"));
     let ran = gearctl(&dead_address(), &["check", "server", "-o", "json"]).exits(2).json();
     assert_eq!(ran["exit"], 2);
+}
+
+#[test]
+fn what_is_queued_is_told_by_priority_where_it_is_asked_for() {
+    let server = Server::start().unwrap();
+    let run = |words: &[&str]| gearctl(server.address(), words);
+    run(&["submit", "mail", "x", "--priority", "high"]).exits(0);
+    run(&["submit", "mail", "y"]).exits(0);
+    for what in [&["server"][..], &["function", "mail"], &["functions", "m*"]] {
+        let check = |threshold: &str| {
+            run(&[&["check"], what, &["--zero-workers", "ok", "-c", threshold]].concat())
+        };
+        assert!(check("queued-high=0").exits(2).out().contains("queued-high"), "{what:?}");
+        check("queued-high=1").exits(0);
+        check("queued-low=0").exits(0);
+    }
+    assert!(!run(&["check", "server"]).out().contains("queued-high"));
+}
+
+#[test]
+fn a_run_that_nobody_takes_says_why_in_a_pipe_too() {
+    let server = Server::start().unwrap();
+    let ran = gearctl(server.address(), &["run", "nobody", "x", "--timeout", "300ms"]).exits(124);
+    assert!(ran.err.contains("(no worker serves nobody)"), "{}", ran.err);
 }

@@ -7,17 +7,23 @@ use beanstalk_client::protocol::{
     Delete, ListTubes, Put, ReserveJob, ReserveWithTimeout, Stats, StatsJob, StatsTube,
 };
 use beanstalk_client::{Job, JobId, JobState, JobStats, PutOptions, TubeName, TubeStats};
+use ctl_core::args::ProgressWhen;
+use ctl_core::bulk::Gate;
 use ctl_core::check::{CheckFlags, Measured, Metric};
 use ctl_core::error::CliError;
+use ctl_core::filter::Filters;
 use ctl_core::glob::Patterns;
 use ctl_core::link::Link as _;
 use ctl_core::messages::Messages;
+use ctl_core::progress::Progress;
+use ctl_core::signals::Interrupts;
 use ctl_core::units::milliseconds;
 
 use super::What;
 use crate::commands::smoke::scratch_tube;
 use crate::error::cli_error;
 use crate::link::Link;
+use crate::scan::{Wanted, fetch, find};
 use crate::tube_stats::{oldest_age, unaskable};
 
 /// Asks the server.
@@ -29,14 +35,48 @@ pub(super) fn measure(
 ) -> Result<Measured, CliError> {
     match what {
         What::Server => server(link, flags.ask_for(TIMEOUTS)).map(Measured::from),
-        What::Tube { tube } => {
+        What::Tube { tube, select } => {
             let tube = tube.name_or_usual(link.dialer.settings())?;
-            one_tube(link, &tube)
+            let filters = select.read()?;
+            let mut measured = one_tube(link, &tube)?;
+            if !filters.is_empty() {
+                let count = if measured.absent.is_some() {
+                    0
+                } else {
+                    matching(link, tube.clone(), filters, messages)?
+                };
+                let metric = Metric::new(MATCHING, count as f64, "").of(tube.as_str());
+                measured.metrics.push(metric.usual());
+            }
+            Ok(measured)
         }
         What::Tubes(patterns) => tubes(link, patterns, messages),
         What::Job { ids } => jobs(link, ids),
         What::Roundtrip => roundtrip(link).map(Measured::from),
     }
+}
+
+/// How many jobs fit the filters.
+const MATCHING: &str = "matching";
+
+/// Looks for the jobs of a tube that fit.
+fn matching(
+    link: &mut Link,
+    tube: TubeName,
+    filters: Filters,
+    messages: &Messages,
+) -> Result<usize, CliError> {
+    const CHUNK: usize = 100;
+    let gate = Gate::of(&Interrupts::none());
+    let mut progress = Progress::start(ProgressWhen::Never, messages, "asking ids", None);
+    let wanted = Wanted { tubes: vec![tube], filters, ..Wanted::default() };
+    let found = find(link, &wanted, &gate, &mut progress)?;
+    progress.finish();
+    if found.missing > 0 {
+        messages.warn(format!("{} more jobs were not found", found.missing));
+    }
+    let fitting = found.ids.chunks(CHUNK).map(|ids| Ok(fetch(link, ids, &wanted, false)?.len()));
+    fitting.sum()
 }
 
 /// How many reservations ran out, each second.

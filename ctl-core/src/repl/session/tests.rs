@@ -104,8 +104,8 @@ impl Shell for Fake {
         }
     }
 
-    fn result(&mut self, matches: &ArgMatches, _: &[Word]) -> Result<Value, CliError> {
-        Ok(json!({"words": texts(matches).len(), "name": "x"}))
+    fn result(&mut self, matches: &ArgMatches, _: &[Word]) -> Result<(Exit, Value), CliError> {
+        Ok((Exit::Done, json!({"words": texts(matches).len(), "name": "x"})))
     }
 
     fn divert(&mut self, sink: Box<dyn Write + Send>, _: Destination) {
