@@ -313,9 +313,11 @@ pub fn answered<T>(
     // The server's words name no queue.
     match error.code {
         QUEUE_NOT_FOUND => {
-            // The last word of what was asked.
+            // It stands behind the action, and the id of the pull where that is settled.
             let what = what.to_string();
-            let queue = what.rsplit(' ').next().unwrap_or(&what);
+            let is_settled =
+                ["delete ", "lcancel ", "rcancel "].iter().any(|action| what.starts_with(action));
+            let queue = what.split(' ').nth(if is_settled { 2 } else { 1 }).unwrap_or(&what);
             error.message = format!("there is no queue {queue}");
         }
         QUEUE_EXISTS => error.message = format!("{what}: the queue exists already"),

@@ -172,9 +172,9 @@ pub fn on_each<T: Tool>(
             let is_waiting = acted.as_ref().is_err_and(waits);
             // What was said before the question is said again.
             if is_waiting {
-                tool.messages.forget()
+                tool.messages.forget();
             } else {
-                tool.messages.release()
+                tool.messages.release();
             }
             let link = mem::replace(&mut tool.link, own.0);
             tool.messages = own.1;

@@ -67,8 +67,7 @@ fn a_queue_that_does_not_exist_is_1_and_says_how_to_create_it() {
             [&["push", &queue.name, "x"][..], &["pull", &queue.name], &["count", &queue.name]]
         {
             let ran = adfctl(site.address(), line).exits(1);
-            let size = if line[0] == "push" { " 1" } else { "" };
-            let said = format!("{}{size}: the queue does not exist", queue.name);
+            let said = format!("there is no queue {}\n", queue.name);
             assert!(ran.says("error: QUEUE_NOT_FOUND: "), "{line:?} {}", ran.err);
             assert!(ran.err.contains(&said), "{line:?} {}", ran.err);
             assert!(ran.err.contains("adfctl queue create NAME"), "{line:?} {}", ran.err);

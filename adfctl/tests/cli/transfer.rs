@@ -74,7 +74,7 @@ fn copy_gives_everything_back() {
         let to = site.no_queue("to");
         let line = ["copy", "--from", &from.name, "--to", &to.name];
         let ran = adfctl(address, &line).exits(1);
-        assert!(ran.err.contains("does not exist"), "{}", ran.err);
+        assert!(ran.err.contains("there is no queue"), "{}", ran.err);
         adfctl(address, &[&line[..], &["--create", "--limit", "2"]].concat()).exits(0);
         assert_eq!(bodies(address, &to.name), ["1", "2"]);
         assert_eq!(bodies(address, &from.name), ["1", "2", "3"]);

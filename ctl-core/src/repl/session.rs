@@ -317,7 +317,10 @@ impl<'s, S: Shell> Session<'s, S> {
                     }
                 }
             }
-            _ => (self.statement(words, Some(place), None)?, Value::Null),
+            _ => match self.statement(words, Some(place), None)? {
+                Flow::Failed(exit) => return Ok(Flow::Failed(exit)),
+                flow => (flow, Value::Null),
+            },
         };
         let ms = (started.elapsed().as_secs_f64() * 1e6).round() / 1e3;
         let cmd = String::from_utf8_lossy(text);
