@@ -27,6 +27,8 @@ fn jobs_are_kicked_and_tubes_paused_after_a_yes() {
     terminal.types("y");
     terminal.sees("kicked 1 job");
     assert_eq!(state(address, buried), "ready");
+    // A key is about what the screen shows, so the next look has to have come.
+    terminal.sees("nobody watches");
     terminal.types("k");
     terminal.sees("mail: there is nothing to do for k");
     terminal.types("P");
