@@ -12,14 +12,6 @@
 //! What the real server must not be sent, and sequences do not have: a pull as JSON from a queue that may be missing, which ends it, and
 //! pulls over HTTP from a queue that may be deleted, each of which would hold one of its threads for ever.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
-
 #[path = "adf_queue_differential/exchange.rs"]
 mod exchange;
 #[path = "adf_queue_differential/recorded.rs"]
@@ -49,7 +41,7 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
 };
 
-use crate::{
+use crate::adf_queue_differential::{
     recorded::Recorded,
     sequence::{ODD_QUEUES, QUEUES},
     side::{Heard, PATIENCE, Side},
@@ -230,7 +222,7 @@ fn record(real: &AdfQueueServer, steps: Vec<Step>) -> Result<Recorded, String> {
     Ok(recorded)
 }
 
-/// `ADF_QUEUE_SERVER=… cargo test -p tests --test adf_queue_differential -- --ignored` replaces the recorded sequences.
+/// `ADF_QUEUE_SERVER=… cargo test -p tests --test all adf_queue_differential -- --ignored` replaces the recorded sequences.
 #[test]
 #[ignore = "replaces what was recorded from the real server"]
 fn sequences_are_recorded() {

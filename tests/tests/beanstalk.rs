@@ -1,11 +1,4 @@
 //! beanstalk-client against the in-memory and the real beanstalkd: scenarios, faults, cancellation, properties.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
 
 #[path = "beanstalk/bytes.rs"]
 mod bytes;

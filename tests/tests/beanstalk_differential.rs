@@ -10,14 +10,6 @@
 //! runs as many new ones. About one in 30,000 depends on which connection the real server turns to first, after one has woken
 //! another in the middle of a write.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
-
 #[path = "beanstalk_differential/script.rs"]
 mod script;
 #[path = "beanstalk_differential/sequence.rs"]
@@ -36,7 +28,7 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
 };
 
-use crate::{
+use crate::beanstalk_differential::{
     sequence::{Step, steps},
     sides::{Pair, Side},
 };

@@ -1,5 +1,4 @@
 //! Every dependency that a manifest names is used by the package's sources, and every one of the workspace's table by a package.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

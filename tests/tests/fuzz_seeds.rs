@@ -1,11 +1,4 @@
 //! The fuzz targets over their committed seeds: what once was found stays found, without a fuzzing toolchain.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
 
 use std::{fs, path::Path};
 

@@ -8,14 +8,6 @@
 //! Usually it is the same 100 sequences of each kind, so that a run says something about the change it tests;
 //! `DIFFERENTIAL_CASES=10000` runs as many new ones.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
-
 #[path = "gearmand_differential/sequence.rs"]
 mod sequence;
 #[path = "gearmand_differential/sides.rs"]
@@ -27,7 +19,7 @@ use fixtures::{
 };
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use crate::{
+use crate::gearmand_differential::{
     sequence::{Case, Options},
     sides::{Pair, Side},
 };

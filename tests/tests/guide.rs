@@ -1,12 +1,5 @@
 //! The programs of the guide that are files of their own, run as a user would, and what the guide takes from files.
 #![cfg(unix)]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
 
 use std::{
     fs,

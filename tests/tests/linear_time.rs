@@ -1,12 +1,5 @@
 //! S18: the time that reading takes grows with the bytes, and not with their square, however they come: here each byte
 //! comes alone. A reader that looks at all it has whenever another byte comes would need hours for this.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
 
 use std::time::Duration;
 

@@ -1,13 +1,5 @@
 //! What the client crates show: read from their sources, so that a list of it in a test or a document cannot fall behind.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
-
 #[path = "public/closed.rs"]
 mod closed;
 #[path = "public/faces.rs"]

@@ -1,13 +1,6 @@
 //! The soak, for seconds instead of minutes: real servers that are killed again and again, bad networks, everybody that
 //! the SDKs offer at work. See `examples/soak`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs,
-    unreachable_pub
-)]
+#![allow(unreachable_pub)]
 
 #[path = "../examples/soak/trend.rs"]
 mod trend;

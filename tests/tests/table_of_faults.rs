@@ -1,13 +1,5 @@
 //! `docs/faults.md` compared with the sources: no fault is left out, and every test that it names exists.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
-
 use std::{
     collections::HashSet,
     fs,

@@ -7,7 +7,7 @@ use std::{
 
 use fixtures::transcript::quote;
 
-use crate::{
+use crate::adf_queue_differential::{
     side::Names,
     step::RUN,
     wire::{Answers, Piece, rows},

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, fs, path::PathBuf};
 
-use crate::{
+use crate::adf_queue_differential::{
     side::Heard,
     step::{Step, continuation},
 };

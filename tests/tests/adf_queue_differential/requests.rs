@@ -2,7 +2,7 @@
 
 use proptest::{prelude::*, sample::select};
 
-use crate::{
+use crate::adf_queue_differential::{
     step::{KEPT, RUN, Step, queue},
     wire::contains,
 };

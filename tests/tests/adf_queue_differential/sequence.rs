@@ -2,7 +2,7 @@
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use crate::{
+use crate::adf_queue_differential::{
     requests,
     step::{Ending, Frame, KEPT, Step, queue},
     wire::binary,

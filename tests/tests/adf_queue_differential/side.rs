@@ -8,7 +8,7 @@ use std::{
 
 use fixtures::transcript::quote;
 
-use crate::{
+use crate::adf_queue_differential::{
     exchange::Exchange,
     socket::Socket,
     step::{Ending, Frame, KEPT, PATHS, RUN, Step, queue},

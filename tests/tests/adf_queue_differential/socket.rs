@@ -7,7 +7,7 @@ use std::{
 
 use fixtures::transcript::quote;
 
-use crate::{
+use crate::adf_queue_differential::{
     side::{Names, PATIENCE},
     step::{Ending, Frame},
     wire::{binary, contains, head_end, take_frame, write_frame},

@@ -1,6 +1,6 @@
 //! Reading and writing bytes, with code that neither the clients nor the in-memory server have.
 
-use crate::step::Frame;
+use crate::adf_queue_differential::step::Frame;
 
 /// Appends a frame as clients send it: masked.
 pub(crate) fn write_frame(frame: &Frame, out: &mut Vec<u8>) {

@@ -10,7 +10,7 @@ use fixtures::{
     real::Beanstalkd,
 };
 
-use crate::{
+use crate::beanstalk_differential::{
     sides::{Conversation, probe},
     version,
 };

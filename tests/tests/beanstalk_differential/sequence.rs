@@ -5,7 +5,7 @@ use std::fmt;
 use fixtures::beanstalkd::Version;
 use proptest::{prelude::*, sample::select};
 
-use crate::version;
+use crate::beanstalk_differential::version;
 
 /// Bytes that show themselves as text.
 #[derive(Clone)]

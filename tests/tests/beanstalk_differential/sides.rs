@@ -9,7 +9,7 @@ use std::{
 
 use fixtures::{beanstalkd::Server, real::RealServer};
 
-use crate::{
+use crate::beanstalk_differential::{
     release,
     sequence::{Command, Step},
 };

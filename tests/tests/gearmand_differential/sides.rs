@@ -9,7 +9,7 @@ use std::{
 
 use fixtures::gearmand::PacketType;
 
-use crate::sequence::{Command, Step};
+use crate::gearmand_differential::sequence::{Command, Step};
 
 /// How long a server may take for a reply.
 const PATIENCE: Duration = Duration::from_secs(10);

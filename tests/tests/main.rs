@@ -1,0 +1,24 @@
+//! What crosses crates, as one program: each file here is a module of it, and so is each folder.
+//!
+//! Programs of their own are `sim`, which is also run alone and optimised, and `observability`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+mod adf_queue_differential;
+mod beanstalk;
+mod beanstalk_differential;
+mod dependencies;
+mod fuzz_seeds;
+mod gearmand_differential;
+mod guide;
+mod linear_time;
+mod programs;
+mod public;
+mod soak;
+mod table_of_faults;
