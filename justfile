@@ -39,6 +39,18 @@ packages:
 debian:
     .ci/debian --try
 
+# RPM packages of the tools, installed into a root of their own and removed again; needs cargo-generate-rpm, rpm, and root.
+rpm:
+    .ci/rpm --try
+
+# An image with the tools and the in-memory servers and nothing else; needs umoci, skopeo and a target that links statically.
+image target="x86_64-unknown-linux-musl" version="v0":
+    .ci/image {{target}} {{version}}
+
+# A new project that has only packages, and the tool from its Debian package; needs cargo-deb, and root.
+adopt:
+    .ci/adopt
+
 # Puts a job through the embedded server of each protocol.
 smoke:
     cargo run --locked --bin bsctl -- --embedded smoke
