@@ -207,7 +207,8 @@ fn a_process_without_file_descriptors_gets_an_error_and_recovers() {
 
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-    const NAME: &str = "connectors::a_process_without_file_descriptors_gets_an_error_and_recovers";
+    const NAME: &str =
+        "beanstalk::connectors::a_process_without_file_descriptors_gets_an_error_and_recovers";
     if std::env::var_os("WITHOUT_DESCRIPTORS").is_none() {
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", NAME, "--nocapture"])

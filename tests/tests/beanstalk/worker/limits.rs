@@ -293,7 +293,7 @@ impl Slowly for Blocking {
 fn a_process_without_threads_waits_for_them() {
     use std::process::Command;
 
-    const NAME: &str = "worker::limits::a_process_without_threads_waits_for_them";
+    const NAME: &str = "beanstalk::worker::limits::a_process_without_threads_waits_for_them";
     if let (Ok(face), Ok(address)) = (std::env::var("FACE"), std::env::var("WITHOUT_THREADS")) {
         return without_threads(&address, |options| match face.as_str() {
             "blocking" => blocking::Worker::new(options).unwrap().run(|_| Outcome::Delete),
