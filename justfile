@@ -70,7 +70,7 @@ fuzz target seconds="600":
 # adf-queue that is `mock-adfqueue`, or the program that ADF_QUEUE_PROGRAM names: PROGRAM --listen HOST:PORT, in the foreground.
 soak server minutes="30" *args:
     cargo build --release -p adf-queue-client -p beanstalk-client -p gearman-client --examples --all-features
-    cargo build --release --bin mock-adfqueue
+    cargo build --release -p queue-toolkit-fixtures --features programs --bin mock-adfqueue
     cargo run --release -p tests --example soak -- {{server}} --minutes {{minutes}} {{args}}
 
 # Clients in virtual time and a network that breaks, by seeds (`just simulate 100000`), and callers that give up.

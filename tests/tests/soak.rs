@@ -15,17 +15,19 @@ use trend::Trend;
 
 /// A built example.
 fn example(package: &str, name: &str) -> PathBuf {
-    built(package, "--example", name, Path::new("examples"))
+    built(&["--package", package, "--example"], name, Path::new("examples"))
 }
 
 /// A program of this profile. A test run that builds only some targets leaves them out, so they are built here.
-fn built(package: &str, kind: &str, name: &str, folder: &Path) -> PathBuf {
+fn built(what: &[&str], name: &str, folder: &Path) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
     let path = profile.join(folder).join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     if !path.exists() {
         let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", package, kind, name])
+            .args(["build", "--quiet"])
+            .args(what)
+            .arg(name)
             .arg("--target-dir")
             .arg(profile.parent().unwrap())
             .status()
@@ -40,7 +42,8 @@ fn soak(arguments: &[&str]) -> (i32, Value) {
     example("beanstalk-client", "resilient_consumer");
     example("gearman-client", "resilient_worker");
     example("adf-queue-client", "resilient_handler");
-    built("queue-toolkit-fixtures", "--bin", "mock-adfqueue", Path::new(""));
+    let program = ["--package", "queue-toolkit-fixtures", "--features", "programs", "--bin"];
+    built(&program, "mock-adfqueue", Path::new(""));
     let output = Command::new(example(env!("CARGO_PKG_NAME"), "soak"))
         .args(arguments)
         .arg("--json")
