@@ -33,6 +33,21 @@ impl Delivery {
         Delivery { queue, id, delivered, epoch }
     }
 
+    /// The first message of this queue, as if it had been pulled for the first time: for tests of code that is given one. Acting
+    /// on it fails with [`JobLost`](crate::ErrorKind::JobLost).
+    pub fn for_test(queue: QueueName, body: impl Into<Bytes>) -> Self {
+        let delivered =
+            Delivered { message_id: MessageId::from(1), duplications: 1, body: body.into() };
+        Delivery { queue, id: RequestId::unique(), delivered, epoch: Some(Epoch::next()) }
+    }
+
+    /// The same, delivered so often. For tests.
+    #[must_use]
+    pub fn with_duplications(mut self, duplications: u16) -> Self {
+        self.delivered.duplications = duplications;
+        self
+    }
+
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn into_parts(self) -> (QueueName, RequestId, Delivered) {
         (self.queue, self.id, self.delivered)

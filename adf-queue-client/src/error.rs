@@ -54,11 +54,13 @@ pub enum ErrorKind {
     MessageTooLarge,
     /// The connection that pulled this message is gone, and the server has given the message to others. Nothing was sent.
     JobLost,
+    /// The queue has as many ready messages as [`max_ready`](crate::ProducerOptions::max_ready) allows. Nothing was sent.
+    QueueFull,
     /// The transport of this address cannot do it. Nothing was sent.
     Unsupported,
 }
 
-queue_core::named!(ErrorKind, Error, "kind of error": ErrorKind::InvalidInput, ErrorKind::Connect, ErrorKind::Tls, ErrorKind::ConnectionLost, ErrorKind::Protocol, ErrorKind::MessageTooLarge, ErrorKind::JobLost, ErrorKind::Unsupported, ErrorKind::Refused(Refusal::QueueNotFound), ErrorKind::Refused(Refusal::QueueExists), ErrorKind::Refused(Refusal::EmptyQueueName), ErrorKind::Refused(Refusal::NotPulled), ErrorKind::Refused(Refusal::Other(Box::default())), ErrorKind::Timeout(Deadline::Connect), ErrorKind::Timeout(Deadline::Write), ErrorKind::Timeout(Deadline::Reply), ErrorKind::Timeout(Deadline::Total), ErrorKind::Timeout(Deadline::Job));
+queue_core::named!(ErrorKind, Error, "kind of error": ErrorKind::InvalidInput, ErrorKind::Connect, ErrorKind::Tls, ErrorKind::ConnectionLost, ErrorKind::Protocol, ErrorKind::MessageTooLarge, ErrorKind::JobLost, ErrorKind::QueueFull, ErrorKind::Unsupported, ErrorKind::Refused(Refusal::QueueNotFound), ErrorKind::Refused(Refusal::QueueExists), ErrorKind::Refused(Refusal::EmptyQueueName), ErrorKind::Refused(Refusal::NotPulled), ErrorKind::Refused(Refusal::Other(Box::default())), ErrorKind::Timeout(Deadline::Connect), ErrorKind::Timeout(Deadline::Write), ErrorKind::Timeout(Deadline::Reply), ErrorKind::Timeout(Deadline::Total), ErrorKind::Timeout(Deadline::Job));
 
 impl ErrorKind {
     /// A short name for logs and metrics, in snake case: `error.type` of OpenTelemetry.
@@ -78,6 +80,7 @@ impl ErrorKind {
             ErrorKind::Protocol => "protocol",
             ErrorKind::MessageTooLarge => "message_too_large",
             ErrorKind::JobLost => "job_lost",
+            ErrorKind::QueueFull => "queue_full",
             ErrorKind::Unsupported => "unsupported",
         }
     }

@@ -106,6 +106,7 @@ mod pipeline;
 mod produce;
 #[cfg(feature = "tokio")]
 mod producer;
+mod producer_events;
 pub mod protocol;
 mod push;
 #[cfg(test)]
@@ -134,7 +135,7 @@ pub use queue_core::{
 pub use queue_core::{TlsOptions, rustls};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use self::work::{JobContext, ServerStatus, WorkerHandle};
+pub use self::work::{JobContext, ServerStatus, TestJob, WorkerHandle};
 pub use self::{
     address::{Address, Transport},
     delivery::Delivery,
@@ -142,6 +143,7 @@ pub use self::{
     names::{MessageId, QueueName, RequestId},
     options::ConnectOptions,
     produce::{ProducerOptions, ProducerReport},
+    producer_events::{ProducerEvent, ProducerEventKind},
     protocol::{QueueStats, Refusal, Stats},
     push::Push,
     servers::Servers,

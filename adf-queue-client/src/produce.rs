@@ -2,10 +2,12 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{Address, ConnectOptions, Error, Servers};
+use queue_core::Observer;
+
+use crate::{Address, ConnectOptions, Error, ProducerEvent, Servers};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::{
-    Fate, MessageId, Result,
+    Fate, MessageId, ProducerEventKind, Result,
     protocol::producer::{Counts, Terms},
 };
 
@@ -28,14 +30,24 @@ pub struct ProducerOptions {
     pub(crate) at_least_once: bool,
     pub(crate) create_queues: bool,
     pub(crate) timeout: Duration,
+    pub(crate) max_ready: Option<u64>,
+    pub(crate) depth_interval: Duration,
+    pub(crate) observer: Option<Observer<ProducerEvent>>,
 }
 
 impl ProducerOptions {
     /// Options for these servers, everything else at its default.
     #[must_use]
     pub fn new(servers: Servers) -> Self {
-        let timeout = Duration::from_secs(30);
-        ProducerOptions { servers, at_least_once: false, create_queues: false, timeout }
+        ProducerOptions {
+            servers,
+            at_least_once: false,
+            create_queues: false,
+            timeout: Duration::from_secs(30),
+            max_ready: None,
+            depth_interval: Duration::from_millis(100),
+            observer: None,
+        }
     }
 
     /// How a server is chosen for a push.
@@ -71,6 +83,39 @@ impl ProducerOptions {
         self
     }
 
+    /// At most this many ready messages in each queue of each server, so that a producer that is faster than its consumers
+    /// does not fill the server's memory. No limit unless set.
+    ///
+    /// The producer asks the server how many are ready (`count`), at most once an [interval](Self::depth_interval) for each
+    /// queue, and only while something is pushed there; between two answers it counts its own pushes. A push to a full
+    /// queue waits; when its [`timeout`](Self::timeout) is over, it fails with
+    /// [`QueueFull`](crate::ErrorKind::QueueFull), and nothing of it was sent.
+    ///
+    /// The limit is approximate: what other producers push, and what consumers put back, is seen only by the next question,
+    /// so N producers may exceed it by N times what each pushes in an interval, and what consumers take counts only
+    /// from the next question on. A producer therefore pushes at most about `messages` to one queue in one interval.
+    #[must_use]
+    pub fn max_ready(mut self, messages: u64) -> Self {
+        self.max_ready = Some(messages.max(1));
+        self
+    }
+
+    /// How often a server is asked how full a queue is, at most; 100 ms unless set. See [`max_ready`](Self::max_ready).
+    #[must_use]
+    pub fn depth_interval(mut self, interval: Duration) -> Self {
+        self.depth_interval = interval.max(Duration::from_millis(1));
+        self
+    }
+
+    /// Tells `observer` what happens: servers that fail and answer again, pushes that go elsewhere or are sent again, queues
+    /// that are created. It is called by those who push, outside of the producer's locks, and must not wait. If it
+    /// panics, the producer goes on.
+    #[must_use]
+    pub fn on_event(mut self, observer: impl Fn(&ProducerEvent) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Observer::new(observer));
+        self
+    }
+
     /// The servers.
     #[must_use]
     pub fn servers(&self) -> &Servers {
@@ -87,6 +132,16 @@ impl ProducerOptions {
             server.retry(retry).total_timeout(None)
         });
         Ok(self)
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn tell(&self, events: Vec<(usize, ProducerEventKind)>) {
+        let Some(observer) = &self.observer else { return };
+        for (server, what) in events {
+            if let Some(server) = self.servers.options().get(server) {
+                observer.tell(&ProducerEvent { server: server.address().clone(), what });
+            }
+        }
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -75,7 +75,8 @@ pub enum ErrorKind {
     /// The connection that held this reservation is gone, and with it the reservation. Nothing was sent, unless
     /// [`fate`](Error::fate) says otherwise: the connection can also be given up while the reply to a reserve or a touch comes.
     JobLost,
-    /// The producer's queue is full. Nothing was sent.
+    /// The producer's queue is full, or the tube has as many ready jobs as [`max_ready`](crate::ProducerOptions::max_ready)
+    /// allows. Nothing was sent.
     QueueFull,
     /// The producer was closed. Nothing was sent.
     Closed,

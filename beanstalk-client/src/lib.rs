@@ -109,6 +109,7 @@ mod options;
 mod pipeline;
 #[cfg(feature = "tokio")]
 mod producer;
+mod producer_events;
 mod producer_options;
 mod producer_report;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -142,6 +143,7 @@ pub use self::{
     address::Address,
     error::{Deadline, Error, ErrorKind, Fate},
     options::{ConnectOptions, PutOptions, ReleaseOptions},
+    producer_events::{ProducerEvent, ProducerEventKind},
     producer_options::{Delivery, ProducerOptions},
     producer_report::{ProducerReport, ProducerState, ServerReport},
     servers::Servers,
@@ -158,7 +160,7 @@ pub use self::{
     client::Client,
     pipeline::CallMany,
     producer::{Producer, PutMany, Receipt},
-    worker::{JobContext, Worker},
+    worker::{JobContext, TestJob, Worker},
 };
 #[cfg(feature = "tokio")]
 pub use queue_core::Duplex;

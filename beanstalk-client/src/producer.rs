@@ -206,7 +206,8 @@ impl Producer {
         Error: From<T::Error>,
     {
         let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
-        let mut call = Call::new(&self.handle.shared, &self.policy);
+        let policy = Policy { waits: false, ..self.policy };
+        let mut call = Call::new(&self.handle.shared, &policy);
         if !call.try_enter(&tube, &put)? {
             return Err(full());
         }

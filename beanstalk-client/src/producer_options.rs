@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{Address, ConnectOptions, Error, Servers};
+use queue_core::Observer;
+
+use crate::{Address, ConnectOptions, Error, ProducerEvent, Servers};
 
 /// What is done with a put whose fate is unknown, because the connection was lost between the put and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -36,6 +38,7 @@ queue_core::words!(Delivery, Error, "delivery":
 /// | `timeout` | 30 s | bounds each put as a whole, with its wait for room, reconnects and retries |
 /// | `max_jobs` | 10,000 | so many puts may be in the queue, sent or not, until they are answered |
 /// | `max_bytes` | 16 MiB | so many bytes may they have together |
+/// | `max_ready` | no limit | at most this many ready jobs in each tube; further puts wait |
 /// | `reconnect_backoff` | 100 ms to 10 s | the delays between attempts to connect |
 ///
 /// The options of each server give its other deadlines, and those delays where they are not set here
@@ -55,6 +58,9 @@ pub struct ProducerOptions {
     pub(crate) max_bytes: usize,
     pub(crate) backoff: Option<(Duration, Duration)>,
     pub(crate) seed: Option<u64>,
+    pub(crate) max_ready: Option<u64>,
+    pub(crate) depth_interval: Duration,
+    pub(crate) observer: Option<Observer<ProducerEvent>>,
 }
 
 impl ProducerOptions {
@@ -70,6 +76,9 @@ impl ProducerOptions {
             max_bytes: 16 << 20,
             backoff: None,
             seed: None,
+            max_ready: None,
+            depth_interval: Duration::from_millis(100),
+            observer: None,
         }
     }
 
@@ -106,6 +115,42 @@ impl ProducerOptions {
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
+        self
+    }
+
+    /// At most this many ready jobs in each tube of each server, so that a producer that is faster than its consumers does
+    /// not fill the server's memory. No limit unless set.
+    ///
+    /// The producer asks the server how many jobs are ready (`stats-tube`, among the puts of the same connection), at most
+    /// once an [interval](Self::depth_interval) for each tube, and only while something is put there. Between two
+    /// answers it counts its own puts. A put to a full tube waits, in the producer's queue and in its place there; when its
+    /// [`timeout`](Self::timeout) is over, it fails with [`QueueFull`](crate::ErrorKind::QueueFull), and nothing of it
+    /// was sent. `try_put` fails at once.
+    ///
+    /// The limit is approximate: jobs that other producers put, that are kicked or released, or that come out of a delay are
+    /// seen only by the next question, so N producers may exceed it by N times what each puts in an interval, and what
+    /// consumers take counts only from the next question on. A producer therefore puts at most `jobs` into one tube in
+    /// one interval. Delayed puts count until the next question. A tube's first put on a connection waits for the
+    /// first answer. With a server that does not answer `stats-tube` each interval has room for `jobs` puts.
+    #[must_use]
+    pub fn max_ready(mut self, jobs: u64) -> Self {
+        self.max_ready = Some(jobs.max(1));
+        self
+    }
+
+    /// How often a server is asked how full a tube is, at most; 100 ms unless set. See [`max_ready`](Self::max_ready).
+    #[must_use]
+    pub fn depth_interval(mut self, interval: Duration) -> Self {
+        self.depth_interval = interval.max(Duration::from_millis(1));
+        self
+    }
+
+    /// Tells `observer` what happens: connections, servers that refuse jobs, puts that go elsewhere or are sent again, full
+    /// tubes. It is called by whoever moves the producer's bytes, outside of its locks, and must not wait. If it panics,
+    /// the producer goes on.
+    #[must_use]
+    pub fn on_event(mut self, observer: impl Fn(&ProducerEvent) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Observer::new(observer));
         self
     }
 

@@ -6,10 +6,10 @@ use std::{
     time::Instant,
 };
 
-use queue_core::{Io, Pulse, lock};
+use queue_core::{Io, Observer, Pulse, lock};
 
 use crate::{
-    Address, Error, ProducerOptions,
+    Address, Error, ProducerEvent, ProducerEventKind, ProducerOptions,
     protocol::producer::{Outbox, Probes},
     trace,
 };
@@ -19,13 +19,15 @@ use crate::{
 pub(crate) struct SharedOutbox {
     outbox: Mutex<Outbox>,
     servers: Vec<Address>,
+    observer: Option<Observer<ProducerEvent>>,
 }
 
 impl SharedOutbox {
     pub(crate) fn new(options: &ProducerOptions, probes: Probes) -> Self {
         let servers = options.servers.options().iter().map(|server| server.address().clone());
         let outbox = Mutex::new(Outbox::new(options, probes));
-        SharedOutbox { outbox, servers: servers.collect() }
+        let observer = options.observer.clone();
+        SharedOutbox { outbox, servers: servers.collect(), observer }
     }
 
     /// Nothing in the outbox is left half done by a panic.
@@ -38,9 +40,20 @@ impl SharedOutbox {
         let mut outbox = self.lock();
         let outcome = step(&mut outbox);
         let (one, others) = outbox.take_few_wakers();
+        let events = outbox.take_events();
         drop(outbox);
         one.into_iter().chain(others).for_each(Waker::wake);
+        self.tell(events);
         outcome
+    }
+
+    fn tell(&self, events: Vec<(usize, ProducerEventKind)>) {
+        let Some(observer) = &self.observer else { return };
+        for (server, what) in events {
+            if let Some(server) = self.servers.get(server) {
+                observer.tell(&ProducerEvent { server: server.clone(), what });
+            }
+        }
     }
 
     /// Asks the lane of a server, and does something more under the same lock.
@@ -56,10 +69,12 @@ impl SharedOutbox {
         let more = more(&mut outbox);
         outbox.take_wakers(&mut io.wake);
         let is_lost = outbox.take_lost(server);
+        let events = outbox.take_events();
         drop(outbox);
         if let Some(address) = self.servers.get(server).filter(|_| is_lost) {
             trace::connection_lost(address, None);
         }
+        self.tell(events);
         (pulse, more)
     }
 }

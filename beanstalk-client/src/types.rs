@@ -323,6 +323,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// A job that no server has, as if a connection held it: for tests of code that is given one. A command on it fails with
+    /// [`JobLost`](crate::ErrorKind::JobLost).
+    pub fn for_test(id: impl Into<JobId>, body: impl Into<Bytes>) -> Self {
+        Job { id: id.into(), body: body.into(), reservation: Some(Epoch::next()) }
+    }
+
     /// Whether this came from a reserve, so that its connection holds the job.
     #[must_use]
     pub fn is_reserved(&self) -> bool {

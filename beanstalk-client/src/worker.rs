@@ -5,13 +5,14 @@ mod handlers;
 #[cfg(feature = "tower")]
 mod service;
 mod slot;
+mod test_job;
 
 use std::{future::Future, sync::Arc};
 
 use queue_core::{in_thread, join_until};
 use tokio::task::JoinSet;
 
-pub use self::context::JobContext;
+pub use self::{context::JobContext, test_job::TestJob};
 use self::{handlers::Handler, slot::Slot};
 use crate::{
     Decision, Error, IntoOutcome, Outcome, Result, WorkerHandle, WorkerOptions, WorkerReport,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Error, ErrorKind, Fate, JobId, JobStats, LostReason, TubeName, protocol::Change};
+use crate::{Error, ErrorKind, Fate, Job, JobId, JobStats, LostReason, TubeName, protocol::Change};
 
 /// What the slot knows about a reservation; the slot writes it, the handler reads it.
 #[derive(Debug, Default)]
@@ -67,6 +67,13 @@ impl View {
             None => self.end.map(|end| end.saturating_duration_since(now)),
         }
     }
+}
+
+/// The counters of a job for the test of a handler.
+pub(crate) fn test_stats(job: &Job) -> Option<JobStats> {
+    let text =
+        format!("---\nid: {}\ntube: default\nstate: reserved\nttr: 60\nreserves: 1\n", job.id);
+    JobStats::parse(text.as_bytes()).ok()
 }
 
 fn lost(id: JobId, reason: LostReason) -> Error {

@@ -210,6 +210,10 @@ impl Admin {
     /// Limits a function's queue (`maxqueue`), running jobs included. The server accepts it for a function that it does
     /// not know, and does nothing then.
     ///
+    /// This is what Gearman has in place of a limit in each producer: the server itself refuses a job for which there is no
+    /// room ([`QueueFull`](crate::ErrorKind::QueueFull)), whoever submits it, so the limit is exact. A job that joins another by
+    /// its unique id is taken all the same.
+    ///
     /// # Errors
     ///
     /// `InvalidInput` for a name that cannot stand in a command; a failure of the connection.

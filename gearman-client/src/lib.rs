@@ -152,6 +152,8 @@ mod text_tests;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod trace;
 mod work;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod work_script;
 #[cfg(feature = "tokio")]
 mod worker;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -181,7 +183,7 @@ pub use self::{
     job::Job,
     many::{CallMany, SubmitMany},
     packets::Packets,
-    worker::{GrabbedJob, JobContext, Worker},
+    worker::{GrabbedJob, JobContext, TestJob, Worker},
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::{

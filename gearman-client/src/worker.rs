@@ -4,6 +4,7 @@ mod context;
 mod grabbed;
 #[cfg(feature = "tower")]
 mod service;
+mod test_job;
 
 use std::{
     future::{Future, poll_fn},
@@ -17,7 +18,7 @@ use bytes::Bytes;
 use queue_core::{Signal, in_thread};
 use tokio::{task::JoinSet, time::timeout};
 
-pub use self::{context::JobContext, grabbed::GrabbedJob};
+pub use self::{context::JobContext, grabbed::GrabbedJob, test_job::TestJob};
 use crate::{
     Error, Failure, FunctionName, JobLimit, Result, WorkerHandle, WorkerOptions, WorkerReport,
     dispatch::{Dispatch, Handler},

@@ -36,6 +36,7 @@ mod io;
 mod job_limit;
 #[cfg(feature = "json")]
 mod json;
+mod level;
 mod limit;
 mod lock;
 mod made_of;
@@ -120,6 +121,7 @@ pub use self::{
     health::Health,
     io::{End, Io},
     job_limit::{Claim, Claims, JobLimit},
+    level::Level,
     limit::{Limit, Until, WRITE_STEP},
     lock::lock,
     metrics::{ConnectionState, Metrics},

@@ -10,7 +10,8 @@ use queue_core::{Limit, lock, now};
 
 use super::link::Link;
 use crate::{
-    ConnectOptions, Deadline, Error, MessageId, ProducerOptions, ProducerReport, QueueName, Result,
+    ConnectOptions, Deadline, Error, MessageId, ProducerEventKind, ProducerOptions, ProducerReport,
+    QueueName, Result,
     protocol::{
         Action,
         client::{Answer, Ask},
@@ -99,7 +100,7 @@ impl Producer {
         let pool =
             |server: &ConnectOptions| Pool { options: server.clone(), idle: Mutex::default() };
         let pools = options.servers.options().iter().map(pool).collect();
-        let router = Mutex::new(Router::new(&options.servers));
+        let router = Mutex::new(Router::of(&options));
         Ok(Producer { options, pools, router, report: Mutex::default() })
     }
 
@@ -175,9 +176,10 @@ impl Producer {
         body: Bytes,
     ) -> Result<MessageId> {
         let limit = Limit::of(Deadline::Total, Some(self.options.timeout));
-        let mut course = Course::new(key, limit.at, self.options.terms());
+        let course = Course::new(key, limit.at, self.options.terms());
+        let mut course = course.to(&queue, &self.router());
         let outcome = loop {
-            let step = course.next(&mut self.router(), now());
+            let step = self.step(|router| course.next(router, now()));
             let over = match step {
                 Err(error) => Some(Err(error)),
                 Ok(Step::Wait(at, back)) => {
@@ -188,13 +190,25 @@ impl Producer {
                     let ask = Ask::Plain(Action::CreateQueue, queue.clone(), Bytes::new());
                     let outcome = self.ask(server, ask, limit);
                     let outcome = outcome.and_then(Answer::done);
-                    course.created(&mut self.router(), server, outcome, now())
+                    let before = course.counts.created;
+                    let over = self.step(|router| course.created(router, server, outcome, now()));
+                    if course.counts.created > before {
+                        self.options
+                            .tell(vec![(server, ProducerEventKind::Created(queue.clone()))]);
+                    }
+                    over
+                }
+                Ok(Step::Count(server)) => {
+                    let ask = Ask::Plain(Action::Count, queue.clone(), Bytes::new());
+                    let outcome = self.ask(server, ask, limit);
+                    let outcome = outcome.and_then(Answer::counted);
+                    self.step(|router| course.counted(router, server, outcome, now()))
                 }
                 Ok(Step::Push(server)) => {
                     let ask = Ask::Plain(action, queue.clone(), body.clone());
                     let outcome = self.ask(server, ask, limit);
                     let outcome = outcome.and_then(Answer::pushed);
-                    course.pushed(&mut self.router(), server, outcome, now())
+                    self.step(|router| course.pushed(router, server, outcome, now()))
                 }
             };
             if let Some(outcome) = over {
@@ -210,6 +224,16 @@ impl Producer {
             Some(pool) => pool.run(ask, limit),
             None => Err(Error::invalid("there is no such server")),
         }
+    }
+
+    /// Does something with the router, and tells what happened to its servers.
+    fn step<T>(&self, step: impl FnOnce(&mut Router) -> T) -> T {
+        let mut router = self.router();
+        let outcome = step(&mut router);
+        let events = router.take_events();
+        drop(router);
+        self.options.tell(events);
+        outcome
     }
 
     fn router(&self) -> MutexGuard<'_, Router> {

@@ -31,6 +31,8 @@ mod producer_proof;
 mod request;
 mod response;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
+mod room;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod session;
 mod status_page;
 #[cfg(test)]

@@ -4,7 +4,11 @@ use std::{mem, sync::Arc, time::Instant};
 
 use queue_core::{Chooser, Health, Signal, earliest, stable_hash};
 
-use crate::{Deadline, Error, ErrorKind, Fate, MessageId, Refusal, Result, Servers};
+use super::room::{Room, Rooms};
+use crate::{
+    Deadline, Error, ErrorKind, Fate, MessageId, ProducerEventKind, ProducerOptions, QueueName,
+    Refusal, Result, Servers,
+};
 
 /// The servers of a producer, as its pushes see them.
 #[derive(Debug)]
@@ -12,11 +16,29 @@ pub(crate) struct Router {
     chooser: Chooser,
     /// Those that have failed are passed over for a while.
     servers: Vec<Health>,
-    /// A server that had failed has answered.
+    /// A server that had failed has answered, or there may be room in a queue.
     back: Arc<Signal>,
+    /// How full queues are, if that is limited.
+    rooms: Option<Rooms>,
+    /// What is told of each server: whether it has answered, and the failure that was told last since then.
+    told: Vec<Told>,
+    /// What happened at which server and was not told yet, if somebody listens. It is told after each step.
+    events: Option<Vec<(usize, ProducerEventKind)>>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    answers: bool,
+    failure: Option<ErrorKind>,
 }
 
 impl Router {
+    pub(crate) fn of(options: &ProducerOptions) -> Self {
+        let rooms = options.max_ready.map(|limit| Rooms::new(limit, options.depth_interval));
+        let events = options.observer.is_some().then(Vec::new);
+        Router { rooms, events, ..Self::new(&options.servers) }
+    }
+
     pub(crate) fn new(servers: &Servers) -> Self {
         let hash = |address: &crate::Address| stable_hash(address.to_string().as_bytes());
         Router {
@@ -27,7 +49,21 @@ impl Router {
                 .map(|server| Health::new(server.retry, None))
                 .collect(),
             back: Arc::default(),
+            rooms: None,
+            told: servers.options().iter().map(|_| Told::default()).collect(),
+            events: None,
         }
+    }
+
+    fn note(&mut self, server: usize, what: ProducerEventKind) {
+        if let Some(events) = &mut self.events {
+            events.push((server, what));
+        }
+    }
+
+    /// What is to be told, outside of any lock.
+    pub(crate) fn take_events(&mut self) -> Vec<(usize, ProducerEventKind)> {
+        self.events.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     fn is_away(&self, server: usize, now: Instant) -> bool {
@@ -35,16 +71,33 @@ impl Router {
     }
 
     /// A server could not be reached, or was lost: for many pushes at once that is one failure.
-    fn fails(&mut self, server: usize, now: Instant) {
-        if !self.is_away(server, now)
-            && let Some(health) = self.servers.get_mut(server)
-        {
-            health.failed(now);
+    fn fails(&mut self, server: usize, error: &Error, now: Instant) {
+        if self.is_away(server, now) {
+            return;
+        }
+        let Some(health) = self.servers.get_mut(server) else { return };
+        health.failed(now);
+        let pause = health.not_before().map(|at| at.saturating_duration_since(now));
+        if let Some(told) = self.told.get_mut(server) {
+            told.answers = false;
+            if told.failure.as_ref() != Some(error.kind()) {
+                told.failure = Some(error.kind().clone());
+                self.note(server, ProducerEventKind::Disconnected(error.share()));
+            }
+        }
+        if let Some(pause) = pause {
+            self.note(server, ProducerEventKind::BackingOff(pause));
         }
     }
 
     /// A server has answered.
     fn answers(&mut self, server: usize) {
+        if let Some(told) = self.told.get_mut(server)
+            && !std::mem::replace(&mut told.answers, true)
+        {
+            told.failure = None;
+            self.note(server, ProducerEventKind::Connected);
+        }
         let Some(health) = self.servers.get_mut(server) else { return };
         if health.failures() > 0 {
             health.proven();
@@ -67,6 +120,10 @@ impl Router {
 #[derive(Debug)]
 pub(crate) struct Course {
     key: Option<u64>,
+    /// The queue, if the number of its messages is limited.
+    limited: Option<QueueName>,
+    /// How many were ready when there was no room for this one.
+    found_full: Option<u64>,
     until: Option<Instant>,
     terms: Terms,
     /// It was not told yet what to do.
@@ -105,6 +162,8 @@ pub(crate) enum Step {
     Push(usize),
     /// Create its queue at this server.
     Create(usize),
+    /// Ask how many messages are ready in its queue at this server.
+    Count(usize),
     /// All servers are away until then, unless one answers before.
     Wait(Instant, Arc<Signal>),
 }
@@ -114,6 +173,8 @@ impl Course {
     pub(crate) fn new(key: Option<&[u8]>, until: Option<Instant>, terms: Terms) -> Self {
         Course {
             key: key.map(stable_hash),
+            limited: None,
+            found_full: None,
             until,
             terms,
             is_new: true,
@@ -126,6 +187,12 @@ impl Course {
         }
     }
 
+    /// The same, to this queue, which may be full.
+    pub(crate) fn to(mut self, queue: &QueueName, router: &Router) -> Self {
+        self.limited = router.rooms.as_ref().map(|_| queue.clone());
+        self
+    }
+
     /// What to do next.
     ///
     /// # Errors
@@ -133,7 +200,7 @@ impl Course {
     /// When its time is over: why no server has taken it.
     pub(crate) fn next(&mut self, router: &mut Router, now: Instant) -> Result<Step> {
         if self.until.is_some_and(|until| until <= now) {
-            return Err(self.over());
+            return Err(self.over(router));
         }
         if let Some(step) = self.here.take() {
             return Ok(step);
@@ -144,7 +211,13 @@ impl Course {
             chosen = self.choose(router, now);
         }
         if let Some(server) = chosen {
+            if let Some(step) = self.look_for_room(router, server, now) {
+                return Ok(step);
+            }
             self.counts.moved += u64::from(!self.tried.is_empty());
+            if let Some(from) = self.tried.last().copied() {
+                router.note(from, ProducerEventKind::Moved);
+            }
             return Ok(Step::Push(server));
         }
         self.tried.clear();
@@ -152,6 +225,56 @@ impl Course {
         let at = router.back_at().filter(|at| *at > now).unwrap_or(now);
         let at = earliest([Some(at), self.until]).unwrap_or(at);
         Ok(Step::Wait(at, router.back.clone()))
+    }
+
+    /// What to do before it may be pushed to its queue at this server.
+    fn look_for_room(&mut self, router: &mut Router, server: usize, now: Instant) -> Option<Step> {
+        let (Some(queue), Some(rooms)) = (&self.limited, &mut router.rooms) else { return None };
+        match rooms.room(server, queue, now) {
+            Room::Free => {
+                self.found_full = None;
+                None
+            }
+            Room::Ask => Some(Step::Count(server)),
+            Room::Full { until, ready } => {
+                self.found_full = ready.or(self.found_full);
+                let at = earliest([Some(until), self.until]).unwrap_or(until);
+                Some(Step::Wait(at, router.back.clone()))
+            }
+        }
+    }
+
+    /// What came of asking how many messages are ready; the outcome of the whole, if that is it.
+    pub(crate) fn counted(
+        &mut self,
+        router: &mut Router,
+        server: usize,
+        outcome: Result<u32>,
+        now: Instant,
+    ) -> Option<Result<MessageId>> {
+        let ready = match &outcome {
+            Ok(ready) => Some(u64::from(*ready)),
+            // The push itself tells what is to be told.
+            Err(error) if matches!(error.kind(), ErrorKind::Refused(_)) => Some(0),
+            Err(_) => None,
+        };
+        if let (Some(queue), Some(rooms)) = (&self.limited, &mut router.rooms) {
+            rooms.answered(server, queue, ready);
+        }
+        match outcome {
+            Err(error) if ready.is_none() => {
+                let error = error.with_fate(Fate::NotSent);
+                if !is_of_the_server(error.kind()) {
+                    return Some(Err(self.told(error)));
+                }
+                self.passes(router, server, error, now);
+            }
+            _ => {
+                router.answers(server);
+                mem::take(&mut router.back).set();
+            }
+        }
+        None
     }
 
     fn choose(&self, router: &mut Router, now: Instant) -> Option<usize> {
@@ -196,6 +319,7 @@ impl Course {
             (_, Fate::Unknown) if self.terms.at_least_once => {
                 self.may_be_there = true;
                 self.counts.resent += 1;
+                router.note(server, ProducerEventKind::Resent);
                 self.passes(router, server, error, now);
                 None
             }
@@ -230,14 +354,24 @@ impl Course {
 
     /// It goes on to the next server.
     fn passes(&mut self, router: &mut Router, server: usize, error: Error, now: Instant) {
-        router.fails(server, now);
+        router.fails(server, &error, now);
+        self.found_full = None;
         self.tried.push(server);
         self.has_created = false;
         self.last_error = Some(error);
     }
 
     /// Its time is over.
-    fn over(&mut self) -> Error {
+    fn over(&mut self, router: &Router) -> Error {
+        if let (Some(ready), Some(queue), Some(rooms)) =
+            (self.found_full, &self.limited, &router.rooms)
+        {
+            let limit = rooms.limit();
+            let message = format!(
+                "the queue {queue} is full: {ready} messages are ready or on their way, and the limit is {limit} (more consumers, or a larger max_ready)"
+            );
+            return self.told(Error::new(ErrorKind::QueueFull, Fate::NotSent, message));
+        }
         let error = Error::timed_out(Deadline::Total);
         let error = match self.last_error.take() {
             Some(last) => error.with_cause(last),
@@ -303,7 +437,7 @@ mod tests {
                     assert!(at <= end);
                     now = at.max(now + SECOND / 1000);
                 }
-                Ok(Step::Create(_)) => panic!("nobody said that the queue is missing"),
+                Ok(step) => panic!("nobody said that the queue is missing: {step:?}"),
                 Err(error) => break error,
             }
         };
@@ -350,6 +484,36 @@ mod tests {
     }
 
     #[test]
+    fn a_push_to_a_full_queue_waits_for_room_and_fails_when_its_time_is_over() {
+        let (options, mut now) = ("one".parse::<ProducerOptions>().unwrap(), Instant::now());
+        let options = options.max_ready(2).depth_interval(SECOND);
+        let (mut router, queue) = (Router::of(&options), QueueName::try_from("/q").unwrap());
+        let new = |router: &Router, now| course(false, now).to(&queue, router);
+        let mut first = new(&router, now);
+        assert!(matches!(first.next(&mut router, now), Ok(Step::Count(0))));
+        let mut other = new(&router, now);
+        let Ok(Step::Wait(_, back)) = other.next(&mut router, now) else { panic!("nobody knows") };
+        assert!(first.counted(&mut router, 0, Ok(1), now).is_none());
+        assert!(back.is_set());
+        assert!(matches!(first.next(&mut router, now), Ok(Step::Push(0))));
+        let Ok(Step::Wait(at, _)) = other.next(&mut router, now) else { panic!("it is full") };
+        assert_eq!(at, now + SECOND);
+        now += SECOND;
+        assert!(matches!(other.next(&mut router, now), Ok(Step::Count(0))));
+        assert!(other.counted(&mut router, 0, Ok(2), now).is_none());
+        assert!(matches!(other.next(&mut router, now), Ok(Step::Wait(..))));
+        let error = other.next(&mut router, now + 5 * SECOND).unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (&ErrorKind::QueueFull, Fate::NotSent));
+        // A queue that is not there is the push's to tell.
+        now += SECOND;
+        let mut last = new(&router, now);
+        assert!(matches!(last.next(&mut router, now), Ok(Step::Count(0))));
+        let missing = Err(Refusal::QueueNotFound.into());
+        assert!(last.counted(&mut router, 0, missing, now).is_none());
+        assert!(matches!(last.next(&mut router, now), Ok(Step::Push(0))));
+    }
+
+    #[test]
     fn equal_keys_go_to_one_server_and_elsewhere_only_while_it_is_away() {
         let (mut router, now) = (router(Selection::ByKey), Instant::now());
         let push = |router: &mut Router, key: &str| {
@@ -363,7 +527,7 @@ mod tests {
         let homes: Vec<usize> = (0..60).map(|key| push(&mut router, &key.to_string())).collect();
         assert!((0..3).all(|server| homes.contains(&server)));
         while !router.is_away(1, now) {
-            router.fails(1, now);
+            router.fails(1, &Error::timed_out(Deadline::Reply), now);
         }
         for (key, home) in homes.iter().enumerate() {
             let server = push(&mut router, &key.to_string());
@@ -388,7 +552,7 @@ mod tests {
                 }
                 Step::Wait(at, back) if at > now + 60 * SECOND => break (at, back),
                 Step::Wait(at, _) => now = at,
-                Step::Create(_) => panic!("nobody said that the queue is missing"),
+                step => panic!("nobody said that the queue is missing: {step:?}"),
             }
         };
         // Many that come try no sooner than the shortest delay behind the last failure.

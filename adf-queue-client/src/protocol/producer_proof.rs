@@ -118,6 +118,7 @@ impl Face {
                     }
                     Ok(Step::Push(server)) => self.ask(push, server, false),
                     Ok(Step::Create(server)) => self.ask(push, server, true),
+                    Ok(Step::Count(_)) => panic!("no queue is limited"),
                 },
                 At::Waits(at, back) if now < *at && !back.is_set() => return None,
                 At::Waits(..) => {

@@ -9,6 +9,8 @@ mod decision;
 mod handlers;
 mod options;
 mod report;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod test_job;
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::{
@@ -19,6 +21,7 @@ pub(crate) use self::{
 pub use self::{
     board::{ServerStatus, WorkerHandle},
     context::JobContext,
+    test_job::TestJob,
 };
 pub use self::{
     decision::{Decision, IntoDecision},

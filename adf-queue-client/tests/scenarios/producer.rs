@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     io,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
@@ -29,6 +29,7 @@ use crate::{
 over_websocket! {
     messages_of_many_threads_are_all_pushed,
     a_missing_queue_is_refused_or_created,
+    pushes_to_a_full_queue_wait_for_a_consumer,
 }
 
 both_faces! {
@@ -40,6 +41,7 @@ both_faces! {
     a_push_of_unknown_fate_is_the_callers_or_is_sent_again,
     what_cannot_be_sent_is_refused_at_once,
     a_producer_that_connects_needs_one_of_its_servers,
+    an_observer_is_told_of_servers_that_fail_and_of_pushes_that_move,
 }
 
 /// A producer, shared by threads.
@@ -346,4 +348,61 @@ fn a_producer_that_connects_needs_one_of_its_servers<F: Produces>() {
     let none: ProducerOptions = "127.0.0.1:1".parse().unwrap();
     let error = F::Producer::connect(none).err().unwrap();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Connect, Fate::NotSent));
+}
+
+fn an_observer_is_told_of_servers_that_fail_and_of_pushes_that_move<F: Produces>() {
+    let server = Server::start().unwrap();
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&events);
+    let both: ProducerOptions = format!("127.0.0.1:1,{}", server.address()).parse().unwrap();
+    let producer =
+        F::Producer::new(both.create_queues(true).timeout(PATIENCE).on_event(move |event| {
+            told.lock().unwrap().push((event.server.to_string(), format!("{:?}", event.what)));
+            panic!("the producer goes on");
+        }));
+    producer.rpush(&queue_name(), "x").unwrap();
+    let events = events.lock().unwrap();
+    let kinds: Vec<(bool, &str)> = events
+        .iter()
+        .map(|(of, what)| (of == server.address(), what.split(['(', ' ']).next().unwrap()))
+        .collect();
+    let expected = [
+        (false, "Disconnected"),
+        (false, "BackingOff"),
+        (false, "Moved"),
+        (true, "Connected"),
+        (true, "Created"),
+    ];
+    assert_eq!(kinds, expected, "{events:#?}");
+}
+
+fn pushes_to_a_full_queue_wait_for_a_consumer<F: Produces>(world: World) {
+    let queue = queue_name();
+    let mut client = F::connect(world.options()).unwrap();
+    client.create_queue(&queue).unwrap();
+    let options = ProducerOptions::from(world.options()).max_ready(3).timeout(PATIENCE);
+    let options = options.depth_interval(Duration::from_millis(5));
+    let producer = Arc::new(F::Producer::new(options.clone()));
+    let pusher = {
+        let (producer, queue) = (Arc::clone(&producer), queue.clone());
+        thread::spawn(move || {
+            for n in 0..20 {
+                producer.rpush(&queue, &n.to_string()).unwrap();
+            }
+        })
+    };
+    for n in 0..20 {
+        assert!(client.count(&queue).unwrap() <= 3);
+        let message = client.pull(&queue).unwrap();
+        assert_eq!(message.body(), n.to_string().as_bytes());
+        client.delete(&message).unwrap();
+    }
+    pusher.join().unwrap();
+    for _ in 0..3 {
+        producer.rpush(&queue, "x").unwrap();
+    }
+    let hurried = F::Producer::new(options.timeout(Duration::from_millis(50)));
+    let error = hurried.rpush(&queue, "late").unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::QueueFull, Fate::NotSent), "{error}");
+    assert_eq!(client.count(&queue).unwrap(), 3);
 }

@@ -27,5 +27,5 @@ pub use self::{
     client::Client,
     pipeline::CallMany,
     producer::{Producer, PutMany, Receipt},
-    worker::{JobContext, Worker},
+    worker::{JobContext, TestJob, Worker},
 };

@@ -197,7 +197,8 @@ impl Producer {
         let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
         let now = now();
         let deadline = now.checked_add(self.policy.timeout);
-        let offer = |outbox: &mut Outbox| outbox.offer(&put, &tube, &self.policy, deadline, now);
+        let policy = Policy { waits: false, ..self.policy };
+        let offer = |outbox: &mut Outbox| outbox.offer(&put, &tube, &policy, deadline, now);
         let slot = self.handle.shared.outbox.with(offer)?.ok_or_else(full)?;
         Ok(Receipt::new(self.handle.shared.clone(), slot))
     }

@@ -3,6 +3,7 @@
 mod context;
 mod desk;
 mod slot;
+mod test_job;
 
 use std::{
     io,
@@ -13,7 +14,7 @@ use std::{
 
 use queue_core::{after, lock};
 
-pub use self::context::JobContext;
+pub use self::{context::JobContext, test_job::TestJob};
 use self::{
     desk::{Desk, Ended},
     slot::{SLICE, Slot},

@@ -8,27 +8,47 @@ use std::{
     time::Duration,
 };
 
-use queue_core::{Signal, lock};
+use queue_core::{Signal, lock, now};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     Address, Job, JobStats, LostReason, Result, TubeName,
-    protocol::{JobKey, Taken},
+    protocol::{Change, JobKey, Taken},
     worker_view::View,
 };
 
 /// A job as its handler sees it: the [`Job`] itself, and its reservation. Cloning is cheap.
 #[derive(Clone)]
-pub struct JobContext(Arc<Inner>);
+pub struct JobContext(pub(super) Arc<Inner>);
 
-struct Inner {
+pub(super) struct Inner {
     key: JobKey,
     job: Job,
     server: Arc<Address>,
     view: Mutex<View>,
     changed: Notify,
-    mail: Arc<Mail>,
+    slot: Slot,
     stopping: Arc<Signal>,
+}
+
+/// Who answers what a handler asks.
+pub(super) enum Slot {
+    Worker(Arc<Mail>),
+    /// Nobody: it is the [test](super::TestJob) of a handler.
+    Test,
+}
+
+impl Inner {
+    pub(super) fn new(
+        taken: Taken,
+        server: Arc<Address>,
+        slot: Slot,
+        stopping: Arc<Signal>,
+    ) -> Arc<Self> {
+        let Taken { key, job, tube, stats, end } = taken;
+        let view = Mutex::new(View { tube, stats, end, ..View::default() });
+        Arc::new(Inner { key, job, server, view, changed: Notify::new(), slot, stopping })
+    }
 }
 
 impl JobContext {
@@ -38,10 +58,37 @@ impl JobContext {
         mail: Arc<Mail>,
         stopping: Arc<Signal>,
     ) -> Self {
-        let Taken { key, job, tube, stats, end } = taken;
-        let view = Mutex::new(View { tube, stats, end, ..View::default() });
-        let changed = Notify::new();
-        JobContext(Arc::new(Inner { key, job, server, view, changed, mail, stopping }))
+        JobContext(Inner::new(taken, server, Slot::Worker(mail), stopping))
+    }
+
+    fn ask(&self, ask: Ask) {
+        match (&self.0.slot, ask) {
+            (Slot::Worker(mail), ask) => mail.ask(ask),
+            (Slot::Test, Ask::Touch(_)) => self.confirm_touch(),
+            // They are known from the start.
+            (Slot::Test, Ask::Look(_)) => {}
+        }
+    }
+
+    /// A touch is answered as a server does that holds the job for us.
+    pub(super) fn confirm_touch(&self) {
+        self.update(|view| {
+            if view.lost.is_none() {
+                let ttr = view.stats.as_ref().map_or(0, |stats| stats.ttr.unsigned_abs());
+                let end = now().checked_add(Duration::from_secs(ttr));
+                view.apply(Change::Touched(end));
+            }
+        });
+    }
+
+    /// How many touches were answered.
+    pub(super) fn touches(&self) -> u64 {
+        lock(&self.0.view).touches
+    }
+
+    /// As if the worker had been told to stop.
+    pub(super) fn stop(&self) {
+        self.0.stopping.set();
     }
 
     pub(super) fn key(&self) -> JobKey {
@@ -108,7 +155,7 @@ impl JobContext {
     /// The touch may still be carried out.
     pub async fn touch(&self) -> Result<()> {
         let touches = lock(&self.0.view).touches;
-        self.0.mail.ask(Ask::Touch(self.0.key));
+        self.ask(Ask::Touch(self.0.key));
         self.wait(|view| view.touch_after(self.0.job.id, touches)).await
     }
 
@@ -141,7 +188,7 @@ impl JobContext {
     /// Dropping it does no harm.
     pub async fn stats(&self) -> Result<JobStats> {
         if lock(&self.0.view).stats.is_none() {
-            self.0.mail.ask(Ask::Look(self.0.key));
+            self.ask(Ask::Look(self.0.key));
         }
         self.wait(|view| view.counters(self.0.job.id)).await
     }

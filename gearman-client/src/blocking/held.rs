@@ -12,6 +12,7 @@ use super::lane::{Lane, Post};
 use crate::{
     JobHandle, LostReason, Result,
     protocol::{Assignment, Report},
+    work_script::Script,
 };
 
 /// Jobs whose holder dropped them, to be failed, each with its lane.
@@ -30,6 +31,8 @@ pub(super) enum Place<'a> {
     Here(&'a mut Lane),
     /// In a thread of its own.
     Aside(&'a Post),
+    /// In the [test](super::TestJob) of a handler.
+    Test(&'a Script),
 }
 
 impl JobContext<'_> {
@@ -64,6 +67,7 @@ impl JobContext<'_> {
         match &mut self.place {
             Place::Here(lane) => lane.report(&self.assignment.handle, report),
             Place::Aside(post) => post.report(&self.assignment.handle, report),
+            Place::Test(script) => script.say(&self.assignment.handle, report),
         }
     }
 
@@ -74,6 +78,7 @@ impl JobContext<'_> {
         match &mut self.place {
             Place::Here(lane) => lane.is_lost(&self.assignment.handle),
             Place::Aside(post) => post.lost_reason(&self.assignment.handle).is_some(),
+            Place::Test(script) => script.lost_reason().is_some(),
         }
     }
 
@@ -85,6 +90,7 @@ impl JobContext<'_> {
         match &mut self.place {
             Place::Here(lane) => lane.wait_lost(job, timeout),
             Place::Aside(post) => post.wait_lost(job, timeout),
+            Place::Test(script) => script.wait_lost(timeout),
         }
     }
 

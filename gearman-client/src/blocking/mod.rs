@@ -10,6 +10,7 @@ mod many;
 mod packets;
 mod requests;
 mod serve;
+mod test_job;
 mod worker;
 
 pub use queue_core::blocking::Duplex;
@@ -21,5 +22,6 @@ pub use self::{
     job::Job,
     many::{CallMany, SubmitMany},
     packets::Packets,
+    test_job::TestJob,
     worker::Worker,
 };

@@ -2,17 +2,28 @@
 
 use std::{future::poll_fn, ops::Deref, sync::Arc};
 
+use queue_core::Signal;
+
 use crate::{
     LostReason, Result,
     lane::Lane,
     protocol::{Assignment, Report},
+    work_script::Script,
 };
 
 /// A job as its handler sees it, with ways to report on it. Cloning is cheap.
 #[derive(Clone)]
 pub struct JobContext {
     pub(super) assignment: Arc<Assignment>,
-    pub(super) lane: Arc<Lane>,
+    pub(super) place: Place,
+}
+
+/// Where it runs.
+#[derive(Clone)]
+pub(super) enum Place {
+    Lane(Arc<Lane>),
+    /// In the [test](super::TestJob) of a handler.
+    Test(Arc<Script>),
 }
 
 impl JobContext {
@@ -59,7 +70,10 @@ impl JobContext {
     /// was announced for it: others run the job.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.lane.why_lost(&self.assignment.handle).is_some()
+        match &self.place {
+            Place::Lane(lane) => lane.why_lost(&self.assignment.handle).is_some(),
+            Place::Test(script) => script.lost_reason().is_some(),
+        }
     }
 
     /// Waits until the connection that brought the job is gone, or its announced time is over, and says which. For `select!`, to abandon work whose result
@@ -69,13 +83,16 @@ impl JobContext {
     ///
     /// Dropping it does no harm.
     pub async fn lost(&self) -> LostReason {
-        self.lane.lost(&self.assignment.handle).await
+        match &self.place {
+            Place::Lane(lane) => lane.lost(&self.assignment.handle).await,
+            Place::Test(script) => script.lost().await,
+        }
     }
 
     /// Whether the worker was told to stop. The job may still end, within the [grace](crate::WorkerOptions::grace).
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.lane.dispatch().stopping.is_set()
+        self.stop_signal().is_set()
     }
 
     /// Waits until the worker is told to stop: a handler that takes long can then come to an early end, within the
@@ -85,11 +102,22 @@ impl JobContext {
     ///
     /// Dropping it does no harm.
     pub async fn stopping(&self) {
-        self.lane.dispatch().stopping.wait().await;
+        self.stop_signal().wait().await;
+    }
+
+    fn stop_signal(&self) -> &Signal {
+        match &self.place {
+            Place::Lane(lane) => &lane.dispatch().stopping,
+            Place::Test(script) => &script.stopping,
+        }
     }
 
     async fn say(&self, report: Report<'_>) -> Result<()> {
-        poll_fn(|cx| self.lane.poll_say(cx, &self.assignment.handle, report)).await
+        let job = &self.assignment.handle;
+        match &self.place {
+            Place::Lane(lane) => poll_fn(|cx| lane.poll_say(cx, job, report)).await,
+            Place::Test(script) => script.say(job, report),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, ops::Deref, sync::Arc};
 
-use super::JobContext;
+use super::context::{JobContext, Place};
 use crate::{
     Result,
     lane::Lane,
@@ -14,13 +14,15 @@ use crate::{
 #[must_use = "the job has to be completed or failed"]
 pub struct GrabbedJob {
     context: JobContext,
+    lane: Arc<Lane>,
     has_ended: bool,
 }
 
 impl GrabbedJob {
     pub(crate) fn new(assignment: Assignment, lane: Arc<Lane>) -> Self {
-        let context = JobContext { assignment: Arc::new(assignment), lane };
-        GrabbedJob { context, has_ended: false }
+        let place = Place::Lane(Arc::clone(&lane));
+        let context = JobContext { assignment: Arc::new(assignment), place };
+        GrabbedJob { context, lane, has_ended: false }
     }
 
     pub(crate) fn context(&self) -> JobContext {
@@ -29,22 +31,22 @@ impl GrabbedJob {
 
     /// A handler begins with it.
     pub(crate) fn begin(&self) {
-        self.context.lane.begin(&self.context.assignment.handle);
+        self.lane.begin(&self.context.assignment.handle);
     }
 
     pub(crate) fn teller(&self) -> &Teller {
-        self.context.lane.teller()
+        self.lane.teller()
     }
 
     pub(super) fn is_held(&self) -> bool {
-        self.context.lane.holds(&self.context.assignment.handle)
+        self.lane.holds(&self.context.assignment.handle)
     }
 
     /// Leaves the job to the server, which gives it to others when this connection closes: for a worker that is about to stop,
     /// and has not begun with it. Until then nobody has it; [`slots`](crate::WorkerOptions::slots) counts it no more.
     pub fn leave(mut self) {
         self.has_ended = true;
-        self.context.lane.leave_job(&self.context.assignment.handle);
+        self.lane.leave_job(&self.context.assignment.handle);
     }
 
     /// Ends the job with its result (`WORK_COMPLETE`), and asks for the next one in the same write.
@@ -90,8 +92,8 @@ impl GrabbedJob {
     }
 
     pub(crate) async fn end(mut self, end: End<'_>) -> Result<()> {
-        let JobContext { assignment, lane } = &self.context;
-        let outcome = poll_fn(|cx| lane.poll_finish(cx, &assignment.handle, end)).await;
+        let assignment = &self.context.assignment;
+        let outcome = poll_fn(|cx| self.lane.poll_finish(cx, &assignment.handle, end)).await;
         self.has_ended = true;
         outcome
     }
@@ -108,7 +110,7 @@ impl Deref for GrabbedJob {
 impl Drop for GrabbedJob {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.context.lane.drop_job(&self.context.assignment.handle);
+            self.lane.drop_job(&self.context.assignment.handle);
         }
     }
 }

@@ -6,27 +6,47 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Signal, lock};
+use queue_core::{Signal, lock, now};
 
 use super::desk::{Ask, Desk};
 use crate::{
     Address, Job, JobStats, LostReason, Result, TubeName,
-    protocol::{JobKey, Taken},
+    protocol::{Change, JobKey, Taken},
     worker_view::View,
 };
 
 /// A job as its handler sees it: the [`Job`] itself, and its reservation. Cloning is cheap.
 #[derive(Clone)]
-pub struct JobContext(Arc<Inner>);
+pub struct JobContext(pub(super) Arc<Inner>);
 
-struct Inner {
+pub(super) struct Inner {
     key: JobKey,
     job: Job,
     server: Arc<Address>,
     view: Mutex<View>,
     changed: Condvar,
-    desk: Arc<Desk>,
+    slot: Slot,
     stopping: Arc<Signal>,
+}
+
+/// Who answers what a handler asks.
+pub(super) enum Slot {
+    Worker(Arc<Desk>),
+    /// Nobody: it is the [test](super::TestJob) of a handler.
+    Test,
+}
+
+impl Inner {
+    pub(super) fn new(
+        taken: Taken,
+        server: Arc<Address>,
+        slot: Slot,
+        stopping: Arc<Signal>,
+    ) -> Arc<Self> {
+        let Taken { key, job, tube, stats, end } = taken;
+        let view = Mutex::new(View { tube, stats, end, ..View::default() });
+        Arc::new(Inner { key, job, server, view, changed: Condvar::new(), slot, stopping })
+    }
 }
 
 impl JobContext {
@@ -36,10 +56,37 @@ impl JobContext {
         desk: Arc<Desk>,
         stopping: Arc<Signal>,
     ) -> Self {
-        let Taken { key, job, tube, stats, end } = taken;
-        let view = Mutex::new(View { tube, stats, end, ..View::default() });
-        let changed = Condvar::new();
-        JobContext(Arc::new(Inner { key, job, server, view, changed, desk, stopping }))
+        JobContext(Inner::new(taken, server, Slot::Worker(desk), stopping))
+    }
+
+    fn ask(&self, ask: Ask) {
+        match (&self.0.slot, ask) {
+            (Slot::Worker(desk), ask) => desk.ask(ask),
+            (Slot::Test, Ask::Touch(_)) => self.confirm_touch(),
+            // They are known from the start.
+            (Slot::Test, Ask::Look(_)) => {}
+        }
+    }
+
+    /// A touch is answered as a server does that holds the job for us.
+    pub(super) fn confirm_touch(&self) {
+        self.update(|view| {
+            if view.lost.is_none() {
+                let ttr = view.stats.as_ref().map_or(0, |stats| stats.ttr.unsigned_abs());
+                let end = now().checked_add(Duration::from_secs(ttr));
+                view.apply(Change::Touched(end));
+            }
+        });
+    }
+
+    /// How many touches were answered.
+    pub(super) fn touches(&self) -> u64 {
+        lock(&self.0.view).touches
+    }
+
+    /// As if the worker had been told to stop.
+    pub(super) fn stop(&self) {
+        self.0.stopping.set();
     }
 
     pub(super) fn key(&self) -> JobKey {
@@ -97,7 +144,7 @@ impl JobContext {
     /// `JobLost` when it is over; what the server refused.
     pub fn touch(&self) -> Result<()> {
         let touches = lock(&self.0.view).touches;
-        self.0.desk.ask(Ask::Touch(self.0.key));
+        self.ask(Ask::Touch(self.0.key));
         self.wait_for_ever(|view| view.touch_after(self.0.job.id, touches))
     }
 
@@ -122,7 +169,7 @@ impl JobContext {
     /// `JobLost` when they were not read before the reservation was over.
     pub fn stats(&self) -> Result<JobStats> {
         if lock(&self.0.view).stats.is_none() {
-            self.0.desk.ask(Ask::Look(self.0.key));
+            self.ask(Ask::Look(self.0.key));
         }
         self.wait_for_ever(|view| view.counters(self.0.job.id))
     }

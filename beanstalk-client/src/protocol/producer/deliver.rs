@@ -6,12 +6,14 @@ use queue_core::earliest;
 
 use super::{
     Outbox, Owner, Parcel, Slot,
+    gate::Change,
     lane::Phase,
     log::{Item, Taken},
-    too_big,
+    too_big, tube_is_full,
 };
 use crate::{
-    Deadline, Delivery, Error, ErrorKind, Fate, Inserted, Result, TubeName, protocol::Response,
+    Deadline, Delivery, Error, ErrorKind, Fate, Inserted, ProducerEventKind, Result, TubeName,
+    protocol::{Command, Response, StatsTube},
 };
 
 impl Outbox {
@@ -19,30 +21,37 @@ impl Outbox {
     pub(super) fn opened(&mut self, server: usize, max_job_size: Option<u64>, now: Instant) {
         (0..self.lanes.len()).for_each(|any| self.expire(any, now));
         let Some(lane) = self.lanes.get_mut(server) else { return };
-        let own = lane.log.take_all();
+        let own = lane.take_all();
         lane.open(max_job_size);
         self.report.connections += 1;
+        self.note(server, ProducerEventKind::Connected);
         for taken in own {
-            self.queue_checked(server, taken);
+            self.queue_checked(server, taken, now);
         }
         // What waits for servers that cannot be reached need not wait any longer.
         let mut waiting = Vec::new();
-        for lane in self.lanes.iter_mut().filter(|lane| lane.phase == Phase::Backoff) {
-            waiting.append(&mut lane.log.take_all());
+        let lanes = self.lanes.iter_mut().enumerate();
+        for (from, lane) in lanes.filter(|(_, lane)| lane.phase == Phase::Backoff) {
+            waiting.extend(lane.take_all().into_iter().map(|taken| (from, taken)));
         }
-        for taken in waiting {
-            self.report.moved += 1;
+        for (from, taken) in waiting {
             let other = self.choose(taken.parcel.key, now);
-            self.queue_checked(other, taken);
+            self.moved(from);
+            self.queue_checked(other, taken, now);
         }
         self.wakers.append(&mut self.watchers);
     }
 
-    fn queue_checked(&mut self, server: usize, taken: Taken) {
+    fn moved(&mut self, from: usize) {
+        self.report.moved += 1;
+        self.note(from, ProducerEventKind::Moved { puts: 1 });
+    }
+
+    fn queue_checked(&mut self, server: usize, taken: Taken, now: Instant) {
         let size = taken.parcel.body;
         match self.lanes.get(server).and_then(|lane| lane.is_too_big(size)) {
             Some(max) => self.settle(taken.parcel, Err(too_big(size, max))),
-            None => self.queue(server, taken),
+            None => self.queue(server, taken, now),
         }
     }
 
@@ -64,6 +73,10 @@ impl Outbox {
                 lane.log.settle(tube);
                 lane.log.release();
                 return Ok(());
+            }
+            Item::Depth(tube) => {
+                lane.log.release();
+                return self.measured(server, tube, response);
             }
             Item::Put(parcel) => parcel,
         };
@@ -108,17 +121,40 @@ impl Outbox {
         }
     }
 
+    /// The server has answered how many jobs are ready in a tube.
+    fn measured(&mut self, server: usize, tube: TubeName, response: Response) -> Result<()> {
+        let ready = match StatsTube(tube.clone()).decode(response) {
+            Ok(stats) => Some(stats.map_or(0, |stats| stats.current_jobs_ready)),
+            // It does not tell, so there is nothing to hold it to.
+            Err(error) if error.fate() == Fate::Refused => None,
+            Err(error) => return Err(error.with_command(StatsTube::NAME)),
+        };
+        let Some(lane) = self.lanes.get_mut(server) else { return Ok(()) };
+        let Some(gates) = &mut lane.gates else { return Ok(()) };
+        let (go, change) = gates.answered(&tube, ready);
+        go.into_iter().for_each(|taken| lane.log.push_again(taken));
+        match change {
+            Some(Change::Full { ready }) => {
+                self.note(server, ProducerEventKind::TubeFull { tube, ready });
+            }
+            Some(Change::HasRoom) => self.note(server, ProducerEventKind::TubeHasRoom { tube }),
+            None => {}
+        }
+        Ok(())
+    }
+
     /// The server takes no jobs now: another one may.
     fn refused(&mut self, server: usize, taken: Taken, error: Error, now: Instant) {
         if let Some(lane) = self.lanes.get_mut(server) {
             lane.health.failed(now);
             lane.last_error = Some(error.share());
         }
+        self.note(server, ProducerEventKind::Refused { error: error.share(), puts: 1 });
         let may_move = self.lanes.len() > 1 && taken.parcel.owner.is_some();
         match may_move.then(|| self.choose_usable(taken.parcel.key, now)).flatten() {
             Some(other) => {
-                self.report.moved += 1;
-                self.queue(other, taken);
+                self.moved(server);
+                self.queue(other, taken, now);
             }
             None => self.settle(taken.parcel, Err(error)),
         }
@@ -134,8 +170,16 @@ impl Outbox {
             _ => error.share().with_fate(Fate::NotSent),
         };
         lane.fail(&error, now);
-        let taken = lane.log.take_all();
+        let is_news = lane.told.replace(error.kind()) != Some(error.kind());
+        let pause = lane.health.not_before().map(|at| at.saturating_duration_since(now));
+        let taken = lane.take_all();
         lane.next_due = None;
+        if is_news {
+            self.note(server, ProducerEventKind::Disconnected(error.share()));
+        }
+        if let Some(pause) = pause {
+            self.note(server, ProducerEventKind::BackingOff(pause));
+        }
         for mut put in taken {
             let is_live = put.parcel.owner.is_some();
             let again = match put.fate {
@@ -151,12 +195,13 @@ impl Outbox {
             if put.fate == Fate::Unknown {
                 put.parcel.may_exist = true;
                 self.report.resent += 1;
+                self.note(server, ProducerEventKind::Resent { puts: 1 });
             }
             let other = self.choose(put.parcel.key, now);
             if other != server {
-                self.report.moved += 1;
+                self.moved(server);
             }
-            self.queue(other, put);
+            self.queue(other, put, now);
         }
         self.wakers.append(&mut self.watchers);
     }
@@ -166,10 +211,11 @@ impl Outbox {
         let why = "the producer's driver is gone: its runtime has ended";
         let error = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why);
         let Some(lane) = self.lanes.get_mut(server) else { return };
-        for taken in lane.log.take_all() {
+        for taken in lane.take_all() {
             let told = error.share().with_fate(taken.fate).with_command("put");
             self.settle(taken.parcel, Err(told));
         }
+        self.note(server, ProducerEventKind::Disconnected(error));
         self.end(server);
         if self.lanes.iter().all(|lane| lane.phase == Phase::Closed) {
             self.close();
@@ -177,7 +223,7 @@ impl Outbox {
     }
 
     /// Adds a put that was taken from a log to the queue of a server.
-    fn queue(&mut self, server: usize, taken: Taken) {
+    fn queue(&mut self, server: usize, taken: Taken, now: Instant) {
         let Some(lane) = self.lanes.get_mut(server) else { return };
         lane.next_due = earliest([lane.next_due, taken.parcel.deadline]);
         if let Some(owner) = taken.parcel.owner
@@ -187,7 +233,7 @@ impl Outbox {
             // Who drives the lane of his own put has to follow it.
             self.wakers.extend(waker.take());
         }
-        lane.log.push_again(taken);
+        lane.admit(taken, now);
         lane.nudge(&mut self.wakers);
     }
 
@@ -240,13 +286,29 @@ impl Outbox {
             .filter_map(|parcel| parcel.owner.take())
             .collect();
         let not_begun = lane.log.take_due(now);
-        lane.next_due = lane.log.parcels().filter_map(Parcel::due_at).min();
+        let gates = lane.gates.as_mut();
+        let held: Vec<(Taken, Option<Error>)> = gates.map_or_else(Vec::new, |gates| {
+            let limit = gates.limit();
+            let late = gates.take_due(now).into_iter();
+            let ready = late.map(|taken| (gates.is_full(&taken.parcel.tube), taken));
+            ready
+                .map(|(ready, taken)| {
+                    let why = ready.map(|ready| tube_is_full(&taken.parcel.tube, ready, limit));
+                    (taken, why)
+                })
+                .collect()
+        });
+        lane.next_due = lane.parcels().filter_map(Parcel::due_at).min();
         let cause = lane.last_error.clone();
         for owner in begun {
             self.answer(owner, Err(overdue(Fate::Unknown, cause.clone())));
         }
         for taken in not_begun {
             self.settle(taken.parcel, Err(overdue(Fate::NotSent, cause.clone())));
+        }
+        for (taken, why) in held {
+            let error = why.unwrap_or_else(|| overdue(Fate::NotSent, cause.clone()));
+            self.settle(taken.parcel, Err(error));
         }
     }
 
@@ -277,7 +339,7 @@ impl Outbox {
             lane.phase = Phase::Closed;
             lane.is_driven = false;
             // What is left had its answers.
-            lane.log.take_all();
+            lane.take_all();
         }
         self.wakers.append(&mut self.watchers);
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use queue_core::{End, Io, Pulse, earliest};
 
-use super::{Outbox, lane::Phase};
+use super::{Outbox, gate::Gates, lane::Phase};
 use crate::{
     Deadline, Error, Fate, Result,
     error::lost,
@@ -150,6 +150,8 @@ impl Outbox {
     ) -> Pulse {
         let by_callers = self.is_driven_by_callers;
         let Some(lane) = self.lanes.get_mut(server) else { return Pulse::Over };
+        lane.ask_for_room(now);
+        let ask_at = lane.gates.as_ref().and_then(Gates::ask_at);
         let is_idle = |since: Instant| now.saturating_duration_since(since) > IDLE;
         if by_callers
             && lane.log.is_quiet()
@@ -161,7 +163,7 @@ impl Outbox {
         io.replace(lane.log.unwritten());
         let waits = lane.log.awaits_reply().then_some(Duration::ZERO);
         let late = lane.pace.check(io, waits, false, now).ok().flatten();
-        let until = earliest([late, due]);
+        let until = earliest([late, due, ask_at]);
         if lane.has_work() { Pulse::Go(until) } else { Pulse::Rest(until) }
     }
 

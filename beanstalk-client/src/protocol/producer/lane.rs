@@ -5,15 +5,21 @@ use std::{task::Waker, time::Instant};
 use bytes::BytesMut;
 use queue_core::{Health, Io, Overdue, Pace};
 
-use super::log::Log;
+use super::{
+    Parcel,
+    gate::Gates,
+    log::{Log, Taken},
+};
 use crate::{
-    ConnectOptions, Error,
+    ConnectOptions, Error, ErrorKind, TubeName,
     protocol::{Command, Epoch, Stats, parser::Parser},
 };
 
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) log: Log,
+    /// Where puts wait for room in their tubes, if there is a limit.
+    pub(super) gates: Option<Gates>,
     pub(super) phase: Phase,
     pub(super) health: Health,
     pub(super) pace: Pace,
@@ -35,6 +41,8 @@ pub(super) struct Lane {
     /// The server's limit, while a connection to it is open.
     max_job_size: Option<u64>,
     pub(super) last_error: Option<Error>,
+    /// The kind of failure that was told last, until there is a connection again.
+    pub(super) told: Option<ErrorKind>,
     /// How many attempts to connect have ended.
     pub(super) attempts: u64,
     /// A connection is to be made even if nothing is to be sent.
@@ -62,9 +70,10 @@ pub(super) enum Phase {
 }
 
 impl Lane {
-    pub(super) fn new(options: &ConnectOptions) -> Self {
+    pub(super) fn new(options: &ConnectOptions, gates: Option<Gates>) -> Self {
         Lane {
             log: Log::default(),
+            gates,
             phase: Phase::Idle,
             health: Health::new(options.retry, Some(options.connecting_timeout())),
             pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
@@ -79,6 +88,7 @@ impl Lane {
             is_lost: false,
             max_job_size: None,
             last_error: None,
+            told: None,
             attempts: 0,
             is_wanted: false,
             is_driven: false,
@@ -107,7 +117,51 @@ impl Lane {
 
     /// Whether there is something to do.
     pub(super) fn has_work(&self) -> bool {
-        self.is_wanted || !self.log.is_empty()
+        let holds = self.gates.as_ref().is_some_and(|gates| !gates.is_empty());
+        self.is_wanted || holds || !self.log.is_empty()
+    }
+
+    /// Adds a put that was taken off a log, unless it has to wait for room in its tube.
+    pub(super) fn admit(&mut self, taken: Taken, now: Instant) {
+        match self.passes(&taken.parcel.tube, now) {
+            true => self.log.push_again(taken),
+            false => self.hold(taken),
+        }
+    }
+
+    /// Has a put wait for room in its tube.
+    pub(super) fn hold(&mut self, taken: Taken) {
+        match &mut self.gates {
+            Some(gates) => gates.hold(taken),
+            None => self.log.push_again(taken),
+        }
+    }
+
+    /// Whether a put may go to this tube now. The server is asked about the tube before that, if it is time to.
+    pub(super) fn passes(&mut self, tube: &TubeName, now: Instant) -> bool {
+        let Some(gates) = &mut self.gates else { return true };
+        if self.phase == Phase::Ready && gates.asks(tube, now) {
+            self.log.ask(tube);
+        }
+        gates.passes(tube, now)
+    }
+
+    /// Asks about the tubes for which puts wait, if it is time to.
+    pub(super) fn ask_for_room(&mut self, now: Instant) {
+        let due = self.gates.as_mut().map(|gates| gates.ask(now)).unwrap_or_default();
+        due.iter().for_each(|tube| self.log.ask(tube));
+    }
+
+    /// Takes off all puts: those that were sent first.
+    pub(super) fn take_all(&mut self) -> Vec<Taken> {
+        let mut taken = self.log.take_all();
+        taken.extend(self.gates.iter_mut().flat_map(Gates::take_all));
+        taken
+    }
+
+    /// All puts, those that wait for room last.
+    pub(super) fn parcels(&self) -> impl Iterator<Item = &Parcel> {
+        self.log.parcels().chain(self.gates.iter().flat_map(Gates::parcels))
     }
 
     /// There is a connection. The server is asked for its limit: that shows that it answers, too.
@@ -126,6 +180,7 @@ impl Lane {
     pub(super) fn open(&mut self, max_job_size: Option<u64>) {
         self.phase = Phase::Ready;
         self.is_wanted = false;
+        self.told = None;
         self.attempts += 1;
         self.max_job_size = max_job_size;
         self.log.connect(self.starts_slowly);

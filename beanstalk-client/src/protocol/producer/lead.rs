@@ -62,7 +62,7 @@ impl Outbox {
         if !lane.has_work() {
             return;
         }
-        let owners = lane.log.parcels().filter_map(|parcel| parcel.owner);
+        let owners = lane.parcels().filter_map(|parcel| parcel.owner);
         for owner in owners {
             if let Some(Slot::Queued { waker, .. }) = self.slots.get(owner.slot)
                 && let Some(waker) = waker.take()

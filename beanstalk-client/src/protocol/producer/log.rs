@@ -10,7 +10,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::Parcel;
 use crate::{
     Fate, TubeName,
-    protocol::{Command, Use},
+    protocol::{Command, StatsTube, Use},
 };
 
 /// The frames for one server.
@@ -55,6 +55,8 @@ pub(super) enum Item {
     /// The puts behind it go to another tube than those before.
     Use(TubeName),
     Put(Parcel),
+    /// How many jobs are ready in this tube.
+    Depth(TubeName),
 }
 
 #[derive(Debug)]
@@ -104,6 +106,12 @@ impl Log {
             self.append(Item::Use(tube.clone()), encode_use);
         }
         self.append(Item::Put(parcel), encode);
+    }
+
+    /// Adds the question how many jobs are ready in a tube.
+    pub(super) fn ask(&mut self, tube: &TubeName) {
+        let question = StatsTube(tube.clone());
+        self.append(Item::Depth(tube.clone()), |out| question.encode(out));
     }
 
     fn append(&mut self, item: Item, encode: impl FnOnce(&mut BytesMut)) {
@@ -208,10 +216,21 @@ impl Log {
         if !self.entries.range(begun..).any(is_due) {
             return Vec::new();
         }
+        let questions = self.questions_from(begun);
         let (due, others) = self.cut(begun).into_iter().partition(|put| put.parcel.is_due(now));
         let others: Vec<Taken> = others;
         others.into_iter().for_each(|put| self.push_again(put));
+        questions.iter().for_each(|tube| self.ask(tube));
         due
+    }
+
+    /// The tubes that are asked about behind the n-th entry.
+    fn questions_from(&self, at: usize) -> Vec<TubeName> {
+        let asked = self.entries.range(at..).filter_map(|entry| match &entry.item {
+            Item::Depth(tube) => Some(tube.clone()),
+            Item::Use(_) | Item::Put(_) => None,
+        });
+        asked.collect()
     }
 
     /// Cuts the log in front of an entry of which no byte was written.
@@ -228,7 +247,7 @@ impl Log {
         if self.used.is_some() {
             let last = self.entries.iter().rev().find_map(|entry| match &entry.item {
                 Item::Use(tube) => Some(tube),
-                Item::Put(_) => None,
+                Item::Put(_) | Item::Depth(_) => None,
             });
             self.used = Some(last.unwrap_or(&self.settled).clone());
         }
@@ -239,7 +258,7 @@ impl Log {
         let fate = if entry.end <= self.written { Fate::Unknown } else { Fate::NotSent };
         let frame = self.frame(&entry);
         match entry.item {
-            Item::Use(_) => None,
+            Item::Use(_) | Item::Depth(_) => None,
             Item::Put(parcel) => Some(Taken { parcel, frame, fate }),
         }
     }
@@ -258,7 +277,7 @@ impl Log {
         self.entries.iter_mut().take_while(move |entry| entry.start < handed).filter_map(|entry| {
             match &mut entry.item {
                 Item::Put(parcel) => Some(parcel),
-                Item::Use(_) => None,
+                Item::Use(_) | Item::Depth(_) => None,
             }
         })
     }
@@ -267,7 +286,7 @@ impl Log {
     pub(super) fn parcels(&self) -> impl Iterator<Item = &Parcel> {
         self.entries.iter().filter_map(|entry| match &entry.item {
             Item::Put(parcel) => Some(parcel),
-            Item::Use(_) => None,
+            Item::Use(_) | Item::Depth(_) => None,
         })
     }
 

@@ -8,6 +8,7 @@
 mod barrier;
 mod deliver;
 mod exchange;
+mod gate;
 mod lane;
 #[cfg(feature = "blocking")]
 mod lead;
@@ -27,6 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::BytesMut;
 pub(crate) use queue_core::stable_hash;
 use queue_core::{Chooser, earliest};
 
@@ -35,13 +37,15 @@ pub(crate) use self::lead::Lead;
 pub(crate) use self::slots::SlotId;
 use self::{
     barrier::Barrier,
+    gate::Gates,
     lane::{Lane, Phase},
+    log::Taken,
     room::Room,
     slots::{Slot, Slots},
 };
 use crate::{
-    Delivery, Error, ErrorKind, Fate, Inserted, ProducerOptions, ProducerReport, ProducerState,
-    Result, ServerReport, TubeName,
+    Delivery, Error, ErrorKind, Fate, Inserted, ProducerEventKind, ProducerOptions, ProducerReport,
+    ProducerState, Result, ServerReport, TubeName,
     protocol::{Command, Put},
 };
 
@@ -68,6 +72,8 @@ pub(crate) struct Outbox {
     /// Those that wait move the bytes, and there is nobody else.
     is_driven_by_callers: bool,
     wakers: Vec<Waker>,
+    /// What happened at which server and was not told yet, if somebody listens. It is told after each step.
+    events: Option<Vec<(usize, ProducerEventKind)>>,
 }
 
 /// How a server that failed is found to work again.
@@ -99,6 +105,8 @@ pub(crate) struct Policy {
     pub(crate) timeout: Duration,
     pub(crate) retries: bool,
     pub(crate) key: Option<u64>,
+    /// Whether it waits for room in its tube.
+    pub(crate) waits: bool,
 }
 
 impl Policy {
@@ -108,6 +116,7 @@ impl Policy {
             timeout: options.timeout,
             retries: options.retries,
             key: None,
+            waits: true,
         }
     }
 }
@@ -154,9 +163,10 @@ impl Outbox {
         let addresses: Vec<String> =
             servers.iter().map(|server| server.address().to_string()).collect();
         let hashes = addresses.iter().map(|address| stable_hash(address.as_bytes())).collect();
+        let gates = || options.max_ready.map(|limit| Gates::new(limit, options.depth_interval));
         let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         Outbox {
-            lanes: servers.iter().map(Lane::new).collect(),
+            lanes: servers.iter().map(|server| Lane::new(server, gates())).collect(),
             addresses,
             chooser: Chooser::new(options.servers.selected(), hashes, seed),
             slots: Slots::default(),
@@ -170,7 +180,22 @@ impl Outbox {
             probes: probes.is_in_background() && servers.len() > 1,
             is_driven_by_callers: !probes.is_in_background(),
             wakers: Vec::new(),
+            events: options.observer.is_some().then(Vec::new),
         }
+    }
+
+    /// Notes what happened at a server. Of what happens to many puts in one step the number is told.
+    fn note(&mut self, server: usize, what: ProducerEventKind) {
+        let Some(events) = &mut self.events else { return };
+        let mut own = events.iter_mut().filter(|(of, _)| *of == server);
+        if !own.any(|(_, noted)| noted.takes_in(&what)) {
+            events.push((server, what));
+        }
+    }
+
+    /// What is to be told, outside of the lock.
+    pub(crate) fn take_events(&mut self) -> Vec<(usize, ProducerEventKind)> {
+        self.events.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Adds a put to the queue; `None` when it is full.
@@ -212,6 +237,11 @@ impl Outbox {
         if let Some(max) = lane.is_too_big(body) {
             return Err(too_big(body, max));
         }
+        if let Some(gates) = lane.gates.as_ref().filter(|_| !policy.waits)
+            && let Some(ready) = gates.is_full(tube)
+        {
+            return Err(tube_is_full(tube, ready, gates.limit()));
+        }
         let weight = weight(put);
         let parcel = Parcel {
             owner: Some(Owner { slot, generation: self.barrier.enter() }),
@@ -228,7 +258,15 @@ impl Outbox {
         self.report.accepted += 1;
         lane.next_due = earliest([lane.next_due, deadline]);
         lane.ask(now);
-        lane.log.push(parcel, |out| put.encode(out));
+        match lane.passes(tube, now) {
+            true => lane.log.push(parcel, |out| put.encode(out)),
+            false => {
+                let mut frame = BytesMut::new();
+                put.encode(&mut frame);
+                let taken = Taken { parcel, frame: frame.freeze(), fate: Fate::NotSent };
+                lane.hold(taken);
+            }
+        }
         lane.nudge(&mut self.wakers);
         self.slots.set(slot, Slot::Queued { lane: server, deadline, waker: None });
         Ok(())
@@ -438,6 +476,14 @@ fn closed() -> Error {
 /// The error of a put that finds the queue full.
 pub(crate) fn full() -> Error {
     let message = "the producer's queue is full (wait with put, or raise max_jobs or max_bytes)";
+    Error::new(ErrorKind::QueueFull, Fate::NotSent, message).with_command("put")
+}
+
+/// The error of a put whose tube has as many ready jobs as it may have.
+fn tube_is_full(tube: &TubeName, ready: u64, limit: u64) -> Error {
+    let message = format!(
+        "the tube {tube} is full: {ready} jobs are ready or on their way, and the limit is {limit} (more consumers, or a larger max_ready)"
+    );
     Error::new(ErrorKind::QueueFull, Fate::NotSent, message).with_command("put")
 }
 

@@ -180,7 +180,13 @@ impl World {
         let put = Put::new(&body, crate::PutOptions::default()).unwrap();
         let name = tube.as_str().try_into().unwrap();
         let timeout = Duration::from_secs(timeout);
-        let policy = Policy { delivery, timeout, retries: true, key: Some(self.jobs.len() as u64) };
+        let policy = Policy {
+            delivery,
+            timeout,
+            retries: true,
+            key: Some(self.jobs.len() as u64),
+            waits: true,
+        };
         let deadline = self.now + timeout;
         if let Some(slot) =
             self.outbox.offer(&put, &name, &policy, Some(deadline), self.now).unwrap()
@@ -551,7 +557,8 @@ fn who_waits_for_room_gets_it_in_turn() {
     let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
     let tube: TubeName = "tube0".try_into().unwrap();
     let timeout = Duration::from_secs(5);
-    let policy = Policy { delivery: Delivery::AtMostOnce, timeout, retries: true, key: None };
+    let policy =
+        Policy { delivery: Delivery::AtMostOnce, timeout, retries: true, key: None, waits: true };
     let deadline = Some(world.now + timeout);
     let outbox = &mut world.outbox;
     assert!(outbox.offer(&put, &tube, &policy, deadline, world.now).unwrap().is_none());

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::{ErrorKind, Job, JobStats, LostReason, TubeName, WorkerEventKind};
 
 /// Names a job that a slot holds: an id can come twice, while a handler still runs the job that it lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct JobKey(pub(super) u64);
 
 /// A job for the handler.

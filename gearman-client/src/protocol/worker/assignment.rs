@@ -3,8 +3,9 @@
 use bytes::Bytes;
 
 use crate::{
-    Error, FunctionName, JobHandle, Origin,
-    protocol::{Packet, PacketType, request::received_handle},
+    Address, Error, FunctionName, JobHandle, Origin,
+    protocol::{Epoch, Packet, PacketType, request::received_handle},
+    short::Short,
 };
 
 /// How a worker asks for a job. gearmand knows all three; other servers answer the newer ones with an error, or not at
@@ -76,6 +77,18 @@ pub struct Assignment {
 }
 
 impl Assignment {
+    /// A job of this function that no server has: for tests of code that is given one.
+    pub fn for_test(function: FunctionName, workload: impl Into<Bytes>) -> Self {
+        let origin = Origin { server: Address::default().into(), epoch: Epoch::next() };
+        Assignment {
+            handle: JobHandle::received(Short::cut(b"H:test:1"), &origin),
+            function,
+            unique: Bytes::new(),
+            reducer: None,
+            workload: workload.into(),
+        }
+    }
+
     /// Reads a JOB_ASSIGN, JOB_ASSIGN_UNIQ or JOB_ASSIGN_ALL; `known` finds a function that is registered.
     pub(super) fn parse(
         packet: &Packet,

@@ -1,0 +1,118 @@
+//! At most so many ready messages in each queue of a server.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use queue_core::Level;
+
+use crate::QueueName;
+
+/// How full the queues of all servers are.
+#[derive(Debug)]
+pub(crate) struct Rooms {
+    limit: u64,
+    interval: Duration,
+    levels: BTreeMap<(usize, QueueName), Level>,
+}
+
+/// Whether a push may go to a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// It may, and is counted.
+    Free,
+    /// The server is to be asked first, by whoever wants to push.
+    Ask,
+    /// Somebody asks, or will at that moment. So many messages are ready, as far as is known.
+    Full { until: Instant, ready: Option<u64> },
+}
+
+/// With more queues than this, those that were not asked about within an interval are forgotten.
+const MANY: usize = 1024;
+
+/// A question whose caller has gone is not waited for any longer than this.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Rooms {
+    pub(crate) fn new(limit: u64, interval: Duration) -> Self {
+        Rooms { limit, interval, levels: BTreeMap::new() }
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    pub(crate) fn room(&mut self, server: usize, queue: &QueueName, now: Instant) -> Room {
+        let interval = self.interval;
+        if self.levels.len() >= MANY {
+            self.levels.retain(|_, level| !level.may_ask(interval, now));
+        }
+        let level = self.levels.entry((server, queue.clone())).or_default();
+        let lost = |since: Instant| now.saturating_duration_since(since) >= PATIENCE.max(interval);
+        if level.asked_since().is_some_and(lost) {
+            level.give_up();
+        }
+        if level.may_ask(interval, now) {
+            level.ask(now);
+            return Room::Ask;
+        }
+        match level.estimate() {
+            Some(ready) if ready < self.limit => {
+                level.count(1);
+                Room::Free
+            }
+            ready => {
+                let soon = level.ask_at(interval);
+                let until = soon.or_else(|| now.checked_add(PATIENCE)).unwrap_or(now);
+                Room::Full { until, ready }
+            }
+        }
+    }
+
+    /// The answer of the server; `None` if there is none.
+    pub(crate) fn answered(&mut self, server: usize, queue: &QueueName, ready: Option<u64>) {
+        let Some(level) = self.levels.get_mut(&(server, queue.clone())) else { return };
+        match ready {
+            Some(ready) => level.answered(ready),
+            None => level.give_up(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn whoever_comes_first_asks_and_the_others_wait_for_the_answer() {
+        let (mut rooms, now) = (Rooms::new(2, INTERVAL), Instant::now());
+        let queue: QueueName = "/q".try_into().unwrap();
+        assert_eq!(rooms.room(0, &queue, now), Room::Ask);
+        let waits = Room::Full { until: now + PATIENCE, ready: None };
+        assert_eq!(rooms.room(0, &queue, now), waits);
+        assert_eq!(rooms.room(1, &queue, now), Room::Ask, "each server has its own");
+        rooms.answered(0, &queue, Some(1));
+        assert_eq!(rooms.room(0, &queue, now), Room::Free);
+        let full = Room::Full { until: now + INTERVAL, ready: Some(2) };
+        assert_eq!(rooms.room(0, &queue, now), full);
+        assert_eq!(rooms.room(0, &queue, now + INTERVAL), Room::Ask);
+        // It is never answered.
+        rooms.answered(0, &queue, None);
+        assert_eq!(rooms.room(0, &queue, now + 2 * INTERVAL), Room::Ask);
+        assert_eq!(rooms.room(0, &queue, now + 2 * INTERVAL + PATIENCE), Room::Ask);
+    }
+
+    #[test]
+    fn queues_that_are_not_used_any_more_are_forgotten() {
+        let (mut rooms, now) = (Rooms::new(2, INTERVAL), Instant::now());
+        for n in 0..3 * MANY {
+            let queue: QueueName = format!("/q{n}").try_into().unwrap();
+            rooms.room(0, &queue, now + INTERVAL * n as u32);
+            rooms.answered(0, &queue, Some(0));
+        }
+        assert!(rooms.levels.len() <= MANY, "{}", rooms.levels.len());
+    }
+}

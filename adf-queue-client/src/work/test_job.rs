@@ -1,0 +1,59 @@
+//! A message for the test of a handler.
+
+use std::sync::Arc;
+
+use queue_core::Signal;
+
+use super::{JobContext, Loss};
+use crate::{Address, Delivery, LostReason};
+
+/// A message for the test of a handler, without a worker and without a server.
+///
+/// It plays the worker's part: the test says when the message is lost or the worker stops.
+///
+/// ```
+/// use adf_queue_client::{Decision, Delivery, JobContext, LostReason, TestJob};
+///
+/// fn send(job: &JobContext) -> Decision {
+///     if job.is_lost() || job.is_stopping() { Decision::ReturnLeft } else { Decision::Delete }
+/// }
+///
+/// let test = TestJob::new(Delivery::for_test("/mail".try_into()?, "ann"));
+/// assert_eq!(send(&test.context()), Decision::Delete);
+/// test.lose(LostReason::ConnectionLost);
+/// assert_eq!(send(&test.context()), Decision::ReturnLeft);
+/// # Ok::<(), adf_queue_client::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct TestJob {
+    context: JobContext,
+    loss: Arc<Loss>,
+    stopping: Arc<Signal>,
+}
+
+impl TestJob {
+    /// A message from a server at the default address.
+    #[must_use]
+    pub fn new(delivery: Delivery) -> Self {
+        let (loss, stopping) = (Arc::<Loss>::default(), Arc::<Signal>::default());
+        let server = Arc::new(Address::default());
+        let context = JobContext::new(delivery, server, loss.clone(), stopping.clone());
+        TestJob { context, loss, stopping }
+    }
+
+    /// What the handler is given.
+    #[must_use]
+    pub fn context(&self) -> JobContext {
+        self.context.clone()
+    }
+
+    /// Has the message be somebody else's.
+    pub fn lose(&self, reason: LostReason) {
+        self.loss.set(reason);
+    }
+
+    /// Tells the handler that its worker is to stop.
+    pub fn stop(&self) {
+        self.stopping.set();
+    }
+}

@@ -1,0 +1,79 @@
+//! What happens to a producer, as it tells an observer.
+
+use std::time::Duration;
+
+use crate::{Address, Error, TubeName};
+
+/// Something that happened to a producer. See [`ProducerOptions::on_event`](crate::ProducerOptions::on_event).
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ProducerEvent {
+    /// The server that it is about.
+    pub server: Address,
+    /// What happened.
+    pub what: ProducerEventKind,
+}
+
+/// What happened. Puts are counted; what became of one is told to its caller.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ProducerEventKind {
+    /// A connection was made, and its server has answered: puts go out.
+    Connected,
+    /// No connection could be made, or it was lost. Until there is one again, each kind of error is told once.
+    Disconnected(Error),
+    /// The server is not tried again before this time is over, unless a put comes that needs it; told for each failure.
+    BackingOff(Duration),
+    /// The server takes no jobs for now: `DRAINING` or `OUT_OF_MEMORY`. They go to another server, if there is one.
+    Refused {
+        /// What it said to the first of them.
+        error: Error,
+        /// The number of puts.
+        puts: u64,
+    },
+    /// Puts that were meant for this server went to another one.
+    Moved {
+        /// The number of puts.
+        puts: u64,
+    },
+    /// Puts of unknown fate are sent again; see [`Delivery::AtLeastOnce`](crate::Delivery::AtLeastOnce).
+    Resent {
+        /// The number of puts.
+        puts: u64,
+    },
+    /// Puts wait, for the tube has as many ready jobs as it may have; see
+    /// [`max_ready`](crate::ProducerOptions::max_ready).
+    TubeFull {
+        /// The tube.
+        tube: TubeName,
+        /// The number of its ready jobs.
+        ready: u64,
+    },
+    /// No put waits for room in this tube any more.
+    TubeHasRoom {
+        /// The tube.
+        tube: TubeName,
+    },
+}
+
+impl ProducerEventKind {
+    /// Counts another event of the same kind with this one, if such events are counted.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn takes_in(&mut self, other: &Self) -> bool {
+        use ProducerEventKind as Kind;
+
+        match (self, other) {
+            (Kind::Refused { error, puts }, Kind::Refused { error: other, puts: more }) => {
+                let is_same = error.kind() == other.kind();
+                *puts += if is_same { *more } else { 0 };
+                is_same
+            }
+            (Kind::Moved { puts }, Kind::Moved { puts: more })
+            | (Kind::Resent { puts }, Kind::Resent { puts: more }) => {
+                *puts += more;
+                true
+            }
+            _ => false,
+        }
+    }
+}
