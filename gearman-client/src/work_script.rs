@@ -1,9 +1,8 @@
 //! What the test of a handler decides, and what the handler has said.
 
-use std::{
-    sync::{Mutex, OnceLock},
-    time::Duration,
-};
+use std::sync::{Mutex, OnceLock};
+#[cfg(feature = "blocking")]
+use std::time::Duration;
 
 use bytes::Bytes;
 use queue_core::{Signal, lock};

@@ -376,7 +376,7 @@ fn an_observer_is_told_of_servers_that_fail_and_of_pushes_that_move<F: Produces>
     assert_eq!(kinds, expected, "{events:#?}");
 }
 
-fn pushes_to_a_full_queue_wait_for_a_consumer<F: Produces>(world: World) {
+fn pushes_to_a_full_queue_wait_for_a_consumer<F: Produces>(world: &World) {
     let queue = queue_name();
     let mut client = F::connect(world.options()).unwrap();
     client.create_queue(&queue).unwrap();
