@@ -213,7 +213,7 @@ mod tests {
         let tube = TubeName::default();
         assert!(!offer(&mut gates, &tube, now));
         assert_eq!((gates.is_full(&tube), gates.ask_at()), (None, None));
-        assert_eq!(gates.ask(now), [tube.clone()]);
+        assert_eq!(gates.ask(now), std::slice::from_ref(&tube));
         assert!(gates.ask(now + 9 * INTERVAL).is_empty(), "the question is under way");
         let (go, change) = gates.answered(&tube, Some(7));
         assert_eq!((go.len(), change), (1, None));
