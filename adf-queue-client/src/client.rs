@@ -125,8 +125,22 @@ impl Client {
     }
 
     async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
-        let span = trace::call(&self.inner.options.address, &ask);
-        span.follow(self.inner.way.run(ask, limit)).await
+        self.run_about(ask, None, limit).await
+    }
+
+    /// The same for what acts on a message.
+    async fn run_about(
+        &self,
+        ask: Ask,
+        message: Option<MessageId>,
+        limit: Limit,
+    ) -> Result<Answer> {
+        let options = &self.inner.options;
+        let mut operation = trace::call(&options.measures, &options.address, &ask, message);
+        let span = operation.span().clone();
+        let outcome = span.follow(self.inner.way.run(ask, limit)).await;
+        trace::answered(&mut operation, &outcome);
+        outcome
     }
 
     async fn run_in_total(&self, ask: Ask) -> Result<Answer> {
@@ -144,6 +158,10 @@ impl Client {
     /// Asks over it, and does not wait.
     pub(crate) fn begin(&self, link: &Link, ask: Ask) -> Result<u64> {
         link.begin(ask, self.inner.options.total_limit())
+    }
+
+    pub(crate) fn options(&self) -> &ConnectOptions {
+        &self.inner.options
     }
 
     /// Pushes a message, and waits.

@@ -128,8 +128,8 @@ pub use queue_core::Duplex;
 #[cfg(feature = "json")]
 pub use queue_core::JsonError;
 pub use queue_core::{
-    ConnectionState, Deadline, Endpoint, Epoch, Fate, JobLimit, RetryPolicy, Selection,
-    ServerOptions,
+    AttributeValue, ConnectionState, Deadline, Endpoint, Epoch, Fate, Instrument, JobLimit,
+    Measurement, RetryPolicy, Selection, ServerOptions,
 };
 #[cfg(feature = "__rustls")]
 pub use queue_core::{TlsOptions, rustls};

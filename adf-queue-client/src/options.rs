@@ -4,7 +4,7 @@
 use std::io;
 use std::{ops::Deref, time::Duration};
 
-use queue_core::{RetryPolicy, ServerOptions};
+use queue_core::{Measurement, Measures, RetryPolicy, ServerOptions};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::protocol::Action;
@@ -148,6 +148,33 @@ impl ConnectOptions {
     #[must_use]
     pub fn dead_peer_after(mut self, time: Duration) -> Self {
         self.server.dial.dead_peer_after = time;
+        self
+    }
+
+    /// Tells `observer` how long operations took, and how many messages were sent and received: the measurements that
+    /// OpenTelemetry's conventions for messaging ask of a client. It is called where an operation ends, and must not wait. If
+    /// it panics, the operation goes on. See [`Measurement`] for what it is told.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use adf_queue_client::{ConnectOptions, Instrument};
+    ///
+    /// static SENT: AtomicU64 = AtomicU64::new(0);
+    ///
+    /// let options: ConnectOptions = "localhost".parse()?;
+    /// let options = options.on_measurement(|measurement| {
+    ///     if measurement.instrument() == Instrument::SentMessages {
+    ///         SENT.fetch_add(measurement.value() as u64, Ordering::Relaxed);
+    ///     }
+    /// });
+    /// # Ok::<(), adf_queue_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn on_measurement(
+        mut self,
+        observer: impl Fn(&Measurement<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.server.measures = Measures::new(observer);
         self
     }
 

@@ -1,8 +1,11 @@
 //! A pipeline of pushes with a bounded window, async.
 
+use queue_core::Batch;
+
 use crate::{
     Client, MessageId, Push, Result,
     protocol::client::window::{Next, Window},
+    trace,
 };
 
 impl Client {
@@ -40,7 +43,8 @@ impl Client {
     where
         I: IntoIterator<Item = Push>,
     {
-        PushMany { client: self, pushes: pushes.into_iter(), window: Window::default() }
+        let (window, told) = (Window::default(), Batch::new());
+        PushMany { client: self, pushes: pushes.into_iter(), window, told }
     }
 }
 
@@ -50,6 +54,7 @@ pub struct PushMany<'a, I> {
     client: &'a Client,
     pushes: I,
     window: Window,
+    told: Batch,
 }
 
 impl<I: Iterator<Item = Push>> PushMany<'_, I> {
@@ -69,10 +74,21 @@ impl<I: Iterator<Item = Push>> PushMany<'_, I> {
             return Some(self.client.push(push).await);
         };
         loop {
-            self.window.fill(&mut self.pushes, |ask| self.client.begin(link, ask));
-            match self.window.next() {
-                Next::Tell(outcome) => return Some(outcome),
-                Next::Wait(number) => self.window.came(link.outcome(number).await),
+            let PushMany { client, pushes, window, told } = self;
+            let mut counted = pushes.by_ref().inspect(|push| {
+                told.begin(|| trace::pushes(client.options(), push));
+                told.takes(1);
+            });
+            window.fill(&mut counted, |ask| client.begin(link, ask));
+            match window.next() {
+                Next::Tell(outcome) => {
+                    trace::pushed_one(told, &outcome);
+                    return Some(outcome);
+                }
+                Next::Wait(number) => {
+                    let span = told.span();
+                    window.came(span.follow(link.outcome(number)).await);
+                }
                 Next::End => return None,
             }
         }

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use queue_core::Observer;
+use queue_core::{Measurement, Measures, Observer};
 
 use crate::{Address, ConnectOptions, Error, ProducerEvent, Servers};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -113,6 +113,21 @@ impl ProducerOptions {
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&ProducerEvent) + Send + Sync + 'static) -> Self {
         self.observer = Some(Observer::new(observer));
+        self
+    }
+
+    /// Tells `observer` how long pushes took, and how many messages went; as
+    /// [`ConnectOptions::on_measurement`], for every server.
+    #[must_use]
+    pub fn on_measurement(
+        mut self,
+        observer: impl Fn(&Measurement<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        let measures = Measures::new(observer);
+        self.servers = self.servers.each(|mut server| {
+            server.server.measures = measures.clone();
+            server
+        });
         self
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use queue_core::{Limit, lock, now};
+use queue_core::{Limit, Measures, lock, now};
 use tokio::time::timeout_at;
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
         client::{Answer, Ask},
         producer::{Course, Router, Step},
     },
+    trace,
 };
 
 /// Pushes messages for any number of tasks, to one or more servers.
@@ -192,6 +193,30 @@ impl Producer {
         queue: QueueName,
         body: Bytes,
     ) -> Result<MessageId> {
+        let servers = self.inner.options.servers.options();
+        let measures = servers.first().map_or(Measures::none(), |server| &server.measures);
+        let only = match servers {
+            [only] => Some(&only.address),
+            _ => None,
+        };
+        let mut operation = trace::push(measures, only, action, &queue, body.len());
+        let span = operation.span().clone();
+        let pushing = self.push_to_some(action, key, queue, body);
+        let (outcome, server) = span.follow(pushing).await;
+        let took = server.and_then(|server| servers.get(server)).map(|server| &server.address);
+        trace::pushed(&mut operation, took.filter(|_| only.is_none()), &outcome);
+        outcome
+    }
+
+    /// What came of a push, and which server it went to last.
+    async fn push_to_some(
+        &self,
+        action: Action,
+        key: Option<&[u8]>,
+        queue: QueueName,
+        body: Bytes,
+    ) -> (Result<MessageId>, Option<usize>) {
+        let mut last = None;
         let limit = Limit::of(Deadline::Total, Some(self.inner.options.timeout));
         let course = Course::new(key, limit.at, self.inner.options.terms());
         let mut course = course.to(&queue, &self.router());
@@ -223,6 +248,7 @@ impl Producer {
                     self.step(|router| course.counted(router, server, outcome, now()))
                 }
                 Ok(Step::Push(server)) => {
+                    last = Some(server);
                     let ask = Ask::Plain(action, queue.clone(), body.clone());
                     let outcome = self.ask(server, ask, limit).await;
                     let outcome = outcome.and_then(Answer::pushed);
@@ -234,7 +260,7 @@ impl Producer {
             }
         };
         self.counted().count(&outcome, course.counts);
-        outcome
+        (outcome, last)
     }
 
     async fn ask(&self, server: usize, ask: Ask, limit: Limit) -> Result<Answer> {

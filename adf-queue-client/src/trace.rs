@@ -3,37 +3,158 @@
 //!
 //! Without the feature `tracing` all of it is nothing.
 
-use queue_core::Span;
+use queue_core::{Batch, Facts, Fate, Instrument, Measures, Operation, one_line};
 #[cfg(feature = "tracing")]
 use queue_core::{Line, Words};
 
-#[cfg(feature = "tracing")]
-use crate::protocol::Action;
 use crate::{
-    Address, Delivery, Error, WorkerEventKind,
-    protocol::{Request, client::Ask},
+    Address, ConnectOptions, Delivery, Error, MessageId, Push, QueueName, WorkerEventKind,
+    protocol::{
+        Action, Request, Success,
+        client::{Answer, Ask},
+    },
+    work::Ended,
 };
 
+/// What filters know.
 #[cfg(feature = "tracing")]
+const TARGET: &str = "adf_queue_client";
 const SYSTEM: &str = "adf_queue";
 
-/// A call.
-pub(crate) fn call(address: &Address, ask: &Ask) -> Span {
-    #[cfg(feature = "tracing")]
-    return Span::new(tracing::debug_span!(
-        "adf_queue_request",
-        otel.kind = "client",
-        messaging.system = SYSTEM,
-        messaging.operation.name = ask.action().map(Action::name),
-        messaging.destination.name = ask.queue().map(|queue| tracing::field::display(Line(queue))),
-        server.address = %address.endpoint().host(),
-        server.port = address.endpoint().port(),
-    ));
-    #[cfg(not(feature = "tracing"))]
-    {
-        let _ = (address, ask);
-        Span::none()
+queue_core::trace_connections!("adf_queue_connect", TARGET, SYSTEM);
+
+fn facts<'a>(
+    operation: &'static str,
+    kind: Option<&'static str>,
+    queue: Option<&'a QueueName>,
+    server: Option<&'a Address>,
+) -> Facts<'a> {
+    Facts {
+        system: SYSTEM,
+        operation,
+        kind,
+        destination: queue.map(|queue| one_line(queue.as_str())),
+        server: server.map(|server| server.endpoint().into()),
     }
+}
+
+/// OpenTelemetry's type of an operation, where an action is of one.
+fn operation_type(action: Action) -> Option<&'static str> {
+    match action {
+        Action::Lpush | Action::Rpush => Some("send"),
+        Action::Pull => Some("receive"),
+        Action::Delete | Action::Lcancel | Action::Rcancel => Some("settle"),
+        _ => None,
+    }
+}
+
+/// A call, and the message that it acts on.
+pub(crate) fn call(
+    measures: &Measures,
+    server: &Address,
+    ask: &Ask,
+    message: Option<MessageId>,
+) -> Operation {
+    #[cfg(not(feature = "tracing"))]
+    let _ = message;
+    let about = || {
+        let (operation, kind) = match (ask.action(), ask) {
+            (Some(action), _) => (action.name(), operation_type(action)),
+            (None, Ask::Ping) => ("ping", None),
+            (None, _) => ("connect", None),
+        };
+        facts(operation, kind, ask.queue(), Some(server))
+    };
+    queue_core::operation!(
+        DEBUG,
+        TARGET,
+        "adf_queue_request",
+        "client",
+        measures,
+        about(),
+        messaging.message.id = message.map(tracing::field::display),
+        messaging.message.body.size = tracing::field::Empty,
+    )
+}
+
+/// What came of a call, within its span if it has one.
+pub(crate) fn answered(operation: &mut Operation, outcome: &Result<Answer, Error>) {
+    match outcome {
+        Ok(Answer::Success(Success::Pushed(id))) => operation.is_about(id),
+        Ok(Answer::Success(Success::Delivered(message))) => {
+            operation.is_about(message.message_id);
+            operation.has_size(message.body.len());
+            operation.delivered(1);
+        }
+        Ok(Answer::Delivery(message)) => {
+            operation.is_about(message.message_id());
+            operation.has_size(message.body().len());
+            operation.delivered(1);
+        }
+        _ => {}
+    }
+    operation.concluded(failure(outcome));
+}
+
+/// How a call has failed, if it has.
+pub(crate) fn failure<T>(outcome: &Result<T, Error>) -> Option<(&'static str, Fate)> {
+    outcome.as_ref().err().map(|error| (error.kind().name(), error.fate()))
+}
+
+/// A push of a producer, which may go to any of its servers.
+pub(crate) fn push(
+    measures: &Measures,
+    server: Option<&Address>,
+    action: Action,
+    queue: &QueueName,
+    body: usize,
+) -> Operation {
+    #[cfg(not(feature = "tracing"))]
+    let _ = body;
+    queue_core::operation!(
+        DEBUG,
+        TARGET,
+        "adf_queue_push",
+        "client",
+        measures,
+        facts(action.name(), operation_type(action), Some(queue), server),
+        messaging.message.id = tracing::field::Empty,
+        messaging.message.body.size = body as u64,
+    )
+}
+
+/// What came of a push of a producer, and which server took it, unless that was known before.
+pub(crate) fn pushed(
+    operation: &mut Operation,
+    server: Option<&Address>,
+    outcome: &Result<MessageId, Error>,
+) {
+    if let Some(server) = server {
+        operation.at(server.endpoint());
+    }
+    if let Ok(id) = outcome {
+        operation.is_about(id);
+    }
+    operation.concluded(failure(outcome));
+}
+
+/// Many pushes, of which this is the first.
+pub(crate) fn pushes(options: &ConnectOptions, first: &Push) -> Operation {
+    let (action, queue) = (first.action(), Some(first.queue()));
+    queue_core::operation!(
+        DEBUG,
+        TARGET,
+        "adf_queue_push_many",
+        "client",
+        &options.measures,
+        facts(action.name(), operation_type(action), queue, Some(&options.address)),
+        messaging.batch.message_count = tracing::field::Empty,
+    )
+}
+
+/// What came of one of many pushes.
+pub(crate) fn pushed_one(told: &mut Batch, outcome: &Result<MessageId, Error>) {
+    told.sent(failure(outcome));
 }
 
 /// A call has failed.
@@ -55,12 +176,13 @@ pub(crate) fn failed(error: &Error) {
 pub(crate) fn pulling(address: &Address, pull: &Request) {
     #[cfg(feature = "tracing")]
     tracing::debug!(
-        messaging.system = SYSTEM,
-        messaging.destination.name = %Line(pull.queue()),
-        server.address = %address.endpoint().host(),
-        server.port = address.endpoint().port(),
-        request_id = %pull.id(),
-        "pulling over HTTP"
+     target: TARGET,
+     {         messaging.system = SYSTEM,
+            messaging.destination.name = %Line(pull.queue()),
+            server.address = %address.endpoint().host(),
+            server.port = address.endpoint().port(),
+            request_id = %pull.id(), },
+     "pulling over HTTP"
     );
     #[cfg(not(feature = "tracing"))]
     let _ = (address, pull);
@@ -70,79 +192,99 @@ pub(crate) fn pulling(address: &Address, pull: &Request) {
 pub(crate) fn forsaken(pull: &Request) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
-        messaging.system = SYSTEM,
-        messaging.destination.name = %Line(pull.queue()),
-        request_id = %pull.id(),
-        "a pull over HTTP was given up: what it takes has to be recovered by its request id"
+     target: TARGET,
+     {         messaging.system = SYSTEM,
+            messaging.destination.name = %Line(pull.queue()),
+            request_id = %pull.id(), },
+     "a pull over HTTP was given up: what it takes has to be recovered by its request id"
     );
     #[cfg(not(feature = "tracing"))]
     let _ = pull;
 }
 
-queue_core::trace_connections!("adf_queue_connect", SYSTEM);
-
-/// Something happened to a worker. What handlers say is logged if that is asked for: it may quote the message.
-pub(crate) fn worker(address: &Address, what: &WorkerEventKind, logs_errors: bool) {
+/// Something happened to a worker.
+pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
     #[cfg(feature = "tracing")]
     match what {
-        WorkerEventKind::Failed { queue, message, error } => tracing::warn!(
-            messaging.system = SYSTEM,
-            messaging.destination.name = %Line(queue),
-            server.address = %address.endpoint().host(),
-            messaging.message.id = message.get(),
-            error = logs_errors.then(|| tracing::field::display(Words(error))),
-            "the handler failed"
-        ),
         WorkerEventKind::Poisoned { queue, message, duplications } => tracing::warn!(
-            messaging.system = SYSTEM,
-            messaging.destination.name = %Line(queue),
-            server.address = %address.endpoint().host(),
-            messaging.message.id = message.get(),
-            duplications,
-            "the message was delivered too often"
+         target: TARGET,
+         {             messaging.system = SYSTEM,
+                    messaging.destination.name = %Line(queue),
+                    server.address = %address.endpoint().host(),
+                    messaging.message.id = %message,
+                    duplications, },
+         "the message was delivered too often"
         ),
         WorkerEventKind::Refused { queue, error, pause } => tracing::warn!(
-            messaging.system = SYSTEM,
-            messaging.destination.name = %Line(queue),
-            server.address = %address.endpoint().host(),
-            "error.type" = error.kind().name(),
-            pause_ms = pause.as_millis() as u64,
-            "the server refused what the worker asks"
+         target: TARGET,
+         {             messaging.system = SYSTEM,
+                    messaging.destination.name = %Line(queue),
+                    server.address = %address.endpoint().host(),
+                    "error.type" = error.kind().name(),
+                    pause_ms = pause.as_millis() as u64, },
+         "the server refused what the worker asks"
         ),
         WorkerEventKind::Settled { queue, message, fate } => tracing::debug!(
-            messaging.system = SYSTEM,
-            messaging.destination.name = %Line(queue),
-            server.address = %address.endpoint().host(),
-            messaging.message.id = message.get(),
-            fate = fate.word(),
-            "the message has ended"
+         target: TARGET,
+         {             messaging.system = SYSTEM,
+                    messaging.destination.name = %Line(queue),
+                    server.address = %address.endpoint().host(),
+                    messaging.message.id = %message,
+                    fate = fate.word(), },
+         "the message has ended"
         ),
-        // The connection tells of itself.
+        // The connection tells of itself, and a handler that failed within the span of its message.
         WorkerEventKind::Connected
         | WorkerEventKind::Disconnected(_)
+        | WorkerEventKind::Failed { .. }
         | WorkerEventKind::Started { .. } => {}
     }
     #[cfg(not(feature = "tracing"))]
-    let _ = (address, what, logs_errors);
+    let _ = (address, what);
 }
 
-/// A message that a handler runs with.
-pub(crate) fn job(address: &Address, delivery: &Delivery) -> Span {
-    #[cfg(feature = "tracing")]
-    return Span::new(tracing::info_span!(
-        "adf_queue_message",
-        otel.kind = "consumer",
-        messaging.system = SYSTEM,
-        messaging.operation.name = "process",
-        messaging.destination.name = %Line(delivery.queue()),
-        messaging.message.id = delivery.message_id().get(),
-        messaging.message.body.size = delivery.body().len(),
-        server.address = %address.endpoint().host(),
-        server.port = address.endpoint().port(),
-    ));
-    #[cfg(not(feature = "tracing"))]
-    {
-        let _ = (address, delivery);
-        Span::none()
+/// A message that a handler begins with.
+pub(crate) fn job(measures: &Measures, address: &Address, delivery: &Delivery) -> Operation {
+    let about =
+        |operation, kind| facts(operation, Some(kind), Some(delivery.queue()), Some(address));
+    if measures.is_set() {
+        measures.tell(Instrument::ConsumedMessages, 1.0, &about("pull", "receive"), None);
     }
+    queue_core::operation!(
+        INFO,
+        TARGET,
+        "adf_queue_message",
+        "consumer",
+        measures,
+        about("process", "process"),
+        messaging.message.id = %delivery.message_id(),
+        messaging.message.body.size = delivery.body().len() as u64,
+        messaging.adf_queue.message.delivery_attempt = delivery.duplications(),
+    )
+}
+
+/// A handler has ended, within the span of its message. What it says is told if that is asked for: it may quote the message.
+pub(crate) fn handled(
+    process: &mut Operation,
+    delivery: &Delivery,
+    ended: &Ended,
+    logs_errors: bool,
+) {
+    #[cfg(feature = "tracing")]
+    if let Some(words) = &ended.error {
+        tracing::warn!(
+            target: TARGET,
+            {
+                messaging.system = SYSTEM,
+                messaging.destination.name = %Line(delivery.queue()),
+                messaging.message.id = %delivery.message_id(),
+                "error.type" = ended.error_type(),
+                error = logs_errors.then(|| tracing::field::display(Words(words))),
+            },
+            "the handler failed"
+        );
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (delivery, logs_errors);
+    process.ended(ended.error_type());
 }

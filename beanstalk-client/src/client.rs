@@ -86,11 +86,12 @@ impl Client {
     ///
     /// As for the [client](Self#cancel-safety) and, for commands that reserve, for [`reserve`](Self::reserve).
     pub async fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
-        let span = trace::command(&self.role.options.address, &self.role.session, command);
+        let mut operation = trace::command(&self.role, command);
+        let span = operation.span().clone();
         span.follow(async {
             self.role.begin(command);
             let outcome = self.reply().await;
-            self.role.conclude(command, outcome)
+            self.role.conclude(command, outcome, &mut operation)
         })
         .await
     }
@@ -110,16 +111,21 @@ impl Client {
         first: &A,
         second: &B,
     ) -> Result<PairReply<A, B>> {
-        let span = trace::command(&self.role.options.address, &self.role.session, first);
-        span.follow(async {
+        let mut one = trace::command(&self.role, first);
+        let mut two = trace::command(&self.role, second);
+        let (span, second_span) = (one.span().clone(), two.span().clone());
+        let first_reply = span.follow(async {
             self.role.begin_pair(first, second);
             let outcome = self.reply().await;
-            let first_reply = self.role.conclude_first(first, outcome)?;
+            self.role.conclude_first(first, outcome, [&mut one, &mut two])
+        });
+        let first_reply = first_reply.await?;
+        let second_reply = second_span.follow(async {
             self.role.begin_second();
             let outcome = self.reply().await;
-            Ok((first_reply, self.role.conclude(second, outcome)))
-        })
-        .await
+            self.role.conclude(second, outcome, &mut two)
+        });
+        Ok((first_reply, second_reply.await))
     }
 
     /// Connects again now, and restores the used tube and the watch list. Jobs that the old connection held go back to

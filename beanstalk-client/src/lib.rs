@@ -166,7 +166,10 @@ pub use self::{
 pub use queue_core::Duplex;
 #[cfg(feature = "json")]
 pub use queue_core::JsonError;
-pub use queue_core::{Endpoint, JobLimit, RetryPolicy, Selection, ServerOptions};
+pub use queue_core::{
+    AttributeValue, Endpoint, Instrument, JobLimit, Measurement, RetryPolicy, Selection,
+    ServerOptions,
+};
 #[cfg(feature = "__rustls")]
 pub use queue_core::{TlsOptions, rustls};
 

@@ -75,9 +75,8 @@ where
     ///
     /// A dropped `next` loses nothing: the reply is given by the next call of it.
     pub async fn next(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {
-        let outcome = self.next_reply().await?;
-        self.client.role.count::<I::Item, _>(&outcome);
-        Some(outcome)
+        let span = self.window.span(&self.client.role);
+        span.follow(self.next_reply()).await
     }
 
     async fn next_reply(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {
@@ -87,19 +86,17 @@ where
             let outcome = client.ready().await;
             self.started = true;
             if let Err(error) = outcome {
-                self.window.end();
-                let command = self.commands.next()?;
-                return Some(Err(error.with_command(command.name())));
+                return self.window.fail(&mut client.role, &mut self.commands, error);
             }
         }
         self.window.fill(&mut client.role.session, &mut self.commands);
-        let outcome = match self.window.head()? {
+        let outcome = match self.window.head(&mut client.role)? {
             Head::Refused(refusal) => return Some(Err(refusal)),
             Head::Sent(ticket, wait) => {
                 client.role.await_reply(ticket, wait);
                 client.reply().await
             }
         };
-        self.window.complete(&mut client.role.session, outcome)
+        self.window.complete(&mut client.role, outcome)
     }
 }

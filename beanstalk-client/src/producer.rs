@@ -7,6 +7,8 @@ mod receipt;
 
 use std::{fmt, future::poll_fn, sync::Arc, time::Duration};
 
+use queue_core::Operation;
+
 use self::call::Call;
 pub use self::{many::PutMany, receipt::Receipt};
 use crate::{
@@ -17,6 +19,7 @@ use crate::{
         Put,
         producer::{Outbox, Policy, Probes, full, stable_hash},
     },
+    trace,
 };
 
 /// Puts jobs for any number of callers over one connection to each server.
@@ -159,8 +162,11 @@ impl Producer {
         Error: From<T::Error>,
     {
         let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
+        let mut operation = self.handle.shared.put(&tube, &put);
         let mut call = Call::new(&self.handle.shared, &self.policy);
-        poll_fn(|cx| call.poll_answer(&tube, &put, cx)).await
+        let outcome = poll_fn(|cx| operation.run(|| call.poll_answer(&tube, &put, cx))).await;
+        trace::inserted(&mut operation, &outcome);
+        outcome
     }
 
     /// Puts a job without waiting for the answer, once there is room in the queue. The [`Receipt`] gives the answer.
@@ -185,9 +191,12 @@ impl Producer {
         Error: From<T::Error>,
     {
         let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
+        let mut operation = self.handle.shared.put(&tube, &put);
         let mut call = Call::new(&self.handle.shared, &self.policy);
-        poll_fn(|cx| call.poll_room(&tube, &put, cx)).await?;
-        Ok(self.receipt(call))
+        match poll_fn(|cx| operation.run(|| call.poll_room(&tube, &put, cx))).await {
+            Ok(()) => Ok(self.receipt(call, operation)),
+            Err(error) => trace::refused(&mut operation, error),
+        }
     }
 
     /// Puts a job without waiting for anything: an error of kind `QueueFull` says that there is no room.
@@ -206,17 +215,19 @@ impl Producer {
         Error: From<T::Error>,
     {
         let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
+        let mut operation = self.handle.shared.put(&tube, &put);
         let policy = Policy { waits: false, ..self.policy };
         let mut call = Call::new(&self.handle.shared, &policy);
-        if !call.try_enter(&tube, &put)? {
-            return Err(full());
+        match call.try_enter(&tube, &put) {
+            Ok(true) => Ok(self.receipt(call, operation)),
+            Ok(false) => trace::refused(&mut operation, full()),
+            Err(error) => trace::refused(&mut operation, error),
         }
-        Ok(self.receipt(call))
     }
 
     /// The answer to a put that was accepted.
-    fn receipt(&self, call: Call<'_>) -> Receipt {
-        Receipt::new(self.handle.shared.clone(), call.take_slot())
+    fn receipt(&self, call: Call<'_>, operation: Operation) -> Receipt {
+        Receipt::new(self.handle.shared.clone(), call.take_slot(), operation)
     }
 
     /// Waits until every put that was accepted so far has its answer, or its time is over.

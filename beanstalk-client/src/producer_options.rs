@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use queue_core::Observer;
+use queue_core::{Measurement, Measures, Observer};
 
 use crate::{Address, ConnectOptions, Error, ProducerEvent, Servers};
 
@@ -166,6 +166,21 @@ impl ProducerOptions {
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
+        self
+    }
+
+    /// Tells `observer` how long puts took, and how many messages went; as
+    /// [`ConnectOptions::on_measurement`], for every server.
+    #[must_use]
+    pub fn on_measurement(
+        mut self,
+        observer: impl Fn(&Measurement<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        let measures = Measures::new(observer);
+        self.servers = self.servers.each(|mut server| {
+            server.server.measures = measures.clone();
+            server
+        });
         self
     }
 

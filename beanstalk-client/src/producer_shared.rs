@@ -6,11 +6,14 @@ use std::{
     time::Instant,
 };
 
-use queue_core::{Io, Observer, Pulse, lock};
+use queue_core::{Io, Measures, Observer, Operation, Pulse, lock};
 
 use crate::{
-    Address, Error, ProducerEvent, ProducerEventKind, ProducerOptions,
-    protocol::producer::{Outbox, Probes},
+    Address, Error, ProducerEvent, ProducerEventKind, ProducerOptions, TubeName,
+    protocol::{
+        Put,
+        producer::{Outbox, Probes},
+    },
     trace,
 };
 
@@ -20,14 +23,27 @@ pub(crate) struct SharedOutbox {
     outbox: Mutex<Outbox>,
     servers: Vec<Address>,
     observer: Option<Observer<ProducerEvent>>,
+    measures: Measures,
 }
 
 impl SharedOutbox {
     pub(crate) fn new(options: &ProducerOptions, probes: Probes) -> Self {
         let servers = options.servers.options().iter().map(|server| server.address().clone());
+        let first = options.servers.options().first();
+        let measures = first.map(|server| server.server.measures.clone()).unwrap_or_default();
         let outbox = Mutex::new(Outbox::new(options, probes));
         let observer = options.observer.clone();
-        SharedOutbox { outbox, servers: servers.collect(), observer }
+        SharedOutbox { outbox, servers: servers.collect(), observer, measures }
+    }
+
+    /// A put begins.
+    pub(crate) fn put<B: AsRef<[u8]>>(&self, tube: &TubeName, put: &Put<B>) -> Operation {
+        trace::put(&self.measures, &self.servers, tube, put)
+    }
+
+    /// Many puts begin.
+    pub(crate) fn puts(&self, tube: &TubeName) -> Operation {
+        trace::puts(&self.measures, &self.servers, tube)
     }
 
     /// Nothing in the outbox is left half done by a panic.

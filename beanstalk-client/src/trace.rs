@@ -4,82 +4,136 @@
 //!
 //! Without the feature `tracing` all of it is nothing.
 
-use queue_core::Span;
+use std::{borrow::Cow, sync::Mutex};
+
 #[cfg(feature = "tracing")]
 use queue_core::Words;
+use queue_core::{Facts, Fate, Instrument, Measures, Operation, Span, SpanHook, lock};
 
+#[cfg(feature = "tracing")]
+use crate::ErrorKind;
 use crate::{
-    Address, Error, JobId,
-    protocol::{Command, Response, Session},
+    Address, Error, Inserted, Job, JobId, TubeName, WorkerOptions,
+    protocol::{ClientSession, Command, Effect, Put, Response, Session},
+    worker_outcome::Ended,
+    worker_view::View,
 };
-#[cfg(feature = "tracing")]
-use crate::{ErrorKind, TubeName, protocol::Effect};
 
-/// OpenTelemetry's kinds of operation, where a command is of one.
+/// What filters know.
 #[cfg(feature = "tracing")]
+const TARGET: &str = "beanstalk_client";
+const SYSTEM: &str = "beanstalkd";
+
+queue_core::trace_connections!("beanstalk_connect", TARGET, SYSTEM);
+
+/// OpenTelemetry's type of an operation, where a command is of one.
 fn operation_type(verb: &str) -> Option<&'static str> {
     match verb {
         "put" => Some("send"),
+        "process" => Some("process"),
         "reserve" | "reserve-with-timeout" | "reserve-job" => Some("receive"),
         "delete" | "release" | "bury" => Some("settle"),
         _ => None,
     }
 }
 
-/// A command, or the first of a pair.
-pub(crate) fn command<C: Command>(address: &Address, session: &Session, command: &C) -> Span {
-    #[cfg(feature = "tracing")]
-    return Span::new(tracing::debug_span!(
-        COMMAND,
-        otel.kind = "client",
-        messaging.system = SYSTEM,
-        messaging.operation.name = command.name(),
-        "messaging.operation.type" = operation_type(command.name()),
-        messaging.destination.name = tube(session, command.effect()).as_ref().map(TubeName::as_str),
-        messaging.message.id = command.job().map(|job| job.id.get()),
-        messaging.message.body.size = tracing::field::Empty,
-        server.address = %address.endpoint().host(),
-        server.port = address.endpoint().port(),
-        "error.type" = tracing::field::Empty,
-    ));
-    #[cfg(not(feature = "tracing"))]
-    {
-        let _ = (address, session, command);
-        Span::none()
+fn facts<'a>(
+    operation: &'static str,
+    tube: Option<Cow<'a, str>>,
+    server: Option<&'a Address>,
+) -> Facts<'a> {
+    Facts {
+        system: SYSTEM,
+        operation,
+        kind: operation_type(operation),
+        destination: tube,
+        server: server.map(|server| server.endpoint().into()),
     }
 }
 
+/// A command.
+pub(crate) fn command<C: Command>(client: &ClientSession, command: &C) -> Operation {
+    let (server, session) = (&client.options.server, &client.session);
+    queue_core::operation!(
+        DEBUG,
+        TARGET,
+        "beanstalk_command",
+        "client",
+        &server.measures,
+        facts(command.name(), tube(session, command.effect()), Some(&server.address)),
+        messaging.message.id = command.job().map(|job| tracing::field::display(job.id)),
+        messaging.message.body.size = tracing::field::Empty,
+    )
+}
+
+/// The commands of a pipeline.
+pub(crate) fn pipeline<C: Command>(client: &ClientSession) -> Operation {
+    let (server, session) = (&client.options.server, &client.session);
+    let effect = if C::NAME == "put" { Effect::Put } else { Effect::None };
+    queue_core::operation!(
+        DEBUG,
+        TARGET,
+        "beanstalk_pipeline",
+        "client",
+        &server.measures,
+        facts(C::NAME, tube(session, effect), Some(&server.address)),
+        messaging.batch.message_count = tracing::field::Empty,
+    )
+}
+
 /// The tube that a command is about, where it is one.
-#[cfg(feature = "tracing")]
-fn tube(session: &Session, effect: Effect) -> Option<TubeName> {
+fn tube(session: &Session, effect: Effect) -> Option<Cow<'_, str>> {
     match (effect, session.watched_tubes()) {
-        (Effect::Put, _) => Some(session.used_tube().clone()),
-        (Effect::Use(tube) | Effect::Watch(tube) | Effect::Ignore(tube), _) => Some(tube),
-        (Effect::Reserve, [only]) => Some(only.clone()),
+        (Effect::Put, _) => Some(session.used_tube().as_str().into()),
+        (Effect::Use(tube) | Effect::Watch(tube) | Effect::Ignore(tube), _) => {
+            Some(tube.as_str().to_owned().into())
+        }
+        (Effect::Reserve, [only]) => Some(only.as_str().into()),
         _ => None,
     }
 }
 
-#[cfg(feature = "tracing")]
-const COMMAND: &str = "beanstalk_command";
-#[cfg(feature = "tracing")]
-const SYSTEM: &str = "beanstalkd";
+/// The server answers a command.
+pub(crate) fn reply(operation: &Operation, response: &Response) {
+    match response {
+        Response::Inserted(id) | Response::Buried(Some(id)) => operation.is_about(id),
+        Response::Reserved(job) => {
+            operation.is_about(job.id);
+            operation.has_size(job.body.len());
+            operation.delivered(1);
+        }
+        Response::Found(job) => {
+            operation.is_about(job.id);
+            operation.has_size(job.body.len());
+        }
+        _ => {}
+    }
+}
 
-/// A call has failed, within the span of its command if it has one.
+/// A command has ended, within its span if it has one.
+pub(crate) fn ended<T>(operation: &mut Operation, outcome: &Result<T, Error>) {
+    operation.concluded(failure(outcome));
+}
+
+/// How a call has failed, if it has.
+pub(crate) fn failure<T>(outcome: &Result<T, Error>) -> Option<(&'static str, Fate)> {
+    outcome.as_ref().err().map(|error| (error.kind().name(), error.fate()))
+}
+
+/// A call has failed.
 pub(crate) fn failed(address: &Address, verb: &'static str, error: &Error) {
     #[cfg(feature = "tracing")]
     {
-        let span = tracing::Span::current();
-        if span.metadata().is_some_and(|data| data.name() == COMMAND) {
-            span.record("error.type", error.kind().name());
-        }
         tracing::debug!(
-            messaging.system = SYSTEM,
-            messaging.operation.name = error.command().unwrap_or(verb),
-            server.address = %address.endpoint().host(),
-            server.port = address.endpoint().port(),
-            "error.type" = error.kind().name(),
-            fate = ?error.fate(),
+            target: TARGET,
+            {
+                messaging.system = SYSTEM,
+                messaging.operation.name = error.command().unwrap_or(verb),
+                server.address = %address.endpoint().host(),
+                server.port = address.endpoint().port(),
+                "error.type" = error.kind().name(),
+                fate = ?error.fate(),
+            },
             "the command failed"
         );
         if matches!(
@@ -93,121 +147,291 @@ pub(crate) fn failed(address: &Address, verb: &'static str, error: &Error) {
     let _ = (address, verb, error);
 }
 
-/// A reply, within the span of its command: which job it is about.
-pub(crate) fn reply(response: &Response) {
+/// A put of a producer, which may go to any of its servers.
+pub(crate) fn put<B: AsRef<[u8]>>(
+    measures: &Measures,
+    servers: &[Address],
+    tube: &TubeName,
+    put: &Put<B>,
+) -> Operation {
+    #[cfg(not(feature = "tracing"))]
+    let _ = put;
+    queue_core::operation!(
+        DEBUG,
+        TARGET,
+        "beanstalk_put",
+        "client",
+        measures,
+        facts("put", Some(tube.as_str().into()), only(servers)),
+        messaging.message.id = tracing::field::Empty,
+        messaging.message.body.size = put.body().as_ref().len() as u64,
+    )
+}
+
+/// Many puts of a producer.
+pub(crate) fn puts(measures: &Measures, servers: &[Address], tube: &TubeName) -> Operation {
+    queue_core::operation!(
+        DEBUG,
+        TARGET,
+        "beanstalk_put_many",
+        "client",
+        measures,
+        facts("put", Some(tube.as_str().into()), only(servers)),
+        messaging.batch.message_count = tracing::field::Empty,
+    )
+}
+
+/// The server, if there is only one.
+fn only(servers: &[Address]) -> Option<&Address> {
+    match servers {
+        [only] => Some(only),
+        _ => None,
+    }
+}
+
+/// What came of a put of a producer, within its span if it has one.
+pub(crate) fn inserted(operation: &mut Operation, outcome: &Result<Inserted, Error>) {
+    match outcome {
+        Ok(inserted) => operation.is_about(inserted.id()),
+        Err(error) => operation.run(|| put_failed(error)),
+    }
+    ended(operation, outcome);
+}
+
+/// The same for a put that was not accepted.
+pub(crate) fn refused<T>(operation: &mut Operation, error: Error) -> Result<T, Error> {
+    operation.run(|| put_failed(&error));
+    let outcome = Err(error);
+    ended(operation, &outcome);
+    outcome
+}
+
+/// A put of a producer has failed.
+fn put_failed(error: &Error) {
     #[cfg(feature = "tracing")]
-    {
-        if tracing::level_filters::LevelFilter::current() < tracing::Level::DEBUG {
-            return;
+    tracing::debug!(
+        target: TARGET,
+        {
+            messaging.system = SYSTEM,
+            messaging.operation.name = "put",
+            "error.type" = error.kind().name(),
+            fate = ?error.fate(),
+        },
+        "the put failed"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = error;
+}
+
+/// What a worker tells of the jobs of one server.
+#[derive(Debug)]
+pub(crate) struct Telling {
+    measures: Measures,
+    on_span: SpanHook<Job>,
+    #[cfg(feature = "tracing")]
+    logs_errors: bool,
+}
+
+impl Telling {
+    pub(crate) fn new(options: &WorkerOptions, server: usize) -> Self {
+        Telling {
+            measures: options.connect(server).server.measures.clone(),
+            on_span: options.on_span.clone(),
+            #[cfg(feature = "tracing")]
+            logs_errors: options.logs_errors,
         }
-        let (id, size) = match response {
-            Response::Inserted(id) | Response::Buried(Some(id)) => (*id, None),
-            Response::Reserved(job) | Response::Found(job) => (job.id, Some(job.body.len() as u64)),
-            _ => return,
+    }
+
+    /// A handler begins with a job.
+    pub(crate) fn begins(&self, server: &Address, job: &Job, view: &Mutex<View>) -> Process {
+        let about = |operation| {
+            let tube = lock(view).known_tube().map(|tube| tube.as_str().to_owned().into());
+            facts(operation, tube, Some(server))
         };
-        let span = tracing::Span::current();
-        if span.metadata().is_some_and(|data| data.name() == COMMAND) {
-            span.record("messaging.message.id", id.get());
-            if let Some(size) = size {
-                span.record("messaging.message.body.size", size);
+        let operation = queue_core::operation!(
+            INFO,
+            TARGET,
+            "beanstalk_job",
+            "consumer",
+            &self.measures,
+            about("process"),
+            messaging.message.id = %job.id,
+            messaging.message.body.size = job.body.len() as u64,
+            messaging.beanstalkd.message.delivery_attempt = lock(view).attempt(),
+        );
+        if self.measures.is_set() {
+            self.measures.tell(Instrument::ConsumedMessages, 1.0, &about("reserve"), None);
+        }
+        self.on_span.show(operation.span(), job);
+        let knows_counters = operation.span().is_enabled() && lock(view).stats.is_some();
+        Process { operation, knows_counters }
+    }
+
+    /// A handler has ended, within the span of its job. What it says is told if that was asked for: it may quote the job.
+    pub(crate) fn ended(
+        &self,
+        process: &mut Process,
+        job: JobId,
+        view: &Mutex<View>,
+        ended: &Ended,
+    ) {
+        #[cfg(feature = "tracing")]
+        {
+            process.record_counters(view);
+            if let Some(reason) = &ended.reason {
+                tracing::warn!(
+                    target: TARGET,
+                    {
+                        messaging.message.id = %job,
+                        "error.type" = ended.error,
+                        error = self.logs_errors.then(|| tracing::field::display(Words(reason))),
+                    },
+                    "the job's handler failed"
+                );
             }
         }
+        #[cfg(not(feature = "tracing"))]
+        let _ = (job, view);
+        process.operation.ended(ended.error);
     }
-    #[cfg(not(feature = "tracing"))]
-    let _ = response;
 }
 
-queue_core::trace_connections!("beanstalk_connect", SYSTEM);
+/// A handler that runs.
+#[derive(Debug)]
+pub(crate) struct Process {
+    operation: Operation,
+    /// Whether the counters of its job were known when it began.
+    #[cfg_attr(not(feature = "tracing"), allow(dead_code))]
+    knows_counters: bool,
+}
 
-/// The work of a handler on a job.
-pub(crate) fn job(address: &Address, job: JobId, body: usize) -> Span {
+impl Process {
+    pub(crate) fn span(&self) -> &Span {
+        self.operation.span()
+    }
+
+    /// Says what was not known when it began.
     #[cfg(feature = "tracing")]
-    return Span::new(tracing::debug_span!(
-        "beanstalk_job",
-        otel.kind = "consumer",
-        messaging.system = SYSTEM,
-        messaging.operation.name = "process",
-        "messaging.operation.type" = "process",
-        messaging.message.id = job.get(),
-        messaging.message.body.size = body as u64,
-        server.address = %address.endpoint().host(),
-        server.port = address.endpoint().port(),
-        "error.type" = tracing::field::Empty,
-    ));
-    #[cfg(not(feature = "tracing"))]
-    {
-        let _ = (address, job, body);
-        Span::none()
+    fn record_counters(&self, view: &Mutex<View>) {
+        if self.knows_counters || !self.span().is_enabled() {
+            return;
+        }
+        let (tube, attempt) = {
+            let view = lock(view);
+            let tube = view.stats.as_ref().filter(|_| view.tube.is_none());
+            (tube.map(|stats| stats.tube.clone()), view.attempt())
+        };
+        if let Some(tube) = tube {
+            self.span().record("messaging.destination.name", tube.as_str());
+        }
+        if let Some(attempt) = attempt {
+            self.span().record("messaging.beanstalkd.message.delivery_attempt", attempt);
+        }
     }
 }
 
-/// What happened to a worker. What a failed handler says only where that was asked for: it may quote the job.
-pub(crate) fn worker(
-    address: &Address,
-    slot: usize,
-    what: &crate::WorkerEventKind,
-    tells_errors: bool,
-) {
+/// What happened to a worker.
+pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKind) {
     #[cfg(feature = "tracing")]
     {
         use crate::WorkerEventKind as Kind;
 
         let slot = slot as u64;
         match what {
-            Kind::Connected => tracing::debug!(slot, "the slot is ready"),
+            Kind::Connected => tracing::debug!(target: TARGET, { slot }, "the slot is ready"),
             // An attempt that failed was told of by itself.
             Kind::Disconnected(error) if error.kind() == ErrorKind::ConnectionLost => {
                 connection_lost(address, Some(error));
             }
             Kind::Disconnected(error) => {
                 tracing::debug!(
-                    slot,
-                    "error.type" = error.kind().name(),
+                    target: TARGET,
+                    {
+                        slot,
+                        "error.type" = error.kind().name(),
+                    },
                     "the slot has no connection"
                 );
             }
             Kind::ServerReplaced => {
-                tracing::warn!(slot, server.address = %address.endpoint().host(), "another server is at this address");
+                tracing::warn!(
+                    target: TARGET,
+                    {
+                        slot,
+                        server.address = %address.endpoint().host(),
+                    },
+                    "another server is at this address"
+                );
             }
-            Kind::Refused { command, reply, in_a_row, pause } => tracing::warn!(
-                slot,
-                messaging.operation.name = command,
-                reply,
-                in_a_row,
-                pause_ms = pause.as_millis() as u64,
-                "the server refuses what the worker asks"
-            ),
+            Kind::Refused { command, reply, in_a_row, pause } => {
+                tracing::warn!(
+                    target: TARGET,
+                    {
+                        slot,
+                        messaging.operation.name = command,
+                        reply,
+                        in_a_row,
+                        pause_ms = pause.as_millis() as u64,
+                    },
+                    "the server refuses what the worker asks"
+                );
+            }
             Kind::Reclaimed(job) => {
-                tracing::info!(slot, messaging.message.id = job.get(), "the job is held again");
+                tracing::info!(
+                    target: TARGET,
+                    {
+                        slot,
+                        messaging.message.id = %job,
+                    },
+                    "the job is held again"
+                );
             }
-            Kind::ShortTimeToRun { job, ttr } => tracing::warn!(
-                slot,
-                messaging.message.id = job.get(),
-                ttr_s = ttr.as_secs(),
-                "the job's time to run is short"
-            ),
+            Kind::ShortTimeToRun { job, ttr } => {
+                tracing::warn!(
+                    target: TARGET,
+                    {
+                        slot,
+                        messaging.message.id = %job,
+                        ttr_s = ttr.as_secs(),
+                    },
+                    "the job's time to run is short"
+                );
+            }
             Kind::Started(job) => {
-                tracing::trace!(slot, messaging.message.id = job.get(), "the job is started");
+                tracing::trace!(
+                    target: TARGET,
+                    {
+                        slot,
+                        messaging.message.id = %job,
+                    },
+                    "the job is started"
+                );
             }
-            Kind::Failed { job, error } => tracing::warn!(
-                slot,
-                messaging.message.id = job.get(),
-                error = tells_errors.then(|| tracing::field::display(Words(error))),
-                "the job's handler failed"
-            ),
-            Kind::Poisoned { job, .. } => tracing::warn!(
-                slot,
-                messaging.message.id = job.get(),
-                "the job is buried without being run"
-            ),
-            Kind::Settled { job, fate } => tracing::debug!(
-                slot,
-                messaging.message.id = job.get(),
-                outcome = fate.word(),
-                "the job is settled"
-            ),
+            // Told within the span of its job.
+            Kind::Failed { .. } => {}
+            Kind::Poisoned { job, .. } => {
+                tracing::warn!(
+                    target: TARGET,
+                    {
+                        slot,
+                        messaging.message.id = %job,
+                    },
+                    "the job is buried without being run"
+                );
+            }
+            Kind::Settled { job, fate } => {
+                tracing::debug!(
+                    target: TARGET,
+                    {
+                        slot,
+                        messaging.message.id = %job,
+                        outcome = fate.word(),
+                    },
+                    "the job is settled"
+                );
+            }
         }
     }
     #[cfg(not(feature = "tracing"))]
-    let _ = (address, slot, what, tells_errors);
+    let _ = (address, slot, what);
 }

@@ -84,7 +84,6 @@ pub(crate) struct Board {
     /// The id of the server at each address, in the order of the options.
     servers: Mutex<Vec<Option<String>>>,
     observer: Option<Observer<WorkerEvent>>,
-    logs_errors: bool,
 }
 
 /// What is known of a slot, over all its connections.
@@ -115,7 +114,6 @@ impl Board {
             slots,
             servers: Mutex::new(options.servers.options().iter().map(|_| None).collect()),
             observer: options.observer.clone(),
-            logs_errors: options.logs_errors,
         })
     }
 
@@ -157,7 +155,7 @@ impl Board {
     }
 
     pub(crate) fn tell(&self, server: &Address, slot: usize, what: WorkerEventKind) {
-        crate::trace::worker(server, slot, &what, self.logs_errors);
+        crate::trace::worker(server, slot, &what);
         let is_news = self.slots.get(slot).is_some_and(|seen| lock(seen).takes_note(&what));
         if !is_news {
             return;

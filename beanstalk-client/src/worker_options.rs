@@ -2,8 +2,12 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use queue_core::{JobLimit, Observer, Written, read_duration};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use queue_core::SpanHook;
+use queue_core::{JobLimit, Measurement, Measures, Observer, Written, read_duration};
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::Job;
 use crate::{ConnectOptions, Error, Retries, RetryPolicy, Servers, TubeName, WorkerEvent};
 
 /// How a worker works. Made from the addresses of one server or of several; setters consume and return it.
@@ -54,6 +58,8 @@ pub struct WorkerOptions {
     pub(crate) seed: Option<u64>,
     pub(crate) observer: Option<Observer<WorkerEvent>>,
     pub(crate) logs_errors: bool,
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) on_span: SpanHook<Job>,
 }
 
 /// When the counters of a job are read (`stats-job`).
@@ -280,6 +286,46 @@ impl WorkerOptions {
         self.logs_errors = log;
         self
     }
+
+    /// Shows `hook` the span of each job (feature `tracing`) together with the job, after the span was made and before it is
+    /// entered. That is the moment at which a span can still be given a parent: the context that the sender has put into
+    /// the body. It is called where the handler is about to run, and only if the span is enabled; it must not wait. If it
+    /// panics, the handler runs all the same.
+    ///
+    /// ```
+    /// # use beanstalk_client::WorkerOptions;
+    /// let options: WorkerOptions = "localhost".parse()?;
+    /// # fn context_in(_: &[u8]) {}
+    /// # trait OpenTelemetrySpanExt {
+    /// #     fn set_parent(&self, _: ()) -> Result<(), ()> { Ok(()) }
+    /// # }
+    /// # impl OpenTelemetrySpanExt for tracing::Span {}
+    /// let options = options.on_span(|span, job| {
+    ///     let sender = context_in(&job.body); // yours: it reads your envelope
+    ///     let _ = span.set_parent(sender); // of tracing-opentelemetry
+    /// });
+    /// # Ok::<(), beanstalk_client::Error>(())
+    /// ```
+    #[cfg(all(feature = "tracing", any(feature = "tokio", feature = "blocking")))]
+    #[must_use]
+    pub fn on_span(mut self, hook: impl Fn(&tracing::Span, &Job) + Send + Sync + 'static) -> Self {
+        self.on_span = SpanHook::new(hook);
+        self
+    }
+
+    /// Tells `observer` how long handlers took, and how many messages went; as
+    /// [`ConnectOptions::on_measurement`], for every server.
+    #[must_use]
+    pub fn on_measurement(
+        mut self,
+        observer: impl Fn(&Measurement<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        let measures = Measures::new(observer);
+        for server in &mut self.servers {
+            server.server.measures = measures.clone();
+        }
+        self
+    }
 }
 
 /// More jobs on one connection cost the server more than they bring.
@@ -304,6 +350,8 @@ impl From<Servers> for WorkerOptions {
             seed: None,
             observer: None,
             logs_errors: false,
+            #[cfg(any(feature = "tokio", feature = "blocking"))]
+            on_span: SpanHook::default(),
         }
     }
 }

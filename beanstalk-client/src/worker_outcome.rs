@@ -183,6 +183,38 @@ impl<T: IntoOutcome, E: fmt::Display> IntoOutcome for Result<T, E> {
     }
 }
 
+/// What came of a handler.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    /// The words of a failure.
+    pub(crate) reason: Option<String>,
+    /// The class of the failure: `error.type`.
+    pub(crate) error: Option<&'static str>,
+}
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+impl Ended {
+    /// With this.
+    pub(crate) fn with(made: impl IntoOutcome) -> Self {
+        let (outcome, reason) = made.into_outcome();
+        let has_failed = reason.is_some() || outcome == Outcome::Retry;
+        Ended { outcome, reason, error: has_failed.then_some("error") }
+    }
+
+    /// With a panic, which is a failure of its job, and of nothing else.
+    pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
+        let reason = format!("the handler panicked: {}", queue_core::panic_text(panic));
+        Ended { outcome: Outcome::Retry, reason: Some(reason), error: Some("panic") }
+    }
+
+    /// It was not run, or ended, because its job was lost.
+    pub(crate) fn lost() -> Self {
+        Ended { outcome: Outcome::Retry, reason: None, error: None }
+    }
+}
+
 /// What becomes of a job that failed, by its own counters, so that it holds over workers and restarts.
 ///
 /// A failed job is released with a delay of `base × factor` to the power of its `releases`, at most `cap`. It is buried

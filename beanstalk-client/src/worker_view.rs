@@ -38,6 +38,17 @@ impl View {
         }
     }
 
+    /// The job's tube, as far as it is known.
+    pub(crate) fn known_tube(&self) -> Option<&TubeName> {
+        self.tube.as_ref().or_else(|| self.stats.as_ref().map(|stats| &stats.tube))
+    }
+
+    /// How often the job was reserved, this time included, if that is known.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn attempt(&self) -> Option<u64> {
+        self.stats.as_ref().map(|stats| stats.reserves)
+    }
+
     /// The outcome of a touch that was asked for after so many; `None` while it is not answered.
     pub(crate) fn touch_after(&self, id: JobId, touches: u64) -> Option<Result<(), Error>> {
         if let Some(reason) = self.lost {

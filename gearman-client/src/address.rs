@@ -39,8 +39,8 @@ impl System for Gearmand {
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
-    fn connected(address: &Address, outcome: Result<(), &Error>) {
-        trace::connected(address, outcome);
+    fn connected(address: &Address, span: &Span, outcome: Result<(), &Error>) {
+        trace::connected(address, span, outcome);
     }
 }
 

@@ -12,7 +12,7 @@ use queue_core::{Limit, Timer};
 use tokio::time::{Sleep, sleep};
 
 use crate::{
-    Fate, Origin, Result,
+    Address, Fate, Origin, Result,
     client::Route,
     link::{Link, Mailbox},
     protocol::client::route::{Step, no_server},
@@ -51,6 +51,14 @@ impl<'a, R: Request> Call<'a, R> {
         match self.stage {
             Stage::Trying(_, attempt) => attempt.into_mailbox().ok_or_else(no_server),
             Stage::Next | Stage::Waiting(_) => Err(no_server()),
+        }
+    }
+
+    /// The server that is tried, or that has answered.
+    pub(crate) fn server(&self) -> Option<&Address> {
+        match &self.stage {
+            Stage::Trying(_, attempt) => Some(&attempt.link.address),
+            Stage::Next | Stage::Waiting(_) => None,
         }
     }
 

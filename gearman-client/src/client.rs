@@ -10,7 +10,7 @@ use std::{
     task::{Poll, ready},
 };
 
-use queue_core::{Duplex, Limit, Span, lock, within};
+use queue_core::{Duplex, Limit, Measures, Operation, lock, within};
 use tokio::time::sleep;
 
 use crate::{
@@ -166,7 +166,7 @@ impl Client {
         idempotent: bool,
     ) -> Result<R::Reply> {
         let call = self.calling(request, idempotent, Limit::never());
-        self.told(trace::request(request), call).await
+        self.told(self.asks(request), call, |call, _| call.server()).await
     }
 
     /// A request to the first server that takes it. It ends with `limit`, if that is sooner than the limit of a call.
@@ -179,18 +179,54 @@ impl Client {
         Call::new(Route::new(self, request.route(), idempotent).until(limit), request)
     }
 
-    /// A call, with its span, and counted if it fails.
-    pub(crate) async fn told<T>(
+    /// A call, with its span, and counted if it fails. `server` says which server has answered, if it is asked.
+    pub(crate) async fn told<C, T>(
         &self,
-        span: Span,
-        mut call: impl Future<Output = Result<T>> + Unpin,
-    ) -> Result<T> {
+        mut operation: Operation,
+        mut call: C,
+        server: impl for<'a> Fn(&'a C, &'a T) -> Option<&'a Address>,
+    ) -> Result<T>
+    where
+        C: Future<Output = Result<T>> + Unpin,
+    {
+        let span = operation.span().clone();
         let counted = poll_fn(|cx| {
             let outcome = ready!(Pin::new(&mut call).poll(cx));
             self.count(&outcome);
+            if self.inner.links.len() > 1
+                && operation.is_told()
+                && let Ok(answer) = &outcome
+                && let Some(server) = server(&call, answer)
+            {
+                operation.at(server.endpoint());
+            }
+            operation.concluded(trace::failure(&outcome));
             Poll::Ready(outcome)
         });
         span.follow(counted).await
+    }
+
+    /// A request begins.
+    pub(crate) fn asks<R: Request>(&self, request: &R) -> Operation {
+        trace::request(self.measures(), self.only_server(), request)
+    }
+
+    /// Many requests begin, of which this is the first.
+    pub(crate) fn asks_many<R: Request>(&self, first: &R) -> Operation {
+        trace::pipeline(self.measures(), self.only_server(), first)
+    }
+
+    /// Who is told of measurements: the options of the first server say.
+    pub(crate) fn measures(&self) -> &Measures {
+        self.inner.links.first().map_or(Measures::none(), |link| &link.options.measures)
+    }
+
+    /// The server, if there is only one.
+    pub(crate) fn only_server(&self) -> Option<&Address> {
+        match self.inner.links.as_slice() {
+            [only] => Some(&only.address),
+            _ => None,
+        }
     }
 
     /// The limit of a call that starts now, and how many rounds over the servers it may make after the first.

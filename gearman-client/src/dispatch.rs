@@ -13,7 +13,10 @@ use tokio::task::JoinSet;
 
 use queue_core::{Quick, Signal, lock, now};
 
-use crate::{CrashLedger, FunctionName, GrabbedJob, JobContext, keys::Keys, trace, work::Failed};
+use crate::{
+    CrashLedger, FunctionName, GrabbedJob, JobContext, keys::Keys, work::Failed,
+    worker_events::Teller,
+};
 
 /// A handler at work, and what it gives.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Bytes, Failed>> + Send>>;
@@ -86,14 +89,18 @@ impl Dispatch {
         job.begin();
         let ledger = self.ledger.clone();
         let is_quick = registered.quick.is_proven();
-        let span = trace::job(&job);
+        let mut process = job.teller().begins(&job);
+        let span = process.span().clone();
         let mut task: Task = Box::pin(span.follow(async move {
             // What remembers that the job runs is dropped before its end is sent.
             let outcome = match ledger.map_or(Ok(None), |ledger| ledger.admit(&job)) {
-                Ok(_running) => registered.run(job.context()).await,
+                Ok(running) => {
+                    Teller::admitted(&process, running.as_ref());
+                    registered.run(job.context()).await
+                }
                 Err(poison) => Err(Failed::Handler(poison)),
             };
-            job.teller().ended(&job, &outcome);
+            job.teller().ended(&mut process, &job, &outcome);
             #[cfg(feature = "tower")]
             if let Err(Failed::NotRun(_)) = outcome {
                 return job.leave();

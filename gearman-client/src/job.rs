@@ -17,7 +17,6 @@ use crate::{
         Order, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses,
     },
     protocol::{GetStatusUnique, Request, Submit, Submitted, client::Mail},
-    trace,
 };
 
 /// A foreground job: its events, ending with the one that ends the job.
@@ -66,12 +65,12 @@ impl Job {
         limit: Limit,
         wants_end_only: bool,
     ) -> Result<Self> {
-        let span = trace::request(&submit);
+        let operation = client.asks(&submit);
         let mut attempts = if idempotent { client.policy().1 } else { 0 };
         let whole = limit.sooner(client.policy().0);
         let (submitted, mailbox) = {
             let creation = pin!(client.create(&mut submit, &mut attempts, whole, wants_end_only));
-            client.told(span, creation).await?
+            client.told(operation, creation, |_, (submitted, _)| submitted.handle.server()).await?
         };
         let again = idempotent.then(|| (submit.owned(), attempts));
         let client = client.clone();
@@ -247,7 +246,9 @@ impl Client {
         let mut last = Err(no_server());
         for (index, left) in order.iter().zip((1..=order.len()).rev()) {
             let status = pin!(self.ask(index, request, limit.share(left)));
-            let status = self.told(trace::request(request), status).await;
+            let link = self.inner.links.get(index);
+            let server = link.map(|link| &*link.address);
+            let status = self.told(self.asks(request), status, |_, _| server).await;
             if status.as_ref().is_ok_and(|status| status.is_known) {
                 return status;
             }

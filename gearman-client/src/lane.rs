@@ -38,7 +38,7 @@ impl Lane {
         let address = Arc::new(options.address.clone());
         Arc::new(Lane {
             role: Shared::new(worker.lane(&address, options)),
-            teller: Teller::new(address.clone(), worker),
+            teller: Teller::new(address.clone(), options, worker),
             address,
             dispatch,
             gauge: Gauge::default(),

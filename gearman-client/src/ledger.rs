@@ -55,6 +55,15 @@ pub enum Verdict {
 pub struct Running {
     /// `None` for a job that cannot be told apart from others.
     entry: Option<PathBuf>,
+    /// How many processes it has ended.
+    crashes: u32,
+}
+
+impl Running {
+    /// How often the job is run, this time included.
+    pub(crate) fn attempt(&self) -> u32 {
+        self.crashes.saturating_add(1)
+    }
 }
 
 impl CrashLedger {
@@ -78,7 +87,9 @@ impl CrashLedger {
     ///
     /// When the folder cannot be written to.
     pub fn begin(&self, job: &Assignment) -> io::Result<Verdict> {
-        let Some(entry) = self.entry(job) else { return Ok(Verdict::Run(Running { entry: None })) };
+        let Some(entry) = self.entry(job) else {
+            return Ok(Verdict::Run(Running { entry: None, crashes: 0 }));
+        };
         let crashes = crashes(&entry)?;
         if crashes >= self.limit {
             fs::remove_file(&entry)?;
@@ -89,7 +100,7 @@ impl CrashLedger {
             trace::crashed(job, crashes, true);
         }
         fs::write(&entry, (crashes + 1).to_string())?;
-        Ok(Verdict::Run(Running { entry: Some(entry) }))
+        Ok(Verdict::Run(Running { entry: Some(entry), crashes }))
     }
 
     /// The same for a worker's handler: a job that is poison has failed.

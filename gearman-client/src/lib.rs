@@ -195,7 +195,9 @@ pub use self::{
 pub use queue_core::Duplex;
 #[cfg(feature = "json")]
 pub use queue_core::JsonError;
-pub use queue_core::{ConnectionState, Endpoint, RetryPolicy, ServerOptions};
+pub use queue_core::{
+    AttributeValue, ConnectionState, Endpoint, Instrument, Measurement, RetryPolicy, ServerOptions,
+};
 #[cfg(feature = "__rustls")]
 pub use queue_core::{TlsOptions, rustls};
 

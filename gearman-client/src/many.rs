@@ -8,7 +8,7 @@ use std::{
 
 use tokio::task::consume_budget;
 
-use queue_core::Limit;
+use queue_core::{Batch as Told, Limit};
 
 use crate::{
     Client, JobEvent, Origin, Result,
@@ -21,6 +21,7 @@ use crate::{
             route::{may_repeat, no_server},
         },
     },
+    trace,
 };
 
 impl Client {
@@ -61,6 +62,7 @@ impl Client {
             unsent: 0,
             window: WINDOW,
             tags: 0,
+            told: Told::new(),
         }
     }
 
@@ -81,6 +83,7 @@ impl Client {
             unsent: VecDeque::new(),
             batch: Batch::new(self.policy().1),
             tags: 0,
+            told: Told::new(),
         }
     }
 }
@@ -194,6 +197,7 @@ pub struct CallMany<I: Iterator> {
     unsent: usize,
     window: usize,
     tags: u32,
+    told: Told,
 }
 
 struct InFlight<R> {
@@ -223,18 +227,24 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
         // Lets other tasks run, also when answers come faster than they are read.
         consume_budget().await;
         self.fill();
+        let span = self.told.span();
+        span.follow(self.next_answer()).await
+    }
+
+    async fn next_answer(&mut self) -> Option<Result<<I::Item as Request>::Reply>> {
         self.send().await;
         let mail = self.mail().await?;
         let InFlight { request, sent, .. } = self.in_flight.pop_front()?;
         let outcome = sent
             .and_then(|index| self.boxes.get(index)?.decode(&request, mail.ok_or_else(no_server)?));
-        let Err(error) = outcome else { return Some(outcome) };
-        let outcome = if may_repeat(&error, false) {
-            self.boxes.client.calling(&request, false, Limit::never()).await
-        } else {
-            Err(error.with_command(request.packet_type().name()))
+        let outcome = match outcome {
+            Err(error) if may_repeat(&error, false) => {
+                self.boxes.client.calling(&request, false, Limit::never()).await
+            }
+            outcome => outcome.map_err(|error| error.with_command(request.packet_type().name())),
         };
         self.boxes.client.count(&outcome);
+        trace::answered(&mut self.told, &request, &outcome);
         Some(outcome)
     }
 
@@ -246,6 +256,9 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
         }
         while self.in_flight.len() < self.window {
             let Some(request) = self.requests.next() else { return };
+            let client = &self.boxes.client;
+            self.told.begin(|| client.asks_many(&request));
+            self.told.takes(1);
             self.tags = self.tags.wrapping_add(1);
             self.in_flight.push_back(InFlight { request, tag: self.tags, sent: Ok(0) });
             self.unsent += 1;
@@ -290,6 +303,7 @@ pub struct SubmitMany<W, I> {
     unsent: VecDeque<Running<W>>,
     batch: Batch<W>,
     tags: u32,
+    told: Told,
 }
 
 impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
@@ -309,8 +323,17 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
     ///
     /// A dropped `next` loses nothing: the event is given by the next call of it.
     pub async fn next(&mut self) -> Option<(usize, Result<JobEvent>)> {
+        if !self.told.is_begun() {
+            self.fill();
+        }
+        let span = self.told.span();
+        span.follow(self.next_told()).await
+    }
+
+    async fn next_told(&mut self) -> Option<(usize, Result<JobEvent>)> {
         let (number, event) = self.next_event().await?;
         self.boxes.client.count(&event);
+        trace::event(&mut self.told, &event);
         Some((number, event))
     }
 
@@ -337,6 +360,9 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
 
     fn fill(&mut self) {
         for submit in self.jobs.by_ref().take(self.batch.room(self.unsent.len())) {
+            let client = &self.boxes.client;
+            self.told.begin(|| client.asks_many(&submit));
+            self.told.takes(1);
             self.unsent.push_back(self.batch.take(submit));
         }
     }

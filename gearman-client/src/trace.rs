@@ -4,87 +4,151 @@
 //!
 //! Without the feature `tracing` all of it is nothing.
 
-use queue_core::Span;
+use std::borrow::Cow;
+
+use queue_core::{Batch, Facts, Fate, Instrument, Measures, Operation, one_line};
 #[cfg(feature = "tracing")]
 use queue_core::{Line, Words};
 
 #[cfg(feature = "tracing")]
 use crate::ErrorKind;
 use crate::{
-    Address, Error, JobHandle,
-    protocol::{Assignment, Magic, Packet, Request},
+    Address, Error, FunctionName, JobEvent, JobHandle,
+    protocol::{Assignment, Magic, Packet, PacketType, Request},
     work::Failed,
 };
 
+/// What filters know.
+#[cfg(feature = "tracing")]
+const TARGET: &str = "gearman_client";
 #[cfg(feature = "tracing")]
 const REQUEST: &str = "gearman_request";
-#[cfg(feature = "tracing")]
 const SYSTEM: &str = "gearman";
 
+queue_core::trace_connections!("gearman_connect", TARGET, SYSTEM);
+
+fn facts<'a>(
+    operation: &'static str,
+    kind: Option<&'static str>,
+    function: Option<&'a FunctionName>,
+    server: Option<&'a Address>,
+) -> Facts<'a> {
+    let destination = function.map(|name| match std::str::from_utf8(name.as_bytes()) {
+        Ok(name) => one_line(name),
+        Err(_) => Cow::Owned(one_line(&name.to_string()).into_owned()),
+    });
+    Facts {
+        system: SYSTEM,
+        operation,
+        kind,
+        destination,
+        server: server.map(|server| server.endpoint().into()),
+    }
+}
+
+fn facts_of<'a, R: Request>(request: &'a R, server: Option<&'a Address>) -> Facts<'a> {
+    let operation = request.packet_type().name();
+    let kind = is_submission(request.packet_type()).then_some("send");
+    facts(operation, kind, request.function(), server)
+}
+
+/// Whether a request submits a job.
+fn is_submission(request: PacketType) -> bool {
+    request.name().starts_with("SUBMIT_")
+}
+
 /// A request, over whichever servers it goes.
-pub(crate) fn request<R: Request>(request: &R) -> Span {
-    #[cfg(feature = "tracing")]
-    return Span::new(tracing::debug_span!(
-        REQUEST,
-        otel.kind = "client",
-        messaging.system = SYSTEM,
-        messaging.operation.name = request.packet_type().name(),
-        "messaging.operation.type" = request.function().map(|_| "send"),
-        messaging.destination.name =
-            request.function().map(|name| tracing::field::display(Line(name))),
+pub(crate) fn request<R: Request>(
+    measures: &Measures,
+    server: Option<&Address>,
+    request: &R,
+) -> Operation {
+    queue_core::operation!(
+        DEBUG,
+        TARGET,
+        "gearman_request",
+        "client",
+        measures,
+        facts_of(request, server),
         messaging.message.id = tracing::field::Empty,
-        server.address = tracing::field::Empty,
-        server.port = tracing::field::Empty,
-        "error.type" = tracing::field::Empty,
-    ));
-    #[cfg(not(feature = "tracing"))]
-    {
-        let _ = request;
-        Span::none()
+    )
+}
+
+/// Many requests, of which this is the first.
+pub(crate) fn pipeline<R: Request>(
+    measures: &Measures,
+    server: Option<&Address>,
+    first: &R,
+) -> Operation {
+    queue_core::operation!(
+        DEBUG,
+        TARGET,
+        "gearman_pipeline",
+        "client",
+        measures,
+        facts_of(first, server),
+        messaging.batch.message_count = tracing::field::Empty,
+    )
+}
+
+/// What came of one of many requests.
+pub(crate) fn answered<R: Request>(
+    told: &mut Batch,
+    request: &R,
+    outcome: &Result<R::Reply, Error>,
+) {
+    let failure = failure(outcome);
+    match is_submission(request.packet_type()) {
+        true => told.sent(failure),
+        false => told.answered(failure.map(|(error, _)| error)),
     }
 }
 
-/// The present span, if it is that of a request.
-#[cfg(feature = "tracing")]
-fn current() -> Option<tracing::Span> {
-    if tracing::level_filters::LevelFilter::current() < tracing::Level::DEBUG {
-        return None;
+/// What came of one of many jobs.
+pub(crate) fn event(told: &mut Batch, event: &Result<JobEvent, Error>) {
+    match event {
+        Ok(JobEvent::Created(_)) => told.sent(None),
+        Ok(_) => {}
+        Err(error) => told.answered(Some(error.kind().name())),
     }
-    let span = tracing::Span::current();
-    span.metadata().is_some_and(|data| data.name() == REQUEST).then_some(span)
 }
 
-/// The answer to the request of the present span.
-pub(crate) fn answer(address: &Address, answer: &Packet) {
+/// The answer to a request, within its span if it has one: which job it is about.
+pub(crate) fn answer(answer: &Packet) {
     #[cfg(feature = "tracing")]
-    if let Some(span) = current() {
-        span.record("server.address", tracing::field::display(address.endpoint().host()));
-        span.record("server.port", address.endpoint().port());
-        if answer.packet_type == crate::protocol::PacketType::JobCreated {
+    if answer.packet_type == PacketType::JobCreated
+        && tracing::level_filters::LevelFilter::current() >= tracing::Level::DEBUG
+    {
+        let span = tracing::Span::current();
+        if span.metadata().is_some_and(|data| data.name() == REQUEST) {
             let handle = answer.body.escape_ascii();
             span.record("messaging.message.id", tracing::field::display(handle));
         }
     }
     #[cfg(not(feature = "tracing"))]
-    let _ = (address, answer);
+    let _ = answer;
 }
 
-/// A call has failed, within the span of its request if it has one.
+/// How a call has failed, if it has.
+pub(crate) fn failure<T>(outcome: &Result<T, Error>) -> Option<(&'static str, Fate)> {
+    outcome.as_ref().err().map(|error| (error.kind().name(), error.fate()))
+}
+
+/// A call has failed.
 pub(crate) fn failed(error: &Error) {
     #[cfg(feature = "tracing")]
-    {
-        if let Some(span) = current() {
-            span.record("error.type", error.kind().name());
-        }
-        tracing::debug!(
+    tracing::debug!(
+        target: TARGET,
+        {
             messaging.system = SYSTEM,
             messaging.operation.name = error.command(),
-            messaging.message.id = error.handle().map(|job| tracing::field::display(job.name().escape_ascii())),
+            messaging.message.id =
+                error.handle().map(|job| tracing::field::display(job.name().escape_ascii())),
             "error.type" = error.kind().name(),
             fate = ?error.fate(),
-            "the request failed"
-        );
-    }
+        },
+        "the request failed"
+    );
     #[cfg(not(feature = "tracing"))]
     let _ = error;
 }
@@ -96,17 +160,18 @@ pub(crate) fn magic(address: &Address, packet: &Packet, is_noted: &mut bool) {
     }
     #[cfg(feature = "tracing")]
     tracing::warn!(
-        messaging.system = SYSTEM,
-        server.address = %address.endpoint().host(),
-        server.port = address.endpoint().port(),
+        target: TARGET,
+        {
+            messaging.system = SYSTEM,
+            server.address = %address.endpoint().host(),
+            server.port = address.endpoint().port(),
+        },
         "the server passes on {} with the magic of a request; it is taken as an answer",
         packet.packet_type
     );
     #[cfg(not(feature = "tracing"))]
     let _ = address;
 }
-
-queue_core::trace_connections!("gearman_connect", SYSTEM);
 
 /// A connection has ended by itself, or does not keep in step. An attempt that failed was told of by itself.
 pub(crate) fn lost(address: &Address, error: &Error) {
@@ -122,41 +187,58 @@ pub(crate) fn lost(address: &Address, error: &Error) {
 }
 
 /// The work of a handler on a job.
-pub(crate) fn job(job: &Assignment) -> Span {
-    #[cfg(feature = "tracing")]
-    return Span::new(tracing::debug_span!(
+pub(crate) fn job(measures: &Measures, job: &Assignment) -> Operation {
+    let server = job.handle.server();
+    queue_core::operation!(
+        INFO,
+        TARGET,
         "gearman_job",
-        otel.kind = "consumer",
-        messaging.system = SYSTEM,
-        messaging.operation.name = "process",
-        "messaging.operation.type" = "process",
-        messaging.destination.name = %Line(&job.function),
+        "consumer",
+        measures,
+        facts("process", Some("process"), Some(&job.function), server),
         messaging.message.id = %job.handle.name().escape_ascii(),
         messaging.message.body.size = job.workload.len() as u64,
-        server.address = job.handle.server().map(|at| tracing::field::display(at.endpoint().host())),
-        server.port = job.handle.server().and_then(|at| at.endpoint().port()),
-    ));
+        messaging.gearman.message.delivery_attempt = tracing::field::Empty,
+    )
+}
+
+/// How often a job is run, this time included, as far as a ledger knows.
+pub(crate) fn attempt(process: &Operation, attempt: u32) {
+    #[cfg(feature = "tracing")]
+    process.span().record("messaging.gearman.message.delivery_attempt", attempt);
     #[cfg(not(feature = "tracing"))]
-    {
-        let _ = job;
-        Span::none()
+    let _ = (process, attempt);
+}
+
+/// A job came to the application.
+pub(crate) fn consumed(measures: &Measures, job: &Assignment) {
+    if measures.is_set() {
+        let server = job.handle.server();
+        let facts = facts("GRAB_JOB", Some("receive"), Some(&job.function), server);
+        measures.tell(Instrument::ConsumedMessages, 1.0, &facts, None);
     }
 }
 
-/// What a handler made of a job. Its words only where that was asked for: they may quote the job.
+/// What a handler made of a job, within the span of that. Its words only where that was asked for: they may quote the job.
 pub(crate) fn done<T>(job: &JobHandle, outcome: &Result<T, Failed>, tells_errors: bool) {
     #[cfg(feature = "tracing")]
     match outcome {
-        Ok(_) => {
-            tracing::debug!(messaging.message.id = %job.name().escape_ascii(), "the job is done");
-        }
+        Ok(_) => tracing::debug!(
+            target: TARGET,
+            { messaging.message.id = %job.name().escape_ascii() },
+            "the job is done"
+        ),
         Err(failed) => {
             let words = tells_errors.then(|| failed.words());
             let error = words.as_deref().map(|words| tracing::field::display(Words(words)));
             tracing::warn!(
-                messaging.message.id = %job.name().escape_ascii(),
-                outcome = failed.kind(),
-                error,
+                target: TARGET,
+                {
+                    messaging.message.id = %job.name().escape_ascii(),
+                    outcome = failed.kind(),
+                    "error.type" = failed.kind(),
+                    error,
+                },
                 "the job's handler failed"
             );
         }
@@ -170,11 +252,14 @@ pub(crate) fn done<T>(job: &JobHandle, outcome: &Result<T, Failed>, tells_errors
 pub(crate) fn crashed(job: &Assignment, crashes: u32, is_run: bool) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
-        messaging.system = SYSTEM,
-        messaging.destination.name = %Line(&job.function),
-        messaging.message.id = %Line(&job.handle),
-        crashes,
-        is_run,
+        target: TARGET,
+        {
+            messaging.system = SYSTEM,
+            messaging.destination.name = %Line(&job.function),
+            messaging.message.id = %job.handle.name().escape_ascii(),
+            crashes,
+            is_run,
+        },
         "the job was running when its workers ended"
     );
     #[cfg(not(feature = "tracing"))]

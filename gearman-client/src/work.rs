@@ -5,10 +5,13 @@ use std::{any::Any, borrow::Cow, sync::Arc};
 use std::{fmt, time::Duration};
 
 use bytes::Bytes;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use queue_core::SpanHook;
+use queue_core::{Measurement, Measures};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::protocol::{
-    WorkerSession,
+    Assignment, WorkerSession,
     worker::lane::{Lane, Terms},
 };
 use crate::{Address, ClientId, ConnectOptions, Error, JobLimit, Servers, protocol::Grab};
@@ -46,6 +49,8 @@ pub struct WorkerOptions {
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) observer: Option<queue_core::Observer<crate::WorkerEvent>>,
     pub(crate) logs_errors: bool,
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) on_span: SpanHook<Assignment>,
 }
 
 impl WorkerOptions {
@@ -68,6 +73,8 @@ impl WorkerOptions {
             #[cfg(any(feature = "tokio", feature = "blocking"))]
             observer: None,
             logs_errors: false,
+            #[cfg(any(feature = "tokio", feature = "blocking"))]
+            on_span: SpanHook::default(),
         }
     }
 
@@ -183,6 +190,50 @@ impl WorkerOptions {
     #[must_use]
     pub fn log_errors(mut self, log: bool) -> Self {
         self.logs_errors = log;
+        self
+    }
+
+    /// Shows `hook` the span of each job (feature `tracing`) together with the job, after the span was made and before it is
+    /// entered. That is the moment at which a span can still be given a parent: the context that the sender has put into
+    /// the body. It is called where the handler is about to run, and only if the span is enabled; it must not wait. If it
+    /// panics, the handler runs all the same.
+    ///
+    /// ```
+    /// # use gearman_client::WorkerOptions;
+    /// let options: WorkerOptions = "localhost".parse()?;
+    /// # fn context_in(_: &[u8]) {}
+    /// # trait OpenTelemetrySpanExt {
+    /// #     fn set_parent(&self, _: ()) -> Result<(), ()> { Ok(()) }
+    /// # }
+    /// # impl OpenTelemetrySpanExt for tracing::Span {}
+    /// let options = options.on_span(|span, job| {
+    ///     let sender = context_in(&job.workload); // yours: it reads your envelope
+    ///     let _ = span.set_parent(sender); // of tracing-opentelemetry
+    /// });
+    /// # Ok::<(), gearman_client::Error>(())
+    /// ```
+    #[cfg(all(feature = "tracing", any(feature = "tokio", feature = "blocking")))]
+    #[must_use]
+    pub fn on_span(
+        mut self,
+        hook: impl Fn(&tracing::Span, &Assignment) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_span = SpanHook::new(hook);
+        self
+    }
+
+    /// Tells `observer` how long handlers took, and how many messages went; as
+    /// [`ConnectOptions::on_measurement`], for every server.
+    #[must_use]
+    pub fn on_measurement(
+        mut self,
+        observer: impl Fn(&Measurement<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        let measures = Measures::new(observer);
+        self.servers = self.servers.each(|mut server| {
+            server.server.measures = measures.clone();
+            server
+        });
         self
     }
 
@@ -351,8 +402,7 @@ impl Failed {
         true
     }
 
-    /// One word for it.
-    #[cfg(feature = "tracing")]
+    /// One word for it: `error.type`.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Failed::Handler(Failure::Fail) => "fail",

@@ -429,6 +429,7 @@ impl Worker {
             // While it waited here the server may have given it to others. A limit has counted it, though: whoever
             // counts along gets it, and is told so by its end.
             if self.limit.is_some() || job.is_held() {
+                job.teller().consumed(&job);
                 return job;
             }
         }

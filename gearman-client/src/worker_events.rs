@@ -5,11 +5,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use queue_core::{Observer, Outage, lock};
+use queue_core::{Measures, Observer, Operation, Outage, SpanHook, lock};
 
 use crate::{
-    Address, Assignment, Error, ErrorKind, FunctionName, JobHandle, WorkerOptions,
-    protocol::worker::lane::News, trace, work::Failed,
+    Address, Assignment, ConnectOptions, Error, ErrorKind, FunctionName, JobHandle, WorkerOptions,
+    ledger::Running, protocol::worker::lane::News, trace, work::Failed,
 };
 
 /// Something that happened to a worker. With the feature `serde` it can be written, not read: it holds errors of this
@@ -73,14 +73,26 @@ pub(crate) struct Teller {
     server: Arc<Address>,
     observer: Option<Observer<WorkerEvent>>,
     logs_errors: bool,
+    measures: Measures,
+    on_span: SpanHook<Assignment>,
     /// What was told since there was a connection.
     outage: Mutex<Outage<ErrorKind>>,
 }
 
 impl Teller {
-    pub(crate) fn new(server: Arc<Address>, options: &WorkerOptions) -> Self {
-        let (observer, logs_errors) = (options.observer.clone(), options.logs_errors);
-        Teller { server, observer, logs_errors, outage: Mutex::default() }
+    pub(crate) fn new(
+        server: Arc<Address>,
+        connect: &ConnectOptions,
+        options: &WorkerOptions,
+    ) -> Self {
+        Teller {
+            server,
+            observer: options.observer.clone(),
+            logs_errors: options.logs_errors,
+            measures: connect.measures.clone(),
+            on_span: options.on_span.clone(),
+            outage: Mutex::default(),
+        }
     }
 
     pub(crate) fn tell_of(&self, news: &News) {
@@ -106,12 +118,38 @@ impl Teller {
         }
     }
 
-    /// A handler has ended.
-    pub(crate) fn ended<T>(&self, job: &Assignment, outcome: &Result<T, Failed>) {
+    /// A job came to the application.
+    pub(crate) fn consumed(&self, job: &Assignment) {
+        trace::consumed(&self.measures, job);
+    }
+
+    /// A handler begins with a job.
+    pub(crate) fn begins(&self, job: &Assignment) -> Operation {
+        self.consumed(job);
+        let process = trace::job(&self.measures, job);
+        self.on_span.show(process.span(), job);
+        process
+    }
+
+    /// The ledger has admitted a job.
+    pub(crate) fn admitted(process: &Operation, running: Option<&Running>) {
+        if let Some(running) = running {
+            trace::attempt(process, running.attempt());
+        }
+    }
+
+    /// A handler has ended, within the span of its job.
+    pub(crate) fn ended<T>(
+        &self,
+        process: &mut Operation,
+        job: &Assignment,
+        outcome: &Result<T, Failed>,
+    ) {
         if outcome.as_ref().is_err_and(|failed| !failed.is_news()) {
             return;
         }
         trace::done(&job.handle, outcome, self.logs_errors);
+        process.ended(outcome.as_ref().err().map(Failed::kind));
         if let Err(failed) = outcome {
             self.tell(|| WorkerEventKind::Failed {
                 job: job.handle.clone(),

@@ -29,8 +29,8 @@ pub trait System: Copy + fmt::Debug + Eq + Hash + Send + Sync + 'static {
     }
 
     /// Is told, within that span, what came of the attempt.
-    fn connected(address: &Address<Self>, outcome: Result<(), &Self::Error>) {
-        let _ = (address, outcome);
+    fn connected(address: &Address<Self>, span: &Span, outcome: Result<(), &Self::Error>) {
+        let _ = (address, span, outcome);
     }
 }
 

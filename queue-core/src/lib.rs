@@ -40,10 +40,12 @@ mod level;
 mod limit;
 mod lock;
 mod made_of;
+mod measure;
 mod metrics;
 #[cfg(feature = "tokio")]
 mod net;
 mod observer;
+mod operation;
 mod options;
 mod outage;
 mod outgoing;
@@ -124,8 +126,10 @@ pub use self::{
     level::Level,
     limit::{Limit, Until, WRITE_STEP},
     lock::lock,
+    measure::{AttributeValue, Facts, Instrument, Measurement, Measures, Place, one_line, titled},
     metrics::{ConnectionState, Metrics},
     observer::Observer,
+    operation::{Batch, Operation},
     options::ServerOptions,
     outage::Outage,
     outgoing::{emptied, written},
@@ -138,7 +142,7 @@ pub use self::{
     scheme::{Endpoint, Scheme},
     servers::{Failure, OneServer, Servers},
     signal::Signal,
-    span::{Line, Span, Words},
+    span::{Line, Span, SpanHook, Words},
     stop::{Haste, Stop},
     text::{decimal, excerpt, panic_text, shorten},
     wakers::Wakers,

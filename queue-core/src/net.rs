@@ -66,12 +66,13 @@ pub async fn connect<S: System>(
     options: &ServerOptions<S>,
     limit: Limit,
 ) -> Result<Box<dyn Duplex>, S::Error> {
+    let span = S::connecting(&options.address);
     let attempt = async {
         let outcome = secured(options, limit).await.map_err(S::Error::from);
-        S::connected(&options.address, outcome.as_ref().map(drop));
+        S::connected(&options.address, &span, outcome.as_ref().map(drop));
         outcome
     };
-    S::connecting(&options.address).follow(attempt).await
+    span.follow(attempt).await
 }
 
 async fn secured<S: System>(

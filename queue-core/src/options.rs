@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::{Address, Deadline, Dial, Limit, RetryPolicy, System};
+use crate::{Address, Deadline, Dial, Limit, Measures, RetryPolicy, System};
 
 /// What a caller chooses about one server: where it is, how long to wait for what, when to try again, and how connections
 /// are made. The options of each client hold one of these, and let it be read.
@@ -25,6 +25,8 @@ pub struct ServerOptions<S: System> {
     pub retry: RetryPolicy,
     /// How connections are made.
     pub dial: Dial,
+    /// Who is told how long operations took, and how many messages went.
+    pub measures: Measures,
 }
 
 impl<S: System> ServerOptions<S> {
@@ -39,6 +41,7 @@ impl<S: System> ServerOptions<S> {
             total_timeout: None,
             retry: RetryPolicy::default(),
             dial: Dial::default(),
+            measures: Measures::default(),
         }
     }
 

@@ -1,6 +1,11 @@
 //! Spans of `tracing`, which are nothing without the feature of that name; and text that stays on its line.
 
-use std::fmt;
+use std::{fmt, marker::PhantomData};
+#[cfg(feature = "tracing")]
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use crate::Endpoint;
 
@@ -20,6 +25,25 @@ impl Span {
     #[must_use]
     pub fn none() -> Self {
         Span(tracing::Span::none())
+    }
+
+    /// Whether somebody is told of it: what it records is not worked out otherwise.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        !self.0.is_disabled()
+    }
+
+    /// Gives a field its value, if the span has such a field.
+    pub fn record(&self, field: &str, value: impl tracing::Value) {
+        self.0.record(field, value);
+    }
+
+    /// What it is about has failed in this way: `error.type`, and `otel.status_code`.
+    pub fn failed(&self, error: &str) {
+        if self.is_enabled() {
+            self.0.record("error.type", error);
+            self.0.record("otel.status_code", "error");
+        }
     }
 
     /// Does something within the span.
@@ -42,6 +66,19 @@ impl Span {
         Span()
     }
 
+    /// Nobody is told of it.
+    #[must_use]
+    #[inline]
+    pub fn is_enabled(&self) -> bool {
+        false
+    }
+
+    /// Nobody is told.
+    #[inline]
+    pub fn failed(&self, error: &str) {
+        let _ = error;
+    }
+
     /// Does something.
     #[inline]
     pub fn run<T>(&self, step: impl FnOnce() -> T) -> T {
@@ -52,6 +89,61 @@ impl Span {
     #[inline]
     pub fn follow<F: Future>(&self, step: F) -> F {
         step
+    }
+}
+
+/// Who is shown the span of each job `J` before it is entered, if anybody is. A panic is its own: the job is run.
+pub struct SpanHook<J> {
+    #[cfg(feature = "tracing")]
+    hook: Option<Hook<J>>,
+    job: PhantomData<fn(&J)>,
+}
+
+#[cfg(feature = "tracing")]
+type Hook<J> = Arc<dyn Fn(&tracing::Span, &J) + Send + Sync>;
+
+impl<J> SpanHook<J> {
+    /// Calls `hook`, which must not wait.
+    #[cfg(feature = "tracing")]
+    pub fn new(hook: impl Fn(&tracing::Span, &J) + Send + Sync + 'static) -> Self {
+        SpanHook { hook: Some(Arc::new(hook)), job: PhantomData }
+    }
+
+    /// Shows a span that was made and was not entered yet, if it is enabled.
+    pub fn show(&self, span: &Span, job: &J) {
+        #[cfg(feature = "tracing")]
+        if let Some(hook) = self.hook.as_ref().filter(|_| span.is_enabled()) {
+            // The panic hook has said what there is to say.
+            let _ = catch_unwind(AssertUnwindSafe(|| hook(&span.0, job)));
+        }
+        #[cfg(not(feature = "tracing"))]
+        let _ = (span, job);
+    }
+}
+
+impl<J> Default for SpanHook<J> {
+    fn default() -> Self {
+        SpanHook {
+            #[cfg(feature = "tracing")]
+            hook: None,
+            job: PhantomData,
+        }
+    }
+}
+
+impl<J> Clone for SpanHook<J> {
+    fn clone(&self) -> Self {
+        SpanHook {
+            #[cfg(feature = "tracing")]
+            hook: self.hook.clone(),
+            job: PhantomData,
+        }
+    }
+}
+
+impl<J> fmt::Debug for SpanHook<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SpanHook")
     }
 }
 

@@ -1,28 +1,36 @@
 //! What every client tells `tracing` of its connections.
 
 /// The functions of a client that tell of its connections: the attempt, what came of it, the end, and the pause before the
-/// next one. They are nothing without the client's feature `tracing`. A macro, because a span has its name, and an event the
-/// target that filters know, from where it stands: that is the client's own module.
+/// next one. They are nothing without the client's feature `tracing`. A macro, because a span has its name, and the target that
+/// filters know, from where it stands.
 #[macro_export]
 macro_rules! trace_connections {
-    (@ $level:ident, $system:ident, $address:ident, $($own:tt)+) => {
+    (@ $level:ident, $target:ident, $system:ident, $address:ident, { $($own:tt)* }, $words:literal) => {
         tracing::$level!(
-            messaging.system = $system,
-            server.address = %$address.endpoint().host(),
-            server.port = $address.endpoint().port(),
-            $($own)+
+            target: $target,
+            {
+                messaging.system = $system,
+                server.address = %$address.endpoint().host(),
+                server.port = $address.endpoint().port(),
+                $($own)*
+            },
+            $words
         )
     };
-    ($span:literal, $system:ident) => {
+    ($span:literal, $target:ident, $system:ident) => {
         /// An attempt to connect.
         pub(crate) fn connecting(address: &Address) -> $crate::Span {
             #[cfg(feature = "tracing")]
             return $crate::Span::new(tracing::debug_span!(
+                target: $target,
                 $span,
+                otel.name = %$crate::titled("connect", address.endpoint()),
                 otel.kind = "client",
+                otel.status_code = tracing::field::Empty,
                 messaging.system = $system,
                 server.address = %address.endpoint().host(),
                 server.port = address.endpoint().port(),
+                "error.type" = tracing::field::Empty,
             ));
             #[cfg(not(feature = "tracing"))]
             {
@@ -31,22 +39,27 @@ macro_rules! trace_connections {
             }
         }
 
-        /// What came of the attempt.
-        pub(crate) fn connected(address: &Address, outcome: Result<(), &Error>) {
+        /// What came of the attempt, which has this span.
+        pub(crate) fn connected(address: &Address, span: &$crate::Span, outcome: Result<(), &Error>) {
+            if let Err(error) = outcome {
+                span.failed(error.kind().name());
+            }
             #[cfg(feature = "tracing")]
             match outcome {
-                Ok(()) => $crate::trace_connections!(@ info, $system, address, "connected"),
+                Ok(()) => {
+                    $crate::trace_connections!(@ info, $target, $system, address, {}, "connected");
+                }
                 Err(error) => $crate::trace_connections!(
                     @ warn,
+                    $target,
                     $system,
                     address,
-                    "error.type" = error.kind().name(),
-                    error = %$crate::Line(error),
+                    { "error.type" = error.kind().name(), error = %$crate::Line(error) },
                     "no connection"
                 ),
             }
             #[cfg(not(feature = "tracing"))]
-            let _ = (address, outcome);
+            let _ = address;
         }
 
         /// A connection has ended by itself, or does not keep in step.
@@ -54,9 +67,10 @@ macro_rules! trace_connections {
             #[cfg(feature = "tracing")]
             $crate::trace_connections!(
                 @ warn,
+                $target,
                 $system,
                 address,
-                "error.type" = error.map(|error| error.kind().name()),
+                { "error.type" = error.map(|error| error.kind().name()) },
                 "the connection was lost"
             );
             #[cfg(not(feature = "tracing"))]
@@ -68,9 +82,10 @@ macro_rules! trace_connections {
             #[cfg(feature = "tracing")]
             $crate::trace_connections!(
                 @ debug,
+                $target,
                 $system,
                 address,
-                delay_ms = delay.as_millis() as u64,
+                { delay_ms = delay.as_millis() as u64 },
                 "waiting before the next attempt to connect"
             );
             #[cfg(not(feature = "tracing"))]

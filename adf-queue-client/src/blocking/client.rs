@@ -105,8 +105,16 @@ impl Client {
     }
 
     fn run(&mut self, ask: Ask, limit: Limit) -> Result<Answer> {
-        let span = trace::call(&self.options.address, &ask);
-        span.run(|| self.way.run(ask, limit))
+        self.run_about(ask, None, limit)
+    }
+
+    /// The same for what acts on a message.
+    fn run_about(&mut self, ask: Ask, message: Option<MessageId>, limit: Limit) -> Result<Answer> {
+        let options = &self.options;
+        let mut operation = trace::call(&options.measures, &options.address, &ask, message);
+        let outcome = operation.run(|| self.way.run(ask, limit));
+        trace::answered(&mut operation, &outcome);
+        outcome
     }
 
     fn run_in_total(&mut self, ask: Ask) -> Result<Answer> {
@@ -122,6 +130,14 @@ impl Client {
     pub(super) fn link(&mut self) -> Option<&mut Link> {
         match &mut self.way {
             Way::WebSocket(link) => Some(link),
+            Way::Http(_) => None,
+        }
+    }
+
+    /// The same with the options.
+    pub(super) fn link_with_options(&mut self) -> Option<(&mut Link, &ConnectOptions)> {
+        match &mut self.way {
+            Way::WebSocket(link) => Some((link, &self.options)),
             Way::Http(_) => None,
         }
     }

@@ -1,9 +1,12 @@
 //! A pipeline of pushes with a bounded window.
 
+use queue_core::Batch;
+
 use super::Client;
 use crate::{
     MessageId, Push, Result,
     protocol::client::window::{Next, Window},
+    trace,
 };
 
 impl Client {
@@ -37,7 +40,8 @@ impl Client {
     where
         I: IntoIterator<Item = Push>,
     {
-        PushMany { client: self, pushes: pushes.into_iter(), window: Window::default() }
+        let (window, told) = (Window::default(), Batch::new());
+        PushMany { client: self, pushes: pushes.into_iter(), window, told }
     }
 }
 
@@ -47,6 +51,7 @@ pub struct PushMany<'a, I> {
     client: &'a mut Client,
     pushes: I,
     window: Window,
+    told: Batch,
 }
 
 impl<I: Iterator<Item = Push>> Iterator for PushMany<'_, I> {
@@ -54,17 +59,28 @@ impl<I: Iterator<Item = Push>> Iterator for PushMany<'_, I> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let limit = self.client.total_limit();
-        let Some(link) = self.client.link() else {
-            let push = self.pushes.next()?;
-            return Some(self.client.push(push));
-        };
+        let PushMany { client, pushes, window, told } = self;
+        if client.link().is_none() {
+            let push = pushes.next()?;
+            return Some(client.push(push));
+        }
+        let (link, options) = client.link_with_options()?;
         loop {
-            if self.window.fill(&mut self.pushes, |ask| link.begin(ask, limit)) {
-                link.push();
+            let counted = &mut pushes.by_ref().inspect(|push| {
+                told.begin(|| trace::pushes(options, push));
+                told.takes(1);
+            });
+            let has_begun = window.fill(counted, |ask| link.begin(ask, limit));
+            let span = told.span();
+            if has_begun {
+                span.run(|| link.push());
             }
-            match self.window.next() {
-                Next::Tell(outcome) => return Some(outcome),
-                Next::Wait(number) => self.window.came(link.outcome(number)),
+            match window.next() {
+                Next::Tell(outcome) => {
+                    trace::pushed_one(told, &outcome);
+                    return Some(outcome);
+                }
+                Next::Wait(number) => window.came(span.run(|| link.outcome(number))),
                 Next::End => return None,
             }
         }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use queue_core::{Limit, lock, now};
+use queue_core::{Limit, Measures, lock, now};
 
 use super::link::Link;
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
         client::{Answer, Ask},
         producer::{Course, Router, Step},
     },
+    trace,
 };
 
 /// Pushes messages for any number of threads, which share it by reference, to one or more servers. Each message is put on one
@@ -175,6 +176,29 @@ impl Producer {
         queue: QueueName,
         body: Bytes,
     ) -> Result<MessageId> {
+        let servers = self.options.servers.options();
+        let measures = servers.first().map_or(Measures::none(), |server| &server.measures);
+        let only = match servers {
+            [only] => Some(&only.address),
+            _ => None,
+        };
+        let mut operation = trace::push(measures, only, action, &queue, body.len());
+        let span = operation.span().clone();
+        let (outcome, server) = span.run(|| self.push_to_some(action, key, queue, body));
+        let took = server.and_then(|server| servers.get(server)).map(|server| &server.address);
+        trace::pushed(&mut operation, took.filter(|_| only.is_none()), &outcome);
+        outcome
+    }
+
+    /// What came of a push, and which server it went to last.
+    fn push_to_some(
+        &self,
+        action: Action,
+        key: Option<&[u8]>,
+        queue: QueueName,
+        body: Bytes,
+    ) -> (Result<MessageId>, Option<usize>) {
+        let mut last = None;
         let limit = Limit::of(Deadline::Total, Some(self.options.timeout));
         let course = Course::new(key, limit.at, self.options.terms());
         let mut course = course.to(&queue, &self.router());
@@ -205,6 +229,7 @@ impl Producer {
                     self.step(|router| course.counted(router, server, outcome, now()))
                 }
                 Ok(Step::Push(server)) => {
+                    last = Some(server);
                     let ask = Ask::Plain(action, queue.clone(), body.clone());
                     let outcome = self.ask(server, ask, limit);
                     let outcome = outcome.and_then(Answer::pushed);
@@ -216,7 +241,7 @@ impl Producer {
             }
         };
         self.counted().count(&outcome, course.counts);
-        outcome
+        (outcome, last)
     }
 
     fn ask(&self, server: usize, ask: Ask, limit: Limit) -> Result<Answer> {

@@ -125,7 +125,9 @@ impl Client {
 
     async fn settle(&self, action: Action, delivery: &Delivery) -> Result<()> {
         let (queue, id) = (delivery.queue().clone(), *delivery.request_id());
-        self.run_in_total(Ask::Settle(action, queue, id, delivery.epoch())).await?.done()
+        let ask = Ask::Settle(action, queue, id, delivery.epoch());
+        let limit = self.inner.options.total_limit();
+        self.run_about(ask, Some(delivery.message_id()), limit).await?.done()
     }
 
     /// Removes a message that was pulled (`delete`).

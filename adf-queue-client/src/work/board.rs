@@ -8,11 +8,11 @@ use std::{
 };
 
 use foldhash::fast::FixedState;
-use queue_core::{Haste, JobLimit, Observer, Outage, Stop, lock};
+use queue_core::{Haste, JobLimit, Measures, Observer, Operation, Outage, SpanHook, Stop, lock};
 
 use crate::{
-    Address, ConnectionState, Decision, JobContext, LostReason, Metrics, WorkerEvent,
-    WorkerEventKind, WorkerOptions, WorkerReport,
+    Address, ConnectOptions, ConnectionState, Decision, Delivery, JobContext, LostReason, Metrics,
+    WorkerEvent, WorkerEventKind, WorkerOptions, WorkerReport,
     protocol::worker::{Key, Lane, News},
     trace,
     work::{Ended, Loss},
@@ -102,11 +102,13 @@ pub(crate) struct Board {
     limit: Option<JobLimit>,
     observer: Option<Observer<WorkerEvent>>,
     logs_errors: bool,
+    on_span: SpanHook<Delivery>,
 }
 
 /// A server of the worker.
 struct Side {
     server: Address,
+    measures: Measures,
     seen: Mutex<Seen>,
 }
 
@@ -135,14 +137,19 @@ impl Side {
 
 impl Board {
     pub(crate) fn new(options: &WorkerOptions) -> Arc<Self> {
-        let side = |server: &Address| Side { server: server.clone(), seen: Mutex::default() };
-        let lanes = options.servers.addresses().map(side);
+        let side = |server: &ConnectOptions| Side {
+            server: server.address.clone(),
+            measures: server.measures.clone(),
+            seen: Mutex::default(),
+        };
+        let lanes = options.servers.options().iter().map(side);
         Arc::new(Board {
             stop: Stop::new(lanes.len()),
             lanes: lanes.collect(),
             limit: options.limit.clone(),
             observer: options.observer.clone(),
             logs_errors: options.logs_errors,
+            on_span: options.on_span.clone(),
         })
     }
 
@@ -189,9 +196,27 @@ impl Board {
         loss
     }
 
-    /// A handler has ended.
-    pub(crate) fn handled(&self, lane: usize, key: Key, context: &JobContext, ended: &Ended) {
+    /// What is told of a handler that begins with a message.
+    pub(crate) fn process(&self, lane: usize, delivery: &Delivery) -> Operation {
+        let Some(Side { server, measures, .. }) = self.lanes.get(lane) else {
+            return Operation::none();
+        };
+        let process = trace::job(measures, server, delivery);
+        self.on_span.show(process.span(), delivery);
+        process
+    }
+
+    /// A handler has ended, within the span of its message.
+    pub(crate) fn handled(
+        &self,
+        lane: usize,
+        key: Key,
+        context: &JobContext,
+        process: &mut Operation,
+        ended: &Ended,
+    ) {
         self.update(lane, |seen| seen.running.remove(&key));
+        trace::handled(process, context, ended, self.logs_errors);
         if let Some(error) = &ended.error {
             let (queue, message) = (context.queue().clone(), context.message_id());
             self.tell(lane, WorkerEventKind::Failed { queue, message, error: error.clone() });
@@ -235,7 +260,7 @@ impl Board {
         let Some(side) = self.lanes.get(lane).filter(|side| side.lock().takes_note(&what)) else {
             return;
         };
-        trace::worker(&side.server, &what, self.logs_errors);
+        trace::worker(&side.server, &what);
         if let Some(observer) = &self.observer {
             observer.tell(&WorkerEvent { server: side.server.clone(), what });
         }

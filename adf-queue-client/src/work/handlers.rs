@@ -13,13 +13,22 @@ pub(crate) struct Ended {
     pub(crate) decision: Option<Decision>,
     /// What went wrong.
     pub(crate) error: Option<String>,
+    /// Whether it panicked.
+    pub(crate) is_panic: bool,
+}
+
+impl Ended {
+    /// The class of the failure, if it failed: `error.type`.
+    pub(crate) fn error_type(&self) -> Option<&'static str> {
+        self.error.as_ref().map(|_| if self.is_panic { "panic" } else { "error" })
+    }
 }
 
 impl From<Result<Decision, String>> for Ended {
     fn from(ended: Result<Decision, String>) -> Self {
         match ended {
-            Ok(decision) => Ended { decision: Some(decision), error: None },
-            Err(error) => Ended { decision: None, error: Some(error) },
+            Ok(decision) => Ended { decision: Some(decision), error: None, is_panic: false },
+            Err(error) => Ended { decision: None, error: Some(error), is_panic: false },
         }
     }
 }
@@ -39,7 +48,8 @@ impl<H> Registered<H> {
 
 /// A panic is a failure of its message, and of nothing else.
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Ended {
-    Err(format!("the handler panicked: {}", queue_core::panic_text(panic))).into()
+    let words = format!("the handler panicked: {}", queue_core::panic_text(panic));
+    Ended { decision: None, error: Some(words), is_panic: true }
 }
 
 /// That a message is somebody else's.

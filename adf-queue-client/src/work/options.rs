@@ -2,8 +2,12 @@
 
 use std::{num::NonZeroU16, time::Duration};
 
-use queue_core::{JobLimit, Observer};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use queue_core::SpanHook;
+use queue_core::{JobLimit, Measurement, Measures, Observer};
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::Delivery;
 use crate::{Address, ConnectOptions, Error, QueueName, Servers, WorkerEvent};
 
 /// How a worker works: one message at a time from each server, unless set.
@@ -34,6 +38,8 @@ pub struct WorkerOptions {
     pub(crate) until_empty: bool,
     pub(crate) observer: Option<Observer<WorkerEvent>>,
     pub(crate) logs_errors: bool,
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) on_span: SpanHook<Delivery>,
 }
 
 impl WorkerOptions {
@@ -52,6 +58,8 @@ impl WorkerOptions {
             until_empty: false,
             observer: None,
             logs_errors: false,
+            #[cfg(any(feature = "tokio", feature = "blocking"))]
+            on_span: SpanHook::default(),
         }
     }
 
@@ -150,6 +158,50 @@ impl WorkerOptions {
     #[must_use]
     pub fn log_errors(mut self, log: bool) -> Self {
         self.logs_errors = log;
+        self
+    }
+
+    /// Shows `hook` the span of each message (feature `tracing`) together with the message, after the span was made and before it is
+    /// entered. That is the moment at which a span can still be given a parent: the context that the sender has put into
+    /// the body. It is called where the handler is about to run, and only if the span is enabled; it must not wait. If it
+    /// panics, the handler runs all the same.
+    ///
+    /// ```
+    /// # use adf_queue_client::WorkerOptions;
+    /// let options: WorkerOptions = "localhost".parse()?;
+    /// # fn context_in(_: &[u8]) {}
+    /// # trait OpenTelemetrySpanExt {
+    /// #     fn set_parent(&self, _: ()) -> Result<(), ()> { Ok(()) }
+    /// # }
+    /// # impl OpenTelemetrySpanExt for tracing::Span {}
+    /// let options = options.on_span(|span, message| {
+    ///     let sender = context_in(message.body()); // yours: it reads your envelope
+    ///     let _ = span.set_parent(sender); // of tracing-opentelemetry
+    /// });
+    /// # Ok::<(), adf_queue_client::Error>(())
+    /// ```
+    #[cfg(all(feature = "tracing", any(feature = "tokio", feature = "blocking")))]
+    #[must_use]
+    pub fn on_span(
+        mut self,
+        hook: impl Fn(&tracing::Span, &Delivery) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_span = SpanHook::new(hook);
+        self
+    }
+
+    /// Tells `observer` how long handlers took, and how many messages went; as
+    /// [`ConnectOptions::on_measurement`], for every server.
+    #[must_use]
+    pub fn on_measurement(
+        mut self,
+        observer: impl Fn(&Measurement<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        let measures = Measures::new(observer);
+        self.servers = self.servers.each(|mut server| {
+            server.server.measures = measures.clone();
+            server
+        });
         self
     }
 

@@ -7,14 +7,13 @@ use std::{
     time::Instant,
 };
 
-use queue_core::{Driver, Io, Pulse, Serve, Shared, Wire, contain, lock, now};
+use queue_core::{Driver, Io, Operation, Pulse, Serve, Shared, Wire, contain, lock, now};
 use tokio::task::JoinSet;
 
 use super::Handlers;
 use crate::{
     Address, ConnectOptions, Error, JobContext, WorkerEventKind,
     protocol::worker::{self, Job},
-    trace,
     work::{Board, Ended, Loss, panicked},
 };
 
@@ -79,13 +78,14 @@ impl Lane {
         self.board.tell(self.index, WorkerEventKind::Started { queue, message });
         let is_quick =
             self.handlers.get(delivery.queue()).is_some_and(|known| known.quick.is_proven());
-        let span = trace::job(&self.server, &delivery);
+        let mut process = self.board.process(self.index, &delivery);
+        let span = process.span().clone();
         let stopping = self.board.stop.signal().clone();
         let context = JobContext::new(delivery, self.server.clone(), loss, stopping);
         let lane = self.clone();
         let mut task: Task = Box::pin(span.follow(async move {
             let ended = lane.handle(context.clone()).await;
-            lane.ended(key, &context, ended);
+            lane.ended(key, &context, &mut process, ended);
         }));
         let mut cx = Context::from_waker(Waker::noop());
         if is_quick && task.as_mut().poll(&mut cx).is_ready() {
@@ -104,13 +104,13 @@ impl Lane {
             return Err("the queue has no handler".to_owned()).into();
         };
         let start = now();
-        let ended = contain(|| (registered.handler)(context)).await;
+        let made = contain(|| (registered.handler)(context)).await;
         registered.quick.note(now().saturating_duration_since(start));
-        ended.unwrap_or_else(|panic| panicked(&*panic))
+        made.unwrap_or_else(|panic| panicked(&*panic))
     }
 
-    fn ended(&self, key: worker::Key, context: &JobContext, ended: Ended) {
-        self.board.handled(self.index, key, context, &ended);
+    fn ended(&self, key: worker::Key, context: &JobContext, process: &mut Operation, ended: Ended) {
+        self.board.handled(self.index, key, context, process, &ended);
         let finish = |role: &mut worker::Lane| self.board.finish(role, key, ended.decision, now());
         self.role.with(|role| (finish(role), true));
     }

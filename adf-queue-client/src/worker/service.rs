@@ -31,7 +31,11 @@ where
                         worker.stop();
                     }
                     // Nothing is sent for a message that is lost.
-                    Ended { decision: Some(Decision::ReturnLeft), error: not_called.words() }
+                    Ended {
+                        decision: Some(Decision::ReturnLeft),
+                        error: not_called.words(),
+                        is_panic: false,
+                    }
                 }
             }
         })

@@ -79,10 +79,12 @@ impl Client {
     ///
     /// What the server refused, and any failure of the connection; see [`Error::fate`].
     pub fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
-        trace::command(&self.role.options.address, &self.role.session, command).run(|| {
+        let mut operation = trace::command(&self.role, command);
+        let span = operation.span().clone();
+        span.run(|| {
             self.role.begin(command);
             let outcome = self.reply();
-            self.role.conclude(command, outcome)
+            self.role.conclude(command, outcome, &mut operation)
         })
     }
 
@@ -113,14 +115,20 @@ impl Client {
         first: &A,
         second: &B,
     ) -> Result<PairReply<A, B>> {
-        trace::command(&self.role.options.address, &self.role.session, first).run(|| {
+        let mut one = trace::command(&self.role, first);
+        let mut two = trace::command(&self.role, second);
+        let (span, second_span) = (one.span().clone(), two.span().clone());
+        let first_reply = span.run(|| {
             self.role.begin_pair(first, second);
             let outcome = self.reply();
-            let first_reply = self.role.conclude_first(first, outcome)?;
+            self.role.conclude_first(first, outcome, [&mut one, &mut two])
+        })?;
+        let second_reply = second_span.run(|| {
             self.role.begin_second();
             let outcome = self.reply();
-            Ok((first_reply, self.role.conclude(second, outcome)))
-        })
+            self.role.conclude(second, outcome, &mut two)
+        });
+        Ok((first_reply, second_reply))
     }
 
     /// Connects again now, and restores the used tube and the watch list. Jobs that the old connection held go back to

@@ -68,20 +68,18 @@ where
         if !std::mem::replace(&mut self.started, true) {
             client.role.prepare();
             if let Err(error) = client.ready() {
-                self.window.end();
-                let command = self.commands.next()?;
-                return Some(Err(error.with_command(command.name())));
+                return self.window.fail(&mut client.role, &mut self.commands, error);
             }
         }
         self.window.fill(&mut client.role.session, &mut self.commands);
-        let outcome = match self.window.head()? {
+        let outcome = match self.window.head(&mut client.role)? {
             Head::Refused(refusal) => return Some(Err(refusal)),
             Head::Sent(ticket, wait) => {
                 client.role.await_reply(ticket, wait);
                 client.reply()
             }
         };
-        self.window.complete(&mut client.role.session, outcome)
+        self.window.complete(&mut client.role, outcome)
     }
 }
 
@@ -92,8 +90,7 @@ where
     type Item = Result<<I::Item as Command>::Reply>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let outcome = self.next_reply()?;
-        self.client.role.count::<I::Item, _>(&outcome);
-        Some(outcome)
+        let span = self.window.span(&self.client.role);
+        span.run(|| self.next_reply())
     }
 }

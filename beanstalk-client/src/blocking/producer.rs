@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use queue_core::{blocking::Wire, now};
+use queue_core::{Operation, blocking::Wire, now};
 
 use self::call::accept;
 pub use self::{many::PutMany, receipt::Receipt};
@@ -24,6 +24,7 @@ use crate::{
         Put,
         producer::{Outbox, Policy, Probes, full, stable_hash},
     },
+    trace,
 };
 
 /// Puts jobs for any number of threads over one connection to each server.
@@ -175,8 +176,8 @@ impl Producer {
         Error: From<T::Error>,
     {
         let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
-        let slot = accept(&self.handle.shared, &self.policy, &tube, &put)?;
-        Ok(Receipt::new(self.handle.shared.clone(), slot))
+        let operation = self.handle.shared.outbox.put(&tube, &put);
+        self.accept(&tube, &put, operation)
     }
 
     /// Puts a job without waiting for anything: an error of kind `QueueFull` says that there is no room.
@@ -195,12 +196,29 @@ impl Producer {
         Error: From<T::Error>,
     {
         let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
+        let mut operation = self.handle.shared.outbox.put(&tube, &put);
         let now = now();
         let deadline = now.checked_add(self.policy.timeout);
         let policy = Policy { waits: false, ..self.policy };
         let offer = |outbox: &mut Outbox| outbox.offer(&put, &tube, &policy, deadline, now);
-        let slot = self.handle.shared.outbox.with(offer)?.ok_or_else(full)?;
-        Ok(Receipt::new(self.handle.shared.clone(), slot))
+        match self.handle.shared.outbox.with(offer).and_then(|slot| slot.ok_or_else(full)) {
+            Ok(slot) => Ok(Receipt::new(self.handle.shared.clone(), slot, operation)),
+            Err(error) => trace::refused(&mut operation, error),
+        }
+    }
+
+    /// Waits for room.
+    fn accept<B: AsRef<[u8]>>(
+        &self,
+        tube: &TubeName,
+        put: &Put<B>,
+        mut operation: Operation,
+    ) -> Result<Receipt> {
+        let shared = &self.handle.shared;
+        match operation.run(|| accept(shared, &self.policy, tube, put)) {
+            Ok(slot) => Ok(Receipt::new(shared.clone(), slot, operation)),
+            Err(error) => trace::refused(&mut operation, error),
+        }
     }
 
     /// Waits until every put that was accepted so far has its answer, or its time is over.

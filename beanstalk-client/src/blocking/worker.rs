@@ -16,13 +16,15 @@ use queue_core::{after, lock};
 
 pub use self::{context::JobContext, test_job::TestJob};
 use self::{
-    desk::{Desk, Ended},
+    desk::Desk,
     slot::{SLICE, Slot},
 };
 use crate::{
     Error, ErrorKind, Fate, IntoOutcome, Result, SlotState, WorkerEventKind, WorkerHandle,
     WorkerOptions, WorkerReport,
+    trace::Telling,
     worker_board::{Board, Lane},
+    worker_outcome::Ended,
 };
 
 /// Runs a handler for every job that comes, and tells the server what became of it.
@@ -90,21 +92,21 @@ impl Worker {
         R: IntoOutcome,
     {
         let Worker { options, board } = self;
-        let run_job = |job: JobContext| handler(job).into_outcome();
         let seats: Vec<Seat<'_>> = options
             .lanes()
             .map(|lane| {
                 let desk: Arc<Desk> = Arc::default();
                 let slot = Slot::new(lane, &options, &board, desk.clone());
-                Seat { lane, desk, slot: Mutex::new(slot) }
+                let telling = Telling::new(&options, lane.server);
+                Seat { lane, desk, telling, slot: Mutex::new(slot) }
             })
             .collect();
         thread::scope(|scope| {
             let vacant = seats.iter().map(|seat| Vacancy { seat, has_second: false });
             fill(vacant.collect(), &options, &board, |vacancy| {
-                let Seat { lane, desk, slot } = vacancy.seat;
-                let (number, board, run_job) = (lane.slot, &board, &run_job);
-                let run = move |job: &JobContext| desk::run(job, run_job, board, number);
+                let Seat { lane, desk, telling, slot } = vacancy.seat;
+                let (number, board, handler) = (lane.slot, &board, &handler);
+                let run = move |job: &JobContext| desk::run(job, handler, board, number, telling);
                 let named = |name: &str| thread::Builder::new().name(name.to_owned());
                 if !vacancy.has_second {
                     if options.prefetch > 1 {
@@ -127,6 +129,7 @@ impl Worker {
 struct Seat<'a> {
     lane: Lane,
     desk: Arc<Desk>,
+    telling: Telling,
     slot: Mutex<Slot<'a>>,
 }
 

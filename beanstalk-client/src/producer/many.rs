@@ -2,8 +2,10 @@
 
 use std::{collections::VecDeque, fmt, future::poll_fn};
 
+use queue_core::{Batch, Operation};
+
 use super::{Producer, Receipt, call::Call};
-use crate::{Error, Inserted, PutOptions, Result, TubeName, protocol::Put};
+use crate::{Error, Inserted, PutOptions, Result, TubeName, protocol::Put, trace};
 
 /// How many puts are under way unless the caller says otherwise.
 const WINDOW: usize = 256;
@@ -54,6 +56,7 @@ impl Producer {
             window: WINDOW,
             under_way: VecDeque::new(),
             waiting: None,
+            batch: Batch::new(),
         })
     }
 }
@@ -69,6 +72,7 @@ pub struct PutMany<'a, I: Iterator> {
     under_way: VecDeque<Result<Receipt>>,
     /// The put that waits for room, while others fill the queue.
     waiting: Option<Put<I::Item>>,
+    batch: Batch,
 }
 
 impl<I> PutMany<'_, I>
@@ -91,6 +95,14 @@ where
     ///
     /// A dropped `next` loses nothing: the answer is given by the next call of it.
     pub async fn next(&mut self) -> Option<Result<Inserted>> {
+        self.batch.begin(|| self.producer.handle.shared.puts(&self.tube));
+        let span = self.batch.span();
+        let answer = span.follow(self.next_answer()).await?;
+        self.batch.sent(trace::failure(&answer));
+        Some(answer)
+    }
+
+    async fn next_answer(&mut self) -> Option<Result<Inserted>> {
         loop {
             self.fill();
             if let Some(oldest) = self.under_way.front_mut() {
@@ -105,7 +117,7 @@ where
             let put = self.waiting.as_ref()?;
             let mut call = Call::new(&self.producer.handle.shared, &self.producer.policy);
             let room = poll_fn(|cx| call.poll_room(&self.tube, put, cx)).await;
-            self.under_way.push_back(room.map(|()| self.producer.receipt(call)));
+            self.under_way.push_back(room.map(|()| self.producer.receipt(call, Operation::none())));
             self.waiting = None;
         }
     }
@@ -120,14 +132,18 @@ where
             let put = match self.waiting.take() {
                 Some(put) => Ok(put),
                 None => match self.bodies.next() {
-                    Some(body) => Put::new(body, self.options),
+                    Some(body) => {
+                        self.batch.takes(1);
+                        Put::new(body, self.options)
+                    }
                     None => return,
                 },
             };
             let entered = put.and_then(|put| {
                 let mut call = Call::new(&self.producer.handle.shared, &self.producer.policy);
                 let is_in = call.try_enter(&self.tube, &put)?;
-                Ok(if is_in { Ok(self.producer.receipt(call)) } else { Err(put) })
+                let receipt = |call| self.producer.receipt(call, Operation::none());
+                Ok(if is_in { Ok(receipt(call)) } else { Err(put) })
             });
             match entered {
                 Ok(Ok(receipt)) => self.under_way.push_back(Ok(receipt)),

@@ -8,7 +8,9 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use crate::{Inserted, Result, producer_shared::SharedOutbox, protocol::producer::SlotId};
+use queue_core::Operation;
+
+use crate::{Inserted, Result, producer_shared::SharedOutbox, protocol::producer::SlotId, trace};
 
 /// The answer to a put: a future. Dropping it passes the answer over; the put is carried out even so.
 ///
@@ -21,11 +23,16 @@ use crate::{Inserted, Result, producer_shared::SharedOutbox, protocol::producer:
 pub struct Receipt {
     shared: Arc<SharedOutbox>,
     slot: Option<SlotId>,
+    operation: Operation,
 }
 
 impl Receipt {
-    pub(super) fn new(shared: Arc<SharedOutbox>, slot: Option<SlotId>) -> Self {
-        Receipt { shared, slot }
+    pub(super) fn new(
+        shared: Arc<SharedOutbox>,
+        slot: Option<SlotId>,
+        operation: Operation,
+    ) -> Self {
+        Receipt { shared, slot, operation }
     }
 }
 
@@ -39,6 +46,7 @@ impl Future for Receipt {
         let Some(slot) = self.slot else { return Poll::Pending };
         let answer = ready!(self.shared.with(|outbox| outbox.poll_answer(slot, cx.waker())));
         self.slot = None;
+        trace::inserted(&mut self.operation, &answer);
         Poll::Ready(answer)
     }
 }

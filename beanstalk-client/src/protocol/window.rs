@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 
+use queue_core::{Batch, Span};
+
 use crate::{
-    Error,
-    protocol::{Command, Response, ServerWait, Session, Ticket},
+    Error, Result,
+    protocol::{ClientSession, Command, Response, ServerWait, Session, Ticket},
+    trace,
 };
 
 /// How many commands may be in flight unless the caller says otherwise: enough to keep the server busy, and below the
@@ -20,6 +23,7 @@ pub(crate) struct Window<C> {
     in_flight: VecDeque<InFlight<C>>,
     size: usize,
     ended: bool,
+    batch: Batch,
 }
 
 #[derive(Debug)]
@@ -39,16 +43,32 @@ pub(crate) enum Head {
 
 impl<C: Command> Window<C> {
     pub(crate) fn new() -> Self {
-        Window { in_flight: VecDeque::new(), size: DEFAULT_SIZE, ended: false }
+        Window { in_flight: VecDeque::new(), size: DEFAULT_SIZE, ended: false, batch: Batch::new() }
+    }
+
+    /// The span of the pipeline, which begins with its first use.
+    pub(crate) fn span(&mut self, client: &ClientSession) -> Span {
+        self.batch.begin(|| trace::pipeline::<C>(client));
+        self.batch.span()
     }
 
     pub(crate) fn resize(&mut self, commands: usize) {
         self.size = commands.max(1);
     }
 
-    /// Takes no further command.
-    pub(crate) fn end(&mut self) {
+    /// There is no connection: the pipeline ends with the first command, if there is one.
+    pub(crate) fn fail<T>(
+        &mut self,
+        client: &mut ClientSession,
+        commands: &mut impl Iterator<Item = C>,
+        error: Error,
+    ) -> Option<Result<T>> {
         self.ended = true;
+        let command = commands.next()?;
+        self.batch.takes(1);
+        let outcome = Err(error.with_command(command.name()));
+        self.tell(client, command.name(), &outcome);
+        Some(outcome)
     }
 
     /// Takes commands while there is room. It waits until half of the window is free, so that many commands go out in
@@ -65,6 +85,7 @@ impl<C: Command> Window<C> {
                 self.ended = true;
                 return;
             };
+            self.batch.takes(1);
             self.in_flight.push_back(match session.send(&command) {
                 Ok(ticket) => InFlight::Sent(ticket, command),
                 Err(refusal) => InFlight::Refused(refusal.with_command(command.name())),
@@ -79,12 +100,16 @@ impl<C: Command> Window<C> {
     }
 
     /// The oldest command in flight; one that was refused is taken out.
-    pub(crate) fn head(&mut self) -> Option<Head> {
+    pub(crate) fn head(&mut self, client: &mut ClientSession) -> Option<Head> {
         if let Some(InFlight::Sent(ticket, command)) = self.in_flight.front() {
             return Some(Head::Sent(*ticket, command.server_wait()));
         }
         match self.in_flight.pop_front()? {
-            InFlight::Refused(refusal) => Some(Head::Refused(refusal)),
+            InFlight::Refused(refusal) => {
+                let outcome = Err::<(), _>(refusal);
+                self.tell(client, C::NAME, &outcome);
+                outcome.err().map(Head::Refused)
+            }
             InFlight::Sent(ticket, command) => Some(Head::Sent(ticket, command.server_wait())),
         }
     }
@@ -92,18 +117,34 @@ impl<C: Command> Window<C> {
     /// Takes the oldest command out with what became of it. An error that ends the connection ends the pipeline.
     pub(crate) fn complete(
         &mut self,
-        session: &mut Session,
-        outcome: Result<Response, Error>,
-    ) -> Option<Result<C::Reply, Error>> {
+        client: &mut ClientSession,
+        outcome: Result<Response>,
+    ) -> Option<Result<C::Reply>> {
         let command = match self.in_flight.pop_front()? {
             InFlight::Sent(_, command) => command,
             InFlight::Refused(refusal) => return Some(Err(refusal)),
         };
         let outcome = match outcome {
-            Ok(response) => session.decode(&command, response),
+            Ok(response) => {
+                if matches!(response, Response::Reserved(_)) {
+                    self.batch.delivered();
+                }
+                client.session.decode(&command, response)
+            }
             Err(error) => Err(error.with_command(command.name())),
         };
-        self.ended |= outcome.is_err() && !session.is_open();
+        self.ended |= outcome.is_err() && !client.session.is_open();
+        self.tell(client, command.name(), &outcome);
         Some(outcome)
+    }
+
+    /// A command has ended, within the span of the pipeline.
+    fn tell<T>(&mut self, client: &mut ClientSession, verb: &str, outcome: &Result<T>) {
+        client.count::<C, _>(outcome);
+        let failure = trace::failure(outcome);
+        match verb {
+            "put" => self.batch.sent(failure),
+            _ => self.batch.answered(failure.map(|(error, _)| error)),
+        }
     }
 }

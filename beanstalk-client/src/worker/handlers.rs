@@ -1,7 +1,6 @@
 //! Running handlers: one at a time in each slot, in a task of its own.
 
 use std::{
-    any::Any,
     collections::VecDeque,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -10,19 +9,21 @@ use std::{
     task::{Context, Poll},
 };
 
+use queue_core::contain;
 use tokio::task::JoinHandle;
 
 use super::context::JobContext;
-use crate::{IntoOutcome, Outcome, protocol::JobKey, trace, worker_view::View};
-
-/// What a handler gives: the outcome, and the words of a failure.
-pub(super) type Ended = (Outcome, Option<String>);
+use crate::{
+    IntoOutcome, protocol::JobKey, trace::Telling, worker_outcome::Ended, worker_view::View,
+};
 
 type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 /// The user's handler, whatever its types.
 #[derive(Clone)]
-pub(super) struct Handler(Arc<dyn Fn(JobContext) -> Running + Send + Sync>);
+pub(super) struct Handler(Arc<Run>);
+
+type Run = dyn Fn(JobContext, &Arc<Telling>) -> Running + Send + Sync;
 
 impl Handler {
     pub(super) fn new<H, T>(handler: H) -> Self
@@ -31,10 +32,20 @@ impl Handler {
         T: Future + Send + 'static,
         T::Output: IntoOutcome,
     {
-        Handler(Arc::new(move |job| {
-            let span = trace::job(job.server(), job.id, job.body.len());
-            let running = span.run(|| handler(job));
-            Box::pin(span.follow(async move { running.await.into_outcome() }))
+        let handler = Arc::new(handler);
+        Handler(Arc::new(move |job, telling| {
+            let mut process = telling.begins(job.server(), &job, job.view());
+            let span = process.span().clone();
+            let (handler, telling) = (handler.clone(), telling.clone());
+            Box::pin(span.follow(async move {
+                // A panic is a failure of its job, and is told within its span.
+                let ended = match contain(|| handler(job.clone())).await {
+                    Ok(made) => Ended::with(made),
+                    Err(panic) => Ended::panicked(&*panic),
+                };
+                telling.ended(&mut process, job.id, job.view(), &ended);
+                ended
+            }))
         }))
     }
 }
@@ -42,6 +53,7 @@ impl Handler {
 /// The jobs of one slot that were given to the handler, in their order. Only the first one runs.
 pub(super) struct Handlers {
     handler: Handler,
+    telling: Arc<Telling>,
     /// Whether the first poll is made here, without a task.
     is_inline: bool,
     jobs: VecDeque<JobContext>,
@@ -58,8 +70,9 @@ impl Drop for Task {
 }
 
 impl Handlers {
-    pub(super) fn new(handler: Handler, is_inline: bool) -> Self {
-        Handlers { handler, is_inline, jobs: VecDeque::new(), task: None }
+    pub(super) fn new(handler: Handler, telling: Telling, is_inline: bool) -> Self {
+        let telling = Arc::new(telling);
+        Handlers { handler, telling, is_inline, jobs: VecDeque::new(), task: None }
     }
 
     pub(super) fn push(&mut self, job: JobContext) {
@@ -109,19 +122,19 @@ impl Handlers {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Ok(ended)) => ended,
                     Poll::Ready(Err(error)) => match error.try_into_panic() {
-                        Ok(panic) => panicked(&*panic),
-                        // It was ended because its job was lost.
-                        Err(_) => (Outcome::Retry, None),
+                        Ok(panic) => Ended::panicked(&*panic),
+                        Err(_) => Ended::lost(),
                     },
                 },
                 None => {
                     let Some(job) = self.jobs.front() else { return Poll::Pending };
                     if job.is_lost() {
                         // Its time was over while it waited for its turn.
-                        (Outcome::Retry, None)
+                        Ended::lost()
                     } else {
                         began(job);
-                        match begin(&self.handler, job.clone(), self.is_inline, cx) {
+                        let running = (self.handler.0)(job.clone(), &self.telling);
+                        match begin(running, self.is_inline, cx) {
                             Ok(ended) => ended,
                             Err(running) => {
                                 self.task = Some(Task(tokio::spawn(running)));
@@ -140,24 +153,13 @@ impl Handlers {
     }
 }
 
-/// Makes the handler's future and, if it is to be inline, polls it once.
-fn begin(
-    handler: &Handler,
-    job: JobContext,
-    is_inline: bool,
-    cx: &mut Context<'_>,
-) -> Result<Ended, Running> {
+/// Polls a handler's future once, if it is to be inline.
+fn begin(mut running: Running, is_inline: bool, cx: &mut Context<'_>) -> Result<Ended, Running> {
     let first = catch_unwind(AssertUnwindSafe(|| {
-        let mut running = (handler.0)(job);
         if is_inline && let Poll::Ready(ended) = running.as_mut().poll(cx) {
             return Ok(ended);
         }
         Err(running)
     }));
-    first.unwrap_or_else(|panic| Ok(panicked(&*panic)))
-}
-
-fn panicked(panic: &(dyn Any + Send)) -> Ended {
-    let text = queue_core::panic_text(panic);
-    (Outcome::Retry, Some(format!("the handler panicked: {text}")))
+    first.unwrap_or_else(|panic| Ok(Ended::panicked(&*panic)))
 }

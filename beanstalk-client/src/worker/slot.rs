@@ -16,6 +16,7 @@ use super::{
 use crate::{
     Address, Error, WorkerEventKind, WorkerOptions,
     protocol::{Action, WorkerSlot},
+    trace::Telling,
     worker_board::{Board, Lane},
 };
 
@@ -44,7 +45,11 @@ impl Slot {
             board,
             server: Arc::new(options.address(lane.server).clone()),
             mail: Arc::new(Mail::default()),
-            handlers: Handlers::new(handler, options.prefetch > 1),
+            handlers: Handlers::new(
+                handler,
+                Telling::new(options, lane.server),
+                options.prefetch > 1,
+            ),
             role: WorkerSlot::new(options, lane.server, lane.slot as u64),
             wire: Wire::to(options.connect(lane.server)),
         }
@@ -105,13 +110,11 @@ impl Slot {
             let (board, server, slot) = (&self.board, &self.server, self.lane.slot);
             let began =
                 |job: &JobContext| board.tell(server, slot, WorkerEventKind::Started(job.id));
-            let Poll::Ready((job, (outcome, failure))) = self.handlers.poll(cx, began) else {
-                return;
-            };
-            if let Some(error) = failure {
+            let Poll::Ready((job, ended)) = self.handlers.poll(cx, began) else { return };
+            if let Some(error) = ended.reason {
                 self.tell(WorkerEventKind::Failed { job: job.id, error });
             }
-            self.role.finish(job.key(), outcome, now);
+            self.role.finish(job.key(), ended.outcome, now);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use queue_core::{Limit, Span, blocking::Transport};
+use queue_core::{Limit, Measures, Operation, blocking::Transport};
 
 use super::{Duplex, link::Link};
 use crate::{
@@ -113,24 +113,56 @@ impl Client {
         request: &R,
         idempotent: bool,
     ) -> Result<R::Reply> {
-        self.told(trace::request(request), |client| {
+        self.told(self.asks(request), |client| {
             let (reply, place) = client.send_to_some(request, idempotent, Limit::never())?;
+            let link = place.link;
             client.leave(place);
-            Ok(reply)
+            Ok((reply, link))
         })
     }
 
-    /// A call, with its span, and counted if it fails.
+    /// A call, with its span, and counted if it fails. It says over which link it was answered, too.
     pub(super) fn told<T>(
         &mut self,
-        span: Span,
-        call: impl FnOnce(&mut Self) -> Result<T>,
+        mut operation: Operation,
+        call: impl FnOnce(&mut Self) -> Result<(T, usize)>,
     ) -> Result<T> {
+        let span = operation.span().clone();
         span.run(|| {
             let outcome = call(self);
             self.count(&outcome);
-            outcome
+            if self.links.len() > 1
+                && let Ok((_, link)) = &outcome
+                && let Some(link) = self.links.get(*link)
+            {
+                operation.at(link.address().endpoint());
+            }
+            operation.concluded(trace::failure(&outcome));
+            outcome.map(|(answer, _)| answer)
         })
+    }
+
+    /// A request begins.
+    pub(super) fn asks<R: Request>(&self, request: &R) -> Operation {
+        trace::request(self.measures(), self.only_server(), request)
+    }
+
+    /// Many requests begin, of which this is the first.
+    pub(super) fn asks_many<R: Request>(&self, first: &R) -> Operation {
+        trace::pipeline(self.measures(), self.only_server(), first)
+    }
+
+    /// Who is told of measurements: the options of the first server say.
+    pub(super) fn measures(&self) -> &Measures {
+        self.links.first().map_or(Measures::none(), |link| &link.options.measures)
+    }
+
+    /// The server, if there is only one.
+    pub(super) fn only_server(&self) -> Option<&Address> {
+        match self.links.as_slice() {
+            [only] => Some(only.address()),
+            _ => None,
+        }
     }
 
     /// The answer to a request, and where events come. It ends with `limit`, if that is sooner than the limit of a call.

@@ -11,7 +11,6 @@ use crate::{
         Attempts, Order, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses,
     },
     protocol::{GetStatusUnique, Request, Submit, Submitted, client::Mail},
-    trace,
 };
 
 /// A foreground job: an iterator over its events, ending with the one that ends the job.
@@ -59,11 +58,14 @@ impl<'a> Job<'a> {
         idempotent: bool,
         limit: Limit,
     ) -> Result<Self> {
-        let span = trace::request(&submit);
+        let operation = client.asks(&submit);
         let mut attempts = if idempotent { client.policy().1 } else { 0 };
         let whole = limit.sooner(client.policy().0);
-        let (submitted, place) =
-            client.told(span, |client| client.create(&mut submit, &mut attempts, whole))?;
+        let (submitted, place) = client.told(operation, |client| {
+            let (submitted, place) = client.create(&mut submit, &mut attempts, whole)?;
+            let link = place.link;
+            Ok(((submitted, place), link))
+        })?;
         let again = idempotent.then(|| (submit.owned(), attempts));
         Ok(Job { client, submitted, place, limit, is_late: false, end: None, again })
     }
@@ -212,9 +214,10 @@ impl Client {
         let limit = self.policy().0.sooner(limit);
         let mut last = Err(no_server());
         for (index, left) in order.iter().zip((1..=order.len()).rev()) {
-            let span = trace::request(request);
+            let operation = self.asks(request);
             let share = limit.share(left);
-            let status = self.told(span, |client| client.ask(index, request, share));
+            let status =
+                self.told(operation, |client| Ok((client.ask(index, request, share)?, index)));
             if status.as_ref().is_ok_and(|status| status.is_known) {
                 return status;
             }

@@ -148,7 +148,7 @@ impl Lane {
             state: Mutex::new(State { role, waiting: 0 }),
             changed: Condvar::new(),
             gauge: Gauge::default(),
-            teller: Teller::new(address.clone(), worker),
+            teller: Teller::new(address.clone(), &options, worker),
         };
         let dial = move |_, _| {
             connect(&options, Limit::of(Deadline::Connect, Some(options.connect_timeout)))

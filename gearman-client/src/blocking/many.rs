@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Client, client::Place};
-use queue_core::Limit;
+use queue_core::{Batch as Told, Limit};
 
 use crate::{
     Deadline, Error, ErrorKind, JobEvent, Result,
@@ -17,6 +17,7 @@ use crate::{
             route::{may_repeat, no_server},
         },
     },
+    trace,
 };
 
 /// How long one of several servers is listened to before the next.
@@ -55,6 +56,7 @@ impl Client {
             in_flight: VecDeque::new(),
             early: HashMap::new(),
             window: WINDOW,
+            told: Told::new(),
         }
     }
 
@@ -94,7 +96,8 @@ impl Client {
         I: IntoIterator<Item = Submit<W>>,
     {
         let batch = Batch::new(self.policy().1);
-        SubmitMany { boxes: Boxes::new(self), jobs: jobs.into_iter(), batch, turn: 0 }
+        let (boxes, told) = (Boxes::new(self), Told::new());
+        SubmitMany { boxes, jobs: jobs.into_iter(), batch, turn: 0, told }
     }
 }
 
@@ -163,6 +166,7 @@ pub struct CallMany<'a, I: Iterator> {
     /// What came for requests in flight while an earlier one was sent again.
     early: HashMap<u32, Mail>,
     window: usize,
+    told: Told,
 }
 
 struct InFlight<R> {
@@ -186,7 +190,10 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
         }
         while self.in_flight.len() < self.window && self.boxes.client.queued() < ENOUGH_OUTGOING {
             let Some(request) = self.requests.next() else { break };
-            let sent = self.boxes.queue(&request);
+            let boxes = &mut self.boxes;
+            self.told.begin(|| boxes.client.asks_many(&request));
+            self.told.takes(1);
+            let sent = self.told.run(|| boxes.queue(&request));
             let has_failed = sent.is_err();
             self.in_flight.push_back(InFlight { request, sent });
             if has_failed {
@@ -197,16 +204,22 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
     }
 
     fn answer(&mut self, InFlight { request, sent }: InFlight<I::Item>) -> Answer<I> {
-        let (mut index, mut tag) = sent?;
+        let answer = sent.and_then(|sent| self.answer_to(&request, sent));
+        self.boxes.client.count(&answer);
+        trace::answered(&mut self.told, &request, &answer);
+        answer
+    }
+
+    fn answer_to(&mut self, request: &I::Item, (mut index, mut tag): (usize, u32)) -> Answer<I> {
         let (_, mut attempts) = self.boxes.client.policy();
         loop {
             let outcome =
-                self.mail(index, tag).and_then(|mail| self.boxes.decode(index, &request, mail));
+                self.mail(index, tag).and_then(|mail| self.boxes.decode(index, request, mail));
             let named = |error: Error| error.with_command(request.packet_type().name());
             match outcome {
                 Err(error) if may_repeat(&error, false) && attempts > 0 => {
                     attempts -= 1;
-                    (index, tag) = self.boxes.queue(&request).map_err(named)?;
+                    (index, tag) = self.boxes.queue(request).map_err(named)?;
                     self.boxes.client.flush_all();
                 }
                 outcome => return outcome.map_err(named),
@@ -247,9 +260,8 @@ impl<I: Iterator<Item: Request>> Iterator for CallMany<'_, I> {
     fn next(&mut self) -> Option<Self::Item> {
         self.fill();
         let head = self.in_flight.pop_front()?;
-        let answer = self.answer(head);
-        self.boxes.client.count(&answer);
-        Some(answer)
+        let span = self.told.span();
+        Some(span.run(|| self.answer(head)))
     }
 }
 
@@ -261,6 +273,7 @@ pub struct SubmitMany<'a, W, I> {
     batch: Batch<W>,
     /// Which server is listened to first.
     turn: usize,
+    told: Told,
 }
 
 impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
@@ -276,8 +289,12 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
                 break;
             }
             let Some(submit) = self.jobs.next() else { break };
+            let boxes = &self.boxes;
+            self.told.begin(|| boxes.client.asks_many(&submit));
+            self.told.takes(1);
             let job = self.batch.take(submit);
-            if !self.send(job) {
+            let span = self.told.span();
+            if !span.run(|| self.send(job)) {
                 break;
             }
         }
@@ -337,9 +354,13 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> Iterator for SubmitMany<'_, 
     type Item = (usize, Result<JobEvent>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (number, event) = self.next_event()?;
-        self.boxes.client.count(&event);
-        Some((number, event))
+        let span = self.told.span();
+        span.run(|| {
+            let (number, event) = self.next_event()?;
+            self.boxes.client.count(&event);
+            trace::event(&mut self.told, &event);
+            Some((number, event))
+        })
     }
 }
 

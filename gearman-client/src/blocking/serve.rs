@@ -18,8 +18,8 @@ use crate::{
     Failure, FunctionName, JobLimit, WorkerOptions, WorkerReport,
     keys::Keys,
     protocol::{Assignment, End},
-    trace,
     work::Failed,
+    worker_events::Teller,
 };
 
 type Handler = Box<dyn Fn(&mut JobContext<'_>) -> Result<Bytes, Failure> + Send + Sync>;
@@ -189,22 +189,26 @@ impl Shop<'_> {
         place: Place<'_>,
     ) -> Result<Bytes, Failed> {
         let ledger = self.options.ledger.as_ref();
-        let span = trace::job(job);
-        let outcome = ledger
-            .map_or(Ok(None), |ledger| ledger.admit(job))
-            .map_err(Failed::Handler)
-            .and_then(|_running| {
-                let stopping = self.stop;
-                let mut context = JobContext { assignment: job, place, stopping };
-                let start = now();
-                let run = || span.run(|| (registered.handler)(&mut context));
-                // The handler's own state may be left half done; that is the handler's to deal with.
-                let ended = catch_unwind(AssertUnwindSafe(run));
-                registered.quick.note(now().saturating_duration_since(start));
-                ended.map_err(|panic| Failed::panic(&*panic))?.map_err(Failed::Handler)
-            });
-        span.run(|| post.teller.ended(job, &outcome));
-        outcome
+        let mut process = post.teller.begins(job);
+        let span = process.span().clone();
+        span.run(|| {
+            let outcome = ledger
+                .map_or(Ok(None), |ledger| ledger.admit(job))
+                .map_err(Failed::Handler)
+                .and_then(|running| {
+                    Teller::admitted(&process, running.as_ref());
+                    let stopping = self.stop;
+                    let mut context = JobContext { assignment: job, place, stopping };
+                    let start = now();
+                    let run = || (registered.handler)(&mut context);
+                    // The handler's own state may be left half done; that is the handler's to deal with.
+                    let ended = catch_unwind(AssertUnwindSafe(run));
+                    registered.quick.note(now().saturating_duration_since(start));
+                    ended.map_err(|panic| Failed::panic(&*panic))?.map_err(Failed::Handler)
+                });
+            post.teller.ended(&mut process, job, &outcome);
+            outcome
+        })
     }
 }
 

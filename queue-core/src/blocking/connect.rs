@@ -50,9 +50,10 @@ impl fmt::Debug for Connector {
 ///
 /// What the client makes of a failure; it names every address that was tried.
 pub fn connect<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Transport, S::Error> {
-    S::connecting(&options.address).run(|| {
+    let span = S::connecting(&options.address);
+    span.run(|| {
         let outcome = attempt(options, limit).map_err(S::Error::from);
-        S::connected(&options.address, outcome.as_ref().map(drop));
+        S::connected(&options.address, &span, outcome.as_ref().map(drop));
         outcome
     })
 }

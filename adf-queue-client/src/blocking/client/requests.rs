@@ -104,7 +104,8 @@ impl Client {
 
     fn settle(&mut self, action: Action, delivery: &Delivery) -> Result<()> {
         let (queue, id) = (delivery.queue().clone(), *delivery.request_id());
-        self.run_in_total(Ask::Settle(action, queue, id, delivery.epoch()))?.done()
+        let (ask, limit) = (Ask::Settle(action, queue, id, delivery.epoch()), self.total_limit());
+        self.run_about(ask, Some(delivery.message_id()), limit)?.done()
     }
 
     /// Removes a message that was pulled (`delete`).

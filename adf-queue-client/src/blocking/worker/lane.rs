@@ -18,7 +18,6 @@ use super::{Handler, Handlers};
 use crate::{
     Address, ConnectOptions, Decision, Error, JobContext, WorkerEventKind, WorkerOptions,
     protocol::worker::{self, Key},
-    trace,
     work::{Board, Registered, panicked},
 };
 
@@ -173,13 +172,17 @@ impl Floor<'_> {
     ) -> Option<Decision> {
         let (queue, message) = (job.queue().clone(), job.message_id());
         self.board.tell(self.index, WorkerEventKind::Started { queue, message });
-        let start = now();
-        // The handler's own state may be left half done; that is the handler's to deal with.
-        let run = || trace::job(&self.server, job).run(|| (registered.handler)(job));
-        let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| panicked(&*panic));
-        registered.quick.note(now().saturating_duration_since(start));
-        self.board.handled(self.index, key, job, &ended);
-        ended.decision
+        let mut process = self.board.process(self.index, job);
+        let span = process.span().clone();
+        span.run(|| {
+            let start = now();
+            // The handler's own state may be left half done; that is the handler's to deal with.
+            let made = catch_unwind(AssertUnwindSafe(|| (registered.handler)(job)));
+            registered.quick.note(now().saturating_duration_since(start));
+            let ended = made.unwrap_or_else(|panic| panicked(&*panic));
+            self.board.handled(self.index, key, job, &mut process, &ended);
+            ended.decision
+        })
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::{collections::VecDeque, fmt};
 
+use queue_core::{Batch, Operation};
+
 use super::{Producer, Receipt};
-use crate::{Error, Inserted, PutOptions, Result, TubeName};
+use crate::{Error, Inserted, PutOptions, Result, TubeName, protocol::Put, trace};
 
 /// How many puts are under way unless the caller says otherwise.
 const WINDOW: usize = 256;
@@ -50,6 +52,7 @@ impl Producer {
             window: WINDOW,
             under_way: VecDeque::new(),
             has_ended: false,
+            batch: Batch::new(),
         })
     }
 }
@@ -64,6 +67,7 @@ pub struct PutMany<'a, I: Iterator> {
     window: usize,
     under_way: VecDeque<Result<Receipt>>,
     has_ended: bool,
+    batch: Batch,
 }
 
 impl<I> PutMany<'_, I>
@@ -87,7 +91,10 @@ where
                 self.has_ended = true;
                 return;
             };
-            self.under_way.push_back(self.producer.enqueue(&self.tube, body, self.options));
+            self.batch.takes(1);
+            let accepted = Put::new(body, self.options)
+                .and_then(|put| self.producer.accept(&self.tube, &put, Operation::none()));
+            self.under_way.push_back(accepted);
         }
     }
 }
@@ -99,8 +106,14 @@ where
     type Item = Result<Inserted>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.fill();
-        Some(self.under_way.pop_front()?.and_then(Receipt::wait))
+        self.batch.begin(|| self.producer.handle.shared.outbox.puts(&self.tube));
+        let span = self.batch.span();
+        let answer = span.run(|| {
+            self.fill();
+            Some(self.under_way.pop_front()?.and_then(Receipt::wait))
+        })?;
+        self.batch.sent(trace::failure(&answer));
+        Some(answer)
     }
 }
 

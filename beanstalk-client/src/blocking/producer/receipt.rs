@@ -2,8 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
+use queue_core::Operation;
+
 use super::Shared;
-use crate::{Inserted, Result, protocol::producer::SlotId};
+use crate::{Inserted, Result, protocol::producer::SlotId, trace};
 
 /// The answer to a put. Dropping it passes the answer over; the put is carried out even so, by the calls that wait for
 /// something later.
@@ -13,11 +15,12 @@ use crate::{Inserted, Result, protocol::producer::SlotId};
 pub struct Receipt {
     shared: Arc<Shared>,
     slot: Option<SlotId>,
+    operation: Operation,
 }
 
 impl Receipt {
-    pub(super) fn new(shared: Arc<Shared>, slot: SlotId) -> Self {
-        Receipt { shared, slot: Some(slot) }
+    pub(super) fn new(shared: Arc<Shared>, slot: SlotId, operation: Operation) -> Self {
+        Receipt { shared, slot: Some(slot), operation }
     }
 
     /// Waits for the answer.
@@ -27,7 +30,11 @@ impl Receipt {
     /// See [what becomes of a put](super::Producer#what-becomes-of-a-put).
     pub fn wait(mut self) -> Result<Inserted> {
         let slot = self.slot.take().unwrap_or(SlotId::MAX);
-        self.shared.wait(Some(slot), |outbox, waker| outbox.poll_answer(slot, waker))
+        let span = self.operation.span().clone();
+        let answer = span
+            .run(|| self.shared.wait(Some(slot), |outbox, waker| outbox.poll_answer(slot, waker)));
+        trace::inserted(&mut self.operation, &answer);
+        answer
     }
 }
 

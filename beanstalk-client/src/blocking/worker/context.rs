@@ -93,6 +93,10 @@ impl JobContext {
         self.0.key
     }
 
+    pub(super) fn view(&self) -> &Mutex<View> {
+        &self.0.view
+    }
+
     pub(super) fn update(&self, change: impl FnOnce(&mut View)) {
         change(&mut lock(&self.0.view));
         self.0.changed.notify_all();

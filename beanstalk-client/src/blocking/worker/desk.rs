@@ -2,7 +2,6 @@
 //! thread, and what meets it here is the one that stands in while a handler takes long.
 
 use std::{
-    any::Any,
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Condvar, Mutex, PoisonError},
@@ -12,10 +11,10 @@ use std::{
 use queue_core::lock;
 
 use super::context::JobContext;
-use crate::{Outcome, WorkerEventKind, protocol::JobKey, worker_board::Board, worker_view::View};
-
-/// What a handler gives: the outcome, and the words of a failure.
-pub(super) type Ended = (Outcome, Option<String>);
+use crate::{
+    IntoOutcome, WorkerEventKind, protocol::JobKey, trace::Telling, worker_board::Board,
+    worker_outcome::Ended, worker_view::View,
+};
 
 /// What a handler asks its slot for.
 #[derive(Debug, Clone, Copy)]
@@ -212,22 +211,24 @@ impl Desk {
 }
 
 /// Runs a handler, if its job's time was not over while it waited for its turn.
-pub(super) fn run(
+pub(super) fn run<R: IntoOutcome>(
     job: &JobContext,
-    handler: impl Fn(JobContext) -> Ended,
+    handler: impl Fn(JobContext) -> R,
     board: &Board,
     slot: usize,
+    telling: &Telling,
 ) -> Ended {
     if job.is_lost() {
-        return (Outcome::Retry, None);
+        return Ended::lost();
     }
     board.tell(job.server(), slot, WorkerEventKind::Started(job.id));
-    let span = crate::trace::job(job.server(), job.id, job.body.len());
-    catch_unwind(AssertUnwindSafe(|| span.run(|| handler(job.clone()))))
-        .unwrap_or_else(|panic| panicked(&*panic))
-}
-
-fn panicked(panic: &(dyn Any + Send)) -> Ended {
-    let text = queue_core::panic_text(panic);
-    (Outcome::Retry, Some(format!("the handler panicked: {text}")))
+    let mut process = telling.begins(job.server(), job, job.view());
+    let span = process.span().clone();
+    span.run(|| {
+        let made = catch_unwind(AssertUnwindSafe(|| Ended::with(handler(job.clone()))));
+        // A panic is a failure of its job, and is told within its span.
+        let ended = made.unwrap_or_else(|panic| Ended::panicked(&*panic));
+        telling.ended(&mut process, job.id, job.view(), &ended);
+        ended
+    })
 }

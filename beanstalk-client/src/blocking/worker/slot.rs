@@ -114,11 +114,11 @@ impl<'a> Slot<'a> {
     /// Takes what handlers have to say.
     fn take_news(&mut self, now: Instant) {
         let news = self.desk.take_news();
-        for (job, (outcome, failure)) in news.ended {
-            if let Some(error) = failure {
+        for (job, ended) in news.ended {
+            if let Some(error) = ended.reason {
                 self.tell(WorkerEventKind::Failed { job: job.id, error });
             }
-            self.role.finish(job.key(), outcome, now);
+            self.role.finish(job.key(), ended.outcome, now);
         }
         for ask in news.asks {
             match ask {

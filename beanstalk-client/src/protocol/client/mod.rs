@@ -8,7 +8,7 @@ mod wait;
 
 use std::time::{Duration, Instant};
 
-use queue_core::{Health, Io, Pace, Pulse, Role};
+use queue_core::{Health, Io, Operation, Pace, Pulse, Role};
 
 use self::{
     connection::Line,
@@ -173,9 +173,14 @@ impl ClientSession {
         &mut self,
         command: &C,
         outcome: Result<Response>,
+        operation: &mut Operation,
     ) -> Result<C::Reply> {
-        let reply = outcome.and_then(|response| self.session.decode(command, response));
+        let reply = outcome.and_then(|response| {
+            trace::reply(operation, &response);
+            self.session.decode(command, response)
+        });
         self.count::<C, _>(&reply);
+        trace::ended(operation, &reply);
         reply
     }
 
@@ -185,12 +190,15 @@ impl ClientSession {
         &mut self,
         command: &C,
         outcome: Result<Response>,
+        [first, second]: [&mut Operation; 2],
     ) -> Result<Result<C::Reply>> {
         match outcome {
-            Ok(response) => Ok(self.conclude(command, Ok(response))),
+            Ok(response) => Ok(self.conclude(command, Ok(response), first)),
             Err(error) => {
                 let outcome = Err(error);
                 self.count::<C, _>(&outcome);
+                trace::ended(first, &outcome);
+                trace::ended(second, &outcome);
                 outcome
             }
         }
@@ -438,10 +446,7 @@ impl ClientSession {
             {
                 self.given_back();
             }
-            Stage::Sent(..) => {
-                trace::reply(&response);
-                self.settle(Ok(Some(response)));
-            }
+            Stage::Sent(..) => self.settle(Ok(Some(response))),
             Stage::Waiting => {}
         }
     }

@@ -7,7 +7,7 @@ use std::{
 
 use fixtures::{beanstalkd::Server, gearmand::broker::ConnectionId, offline::Offline};
 use queue_core::{
-    End, Random,
+    End, Operation, Random,
     proof::{ByHand, Faults, Peer, Proof},
 };
 
@@ -106,7 +106,7 @@ fn outcome<T>(
 fn call<C: Command>(proof: &mut Run, steps: usize, command: &C) -> Option<Result<C::Reply>> {
     proof.role.0.begin(command);
     let outcome = outcome(proof, steps, ClientSession::reply)?;
-    Some(proof.role.0.conclude(command, outcome))
+    Some(proof.role.0.conclude(command, outcome, &mut Operation::none()))
 }
 
 /// What the caller knows of the jobs that it has put.
@@ -221,10 +221,11 @@ fn pair(proof: &mut Run, steps: usize) -> Option<()> {
     let (first, second) = (Touch::new(u64::MAX), Stats);
     proof.role.0.begin_pair(&first, &second);
     let one = outcome(proof, steps, ClientSession::reply)?;
-    let one = proof.role.0.conclude_first(&first, one).ok()?;
+    let operations = [&mut Operation::none(), &mut Operation::none()];
+    let one = proof.role.0.conclude_first(&first, one, operations).ok()?;
     proof.role.0.begin_second();
     let two = outcome(proof, steps, ClientSession::reply)?;
-    let two = proof.role.0.conclude(&second, two);
+    let two = proof.role.0.conclude(&second, two, &mut Operation::none());
     assert!(one.is_err(), "there is no such job");
     if let Ok(stats) = two {
         assert!(!stats.version.is_empty(), "it is the answer to another question");

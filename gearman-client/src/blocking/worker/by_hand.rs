@@ -33,6 +33,11 @@ impl Worker {
     /// When no server can be reached at the end of the timeout.
     pub fn next_job(&mut self, timeout: Duration) -> Result<Option<GrabbedJob>> {
         let next = self.next_assignment(timeout)?;
+        if let Some((lane, assignment)) = &next
+            && let Some(lane) = self.lanes.get(*lane)
+        {
+            lane.post().teller.consumed(assignment);
+        }
         Ok(next.map(|(lane, assignment)| GrabbedJob {
             assignment,
             lane,

@@ -85,7 +85,7 @@ const ENOUGH_OUTGOING: usize = 1 << 20;
 pub(crate) fn answer<R: Request>(request: &R, origin: &Origin, mail: Mail) -> Result<R::Reply> {
     let outcome = match mail {
         Mail::Answer(packet) => {
-            trace::answer(&origin.server, &packet);
+            trace::answer(&packet);
             match packet.packet_type {
                 PacketType::Error => Err(refusal(&packet)),
                 _ => request.decode(packet, origin),
