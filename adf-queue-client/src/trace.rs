@@ -161,11 +161,14 @@ pub(crate) fn pushed_one(told: &mut Batch, outcome: &Result<MessageId, Error>) {
 pub(crate) fn failed(error: &Error) {
     #[cfg(feature = "tracing")]
     tracing::debug!(
-        messaging.system = SYSTEM,
-        messaging.operation.name = error.action().map(Action::name),
-        "error.type" = error.kind().name(),
-        fate = ?error.fate(),
-        request_id = error.request_id().map(tracing::field::display),
+        target: TARGET,
+        {
+            messaging.system = SYSTEM,
+            messaging.operation.name = error.action().map(Action::name),
+            "error.type" = error.kind().name(),
+            fate = ?error.fate(),
+            request_id = error.request_id().map(tracing::field::display),
+        },
         "the request failed"
     );
     #[cfg(not(feature = "tracing"))]
@@ -176,13 +179,15 @@ pub(crate) fn failed(error: &Error) {
 pub(crate) fn pulling(address: &Address, pull: &Request) {
     #[cfg(feature = "tracing")]
     tracing::debug!(
-     target: TARGET,
-     {         messaging.system = SYSTEM,
+        target: TARGET,
+        {
+            messaging.system = SYSTEM,
             messaging.destination.name = %Line(pull.queue()),
             server.address = %address.endpoint().host(),
             server.port = address.endpoint().port(),
-            request_id = %pull.id(), },
-     "pulling over HTTP"
+            request_id = %pull.id(),
+        },
+        "pulling over HTTP"
     );
     #[cfg(not(feature = "tracing"))]
     let _ = (address, pull);
@@ -192,11 +197,13 @@ pub(crate) fn pulling(address: &Address, pull: &Request) {
 pub(crate) fn forsaken(pull: &Request) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
-     target: TARGET,
-     {         messaging.system = SYSTEM,
+        target: TARGET,
+        {
+            messaging.system = SYSTEM,
             messaging.destination.name = %Line(pull.queue()),
-            request_id = %pull.id(), },
-     "a pull over HTTP was given up: what it takes has to be recovered by its request id"
+            request_id = %pull.id(),
+        },
+        "a pull over HTTP was given up: what it takes has to be recovered by its request id"
     );
     #[cfg(not(feature = "tracing"))]
     let _ = pull;
@@ -207,31 +214,37 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
     #[cfg(feature = "tracing")]
     match what {
         WorkerEventKind::Poisoned { queue, message, duplications } => tracing::warn!(
-         target: TARGET,
-         {             messaging.system = SYSTEM,
-                    messaging.destination.name = %Line(queue),
-                    server.address = %address.endpoint().host(),
-                    messaging.message.id = %message,
-                    duplications, },
-         "the message was delivered too often"
+            target: TARGET,
+            {
+                messaging.system = SYSTEM,
+                messaging.destination.name = %Line(queue),
+                server.address = %address.endpoint().host(),
+                messaging.message.id = %message,
+                duplications,
+            },
+            "the message was delivered too often"
         ),
         WorkerEventKind::Refused { queue, error, pause } => tracing::warn!(
-         target: TARGET,
-         {             messaging.system = SYSTEM,
-                    messaging.destination.name = %Line(queue),
-                    server.address = %address.endpoint().host(),
-                    "error.type" = error.kind().name(),
-                    pause_ms = pause.as_millis() as u64, },
-         "the server refused what the worker asks"
+            target: TARGET,
+            {
+                messaging.system = SYSTEM,
+                messaging.destination.name = %Line(queue),
+                server.address = %address.endpoint().host(),
+                "error.type" = error.kind().name(),
+                pause_ms = pause.as_millis() as u64,
+            },
+            "the server refused what the worker asks"
         ),
         WorkerEventKind::Settled { queue, message, fate } => tracing::debug!(
-         target: TARGET,
-         {             messaging.system = SYSTEM,
-                    messaging.destination.name = %Line(queue),
-                    server.address = %address.endpoint().host(),
-                    messaging.message.id = %message,
-                    fate = fate.word(), },
-         "the message has ended"
+            target: TARGET,
+            {
+                messaging.system = SYSTEM,
+                messaging.destination.name = %Line(queue),
+                server.address = %address.endpoint().host(),
+                messaging.message.id = %message,
+                fate = fate.word(),
+            },
+            "the message has ended"
         ),
         // The connection tells of itself, and a handler that failed within the span of its message.
         WorkerEventKind::Connected

@@ -322,7 +322,7 @@ impl Process {
             (tube.map(|stats| stats.tube.clone()), view.attempt())
         };
         if let Some(tube) = tube {
-            self.span().record("messaging.destination.name", tube.as_str());
+            self.span().record("messaging.destination.name", tracing::field::display(tube));
         }
         if let Some(attempt) = attempt {
             self.span().record("messaging.beanstalkd.message.delivery_attempt", attempt);

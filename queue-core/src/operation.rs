@@ -69,7 +69,7 @@ impl Operation {
         let place = Place::from(server);
         #[cfg(feature = "tracing")]
         {
-            self.span.record("server.address", &*place.address);
+            self.span.record("server.address", tracing::field::display(&place.address));
             if let Some(port) = place.port {
                 self.span.record("server.port", port);
             }
@@ -259,8 +259,10 @@ macro_rules! operation {
                     messaging.system = facts.system,
                     messaging.operation.name = facts.operation,
                     "messaging.operation.type" = facts.kind,
-                    messaging.destination.name = facts.destination.as_deref(),
-                    server.address = facts.server.as_ref().map(|server| &*server.address),
+                    messaging.destination.name =
+                        facts.destination.as_deref().map(tracing::field::display),
+                    server.address =
+                        facts.server.as_ref().map(|server| tracing::field::display(&server.address)),
                     server.port = facts.server.as_ref().and_then(|server| server.port),
                     "error.type" = tracing::field::Empty,
                     $($($own)+)?

@@ -10,13 +10,14 @@ use std::{
 };
 
 use adf_queue_client::{
-    Client, ConnectOptions, ConnectionState, Error, ErrorKind, JobContext, Metrics, Refusal,
-    RetryPolicy, TlsOptions, Worker, WorkerHandle, WorkerOptions, WorkerReport, blocking,
+    Client, ConnectOptions, ConnectionState, Error, ErrorKind, JobContext, Metrics, Producer, Push,
+    Refusal, RetryPolicy, TlsOptions, Worker, WorkerHandle, WorkerOptions, WorkerReport, blocking,
 };
 use fixtures::{adf_queue::Server, fault::Fault};
 use tests::face::runtime;
+use tracing::Instrument;
 
-use super::record::{SENTINEL, check, find, record_of};
+use super::record::{SENTINEL, check, closed, find, record_of};
 
 /// A name that does not stay on its line.
 const ODD: &str = "/odd\n\x1b[2Jname";
@@ -36,6 +37,10 @@ fn options(address: &str) -> ConnectOptions {
 
 fn body() -> String {
     format!("{SENTINEL} in a body\r\nof two lines")
+}
+
+fn push() -> Push {
+    Push::right(QUEUE.parse().unwrap(), body())
 }
 
 fn is_missing(error: &Error) {
@@ -60,15 +65,45 @@ fn check_client(record: &[String]) {
     find(
         record,
         &[
-            "adf_queue_request",
+            "DEBUG adf_queue_request{",
             "close",
             system,
+            "otel.name=rpush /odd\\n\\u{1b}[2Jname",
+            "otel.kind=\"client\"",
             "messaging.operation.name=\"rpush\"",
+            "messaging.operation.type=\"send\"",
             "messaging.destination.name=/odd\\n\\u{1b}[2Jname",
+            "messaging.message.id=1",
             "server.address=127.0.0.1",
             "server.port=",
         ],
     );
+    for (name, kind) in [("rpush", "send"), ("pull", "receive"), ("delete", "settle")] {
+        let about =
+            [&*format!("otel.name={name} /q"), &*format!("messaging.operation.type=\"{kind}\"")];
+        for (way, id) in [("WebSocket", 1), ("HTTP", 2)] {
+            let id = format!("messaging.message.id={id}");
+            let told = closed(record, "adf_queue_request", &[&about[..], &[&id]].concat());
+            assert_eq!(told.len(), 1, "{name} over {way}: {}", record.concat());
+        }
+    }
+    let push = [
+        "caller:adf_queue_push{otel.name=rpush /q",
+        "messaging.operation.type=\"send\"",
+        "server.address=127.0.0.1",
+        "messaging.message.id=6",
+    ];
+    assert_eq!(closed(record, "adf_queue_push", &push).len(), 1);
+    let failed = ["otel.name=rpush /missing", "otel.status_code=\"error\""];
+    assert_eq!(closed(record, "adf_queue_push", &failed).len(), 1);
+    let failed = [
+        "otel.name=rpush /missing",
+        "error.type=\"queue_not_found\"",
+        "otel.status_code=\"error\"",
+    ];
+    assert_eq!(closed(record, "adf_queue_request", &failed).len(), 1);
+    let batch = ["otel.name=rpush /q", "messaging.batch.message_count=3", "type=\"send\""];
+    assert_eq!(closed(record, "adf_queue_push_many", &batch).len(), 1);
     find(
         record,
         &["the request failed", "error.type=\"queue_not_found\"", "fate=Refused", "request_id="],
@@ -104,6 +139,15 @@ fn an_async_client_tells_what_it_does_and_no_body() {
             over_http.rpush(QUEUE, body()).await.unwrap();
             let pulled = over_http.pull(QUEUE).await.unwrap();
             over_http.delete(&pulled).await.unwrap();
+            let mut many = client.push_many((0..3).map(|_| push()));
+            while let Some(pushed) = many.next().await {
+                pushed.unwrap();
+            }
+            drop(many);
+            let producer = Producer::new(options(server.address())).unwrap();
+            let caller = tracing::info_span!("caller");
+            producer.rpush(QUEUE, body()).instrument(caller).await.unwrap();
+            is_missing(&producer.rpush(MISSING, body()).await.unwrap_err());
             drop(server);
             let _ = client.count(ODD).await;
             assert!(client.count(ODD).await.is_err());
@@ -135,6 +179,13 @@ fn a_blocking_client_tells_what_it_does_and_no_body() {
         over_http.rpush(QUEUE, body()).unwrap();
         let pulled = over_http.pull(QUEUE).unwrap();
         over_http.delete(&pulled).unwrap();
+        for pushed in client.push_many((0..3).map(|_| push())) {
+            pushed.unwrap();
+        }
+        let producer = blocking::Producer::new(options(server.address())).unwrap();
+        let caller = tracing::info_span!("caller");
+        caller.in_scope(|| producer.rpush(QUEUE, body())).unwrap();
+        is_missing(&producer.rpush(MISSING, body()).unwrap_err());
         drop(server);
         let _ = client.count(ODD);
         assert!(client.count(ODD).is_err());
@@ -269,9 +320,13 @@ fn check_worker(record: &[String]) {
     find(
         record,
         &[
-            "adf_queue_message",
+            "INFO adf_queue_message{",
             "close",
             system,
+            "otel.name=process /q",
+            "otel.kind=\"consumer\"",
+            "messaging.operation.type=\"process\"",
+            "messaging.adf_queue.message.delivery_attempt=1",
             "messaging.operation.name=\"process\"",
             "messaging.destination.name=/q",
             "messaging.message.id=1",
@@ -280,7 +335,10 @@ fn check_worker(record: &[String]) {
         ],
     );
     let of_the_message = ["messaging.destination.name=/q", "messaging.message.id=2"];
-    find(record, &[&["WARN", "the handler failed"], &of_the_message[..]].concat());
+    let within = "adf_queue_message{otel.name=process /q";
+    find(record, &[&["WARN", within, "the handler failed"], &of_the_message[..]].concat());
+    let failed = ["messaging.message.id=2", "error.type=\"error\" otel.status_code=\"error\""];
+    assert_eq!(closed(record, "adf_queue_message", &failed).len(), 1);
     for fate in ["fate=\"returned\"", "fate=\"deleted\""] {
         find(record, &[&["the message has ended", fate], &of_the_message[..]].concat());
     }
@@ -323,7 +381,8 @@ fn words_of_failed_handlers_are_logged_when_that_is_asked_for() {
     check(&record);
     for begin in ["", "the handler panicked: "] {
         let error = format!("error={begin}disk\\nfull \\u{{1b}}[2J xxx");
-        let line = find(&record, &["WARN", "the handler failed", &error]);
+        let within = "adf_queue_message{";
+        let line = find(&record, &["WARN", within, "the handler failed", &error]);
         assert!(line.matches('x').count() <= 256, "{line}");
     }
 }

@@ -9,8 +9,9 @@ use beanstalk_client::{
 };
 use fixtures::beanstalkd::Server;
 use tests::{Async, Blocking, Face, face::runtime, listener::Scripts};
+use tracing::Instrument;
 
-use super::record::{SENTINEL, check, find, record_of};
+use super::record::{SENTINEL, check, closed, find, record_of};
 
 fn options(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
@@ -76,30 +77,48 @@ fn check_client(record: &[String]) {
     find(
         record,
         &[
-            "beanstalk_command",
+            "DEBUG beanstalk_command{",
             "close",
             system,
+            "otel.name=put mail",
+            "otel.kind=\"client\"",
             "messaging.operation.name=\"put\"",
             "messaging.operation.type=\"send\"",
-            "messaging.destination.name=\"mail\"",
+            "messaging.destination.name=mail",
             "messaging.message.id=1",
             "server.address=127.0.0.1",
+            "server.port=",
         ],
-    );
-    find(
-        record,
-        &["close", "name=\"reserve\"", "type=\"receive\"", "name=\"mail\"", "id=1", "body.size="],
     );
     find(
         record,
         &[
             "close",
+            "otel.name=reserve mail",
+            "name=\"reserve\"",
+            "type=\"receive\"",
+            "name=mail",
+            "id=1",
+            "body.size=",
+        ],
+    );
+    find(
+        record,
+        &[
+            "close",
+            "otel.name=delete 127.0.0.1:",
             "name=\"delete\"",
             "type=\"settle\"",
             "message.id=1",
             "error.type=\"not_found\"",
+            "otel.status_code=\"error\"",
         ],
     );
+    let batch = ["otel.name=put mail", "messaging.batch.message_count=3", "type=\"send\""];
+    assert_eq!(closed(record, "beanstalk_pipeline", &batch).len(), 1);
+    let second_of_a_pair = ["otel.name=put mail", "messaging.message.id=2"];
+    assert_eq!(closed(record, "beanstalk_command", &second_of_a_pair).len(), 1);
+    find(record, &["beanstalk_connect", "close", "otel.status_code=\"error\"", "error.type="]);
     find(record, &["the command failed", "error.type=\"not_found\"", "fate=Refused"]);
     find(record, &["WARN", "the connection was lost"]);
     find(record, &["waiting before the next attempt", "delay_ms="]);
@@ -138,14 +157,21 @@ fn check_worker(record: &[String]) {
     find(
         record,
         &[
-            "beanstalk_job",
+            "INFO beanstalk_job{",
             "close",
+            "otel.name=process default",
+            "otel.kind=\"consumer\"",
             "messaging.operation.type=\"process\"",
+            "messaging.destination.name=default",
             "messaging.message.id=1",
+            "messaging.beanstalkd.message.delivery_attempt=1",
             "body.size=",
+            "error.type=\"error\"",
+            "otel.status_code=\"error\"",
         ],
     );
-    find(record, &["WARN", "the job's handler failed", "messaging.message.id=1"]);
+    let within = "beanstalk_job{otel.name=process default";
+    find(record, &["WARN", within, "the job's handler failed", "messaging.message.id=1"]);
     find(record, &["the job is settled", "outcome=\"released\""]);
 }
 
@@ -168,22 +194,74 @@ fn a_blocking_worker_tells_what_it_does_and_no_body() {
     }));
 }
 
+fn check_producer(record: &[String]) {
+    check(record);
+    find(record, &["connected", "messaging.system=\"beanstalkd\""]);
+    find(record, &["WARN", "the connection was lost"]);
+    let put = [
+        "caller:beanstalk_put{otel.name=put mail otel.kind=\"client\"",
+        "messaging.operation.name=\"put\" messaging.operation.type=\"send\"",
+        "messaging.destination.name=mail server.address=127.0.0.1 server.port=",
+        "messaging.message.body.size=",
+    ];
+    for id in 1..=3 {
+        let id = format!("messaging.message.id={id}");
+        let one = [&put[..], &[&id]].concat();
+        assert_eq!(closed(record, "beanstalk_put", &one).len(), 1, "{id}");
+    }
+    let failed = [&put[..], &["error.type=\"total_timeout\" otel.status_code=\"error\""]].concat();
+    assert_eq!(closed(record, "beanstalk_put", &failed).len(), 1);
+    find(record, &["beanstalk_put{", "the put failed", "error.type=\"total_timeout\"", "fate="]);
+    let many = ["caller:beanstalk_put_many{otel.name=put mail", "messaging.batch.message_count=5"];
+    assert_eq!(closed(record, "beanstalk_put_many", &many).len(), 1);
+    assert_eq!(closed(record, "beanstalk_put", &[]).len(), 4, "those of put_many have none");
+}
+
 #[test]
-fn a_producer_tells_of_its_connections_and_no_body() {
-    let record = record_of(|| {
+fn an_async_producer_tells_of_puts_and_connections_and_no_body() {
+    check_producer(&record_of(|| {
         let server = Server::start().unwrap();
-        runtime().block_on(async {
+        let puts = async {
             let producer = beanstalk_client::Producer::connect(server.address()).await.unwrap();
             let _ = producer.put("mail", SENTINEL, PutOptions::default()).await.unwrap();
+            let receipt = producer.enqueue("mail", SENTINEL, PutOptions::default()).await.unwrap();
+            let _ = receipt.await.unwrap();
+            let receipt = producer.try_put("mail", SENTINEL, PutOptions::default()).unwrap();
+            let _ = receipt.await.unwrap();
+            let mut many = producer.put_many("mail", [SENTINEL; 5], PutOptions::default()).unwrap();
+            while let Some(inserted) = many.next().await {
+                let _ = inserted.unwrap();
+            }
+            drop(many);
             drop(server);
             // It is written to the server that has gone, or waits for one that never comes.
             let producer = producer.timeout(Duration::from_secs(1));
             let late: Result<_, Error> =
                 producer.put("mail", SENTINEL, PutOptions::default()).await;
-            assert!(late.is_err());
+            assert_eq!(late.unwrap_err().kind().name(), "total_timeout");
+        };
+        runtime().block_on(puts.instrument(tracing::info_span!("caller")));
+    }));
+}
+
+#[test]
+fn a_blocking_producer_tells_of_puts_and_connections_and_no_body() {
+    check_producer(&record_of(|| {
+        let server = Server::start().unwrap();
+        let producer = blocking::Producer::connect(server.address()).unwrap();
+        let caller = tracing::info_span!("caller");
+        caller.in_scope(|| {
+            let _ = producer.put("mail", SENTINEL, PutOptions::default()).unwrap();
+            let receipt = producer.enqueue("mail", SENTINEL, PutOptions::default()).unwrap();
+            let _ = receipt.wait().unwrap();
+            let receipt = producer.try_put("mail", SENTINEL, PutOptions::default()).unwrap();
+            let _ = receipt.wait().unwrap();
+            let many = producer.put_many("mail", [SENTINEL; 5], PutOptions::default()).unwrap();
+            assert_eq!(many.filter(Result::is_ok).count(), 5);
+            drop(server);
+            let producer = producer.timeout(Duration::from_secs(1));
+            let late = producer.put("mail", SENTINEL, PutOptions::default());
+            assert_eq!(late.unwrap_err().kind().name(), "total_timeout");
         });
-    });
-    check(&record);
-    find(&record, &["connected", "messaging.system=\"beanstalkd\""]);
-    find(&record, &["WARN", "the connection was lost"]);
+    }));
 }

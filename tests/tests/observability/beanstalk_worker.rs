@@ -16,7 +16,7 @@ use beanstalk_client::{
 use fixtures::{beanstalkd::Server, fault::Fault};
 use tests::face::runtime;
 
-use super::record::{check, find, record_of};
+use super::record::{check, closed, find, record_of};
 
 fn options(server: &Server) -> WorkerOptions {
     let connect: ConnectOptions = server.address().parse().unwrap();
@@ -165,11 +165,16 @@ fn say(run: fn(WorkerOptions, Handle) -> WorkerReport) {
     check(&record);
     for begin in ["", "the handler panicked: "] {
         let error = format!("error={begin}disk\\nfull \\u{{1b}}[2J xxx");
-        let line = find(&record, &["WARN", "the job's handler failed", &error]);
+        let within = "beanstalk_job{";
+        let line = find(&record, &["WARN", within, "the job's handler failed", &error]);
         assert!(line.matches('x').count() <= 256, "{line}");
     }
+    for kind in ["error.type=\"error\"", "error.type=\"panic\""] {
+        let failed = [kind, "otel.status_code=\"error\""];
+        assert_eq!(closed(&record, "beanstalk_job", &failed).len(), 1, "{kind}");
+    }
     let record = record_with(false);
-    find(&record, &["WARN", "the job's handler failed"]);
+    find(&record, &["WARN", "beanstalk_job{", "the job's handler failed"]);
     assert!(!record.concat().contains("disk"), "{}", record.concat());
 }
 

@@ -7,11 +7,11 @@ use fixtures::gearmand::Server;
 use gearman_client::{
     Client, ConnectOptions, ConnectionState, Error, ErrorKind, Failure, FunctionName, JobContext,
     Metrics, Origin, Outcome, RetryPolicy, SubmitOptions, TlsOptions, Worker, blocking,
-    protocol::{Echo, Magic, Packet, PacketType, Request},
+    protocol::{Echo, Magic, Packet, PacketType, Request, Submit},
 };
 use tests::face::runtime;
 
-use super::record::{SENTINEL, check, find, record_of};
+use super::record::{SENTINEL, check, closed, find, record_of};
 
 fn options(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
@@ -44,8 +44,8 @@ fn work(job: &gearman_client::protocol::Assignment) -> Result<Vec<u8>, Failure> 
 fn check_numbers(metrics: &Metrics) {
     assert_eq!((metrics.connections, metrics.reconnects), (2, 1), "{metrics:?}");
     assert_eq!(metrics.errors, [(ErrorKind::UnknownOption, 1)], "{metrics:?}");
-    // 2 of OPTION_REQ, 2 jobs, 1 in the background, 1 refused, 3 + 1 of echo
-    assert_eq!((metrics.commands, metrics.replies), (10, 10), "{metrics:?}");
+    // 2 of OPTION_REQ, 2 + 2 jobs, 1 in the background, 1 refused, 3 + 1 of echo
+    assert_eq!((metrics.commands, metrics.replies), (12, 12), "{metrics:?}");
     let body = workload().len() as u64;
     assert!(metrics.bytes_out > 7 * body && metrics.bytes_in > 5 * body, "{metrics:?}");
 }
@@ -58,9 +58,11 @@ fn check_client(record: &[String]) {
     find(
         record,
         &[
-            "gearman_request",
+            "DEBUG gearman_request{",
             "close",
             system,
+            "otel.name=SUBMIT_JOB_BG odd\\n\\u{1b}[2Jname",
+            "otel.kind=\"client\"",
             "messaging.operation.name=\"SUBMIT_JOB_BG\"",
             "messaging.operation.type=\"send\"",
             "messaging.destination.name=odd\\n\\u{1b}[2Jname",
@@ -78,10 +80,31 @@ fn check_client(record: &[String]) {
     find(record, &["error.type=\"tls\""]);
     find(
         record,
-        &["gearman_job", "close", "messaging.destination.name=echo", "message.id=H:", "body.size="],
+        &[
+            "INFO gearman_job{",
+            "close",
+            "otel.name=process echo",
+            "otel.kind=\"consumer\"",
+            "messaging.destination.name=echo",
+            "message.id=H:",
+            "body.size=",
+        ],
     );
+    let failed = ["otel.name=process quote", "error.type=\"exception\" otel.status_code=\"error\""];
+    assert_eq!(closed(record, "gearman_job", &failed).len(), 1);
+    let refused = ["otel.name=OPTION_REQ 127.0.0.1:", "otel.status_code=\"error\""];
+    assert_eq!(closed(record, "gearman_request", &refused).len(), 1);
+    let batch = ["otel.name=ECHO_REQ 127.0.0.1:", "messaging.batch.message_count=3"];
+    assert_eq!(closed(record, "gearman_pipeline", &batch).len(), 1);
+    let batch = ["otel.name=SUBMIT_JOB echo", "messaging.batch.message_count=2", "type=\"send\""];
+    assert_eq!(closed(record, "gearman_pipeline", &batch).len(), 1);
+    assert_eq!(closed(record, "gearman_pipeline", &[]).len(), 2);
     find(record, &["the job is done", "messaging.message.id=H:"]);
     find(record, &["WARN", "the job's handler failed", "outcome=\"exception\""]);
+}
+
+fn echo_job() -> Submit<String> {
+    Submit::foreground("echo".try_into().unwrap(), workload(), submit()).unwrap()
 }
 
 /// An option that no server has.
@@ -131,6 +154,11 @@ fn an_async_client_and_worker_tell_what_they_do_and_no_workload() {
                 echo.unwrap();
             }
             drop(echoes);
+            let mut jobs = client.submit_many((0..2).map(|_| echo_job()));
+            while let Some((_, event)) = jobs.next().await {
+                event.unwrap();
+            }
+            drop(jobs);
             assert!(client.connection_states().eq([ConnectionState::Ready]));
             client.reconnect().await.unwrap();
             client.echo(workload()).await.unwrap();
@@ -168,6 +196,9 @@ fn a_blocking_client_and_worker_tell_what_they_do_and_no_workload() {
         assert_eq!(refused.kind(), ErrorKind::UnknownOption, "{refused}");
         for echo in client.call_many((0..3).map(|_| Echo(workload()))) {
             echo.unwrap();
+        }
+        for (_, event) in client.submit_many((0..2).map(|_| echo_job())) {
+            event.unwrap();
         }
         assert!(client.connection_states().eq([ConnectionState::Ready]));
         client.reconnect().unwrap();

@@ -56,7 +56,21 @@ pub(crate) fn check(record: &[String]) {
         assert!(event.ends_with('\n'), "{event:?}");
         assert!(!event.trim_end().contains(char::is_control), "{event:?}");
         assert!(!event.contains(SENTINEL), "{event}");
+        assert!(!event.contains("_client::"), "the target is the crate's name: {event}");
     }
+}
+
+/// Whether everything that is told of a span once it is closed has all of these in it, and how many there are.
+pub(crate) fn closed<'a>(record: &'a [String], span: &str, words: &[&str]) -> Vec<&'a str> {
+    let begin = format!("{span}{{");
+    let of_span = |event: &&String| {
+        // Another span within it would follow the brace without a space.
+        let is_innermost =
+            |(_, own): (&str, &str)| own.matches("}:").count() == own.matches("}: ").count();
+        event.contains(": close ") && event.rsplit_once(&begin).is_some_and(is_innermost)
+    };
+    let has_all = |event: &&String| words.iter().all(|word| event.contains(word));
+    record.iter().filter(of_span).filter(has_all).map(|event| &**event).collect()
 }
 
 /// An event with all of these in it.
