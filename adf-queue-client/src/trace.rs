@@ -119,7 +119,7 @@ pub(crate) fn push(
         measures,
         facts(action.name(), operation_type(action), Some(queue), server),
         messaging.message.id = tracing::field::Empty,
-        messaging.message.body.size = body as u64,
+        messaging.message.body.size = body as i64,
     )
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn pulling(address: &Address, pull: &Request) {
             messaging.system = SYSTEM,
             messaging.destination.name = %Line(pull.queue()),
             server.address = %address.endpoint().host(),
-            server.port = address.endpoint().port(),
+            server.port = address.endpoint().port().map(i64::from),
             request_id = %pull.id(),
         },
         "pulling over HTTP"
@@ -220,7 +220,7 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
                 messaging.destination.name = %Line(queue),
                 server.address = %address.endpoint().host(),
                 messaging.message.id = %message,
-                duplications,
+                duplications = i64::from(*duplications),
             },
             "the message was delivered too often"
         ),
@@ -231,7 +231,7 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
                 messaging.destination.name = %Line(queue),
                 server.address = %address.endpoint().host(),
                 "error.type" = error.kind().name(),
-                pause_ms = pause.as_millis() as u64,
+                pause_ms = pause.as_millis() as i64,
             },
             "the server refused what the worker asks"
         ),
@@ -271,8 +271,8 @@ pub(crate) fn job(measures: &Measures, address: &Address, delivery: &Delivery) -
         measures,
         about("process", "process"),
         messaging.message.id = %delivery.message_id(),
-        messaging.message.body.size = delivery.body().len() as u64,
-        messaging.adf_queue.message.delivery_attempt = delivery.duplications(),
+        messaging.message.body.size = delivery.body().len() as i64,
+        messaging.adf_queue.message.delivery_attempt = i64::from(delivery.duplications()),
     )
 }
 

@@ -130,7 +130,7 @@ pub(crate) fn failed(address: &Address, verb: &'static str, error: &Error) {
                 messaging.system = SYSTEM,
                 messaging.operation.name = error.command().unwrap_or(verb),
                 server.address = %address.endpoint().host(),
-                server.port = address.endpoint().port(),
+                server.port = address.endpoint().port().map(i64::from),
                 "error.type" = error.kind().name(),
                 fate = ?error.fate(),
             },
@@ -164,7 +164,7 @@ pub(crate) fn put<B: AsRef<[u8]>>(
         measures,
         facts("put", Some(tube.as_str().into()), only(servers)),
         messaging.message.id = tracing::field::Empty,
-        messaging.message.body.size = put.body().as_ref().len() as u64,
+        messaging.message.body.size = put.body().as_ref().len() as i64,
     )
 }
 
@@ -256,7 +256,7 @@ impl Telling {
             &self.measures,
             about("process"),
             messaging.message.id = %job.id,
-            messaging.message.body.size = job.body.len() as u64,
+            messaging.message.body.size = job.body.len() as i64,
             messaging.beanstalkd.message.delivery_attempt = lock(view).attempt(),
         );
         if self.measures.is_set() {
@@ -336,7 +336,7 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
     {
         use crate::WorkerEventKind as Kind;
 
-        let slot = slot as u64;
+        let slot = slot as i64;
         match what {
             Kind::Connected => tracing::debug!(target: TARGET, { slot }, "the slot is ready"),
             // An attempt that failed was told of by itself.
@@ -370,8 +370,8 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
                         slot,
                         messaging.operation.name = command,
                         reply,
-                        in_a_row,
-                        pause_ms = pause.as_millis() as u64,
+                        in_a_row = i64::from(*in_a_row),
+                        pause_ms = pause.as_millis() as i64,
                     },
                     "the server refuses what the worker asks"
                 );
@@ -392,7 +392,7 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
                     {
                         slot,
                         messaging.message.id = %job,
-                        ttr_s = ttr.as_secs(),
+                        ttr_s = ttr.as_secs() as i64,
                     },
                     "the job's time to run is short"
                 );

@@ -45,8 +45,8 @@ impl View {
 
     /// How often the job was reserved, this time included, if that is known.
     #[cfg(feature = "tracing")]
-    pub(crate) fn attempt(&self) -> Option<u64> {
-        self.stats.as_ref().map(|stats| stats.reserves)
+    pub(crate) fn attempt(&self) -> Option<i64> {
+        self.stats.as_ref().map(|stats| stats.reserves as i64)
     }
 
     /// The outcome of a touch that was asked for after so many; `None` while it is not answered.

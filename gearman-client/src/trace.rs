@@ -164,7 +164,7 @@ pub(crate) fn magic(address: &Address, packet: &Packet, is_noted: &mut bool) {
         {
             messaging.system = SYSTEM,
             server.address = %address.endpoint().host(),
-            server.port = address.endpoint().port(),
+            server.port = address.endpoint().port().map(i64::from),
         },
         "the server passes on {} with the magic of a request; it is taken as an answer",
         packet.packet_type
@@ -197,7 +197,7 @@ pub(crate) fn job(measures: &Measures, job: &Assignment) -> Operation {
         measures,
         facts("process", Some("process"), Some(&job.function), server),
         messaging.message.id = %job.handle.name().escape_ascii(),
-        messaging.message.body.size = job.workload.len() as u64,
+        messaging.message.body.size = job.workload.len() as i64,
         messaging.gearman.message.delivery_attempt = tracing::field::Empty,
     )
 }
@@ -205,7 +205,7 @@ pub(crate) fn job(measures: &Measures, job: &Assignment) -> Operation {
 /// How often a job is run, this time included, as far as a ledger knows.
 pub(crate) fn attempt(process: &Operation, attempt: u32) {
     #[cfg(feature = "tracing")]
-    process.span().record("messaging.gearman.message.delivery_attempt", attempt);
+    process.span().record("messaging.gearman.message.delivery_attempt", i64::from(attempt));
     #[cfg(not(feature = "tracing"))]
     let _ = (process, attempt);
 }
@@ -257,7 +257,7 @@ pub(crate) fn crashed(job: &Assignment, crashes: u32, is_run: bool) {
             messaging.system = SYSTEM,
             messaging.destination.name = %Line(&job.function),
             messaging.message.id = %job.handle.name().escape_ascii(),
-            crashes,
+            crashes = i64::from(crashes),
             is_run,
         },
         "the job was running when its workers ended"

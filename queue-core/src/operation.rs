@@ -71,7 +71,7 @@ impl Operation {
         {
             self.span.record("server.address", tracing::field::display(&place.address));
             if let Some(port) = place.port {
-                self.span.record("server.port", port);
+                self.span.record("server.port", i64::from(port));
             }
         }
         if let Some(measured) = &mut self.measured {
@@ -92,7 +92,7 @@ impl Operation {
     /// It turns out how long the body is.
     pub fn has_size(&self, bytes: usize) {
         #[cfg(feature = "tracing")]
-        self.span.record("messaging.message.body.size", bytes as u64);
+        self.span.record("messaging.message.body.size", bytes as i64);
         #[cfg(not(feature = "tracing"))]
         let _ = bytes;
     }
@@ -229,14 +229,14 @@ impl Drop for Batch {
     fn drop(&mut self) {
         if let Some(mut operation) = self.operation.take() {
             #[cfg(feature = "tracing")]
-            operation.span.record("messaging.batch.message_count", self.messages);
+            operation.span.record("messaging.batch.message_count", self.messages as i64);
             operation.ended(self.error.as_deref());
         }
     }
 }
 
 /// An [`Operation`] with a span of this name, level and kind, which is made only if that is enabled, or if somebody measures;
-/// so are the [`Facts`]. A macro, because a span has its name, and the target that filters know, from where it stands.
+/// so are the [`Facts`]. Numbers are signed: the bridges to OpenTelemetry make text of others. A macro, because a span has its name, and the target that filters know, from where it stands.
 #[macro_export]
 macro_rules! operation {
     ($level:ident, $target:ident, $name:literal, $kind:literal, $measures:expr, $facts:expr $(, $($own:tt)+)?) => {{
@@ -263,7 +263,7 @@ macro_rules! operation {
                         facts.destination.as_deref().map(tracing::field::display),
                     server.address =
                         facts.server.as_ref().map(|server| tracing::field::display(&server.address)),
-                    server.port = facts.server.as_ref().and_then(|server| server.port),
+                    server.port = facts.server.as_ref().and_then(|server| server.port).map(i64::from),
                     "error.type" = tracing::field::Empty,
                     $($($own)+)?
                 )),

@@ -11,7 +11,7 @@ macro_rules! trace_connections {
             {
                 messaging.system = $system,
                 server.address = %$address.endpoint().host(),
-                server.port = $address.endpoint().port(),
+                server.port = $address.endpoint().port().map(i64::from),
                 $($own)*
             },
             $words
@@ -29,7 +29,7 @@ macro_rules! trace_connections {
                 otel.status_code = tracing::field::Empty,
                 messaging.system = $system,
                 server.address = %address.endpoint().host(),
-                server.port = address.endpoint().port(),
+                server.port = address.endpoint().port().map(i64::from),
                 "error.type" = tracing::field::Empty,
             ));
             #[cfg(not(feature = "tracing"))]
@@ -85,7 +85,7 @@ macro_rules! trace_connections {
                 $target,
                 $system,
                 address,
-                { delay_ms = delay.as_millis() as u64 },
+                { delay_ms = delay.as_millis() as i64 },
                 "waiting before the next attempt to connect"
             );
             #[cfg(not(feature = "tracing"))]

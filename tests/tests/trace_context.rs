@@ -1,0 +1,20 @@
+//! One trace from the sender to the handler, through an envelope of the caller's, with the crates of OpenTelemetry; and the
+//! measurements on its meters.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+#[path = "trace_context/adf_queue.rs"]
+mod adf_queue;
+#[path = "trace_context/beanstalk.rs"]
+mod beanstalk;
+#[path = "trace_context/envelope.rs"]
+mod envelope;
+#[path = "trace_context/gearman.rs"]
+mod gearman;
+#[path = "trace_context/telemetry.rs"]
+mod telemetry;

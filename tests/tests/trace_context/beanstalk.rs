@@ -1,0 +1,77 @@
+//! beanstalkd.
+
+use beanstalk_client::{
+    JobContext, Producer, ProducerOptions, PutOptions, Retries, Worker, WorkerOptions, blocking,
+};
+use fixtures::beanstalkd::Server;
+use queue_core::lock;
+use tests::face::runtime;
+use tracing::Instrument;
+
+use super::{
+    envelope::{ALL, Envelope},
+    telemetry::{Meters, ONE, Told, order, work},
+};
+
+const TOLD: Told =
+    Told { system: "beanstalkd", send: "put", destination: "mail", runs: 2, error: "error" };
+
+fn producer_options(server: &Server, meters: &Meters) -> ProducerOptions {
+    let options: ProducerOptions = server.address().parse().unwrap();
+    options.on_measurement(meters.observer())
+}
+
+fn worker_options(server: &Server, meters: &Meters, envelope: Envelope) -> WorkerOptions {
+    let options = WorkerOptions::new(server.address()).unwrap().tubes(["mail"]).unwrap();
+    options
+        .until_empty()
+        .retries(Retries::default().releases(0))
+        .log_errors(true)
+        .on_span(move |span, job| envelope.adopt(span, &job.body))
+        .on_measurement(meters.observer())
+}
+
+#[test]
+fn a_trace_goes_through_an_async_producer_and_worker() {
+    let _one = lock(&ONE);
+    for envelope in ALL {
+        let (server, meters, order) = (Server::start().unwrap(), Meters::new(), order());
+        runtime().block_on(async {
+            let producer = Producer::connect(producer_options(&server, &meters)).await.unwrap();
+            let sending = async {
+                for payload in ["joe@example.com", "fail"] {
+                    let body = envelope.seal(payload);
+                    let _ = producer.put("mail", body, PutOptions::default()).await.unwrap();
+                }
+            };
+            sending.instrument(order.clone()).await;
+            let worker = Worker::new(worker_options(&server, &meters, envelope)).unwrap();
+            let handler =
+                move |job: JobContext| async move { work(&envelope.payload(&job.body), true) };
+            let report = worker.run(handler).await;
+            assert_eq!((report.finished, report.buried), (1, 1), "{report:?}");
+        });
+        TOLD.check_trace(order);
+        meters.check(&TOLD, "reserve");
+    }
+}
+
+#[test]
+fn a_trace_goes_through_a_blocking_producer_and_worker() {
+    let _one = lock(&ONE);
+    for envelope in ALL {
+        let (server, meters, order) = (Server::start().unwrap(), Meters::new(), order());
+        let producer = blocking::Producer::connect(producer_options(&server, &meters)).unwrap();
+        order.in_scope(|| {
+            for payload in ["joe@example.com", "fail"] {
+                let body = envelope.seal(payload);
+                let _ = producer.put("mail", body, PutOptions::default()).unwrap();
+            }
+        });
+        let worker = blocking::Worker::new(worker_options(&server, &meters, envelope)).unwrap();
+        let report = worker.run(move |job| work(&envelope.payload(&job.body), true));
+        assert_eq!((report.finished, report.buried), (1, 1), "{report:?}");
+        TOLD.check_trace(order);
+        meters.check(&TOLD, "reserve");
+    }
+}
