@@ -58,9 +58,34 @@
 //! # Observability
 //!
 //! [`Client::metrics`] counts connections, requests, answers, bytes, and errors by their kind, and
-//! [`Client::connection_state`] says what the connection is doing. With the feature `tracing` there are spans
-//! (`adf_queue_connect`, `adf_queue_request`) and events with the names that OpenTelemetry has for messaging. No body is ever
-//! told, and nothing that a server wrote.
+//! [`Client::connection_state`] says what the connection is doing; [`WorkerHandle`] gives the same of a worker while it runs,
+//! and what became of its messages so far.
+//!
+//! With the feature `tracing` there are spans and events as OpenTelemetry's
+//! [conventions for messaging](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/) have them, with the
+//! crate's name as their target:
+//!
+//! | span | level | kind | named |
+//! |---|---|---|---|
+//! | `adf_queue_request`, `adf_queue_push_many` | debug | client | `pull /mail`, `ping 127.0.0.1:6230` |
+//! | `adf_queue_push`: of a [`Producer`], within the caller's span | debug | client | `rpush /mail` |
+//! | `adf_queue_message`: around a handler | info | consumer | `process /mail` |
+//! | `adf_queue_connect` | debug | client | `connect 127.0.0.1:6230` |
+//!
+//! A name falls back to the server's address where an operation is about no queue. Ids are text, `error.type` and
+//! `otel.status_code` stand on what failed, and the span of a pipeline has `messaging.batch.message_count` and is named for
+//! its first operation. `messaging.adf_queue.message.delivery_attempt` is [`Delivery::duplications`]. A handler's failure, of type `error` or `panic`, is told within the span of its message.
+//! `WorkerOptions::on_span` sees the span of each job before it is entered, so that it can be given the sender's context;
+//! the sender puts its own into its envelope, of which this crate knows nothing. Nobody computes a field of a span that is
+//! not enabled.
+//!
+//! [`ConnectOptions::on_measurement`], and its namesakes of workers and producers, tell the four
+//! [messaging metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
+//! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Calls that
+//! were dropped are not measured, nor are the requests that a worker makes by itself. The guide maps both to OpenTelemetry's crates.
+//!
+//! Each event is one line. No body is ever told, at most its length; nor is what a server wrote, nor, unless
+//! [`WorkerOptions::log_errors`] asks for it, what a handler wrote.
 //!
 //! # Features
 //!
@@ -74,7 +99,7 @@
 //! | `json` | no | bodies that are JSON: `lpush_json`, `rpush_json`, `json` | serde, serde_json |
 //! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tower` | no | tower services as handlers, with their layers: [`Worker::register_service`] | tower-service |
-//! | `tracing` | no | spans and events for connections and requests | tracing |
+//! | `tracing` | no | spans and events for connections, requests and messages | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, decisions, reports, metrics and statistics; `Serialize` for errors and events | |
 //!
 //! Options are read from configuration as an address or a list of them, or as a map with the names of the setters; what is

@@ -65,10 +65,33 @@
 //!
 //! [`Client::metrics`] counts connections, commands, replies, bytes, and errors by their kind; [`WorkerHandle`] gives the
 //! same of a worker while it runs, and what became of its jobs so far; producers have reports of their own with the state
-//! of every connection. With the feature `tracing` there are spans (`beanstalk_connect`, `beanstalk_command`,
-//! `beanstalk_job`) and events with the names that OpenTelemetry has for messaging (`messaging.operation.name`,
-//! `messaging.message.id`, `server.address`, `error.type`, ..). Each event is one line. No body is ever told, at most its
-//! length; nor is what a server wrote, nor, unless [`WorkerOptions::log_errors`] asks for it, what a handler wrote.
+//! of every connection.
+//!
+//! With the feature `tracing` there are spans and events as OpenTelemetry's
+//! [conventions for messaging](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/) have them, with the
+//! crate's name as their target:
+//!
+//! | span | level | kind | named |
+//! |---|---|---|---|
+//! | `beanstalk_command`, `beanstalk_pipeline` | debug | client | `put mail`, `delete 127.0.0.1:11300` |
+//! | `beanstalk_put`, `beanstalk_put_many`: of a [`Producer`], within the caller's span | debug | client | `put mail` |
+//! | `beanstalk_job`: around a handler | info | consumer | `process mail` |
+//! | `beanstalk_connect` | debug | client | `connect 127.0.0.1:11300` |
+//!
+//! A name falls back to the server's address where an operation is about no tube. Ids are text, `error.type` and
+//! `otel.status_code` stand on what failed, and the span of a pipeline has `messaging.batch.message_count` and is named for
+//! its first operation. `messaging.beanstalkd.message.delivery_attempt` is the job's `reserves`, once its counters were read. A handler's failure, of type `error` or `panic`, is told within the span of its job.
+//! `WorkerOptions::on_span` sees the span of each job before it is entered, so that it can be given the sender's context;
+//! the sender puts its own into its envelope, of which this crate knows nothing. Nobody computes a field of a span that is
+//! not enabled.
+//!
+//! [`ConnectOptions::on_measurement`], and its namesakes of workers and producers, tell the four
+//! [messaging metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
+//! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Calls that
+//! were dropped are not measured, nor are the requests that a worker makes by itself. The guide maps both to OpenTelemetry's crates.
+//!
+//! Each event is one line. No body is ever told, at most its length; nor is what a server wrote, nor, unless
+//! [`WorkerOptions::log_errors`] asks for it, what a handler wrote.
 //!
 //! # Features
 //!

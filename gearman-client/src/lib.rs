@@ -68,10 +68,31 @@
 //!
 //! [`Client::metrics`] counts connections, requests, answers, bytes, and errors by their kind, and
 //! [`Client::connection_states`] says what the connection to each server is doing; [`Worker::handle`] gives the same of a
-//! worker while it runs, and what became of its jobs so far. With the feature `tracing` there are
-//! spans (`gearman_connect`, `gearman_request`, `gearman_job`) and events with the names that OpenTelemetry has for
-//! messaging (`messaging.operation.name`, `messaging.message.id`, `server.address`, `error.type`, ..). Each event is one
-//! line. No workload and no result is ever told, at most its length; nor is what a server wrote, nor, unless
+//! worker while it runs, and what became of its jobs so far.
+//!
+//! With the feature `tracing` there are spans and events as OpenTelemetry's
+//! [conventions for messaging](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/) have them, with the
+//! crate's name as their target:
+//!
+//! | span | level | kind | named |
+//! |---|---|---|---|
+//! | `gearman_request`, `gearman_pipeline` | debug | client | `SUBMIT_JOB_BG resize`, `GET_STATUS 127.0.0.1:4730` |
+//! | `gearman_job`: around a handler | info | consumer | `process resize` |
+//! | `gearman_connect` | debug | client | `connect 127.0.0.1:4730` |
+//!
+//! A name falls back to the server's address where an operation is about no function. Ids are text, `error.type` and
+//! `otel.status_code` stand on what failed, and the span of a pipeline has `messaging.batch.message_count` and is named for
+//! its first operation. `messaging.gearman.message.delivery_attempt` is known where there is a [`CrashLedger`]. A handler's failure, of type `fail`, `exception` or `panic`, is told within the span of its job.
+//! `WorkerOptions::on_span` sees the span of each job before it is entered, so that it can be given the sender's context;
+//! the sender puts its own into its envelope, of which this crate knows nothing. Nobody computes a field of a span that is
+//! not enabled.
+//!
+//! [`ConnectOptions::on_measurement`], and its namesakes of workers and producers, tell the four
+//! [messaging metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
+//! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Calls that
+//! were dropped are not measured, nor are the requests that a worker makes by itself. The guide maps both to OpenTelemetry's crates.
+//!
+//! Each event is one line. No workload and no result is ever told, at most its length; nor is what a server wrote, nor, unless
 //! [`WorkerOptions::log_errors`] asks for it, what a handler wrote.
 //!
 //! # Features

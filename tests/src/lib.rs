@@ -156,6 +156,8 @@ mod guide {
     struct Integrations;
     #[doc = include_str!("../../docs/guide/src/operating.md")]
     struct Operating;
+    #[doc = include_str!("../../docs/guide/src/tracing.md")]
+    struct Tracing;
     #[doc = include_str!("../../docs/guide/src/cookbook.md")]
     struct Cookbook;
     #[doc = include_str!("../../docs/guide/src/migrating.md")]
