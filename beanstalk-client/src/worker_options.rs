@@ -321,9 +321,10 @@ impl WorkerOptions {
         observer: impl Fn(&Measurement<'_>) + Send + Sync + 'static,
     ) -> Self {
         let measures = Measures::new(observer);
-        for server in &mut self.servers {
+        self.servers = self.servers.each(|mut server| {
             server.server.measures = measures.clone();
-        }
+            server
+        });
         self
     }
 }
