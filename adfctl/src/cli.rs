@@ -28,11 +28,11 @@ pub struct Server {
     #[arg(short = 's', long, short_alias = 'a', alias = "addr", global = true)]
     #[arg(value_name = "ADDR", help_heading = "Global options")]
     #[arg(
-        help = "Server address: host:port, adf://, adf+json://, http://, http+json://, unix:/path; several with commas, or the flag again [default: 127.0.0.1:6230]"
+        help = "Server address: host:port, adf://, adf+json://, http://, http+json://, unix:/path; comma-separated or repeated for several [default: 127.0.0.1:6230]"
     )]
     server: Vec<String>,
 
-    /// How the server is spoken to, whatever its address says
+    /// Transport to use, overriding the address
     #[arg(long, global = true, value_name = "TRANSPORT", help_heading = "Global options")]
     #[arg(value_parser = ["ws-bin", "ws-json", "http-bin", "http-json"])]
     transport: Option<String>,
@@ -55,28 +55,28 @@ pub enum Command {
     /// Push messages (rpush, lpush)
     #[command(visible_aliases = ["put", "add"], after_help = push::HELP)]
     Push(push::PushArgs),
-    /// Take messages and give them back or finish them (pull, lcancel, rcancel, delete)
+    /// Pull messages, then give them back or delete them (pull, lcancel, rcancel, delete)
     #[command(after_help = pull::HELP)]
     Pull(pull::PullArgs),
-    /// Take messages for good: write, then delete (pull, delete)
+    /// Take messages for good: write them out, then delete them (pull, delete)
     #[command(after_help = pop::HELP)]
     Pop(pop::PopArgs),
     /// Run a command for every message (pull, delete, lcancel, rcancel)
     #[command(after_help = work::HELP)]
     Work(Box<work::WorkArgs>),
-    /// Delete a message that was pulled over HTTP (delete)
+    /// Delete a message pulled over HTTP (delete)
     #[command(after_help = settle::DELETE_HELP)]
     Delete(settle::SettleArgs),
-    /// Put a message that was pulled over HTTP back at the left end (lcancel)
+    /// Put a message pulled over HTTP back at the left end (lcancel)
     #[command(after_help = settle::LCANCEL_HELP)]
     Lcancel(settle::SettleArgs),
-    /// Put a message that was pulled over HTTP back at the right end (rcancel)
+    /// Put a message pulled over HTTP back at the right end (rcancel)
     #[command(after_help = settle::RCANCEL_HELP)]
     Rcancel(settle::SettleArgs),
-    /// Put back what an abandoned pull over HTTP has swallowed (lcancel)
+    /// Put back a message swallowed by an abandoned HTTP pull (lcancel)
     #[command(after_help = settle::RECOVER_HELP)]
     Recover(settle::SettleArgs),
-    /// List queues with their numbers of messages (status page)
+    /// List queues with their message counts (status page)
     #[command(visible_aliases = ["ls", "list"], after_help = queues::HELP)]
     Queues(queues::QueuesArgs),
     /// Count the ready messages of queues (count)
@@ -88,19 +88,19 @@ pub enum Command {
     /// Delete the ready messages of queues (clear)
     #[command(visible_aliases = ["flush", "purge", "empty"], after_help = clear::HELP)]
     Clear(clear::ClearArgs),
-    /// Take messages out of queues into a file or a pipe (pull, delete)
+    /// Move the messages of queues into a file or pipe (pull, delete)
     #[command(after_help = drain::HELP)]
     Drain(drain::DrainArgs),
-    /// Move messages into another queue or to another server (pull, rpush, delete)
+    /// Move messages to another queue or server (pull, rpush, delete)
     #[command(after_help = transfer::MOVE_HELP)]
     Move(transfer::TransferArgs),
-    /// Copy messages into another queue or to another server, and give them back (pull, rpush)
+    /// Copy messages to another queue or server, then give them back (pull, rpush)
     #[command(after_help = transfer::COPY_HELP)]
     Copy(transfer::TransferArgs),
-    /// Write the messages of queues as records, and give them back (pull)
+    /// Write the messages of queues as records, then give them back (pull)
     #[command(after_help = export::HELP)]
     Export(export::ExportArgs),
-    /// Push the messages of records (rpush)
+    /// Push messages from records (rpush)
     #[command(after_help = import::HELP)]
     Import(import::ImportArgs),
     /// Check that client, network and server work together (createqueue to deletequeue, in a queue of its own)
@@ -109,25 +109,25 @@ pub enum Command {
     /// Compare metrics with thresholds, for monitoring and CI (status page)
     #[command(after_help = check::HELP)]
     Check(check::CheckArgs),
-    /// Watch the queues live: what they have to do, how fast it changes, and what is wrong (status page)
+    /// Monitor the queues live: backlog, rates and problems (status page)
     #[command(after_help = top::HELP)]
     Top(TopArgs),
-    /// Measure how fast the server answers (rpush, pull, delete, count, in a queue of its own)
+    /// Measure the server's throughput and latency (rpush, pull, delete, count, in a queue of its own)
     #[command(after_help = bench::HELP)]
     Bench(Box<bench::BenchArgs>),
-    /// Serve metrics for Prometheus, and counts for autoscalers (status page)
+    /// Serve metrics for Prometheus and counts for autoscalers (status page)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
-    /// Show servers and queues on a page for a browser, live (as top, and commands of this tool)
+    /// Serve a live web page of servers and queues (as top, and commands of this tool)
     #[command(after_help = web::HELP)]
     Web(WebArgs),
-    /// Show what applications and the server say to each other, through a relay (any action)
+    /// Show the traffic between applications and the server by relaying it (any action)
     #[command(after_help = tap::HELP)]
     Tap(TapArgs),
     /// Wait until a condition is true (status page)
     #[command(after_help = wait::HELP)]
     Wait(wait::WaitArgs),
-    /// Send one request and print the answer (any action but pull)
+    /// Send one request and print the reply (any action but pull)
     #[command(after_help = raw::HELP)]
     Raw(raw::RawArgs),
 }

@@ -64,9 +64,9 @@ pub fn cli_error(error: Error) -> CliError {
     match code {
         QUEUE_NOT_FOUND => cli
             .hint("adfctl queues, to list the queues of this server")
-            .hint("adfctl queue create NAME: nothing else creates a queue, but push --create"),
+            .hint("adfctl queue create NAME, or push --create: nothing else creates a queue"),
         NOT_PULLED => cli.hint(
-            "the request id of the pull, and the transport that pulled it: ids are known to that one only",
+            "the pull's request id, over the transport that pulled it: no other transport knows the id",
         ),
         _ => PROGRAM.advise(cli),
     }

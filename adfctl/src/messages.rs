@@ -30,7 +30,7 @@ pub const FILTER: &str = "Only what fits, such as 'size>1k', 'duplications>=2' o
 macro_rules! filter_help {
     () => {
         "\
-Filters: FIELD OP VALUE with id, queue, duplications, size, body, and of what is in a body envelope.class,
+Filters: FIELD OP VALUE with id, queue, duplications, size, body and, for decoded bodies, envelope.class,
 envelope.attempts, envelope.arguments.NAME, ..; == != < <= > >=, and ~= !~ with a regular expression. Sizes as 64k."
     };
 }
@@ -106,7 +106,7 @@ pub fn check_whole(message: &Delivery, transport: Transport) -> Result<(), CliEr
     if !is_json || !windows.any(|bytes| bytes == replaced.as_bytes()) {
         return Ok(());
     }
-    let why = "its body has U+FFFD, which over JSON stands for bytes that are not UTF-8";
+    let why = "its body has U+FFFD, which over JSON replaces bytes that are not UTF-8";
     Err(CliError::new(Exit::BadData, "NOT_WHOLE", why)
         .hint("an address without json, which carries every byte"))
 }

@@ -21,7 +21,7 @@ pub const PROGRAM: Program = Program {
     groups: &[
         ("Produce", &["push"]),
         ("Consume", &["pull", "pop", "work"]),
-        ("Settle what was pulled over HTTP", &["delete", "lcancel", "rcancel", "recover"]),
+        ("Settle messages pulled over HTTP", &["delete", "lcancel", "rcancel", "recover"]),
         ("Queues", &["queues", "count", "queue"]),
         ("Bulk", &["clear", "drain", "move", "copy", "export", "import"]),
         (
@@ -34,20 +34,20 @@ pub const PROGRAM: Program = Program {
         ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),
     ],
     environment: &[
-        ("ADFCTL_SERVER", "server address, when -s is not given"),
+        ("ADFCTL_SERVER", "server address if -s is not given"),
         (
             "ADFCTL_TLS_CA, ADFCTL_TLS_CERT, ADFCTL_TLS_KEY, ADFCTL_TLS_CRL",
-            "files for TLS, as --tls-ca, --tls-cert, --tls-key, --tls-crl",
+            "TLS files, as --tls-ca, --tls-cert, --tls-key, --tls-crl",
         ),
         ("ADFCTL_CONFIG, ADFCTL_CONTEXT", "as --config, --context"),
         ("ADFCTL_TIMEOUT", "as --timeout"),
         ("ADFCTL_OUTPUT", "as --output"),
-        ("ADFCTL_LOG", "what is logged, as RUST_LOG: debug, or adfctl::protocol=trace"),
-        ("ADFCTL_LOG_FORMAT", "how lines on stderr are written: text or json"),
-        ("ADFCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
+        ("ADFCTL_LOG", "log filter in RUST_LOG syntax: debug, or adfctl::protocol=trace"),
+        ("ADFCTL_LOG_FORMAT", "format of stderr lines: text or json"),
+        ("ADFCTL_HISTFILE", "history file of the REPL; empty or /dev/null for none"),
         ("ADFCTL_PAGER, PAGER", "pager of the REPL [default: less]"),
         ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
-        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours, when --color is not given"),
+        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
     ],
     servers: Servers {
         flag: "--server",
@@ -72,7 +72,7 @@ pub const PROGRAM: Program = Program {
         ping: ("WebSocket ping, or the status page over HTTP", PING),
         watch: ("'ready==0'", WATCH),
         repl: ("Work in a session: one WebSocket, completion, history, scripts", REPL),
-        strict: ("strict-pulled", "Exit 1 when a script ends while it holds pulled messages"),
+        strict: ("strict-pulled", "Exit 1 if a script ends while holding pulled messages"),
         serve: SERVE,
     },
     meanings: &[(Exit::Negative, "nothing pulled, or a queue that does not exist")],
@@ -80,8 +80,8 @@ pub const PROGRAM: Program = Program {
 };
 
 const PING: &str = "\
-Protocol: a ping of WebSocket and its pong; over HTTP the status page.
-Connecting and answering are bounded by 2 s unless --timeout says otherwise.";
+Protocol: a WebSocket ping and its pong; over HTTP, the status page.
+The time limit for connecting and for the reply is 2 s unless --timeout is given.";
 
 const WATCH: &str = "  \
   adfctl watch -- queues
@@ -89,16 +89,16 @@ const WATCH: &str = "  \
   adfctl watch -c 10 -o ndjson -- queues '/mail*'";
 
 const REPL: &str = "\
-The commands are those of the command line, on one WebSocket, and the verbs that need one: pull, pulled, delete, lcancel,
-rcancel act on messages that the session holds. Type help in it.
-Pulled messages are yours until you settle them or leave; on leaving you are asked what becomes of them. A pull that was
-given up stays with the server, so the next message of its queue still comes to the session, and is told when it does.
+Takes the commands of the command line, on one WebSocket, and the verbs that need one: pull, pulled, delete, lcancel and
+rcancel act on messages that the session holds. Type help for a list.
+Pulled messages are yours until you settle them or leave; on leaving, you are asked what to do with them. An abandoned
+pull stays active in the server, so the next message of its queue still comes to the session, which reports it.
 
-A script (stdin, -f, -e) stops at the first error with that error's exit code. # starts a comment, <<END takes the
-lines up to END as a body, `expect 'ready==3' queues /mail` fails with exit 1 unless it is so, ${NAME} is what --var
-says. For a person, results that are higher than the screen go to the pager, and \\e opens the editor. !CMD runs a line
-of the shell, CMD | SHELL COMMAND feeds one, CMD > FILE and CMD >> FILE write files; :watch and `3 CMD` repeat a
-command, CMD \\G shows a line for every value. A person's sessions begin with the commands in ~/.config/adfctl/replrc.
+A script (stdin, -f, -e) stops at the first error and exits with its code. # starts a comment, <<END takes the lines up
+to END as a body, `expect 'ready==3' queues /mail` fails with exit 1 if that is not true, and ${NAME} is set with
+--var. Interactively, results taller than the screen go to the pager, and \\e opens the editor. !CMD runs a shell command, CMD
+| SHELL COMMAND pipes into one, CMD > FILE and CMD >> FILE write files; :watch and `3 CMD` repeat a command, CMD \\G
+prints one value per line. Interactive sessions first run the commands in ~/.config/adfctl/replrc.
 
 Examples:
   adfctl repl
@@ -106,17 +106,18 @@ Examples:
   adfctl --embedded repl -f test.script --var queue=/mail";
 
 const SERVE: &str = "\
-An in-memory Adf.QueueServer, as the real one is: everything is gone when it ends. WebSocket and HTTP share its port. It
-listens on this machine only unless --allow-remote is given, because it has no authentication. Its usual port is 6230.
-Its limits: 1024 connections, 65,536 queues, 1,000,000 messages, 1 GiB of bodies. Connections that never sent anything
-make room for others.
-With a command, the server lives as long as the command; ADFCTL_SERVER tells it the address, and its exit code becomes
-this one's.
+An in-memory Adf.QueueServer, like the real one: everything is gone when it stops. WebSocket and HTTP share its port. It
+listens on this machine only unless --allow-remote is given, because it has no authentication. Its standard port is
+6230.
+Limits: 1024 connections, 65,536 queues, 1,000,000 messages, 1 GiB of bodies. When full, it closes connections that have
+never sent anything.
+With a command, the server runs as long as the command; ADFCTL_SERVER holds the address, and the command's exit code
+becomes the exit code.
 
 --fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in
-capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted from
-the start.
---seed-file pushes records (see `import`) before anything else happens, and creates their queues.
+capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted
+from the start.
+--seed-file pushes records (see `import`) before accepting anything else, and creates their queues.
 
 Examples:
   adfctl serve --seed-file jobs.ndjson --port 0 --print-addr

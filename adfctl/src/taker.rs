@@ -77,6 +77,6 @@ impl Taker {
                 .hint("--wait 30s, to wait for one");
         }
         let within = units::show_duration(self.wait);
-        CliError::timeout(format!("no message came in {queue} within {within}"))
+        CliError::timeout(format!("no message arrived in {queue} within {within}"))
     }
 }

@@ -27,7 +27,7 @@ pub struct Server {
     /// Where the server listens.
     #[arg(short = 'a', long, global = true, value_name = "ADDR", help_heading = "Global options")]
     #[arg(
-        help = "Server address: host:port, [::1]:11300, unix:/path; several with commas, or the flag again [default: 127.0.0.1:11300]"
+        help = "Server address: host:port, [::1]:11300, unix:/path; comma-separated or repeated for several [default: 127.0.0.1:11300]"
     )]
     addr: Vec<String>,
 }
@@ -48,19 +48,19 @@ pub enum Command {
     /// Put test data (put)
     #[command(after_help = populate::HELP)]
     Populate(populate::PopulateArgs),
-    /// Take jobs and give them back or finish them (reserve-with-timeout, reserve-job)
+    /// Reserve jobs, then release or finish them (reserve-with-timeout, reserve-job)
     #[command(after_help = reserve::HELP)]
     Reserve(reserve::ReserveArgs),
-    /// Take jobs for good: write, then delete (reserve-with-timeout, delete)
+    /// Take jobs for good: write them out, then delete them (reserve-with-timeout, delete)
     #[command(after_help = pop::HELP)]
     Pop(pop::PopArgs),
-    /// Show jobs as they come (stats, stats-job, peek; reserve-with-timeout with --action)
+    /// Show jobs as they arrive (stats, stats-job, peek; reserve-with-timeout with --action)
     #[command(visible_alias = "follow", after_help = tail::HELP)]
     Tail(tail::TailArgs),
     /// Run a command for every job (reserve-with-timeout, touch, delete, release, bury)
     #[command(after_help = work::HELP)]
     Work(Box<work::WorkArgs>),
-    /// Look at jobs without touching them (peek, peek-ready, peek-delayed, peek-buried)
+    /// Show jobs without changing them (peek, peek-ready, peek-delayed, peek-buried)
     #[command(after_help = peek::HELP)]
     Peek(peek::PeekArgs),
     /// List jobs (stats-job and peek for every id)
@@ -69,25 +69,25 @@ pub enum Command {
     /// Show everything about one job (stats-job)
     #[command(visible_aliases = ["stats-job", "show"], after_help = job::HELP)]
     Job(job::JobArgs),
-    /// List tubes with their numbers of jobs (list-tubes, stats-tube)
+    /// List tubes with their job counts (list-tubes, stats-tube)
     #[command(visible_aliases = ["ls", "list-tubes"], after_help = tubes::HELP)]
     Tubes(tubes::TubesArgs),
-    /// Show the server's statistics (stats)
+    /// Show server statistics (stats)
     #[command(after_help = stats::HELP)]
     Stats(stats::StatsArgs),
-    /// Show the statistics of tubes (stats-tube)
+    /// Show tube statistics (stats-tube)
     #[command(after_help = stats::TUBE_HELP)]
     StatsTube(stats::StatsTubeArgs),
-    /// Show what the server is and supports (stats, reserve-job)
+    /// Show the server's version and features (stats, reserve-job)
     #[command(visible_aliases = ["info", "version", "whoami"], after_help = server::HELP)]
     Server(server::ServerArgs),
     /// Delete jobs by id (delete)
     #[command(visible_aliases = ["rm", "del"], after_help = delete::HELP)]
     Delete(delete::DeleteArgs),
-    /// Bring buried or delayed jobs back to ready (kick, kick-job)
+    /// Make buried or delayed jobs ready again (kick, kick-job)
     #[command(after_help = kick::HELP)]
     Kick(kick::KickArgs),
-    /// Set jobs aside (reserve-job, bury)
+    /// Bury jobs (reserve-job, bury)
     #[command(after_help = finish::BURY_HELP)]
     Bury(finish::BuryArgs),
     /// Make jobs ready or delayed (reserve-job, release)
@@ -96,37 +96,37 @@ pub enum Command {
     /// Extend a reservation (REPL only)
     #[command(after_help = finish::TOUCH_HELP)]
     Touch(finish::TouchArgs),
-    /// Keep the jobs of a tube from being reserved for a while (pause-tube)
+    /// Pause a tube: its jobs cannot be reserved for a while (pause-tube)
     #[command(after_help = pause::PAUSE_HELP)]
     Pause(pause::PauseArgs),
-    /// End a pause (pause-tube with 0)
+    /// Resume a paused tube (pause-tube with 0)
     #[command(visible_alias = "unpause", after_help = pause::RESUME_HELP)]
     Resume(pause::ResumeArgs),
     /// Delete the jobs of tubes (reserve-with-timeout, peek-delayed, peek-buried, delete)
     #[command(visible_aliases = ["flush", "purge", "empty"], after_help = clear::HELP)]
     Clear(clear::ClearArgs),
-    /// Move the jobs of tubes into a file or pipe (as clear, written before deleted)
+    /// Move the jobs of tubes into a file or pipe (as clear, each written before it is deleted)
     #[command(after_help = drain::HELP)]
     Drain(drain::DrainArgs),
-    /// Move jobs into another tube or to another server (as drain, put there before deleted)
+    /// Move jobs to another tube or server (as drain, each put there before it is deleted)
     #[command(after_help = transfer::MOVE_HELP)]
     Move(transfer::MoveArgs),
-    /// Copy jobs into another tube or to another server (stats-job and peek for every id, put)
+    /// Copy jobs to another tube or server (stats-job and peek for every id, put)
     #[command(after_help = transfer::COPY_HELP)]
     Copy(transfer::CopyArgs),
-    /// Put the jobs of a tube again, as new ones (put, delete)
+    /// Put the jobs of a tube again as new jobs (put, delete)
     #[command(after_help = transfer::REQUEUE_HELP)]
     Requeue(transfer::RequeueArgs),
-    /// Bring all buried jobs of a tube back (kick, kick-job)
+    /// Kick all buried jobs of a tube (kick, kick-job)
     #[command(after_help = retry::HELP)]
     Retry(retry::RetryArgs),
-    /// Set the ready jobs of tubes aside (reserve-with-timeout, bury)
+    /// Bury the ready jobs of tubes (reserve-with-timeout, bury)
     #[command(after_help = bury_all::HELP)]
     BuryAll(bury_all::BuryAllArgs),
     /// Write jobs as NDJSON records (stats-job and peek for every id)
     #[command(after_help = export::HELP)]
     Export(export::ExportArgs),
-    /// Put the jobs of NDJSON records (put; reserve-job and bury for buried ones)
+    /// Put jobs from NDJSON records (put; reserve-job and bury for buried ones)
     #[command(after_help = import::HELP)]
     Import(import::ImportArgs),
     /// Check that client, network and server work together (put to stats-tube, in a tube of its own)
@@ -135,19 +135,19 @@ pub enum Command {
     /// Compare metrics with thresholds, for monitoring and CI (stats, stats-tube)
     #[command(after_help = check::HELP)]
     Check(check::CheckArgs),
-    /// Watch the tubes live: what they have to do, how fast it changes, and what is wrong (stats, list-tubes, stats-tube)
+    /// Monitor the tubes live: backlog, rates and problems (stats, list-tubes, stats-tube)
     #[command(after_help = top::HELP)]
     Top(TopArgs),
-    /// Measure how fast the server answers (put, reserve-with-timeout, delete, in a tube of its own)
+    /// Measure the server's throughput and latency (put, reserve-with-timeout, delete, in a tube of its own)
     #[command(after_help = bench::HELP)]
     Bench(Box<bench::BenchArgs>),
-    /// Serve metrics for Prometheus, and counts for autoscalers (stats, list-tubes, stats-tube)
+    /// Serve metrics for Prometheus and counts for autoscalers (stats, list-tubes, stats-tube)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
-    /// Show servers and queues on a page for a browser, live (as top, and commands of this tool)
+    /// Serve a live web page of servers and queues (as top, and commands of this tool)
     #[command(after_help = web::HELP)]
     Web(WebArgs),
-    /// Show what applications and the server say to each other, through a relay (any command)
+    /// Show the traffic between applications and the server by relaying it (any command)
     #[command(after_help = tap::HELP)]
     Tap(TapArgs),
     /// Wait until a condition is true (stats-tube, stats-job)

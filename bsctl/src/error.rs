@@ -67,7 +67,7 @@ pub fn cli_error(error: Error) -> CliError {
     }
     let error = CliError::new(exit, code, message).unknown(is_unknown);
     match code {
-        "DRAINING" => error.hint("another server: this one takes no jobs until it is restarted"),
+        "DRAINING" => error.hint("another server: this one accepts no jobs until it is restarted"),
         "JOB_TOO_BIG" => error.hint("bsctl server shows max-job-size; beanstalkd -z sets it"),
         "UNSUPPORTED" => error.hint("bsctl server shows what this server supports"),
         _ => PROGRAM.advise(error),

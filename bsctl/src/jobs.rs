@@ -147,7 +147,7 @@ pub fn parse(line: &[u8]) -> Result<Described, CliError> {
 pub fn explain_not_found(link: &mut Link, id: JobId) -> CliError {
     match link.call(StatsJob(id)) {
         Ok(Some(stats)) if stats.state.as_str() == "reserved" => CliError::not_found(format!(
-            "job {id} is reserved by another connection, which alone can act on it until its time to run is over"
+            "job {id} is reserved by another connection, and only that one can act on it until its time to run expires"
         ))
         .hint(format!("bsctl job {id}")),
         Ok(Some(stats)) => CliError::not_found(format!(
@@ -168,7 +168,7 @@ pub fn explain_not_found(link: &mut Link, id: JobId) -> CliError {
 #[must_use]
 pub fn no_tube(tube: &TubeName) -> CliError {
     CliError::not_found(format!(
-        "tube {tube} does not exist: a tube exists while it has jobs or somebody uses or watches it"
+        "tube {tube} does not exist: a tube exists while it has jobs or a client uses or watches it"
     ))
     .hint("bsctl tubes, to list the tubes of this server")
 }

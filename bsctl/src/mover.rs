@@ -22,15 +22,15 @@ use crate::taker::stats_of;
 /// What jobs become at their target.
 #[derive(Debug, Clone, Args)]
 pub struct Changes {
-    /// New priority [default: the job's own]
+    /// New priority [default: unchanged]
     #[arg(short, long, value_name = "N")]
     pub pri: Option<u32>,
 
-    /// Stay delayed this long [default: what is left of the job's own delay]
+    /// New delay [default: what remains of the job's delay]
     #[arg(short, long, value_name = "DUR", value_parser = units::duration)]
     pub delay: Option<Duration>,
 
-    /// New time to run [default: the job's own]
+    /// New time to run [default: unchanged]
     #[arg(short = 'r', long, value_name = "DUR", value_parser = units::duration)]
     pub ttr: Option<Duration>,
 }
@@ -87,9 +87,9 @@ impl Mover {
     ) -> Result<Self, CliError> {
         let limit = max_job_size(&mut to)?;
         if buries && !knows_reserve_job(&mut to)? {
-            let why = "the server does not have reserve-job (1.12 or later), without which no job can be buried again";
+            let why = "the server does not support reserve-job (1.12 or later), which is needed to bury jobs again";
             return Err(CliError::new(Exit::Protocol, "UNSUPPORTED", why)
-                .hint("--ready, for jobs that become ready")
+                .hint("--ready, to make jobs ready instead")
                 .hint("--state ready,delayed"));
         }
         Ok(Self {
@@ -287,7 +287,7 @@ impl Mover {
             Err(error) if error.code == NOT_FOUND => {
                 let tube = &self.tube;
                 let why = format!(
-                    "somebody took it in between, and its copy, job {copy} in tube {tube}, as well: it is there twice"
+                    "another client took it in the meantime, and its copy, job {copy} in tube {tube}, too: it exists twice"
                 );
                 bulk.failure(format!("job {id}"), CliError::new(Exit::Negative, "DUPLICATED", why))
             }

@@ -144,7 +144,7 @@ pub fn put_batch(
             (true, reply) => {
                 let Some(job) = jobs.next() else { break };
                 // A put is answered with an id; nothing else decodes.
-                let unanswered = || CliError::internal("put without an answer");
+                let unanswered = || CliError::internal("unanswered put");
                 report(job, reply.and_then(|inserted| inserted.ok_or_else(unanswered)))?;
             }
             // The puts behind it would go to another tube, unless the connection has failed for them as well.
@@ -162,7 +162,7 @@ pub fn after_refusals(messages: &Messages, refused: u64, exit: Exit) -> Exit {
         return exit;
     }
     messages.warn(format!(
-        "the server was out of memory and buried {}: kick brings jobs back",
+        "the server was out of memory and buried {}: use kick to make them ready",
         units::count(refused, "new job")
     ));
     if exit.is_done() { Exit::TryAgain } else { exit }

@@ -38,21 +38,24 @@ pub const PROGRAM: Program = Program {
         ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),
     ],
     environment: &[
-        ("BSCTL_ADDR", "server address, when -a is not given; then BEANSTALKD_ADDR"),
+        ("BSCTL_ADDR", "server address if -a is not given; then BEANSTALKD_ADDR"),
         (
             "BSCTL_TLS_CA, BSCTL_TLS_CERT, BSCTL_TLS_KEY, BSCTL_TLS_CRL",
-            "files for TLS, as --tls-ca, --tls-cert, --tls-key, --tls-crl",
+            "TLS files, as --tls-ca, --tls-cert, --tls-key, --tls-crl",
         ),
         ("BSCTL_CONFIG, BSCTL_CONTEXT", "as --config, --context"),
         ("BSCTL_TIMEOUT", "as --timeout"),
         ("BSCTL_OUTPUT", "as --output"),
-        ("BSCTL_LOG", "what is logged, as RUST_LOG: debug, or bsctl=info,bsctl::protocol=trace"),
-        ("BSCTL_LOG_FORMAT", "how lines on stderr are written: text or json"),
-        ("BSCTL_CONFIRM_ABOVE", "kick --all asks above this number of jobs [default: 100]"),
-        ("BSCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
+        ("BSCTL_LOG", "log filter in RUST_LOG syntax: debug, or bsctl=info,bsctl::protocol=trace"),
+        ("BSCTL_LOG_FORMAT", "format of stderr lines: text or json"),
+        (
+            "BSCTL_CONFIRM_ABOVE",
+            "kick --all asks for confirmation above this number of jobs [default: 100]",
+        ),
+        ("BSCTL_HISTFILE", "history file of the REPL; empty or /dev/null for none"),
         ("BSCTL_PAGER, PAGER", "pager of the REPL [default: less]"),
         ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
-        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours, when --color is not given"),
+        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
     ],
     servers: Servers {
         flag: "--addr",
@@ -77,19 +80,19 @@ pub const PROGRAM: Program = Program {
         ping: ("list-tube-used", PING),
         watch: ("'ready==0'", WATCH),
         repl: ("Work in a session: one connection, completion, history, scripts", REPL),
-        strict: ("strict-reserved", "Exit 1 when a script ends while it holds reserved jobs"),
+        strict: ("strict-reserved", "Exit 1 if a script ends while holding reserved jobs"),
         serve: SERVE,
     },
     meanings: &[
         (Exit::Negative, "nothing reserved"),
-        (Exit::TryAgain, "a draining server, one out of memory, or one that buried a new job"),
+        (Exit::TryAgain, "or the server is draining, is out of memory, or buried a new job"),
     ],
     colors: &[("buried", Role::Error), ("delayed", Role::Warning), ("reserved", Role::Warning)],
 };
 
 const PING: &str = "\
 Protocol: list-tube-used, the cheapest command.
-Connecting and answering are bounded by 2 s unless --timeout says otherwise.";
+The time limit for connecting and for the reply is 2 s unless --timeout is given.";
 
 const WATCH: &str = "  \
   bsctl watch -- stats-tube mail
@@ -97,15 +100,15 @@ const WATCH: &str = "  \
   bsctl watch -c 10 -o ndjson -- tubes";
 
 const REPL: &str = "\
-The commands are those of the command line, on one connection, and the verbs of the protocol that need one:
-use, watch, ignore, reserve, touch. Type help in it.
-Reserved jobs are yours until you finish them or leave; on leaving you are asked what becomes of them.
+Takes the commands of the command line, on one connection, and the protocol verbs that need one: use, watch, ignore,
+reserve, touch. Type help for a list.
+Reserved jobs are yours until you finish them or leave; on leaving, you are asked what to do with them.
 
-A script (stdin, -f, -e) stops at the first error with that error's exit code. # starts a comment, <<END takes the
-lines up to END as a body, `expect 'ready==3' stats-tube mail` fails with exit 1 unless it is so, ${NAME} is what
---var says. For a person, results that are higher than the screen go to the pager, and \\e opens the editor. !CMD runs a
-line of the shell, CMD | SHELL COMMAND feeds one, CMD > FILE and CMD >> FILE write files; :watch and `3 CMD` repeat a
-command, CMD \\G shows a line for every value. A person's sessions begin with the commands in ~/.config/bsctl/replrc.
+A script (stdin, -f, -e) stops at the first error and exits with its code. # starts a comment, <<END takes the lines up
+to END as a body, `expect 'ready==3' stats-tube mail` fails with exit 1 if that is not true, and ${NAME} is set with
+--var. Interactively, results taller than the screen go to the pager, and \\e opens the editor. !CMD runs a shell
+command, CMD | SHELL COMMAND pipes into one, CMD > FILE and CMD >> FILE write files; :watch and `3 CMD` repeat a
+command, CMD \\G prints one value per line. Interactive sessions first run the commands in ~/.config/bsctl/replrc.
 
 Examples:
   bsctl repl
@@ -113,17 +116,17 @@ Examples:
   bsctl --embedded repl -f test.script --var tube=mail";
 
 const SERVE: &str = "\
-An in-memory beanstalkd: nothing is stored, and everything is gone when it ends. It listens on this machine only
-unless --allow-remote is given, because it has no authentication. Its usual port is 11300. Its limits: 1024
-connections, 65,536 tubes, 1,000,000 jobs, 1 GiB of bodies, 65535 bytes per body. Connections that never sent anything
-make room for others.
-With a command, the server lives as long as the command; BSCTL_ADDR and BEANSTALKD_ADDR tell it the address, and
-its exit code becomes this one's.
+An in-memory beanstalkd: nothing is stored, and everything is gone when it stops. It listens on this machine only unless
+--allow-remote is given, because it has no authentication. Its standard port is 11300. Limits: 1024 connections, 65,536
+tubes, 1,000,000 jobs, 1 GiB of bodies, 65535 bytes per body. When full, it closes connections that have never sent
+anything.
+With a command, the server runs as long as the command; BSCTL_ADDR and BEANSTALKD_ADDR hold the address, and the
+command's exit code becomes the exit code.
 
 --fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in
-capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted from
-the start.
---seed-file puts records (see `import`) there before anything else happens, delayed and buried as they were.
+capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted
+from the start.
+--seed-file loads records (see `import`) before accepting anything else, delayed and buried as they were.
 
 Examples:
   bsctl serve --seed-file jobs.ndjson --port 0 --print-addr

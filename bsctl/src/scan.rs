@@ -29,7 +29,7 @@ pub enum AnyState {
     Reserved,
     /// Waiting for its delay to end.
     Delayed,
-    /// Set aside.
+    /// Set aside until kicked until kicked until kicked.
     Buried,
 }
 
@@ -133,8 +133,8 @@ pub fn find(
     }
     if range >= MANY && scan.goes_on() {
         let ids = units::count(range, "id");
-        let text = "--from-id and --to-id bound it, and Ctrl-C ends it";
-        link.dialer.messages().note(format!("asking for up to {ids}: {text}"));
+        let text = "limit it with --from-id and --to-id, or stop it with Ctrl-C";
+        link.dialer.messages().note(format!("querying up to {ids}: {text}"));
     }
     scan.progress.expect(Some(range));
     let mut top = newest;
@@ -152,7 +152,7 @@ pub fn find(
     if !gate.is_open() {
         let (asked, count) = (units::count(progress.done(), "id"), found.len() as u64);
         let count = units::count(count, "job");
-        link.dialer.messages().warn(format!("interrupted after asking for {asked}: {count} found"));
+        link.dialer.messages().warn(format!("interrupted after querying {asked}: {count} found"));
     }
     // What came and went meanwhile is not missing.
     let ranged = wanted.from.is_some() || wanted.to.is_some();

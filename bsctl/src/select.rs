@@ -16,8 +16,7 @@ use crate::tool::Tool;
 macro_rules! filter_help {
     () => {
         "\
-Filters: FIELD OP VALUE with id, tube, state, pri, age, delay, ttr, left, reserves, timeouts, releases, buries, kicks,
-size, body, and of what is in a body envelope.class, envelope.attempts, envelope.arguments.NAME, ..;
+Filters: FIELD OP VALUE with id, tube, state, pri, age, delay, ttr, left, reserves, timeouts, releases, buries, kicks, size, body and, for decoded bodies, envelope.class, envelope.attempts, envelope.arguments.NAME, ..;
 == != < <= > >=, and ~= !~ with a regular expression. Durations as 90s or 1h30m, sizes as 64k."
     };
 }
@@ -29,7 +28,7 @@ pub struct SelectArgs {
     #[command(flatten)]
     filter: FilterArgs,
 
-    /// Only jobs that were put longer ago than this: as --filter 'age>DUR'
+    /// Only jobs older than this; same as --filter 'age>DUR'
     #[arg(long, value_name = "DUR")]
     older_than: Option<String>,
 }
@@ -112,14 +111,14 @@ const CHUNK: usize = 100;
 /// The failure of the connection.
 pub fn select(tool: &mut Tool, wanted: &Wanted, gate: &Gate) -> Result<Found, CliError> {
     let when = tool.globals.progress.unwrap_or_default();
-    let mut progress = Progress::start(when, &tool.messages, "asking ids", None);
+    let mut progress = Progress::start(when, &tool.messages, "querying ids", None);
     let found = find(&mut tool.link, wanted, gate, &mut progress)?;
     progress.finish();
     if wanted.filters.is_empty() {
         return Ok(found);
     }
     let all = Some(found.ids.len() as u64);
-    let mut progress = Progress::start(when, &tool.messages, "looking at jobs", all);
+    let mut progress = Progress::start(when, &tool.messages, "reading jobs", all);
     let most =
         wanted.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let mut ids: Vec<JobId> = Vec::new();

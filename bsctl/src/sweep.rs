@@ -25,9 +25,9 @@ pub use self::way::{Nowhere, Way};
 pub enum State {
     /// Waiting to be reserved.
     Ready,
-    /// Waiting for their delay to end.
+    /// Waiting for its delay to end.
     Delayed,
-    /// Set aside.
+    /// Set aside until kicked until kicked until kicked.
     Buried,
 }
 

@@ -172,9 +172,9 @@ fn own_priority(stats: &Option<JobStats>) -> Priority {
 fn count(bulk: &mut Bulk, job: JobRef, reply: Result<(), CliError>) -> Result<(), CliError> {
     let id = job.id();
     let outcome = reply.map_err(|error| match error.code {
-        NOT_FOUND => CliError::not_found(format!(
-            "job {id}: its time to run was over before it was finished"
-        )),
+        NOT_FOUND => {
+            CliError::not_found(format!("job {id}: its time to run expired before it was finished"))
+        }
         _ => error,
     });
     bulk.count(format!("job {id}"), outcome)

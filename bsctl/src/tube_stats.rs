@@ -118,7 +118,7 @@ pub fn unaskable(tube: &TubeName, error: CliError) -> Result<CliError, CliError>
 fn too_long(tube: &TubeName) -> CliError {
     let length = tube.as_str().len();
     let message = format!(
-        "this server cannot be asked about tube {tube}: its name has {length} bytes, and before beanstalkd 1.11 at \
+        "this server cannot report on tube {tube}: its name has {length} bytes, and before beanstalkd 1.11 at \
          most {ASKABLE} have room in a question"
     );
     CliError::new(Exit::BadData, BAD_FORMAT, message)

@@ -282,7 +282,7 @@ fn bodies_are_saved_to_new_files_only() {
     assert!(ended.err.contains("stdin:5: NOT_FOUND"), "{ended:?}");
     let ended = repl(server.address(), &[], format!("put x\nsave 2 {name}\n"));
     assert_eq!(ended.code, Some(74), "{ended:?}");
-    assert!(ended.err.contains("exists already"), "{ended:?}");
+    assert!(ended.err.contains("already exists"), "{ended:?}");
 }
 
 #[test]

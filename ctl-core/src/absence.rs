@@ -32,7 +32,7 @@ impl Absence {
             }
             Err(error) if self.was_there && error.exit == Exit::Unavailable => {
                 if self.why.is_none() {
-                    self.messages.warn(format!("{error}; trying again until it works"));
+                    self.messages.warn(format!("{error}; retrying until it works"));
                 }
                 self.why = Some(error);
                 Ok(None)

@@ -32,19 +32,19 @@ pub enum ProgressWhen {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
-    /// Bound for connecting, such as 2s [default: 5s]
+    /// Time limit for connecting, e.g. 2s [default: 5s]
     #[arg(long, global = true, hide_short_help = true, value_name = "DUR", value_parser = units::duration)]
     pub connect_timeout: Option<Duration>,
 
-    /// Time limit for each server reply, with reconnects and retries; when it runs out, exit 124
+    /// Time limit for each server reply, including reconnects and retries; exit 124 when it expires
     #[arg(long, global = true, value_name = "DUR", value_parser = units::duration)]
     pub timeout: Option<Duration>,
 
-    /// Repeat connecting, and requests that were certainly not sent, up to N times
+    /// Retry connecting, and requests that were definitely not sent, up to N times
     #[arg(long, global = true, hide_short_help = true, value_name = "N")]
     pub retry: Option<u32>,
 
-    /// Wait up to this long until the server answers
+    /// Wait up to this long for the server to answer
     #[arg(long, global = true, hide_short_help = true, value_name = "DUR", value_parser = units::duration)]
     pub wait_for_server: Option<Duration>,
 
@@ -59,7 +59,7 @@ pub struct GlobalArgs {
     )]
     pub output: Option<Format>,
 
-    /// Show only these columns, separated by commas
+    /// Show only these columns (comma-separated)
     #[arg(long, global = true, hide_short_help = true, value_name = "A,B", value_delimiter = ',')]
     pub columns: Option<Vec<String>>,
 
@@ -67,7 +67,7 @@ pub struct GlobalArgs {
     #[arg(long, global = true, hide_short_help = true, value_name = "COLUMN")]
     pub sort_by: Option<String>,
 
-    /// Tables without a heading
+    /// Print tables without a header row
     #[arg(long, global = true, hide_short_help = true)]
     pub no_headers: bool,
 
@@ -78,7 +78,7 @@ pub struct GlobalArgs {
         hide_short_help = true,
         value_name = "ENC",
         hide_possible_values = true,
-        help = "How bodies are shown: auto, utf8, base64, hex, json"
+        help = "How to show bodies: auto, utf8, base64, hex, json"
     )]
     pub encoding: Option<Encoding>,
 
@@ -89,19 +89,19 @@ pub struct GlobalArgs {
         hide_short_help = true,
         value_name = "FORMAT",
         hide_possible_values = true,
-        help = "Show what is in bodies: auto, laravel, symfony, backburner, stalker, mod-gearman, json, php, msgpack, none\n[default: auto on a terminal, none in a pipe]"
+        help = "Decode bodies as: auto, laravel, symfony, backburner, stalker, mod-gearman, json, php, msgpack, none\n[default: auto on a terminal, none in a pipe]"
     )]
     pub decode: Option<Decode>,
 
-    /// No notes on stderr, only errors
+    /// Print only errors on stderr
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
 
-    /// More notes on stderr: -v decisions, -vv retries, -vvv protocol lines
+    /// Print more on stderr: -v decisions, -vv retries, -vvv protocol lines
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 
-    /// Colours: auto, always, never
+    /// When to use colours: auto, always, never
     #[arg(
         long,
         global = true,
@@ -111,7 +111,7 @@ pub struct GlobalArgs {
     )]
     pub color: Option<ColorWhen>,
 
-    /// How lines on stderr are written: text, json [default: text]
+    /// Format of stderr lines: text, json [default: text]
     #[arg(
         long,
         global = true,
@@ -121,7 +121,7 @@ pub struct GlobalArgs {
     )]
     pub log_format: Option<LogFormat>,
 
-    /// Progress on stderr: auto, bar, plain, json, never
+    /// How to show progress on stderr: auto, bar, plain, json, never
     #[arg(
         long,
         global = true,
@@ -131,23 +131,23 @@ pub struct GlobalArgs {
     )]
     pub progress: Option<ProgressWhen>,
 
-    /// Answer confirmations with yes, except those that ask for a name
+    /// Answer yes to confirmations, except those that ask for a name
     #[arg(short, long, global = true)]
     pub yes: bool,
 
-    /// Never ask; a missing answer is an error
+    /// Never prompt; fail if an answer is needed
     #[arg(long, global = true, hide_short_help = true)]
     pub no_input: bool,
 
-    /// Say what would be done, change nothing
+    /// Show what would be done without changing anything
     #[arg(short = 'n', long, global = true)]
     pub dry_run: bool,
 
-    /// Confirm by typing the name that would be asked for; several with commas
+    /// Answer confirmations that ask for a name; separate several with commas
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub confirm: Option<String>,
 
-    /// Send binary bodies to a terminal as they are (-o raw)
+    /// Write binary bodies to a terminal unmodified (-o raw)
     #[arg(long, global = true, hide_short_help = true)]
     pub force_raw: bool,
 }

@@ -35,12 +35,12 @@ pub struct BulkArgs {
     #[arg(long, value_name = "WHAT", default_value = "continue")]
     pub on_error: OnError,
 
-    /// Requests under way at once
+    /// Maximum number of requests in flight
     #[arg(long, value_name = "N", default_value_t = 100,
           value_parser = clap::value_parser!(u16).range(1..=500))]
     pub batch: u16,
 
-    /// At most so many items in a second (N/s), minute (N/m) or hour (N/h), at an even pace
+    /// Rate limit: N/s, N/m or N/h, evenly spaced
     #[arg(long, value_name = "N/s")]
     pub rate: Option<Rate>,
 }
@@ -78,9 +78,9 @@ impl From<&BulkArgs> for Manner {
 /// The value of `--on-error`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnError {
-    /// Take no new work after the first failure.
+    /// Start nothing new after the first failure.
     Stop,
-    /// Go on, and report at the end.
+    /// Continue, and report failures at the end.
     Continue,
 }
 

@@ -20,31 +20,31 @@ use crate::wrap;
 /// Flags of every check.
 #[derive(Debug, Clone, Args)]
 pub struct CheckFlags {
-    /// Warn outside of this range; may be given several times
+    /// Warn outside this range; repeatable
     #[arg(short, long, global = true, value_name = "METRIC=RANGE")]
     warning: Vec<Threshold>,
 
-    /// Critical outside of this range; may be given several times
+    /// Critical outside this range; repeatable
     #[arg(short, long, global = true, value_name = "METRIC=RANGE")]
     critical: Vec<Threshold>,
 
-    /// What is written
+    /// Output format
     #[arg(long, global = true, value_name = "FMT")]
     format: Option<CheckFormat>,
 
-    /// What a timeout means
+    /// Verdict on a timeout
     #[arg(long, global = true, value_name = "VERDICT", default_value = "critical")]
     on_timeout: OnTimeout,
 
-    /// What waiting jobs without any worker mean
+    /// Verdict when jobs are waiting and there are no workers
     #[arg(long, global = true, value_name = "VERDICT", default_value = "crit")]
     zero_workers: ZeroWorkers,
 
-    /// What it means that there is no such queue, or none that fits
+    /// Verdict when no queue matches
     #[arg(long, global = true, value_name = "VERDICT")]
     missing: Option<Missing>,
 
-    /// There must be one: --missing crit
+    /// Fail if nothing matches (same as --missing crit)
     #[arg(long, global = true, conflicts_with = "missing")]
     must_exist: bool,
 }
@@ -52,7 +52,7 @@ pub struct CheckFlags {
 /// The value of `--missing`, and what a tool takes without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Missing {
-    /// Fine: a queue that is there only while it is used is empty.
+    /// OK: a queue that exists only while in use counts as empty.
     Ok,
     /// Exit 1.
     Warn,
@@ -79,11 +79,11 @@ enum CheckFormat {
     Json,
     /// Lines for people.
     Text,
-    /// Metrics, for a textfile collector.
+    /// Prometheus metrics, for a textfile collector.
     Prometheus,
-    /// A test report, for CI systems.
+    /// Test report for CI systems.
     Junit,
-    /// Annotations of a workflow on GitHub.
+    /// GitHub workflow annotations.
     Github,
 }
 
@@ -260,7 +260,7 @@ impl CheckFlags {
                 && threshold.range.in_unit(metric.unit).is_none()
             {
                 let (name, range) = (metric.name, &threshold.range);
-                let text = format!("`{range}` is of times, and {name} is a number");
+                let text = format!("`{range}` is a time range, but {name} is a number");
                 return Err((CliError::usage(text).hint(format!("{name}=10")), Vec::new()));
             }
             if found.is_none() {

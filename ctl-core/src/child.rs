@@ -132,7 +132,7 @@ impl Running {
     pub fn left_behind(&self) -> Option<String> {
         let left = self.left.as_ref()?;
         let names = if left.is_empty() { "a process".to_owned() } else { left.join(", ") };
-        Some(format!("ended what its command had left running: {names}"))
+        Some(format!("killed processes that its command left running: {names}"))
     }
 
     /// Asks the command to end, and ends it when it does not.

@@ -26,7 +26,7 @@ pub struct Cli<T: Tool> {
     #[command(flatten)]
     pub connect: T::Connect,
 
-    /// Start an in-memory server for the duration of this command and use it
+    /// Start an in-memory server for this command and use it
     #[arg(long, global = true, help_heading = "Global options")]
     pub embedded: bool,
 
@@ -65,19 +65,19 @@ pub enum Common {
     Ping(PingArgs),
     /// Measure round trips for longer, and show how they are spread
     Latency(LatencyArgs),
-    /// Repeat a command that only looks
+    /// Repeat a read-only command
     Watch(WatchArgs),
     /// Work in a session
     #[command(visible_alias = "shell")]
     Repl(SessionArgs),
-    /// Run an in-memory server, alone or for a command
+    /// Run an in-memory server, standalone or for a command
     #[command(visible_alias = "mock")]
     Serve(ServeArgs),
     /// Manage contexts: named sets of settings, such as servers
     Context(ContextArgs),
     /// Show and change the configuration file
     Config(ConfigArgs),
-    /// Say where settings came from, what the servers are, what is wrong, and what to do about it
+    /// Diagnose settings and servers: where settings come from, what is wrong, and how to fix it
     Doctor(DoctorArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
@@ -175,9 +175,9 @@ fn with_help(tree: Command, program: &Program) -> Command {
     let (repl_about, repl) = help.repl;
     let (strict, strict_help) = help.strict;
     let watch = format!(
-        "Repeats a command that changes nothing. On a terminal each result replaces the one before it; in a pipe\n\
-         they follow each other, separated by empty lines; with -o ndjson (before the --) there is one object per look,\n\
-         with its time `ts` and the command's result.\n\
+        "Repeats a command that changes nothing. On a terminal, each result replaces the previous one; in a pipe,\n\
+         results follow each other, separated by blank lines; with -o ndjson (before the --), each run prints one object\n\
+         with the time `ts` and the command's result.\n\
          --until takes a condition on the result, such as {condition}.\n\nExamples:\n{looks}"
     );
     let completions = format!(
@@ -187,7 +187,7 @@ fn with_help(tree: Command, program: &Program) -> Command {
          {name} completions nushell | save ($nu.user-autoload-dirs.0)/{name}.nu"
     );
     let man = format!(
-        "Without --out the page of {name} itself goes to stdout; with it, one file per command is written.\n\n\
+        "Without --out, the main page of {name} goes to stdout; with it, one file is written per command.\n\n\
          Examples:\n  {name} man | man -l -\n  {name} man --out ~/.local/share/man/man1"
     );
     let contexts = contexts_help(program);
@@ -203,11 +203,11 @@ fn with_help(tree: Command, program: &Program) -> Command {
             ))
         })
     .mut_subcommand("latency", |command| {
-        let about = format!("Measure round trips for longer, and show how they are spread ({question})");
+        let about = format!("Measure round trips over time and show their distribution ({question})");
         command.about(about).after_help(format!(
-            "A line for each stretch of time (--every) and server: the smallest, the average, the median, the 99th\n\
-             percentile and the largest, in milliseconds, until Ctrl-C; then a summary. In a pipe there is one line,\n\
-             unless --count says otherwise. A server that goes away is waited for.\n\nExamples:\n  \
+            "Prints a line per period (--every) and server with the minimum, average, median, 99th percentile and maximum in\n\
+             milliseconds until Ctrl-C, then a summary. In a pipe, it prints one line unless --count is given. If a server\n\
+             goes away, the command waits for it to come back.\n\nExamples:\n  \
              {name} latency\n  {name} latency --interval 1ms --every 10s -o ndjson --count 60"
         ))
     })
@@ -225,11 +225,11 @@ fn contexts_help(program: &Program) -> String {
     let Program { name, prefix, servers, queue, .. } = program;
     let (short, default, queue) = (servers.short, servers.default, queue.key);
     format!(
-        "A context is a table of the configuration file: servers with what is needed to reach them, and what is usual there.\n\
-         Each setting comes from the flag, else from the context that --context names, else from the environment, else from\n\
-         the context that {prefix}_CONTEXT names or that is selected, else from [defaults] of the file. `{name} context show`\n\
-         says which. In a protected context everything that takes, changes or removes what is there asks for the context's\n\
-         name, which --confirm=NAME answers and --yes does not.\n\n\
+        "A context is a table in the configuration file: servers, how to reach them, and defaults for them.\n\
+         Each setting comes from its flag, else from the context named by --context, else from the environment, else from\n\
+         the context that {prefix}_CONTEXT names or that is selected, else from [defaults] in the file. `{name} context show`\n\
+         shows which. In a protected context, every command that takes, changes or removes anything asks for the context's\n\
+         name; --confirm=NAME answers that, --yes does not.\n\n\
          Examples:\n  {name} context add prod {short} {default} protected=true prompt-color=red\n  \
          {name} context edit prod timeout=2s {queue}=NAME\n  {name} context select prod\n  {name} context show\n  \
          {name} context validate --connect\n  {name} context select -\n  {name} --context prod ping"
@@ -242,10 +242,10 @@ fn config_help(program: &Program) -> String {
         .map(|key| format!("  {:<16} {}", key.shown(program), key.form(program)))
         .collect();
     format!(
-        "The file is the one that --config or {prefix}_CONFIG name, or $XDG_CONFIG_HOME/{name}/config.toml, or\n\
+        "The file is the one named by --config or {prefix}_CONFIG, else $XDG_CONFIG_HOME/{name}/config.toml, else\n\
          ~/.config/{name}/config.toml. It is TOML: [defaults], a table [contexts.NAME] for each context, and context = \"NAME\"\n\
-         for the one that is selected. Both kinds of tables have these settings:\n{}\n\
-         Changes replace the file in one step, and comments stay. A file that others can write is refused.\n\n\
+         for the selected one. Both kinds of tables take these settings:\n{}\n\
+         Changes replace the file atomically and keep comments. A file that others can write is refused.\n\n\
          Examples:\n  {name} config show\n  {name} config set timeout 5s\n  {name} config set contexts.prod.output json\n  \
          {name} config unset timeout\n  {name} config edit",
         known.join("\n")
@@ -255,9 +255,9 @@ fn config_help(program: &Program) -> String {
 fn doctor_help(program: &Program) -> String {
     let Program { name, prefix, .. } = program;
     format!(
-        "Looks at the configuration file, the settings in force and where each came from, the files that they name, variables\n\
-         {prefix}_.. that mean nothing, and asks every server what it is and supports. Nothing is changed. STATUS is ok,\n\
-         warning or failed; the exit code is that of the worst failure, and 0 where there are only warnings. In JSON a\n\
-         server's answer is under `server`.\n\nExamples:\n  {name} doctor\n  {name} doctor -o json\n  {name} --context prod doctor"
+        "Checks the configuration file, the effective settings and where each came from, the files they name, and unknown\n\
+         {prefix}_* variables, and asks every server what it is and supports. It changes nothing. STATUS is ok, warning or\n\
+         failed; the exit code is that of the most severe failure, and 0 if there are only warnings. In JSON, a server's\n\
+         answer is under `server`.\n\nExamples:\n  {name} doctor\n  {name} doctor -o json\n  {name} --context prod doctor"
     )
 }

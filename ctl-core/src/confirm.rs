@@ -66,7 +66,7 @@ impl Confirm {
     /// As [`Confirm::everything`].
     pub fn unlock(&self, messages: &Messages) -> Result<(), CliError> {
         let Some(name) = &self.lock else { return Ok(()) };
-        self.named(&format!("change what is on the protected {name}"), name, messages)
+        self.named(&format!("make changes on the protected {name}"), name, messages)
     }
 
     /// Whether `--confirm` says the name of what is protected, which answers everything.
@@ -133,7 +133,7 @@ impl Confirm {
             ))
             .hint(format!("--confirm={name} confirms it (--yes is not enough)")));
         }
-        messages.prompt(&format!("{}. Type {name} to go on:", capitalized(action)));
+        messages.prompt(&format!("{}. Type {name} to continue:", capitalized(action)));
         if answer()? == name { Ok(()) } else { Err(declined()) }
     }
 }

@@ -174,7 +174,7 @@ impl Plan {
             if !waiting {
                 left -= 1;
             }
-            messages.log(Level::Debug, tool, &format!("{error}; trying again in {pause:?}"));
+            messages.log(Level::Debug, tool, &format!("{error}; retrying in {pause:?}"));
             thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_secs(1));
         }

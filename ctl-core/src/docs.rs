@@ -12,19 +12,19 @@ use crate::wrap;
 /// A shell that completes lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
-    /// Asks the tool.
+    /// Completes by asking the tool.
     Bash,
-    /// Knows the grammar only.
+    /// Completes commands and flags only.
     Elvish,
-    /// Asks the tool.
+    /// Completes by asking the tool.
     Fish,
-    /// Asks the tool.
+    /// Completes by asking the tool.
     #[value(alias = "nu")]
     Nushell,
-    /// Knows the grammar only.
+    /// Completes commands and flags only.
     #[value(name = "powershell")]
     PowerShell,
-    /// Asks the tool.
+    /// Completes by asking the tool.
     Zsh,
 }
 

@@ -69,7 +69,11 @@ const fn row(exit: Exit, name: &'static str, meaning: &'static str) -> ExitCode 
 
 /// Every exit code with its meaning, in ascending order.
 pub const EXIT_CODES: &[ExitCode] = &[
-    row(Exit::Done, "done", "done (also: an empty list, a closed pipe of a read-only command)"),
+    row(
+        Exit::Done,
+        "done",
+        "success (also: an empty list, a read-only command whose pipe was closed)",
+    ),
     row(
         Exit::Negative,
         "negative",
@@ -83,29 +87,33 @@ pub const EXIT_CODES: &[ExitCode] = &[
     row(
         Exit::Partial,
         "partial",
-        "partial success of a bulk command, or a script with --keep-going that had errors",
+        "partial success of a bulk command, or errors in a script run with --keep-going",
     ),
     row(
         Exit::BadData,
         "bad-data",
-        "bad input record, body larger than the server takes, illegal name",
+        "bad input record, body larger than the server allows, illegal name",
     ),
     row(Exit::NoInput, "no-input", "input file missing"),
     row(Exit::Unavailable, "unavailable", "server unreachable or connection lost"),
-    row(Exit::Internal, "internal", "internal error, a defect of this tool"),
-    row(Exit::Io, "io", "local I/O, also a changing command whose output could not be written"),
+    row(Exit::Internal, "internal", "internal error, a defect in this tool"),
+    row(
+        Exit::Io,
+        "io",
+        "local I/O error, also if the output of a command that makes changes could not be written",
+    ),
     row(
         Exit::TryAgain,
         "try-again",
-        "try again: the server refuses for now, or this machine has no descriptor, process or memory left",
+        "temporary failure: the server refuses for now, or this machine is out of file descriptors, processes or memory",
     ),
     row(Exit::Protocol, "protocol", "protocol violation by the server"),
     row(Exit::Permission, "permission", "TLS or permission"),
-    row(Exit::Config, "config", "the configuration file or a context is wrong, or not there"),
-    row(Exit::Timeout, "timeout", "a --timeout or --wait ran out, as with timeout(1)"),
-    row(Exit::HungUp, "hung-up", "SIGHUP, after orderly clean-up"),
-    row(Exit::Interrupted, "interrupted", "SIGINT, after orderly clean-up"),
-    row(Exit::Terminated, "terminated", "SIGTERM, after orderly clean-up"),
+    row(Exit::Config, "config", "configuration file or context invalid or missing"),
+    row(Exit::Timeout, "timeout", "--timeout or --wait expired, as with timeout(1)"),
+    row(Exit::HungUp, "hung-up", "SIGHUP, after an orderly shutdown"),
+    row(Exit::Interrupted, "interrupted", "SIGINT, after an orderly shutdown"),
+    row(Exit::Terminated, "terminated", "SIGTERM, after an orderly shutdown"),
 ];
 
 impl Exit {
@@ -232,9 +240,11 @@ impl CliError {
             io::ErrorKind::NotFound => {
                 Self::new(Exit::NoInput, "NO_INPUT", format!("{what} does not exist"))
             }
-            io::ErrorKind::PermissionDenied => {
-                Self::new(Exit::NoInput, "NO_INPUT", format!("{what} may not be read: {error}"))
-            }
+            io::ErrorKind::PermissionDenied => Self::new(
+                Exit::NoInput,
+                "NO_INPUT",
+                format!("no permission to read {what}: {error}"),
+            ),
             _ => Self::new(Exit::Io, "IO", format!("cannot read {what}: {error}")),
         }
     }
@@ -259,7 +269,7 @@ impl CliError {
     #[must_use]
     pub fn denied(message: impl Into<String>) -> Self {
         Self::new(Exit::Permission, "PERMISSION", message).hint(
-            "the user that the server runs as, or a mode of its socket that lets this user write",
+            "running as the server's user, or permissions on its socket that let this user write",
         )
     }
 

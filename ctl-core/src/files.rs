@@ -38,7 +38,7 @@ pub(crate) fn new_file(path: &Path) -> Result<File, CliError> {
     let name = escape::line(&path.to_string_lossy()).into_owned();
     options.open(path).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            CliError::new(Exit::Io, "IO", format!("{name} exists already and is not overwritten"))
+            CliError::new(Exit::Io, "IO", format!("{name} already exists and is not overwritten"))
                 .hint("another file name")
         }
         _ => CliError::writing(&name, &error),

@@ -21,7 +21,7 @@ use self::test::Test;
 /// The flag of commands that choose what they act on.
 #[derive(Debug, Clone, Default, Args)]
 pub struct FilterArgs {
-    /// Only what fits, such as 'pri<100', 'age>1h' or 'body~=REGEX'; all must fit when it is given several times
+    /// Keep only items that match, e.g. 'pri<100', 'age>1h' or 'body~=REGEX'; repeated filters must all match
     #[arg(long = "filter", value_name = "EXPR")]
     pub filters: Vec<String>,
 }

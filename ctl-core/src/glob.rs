@@ -11,7 +11,7 @@ pub struct Patterns {
     #[arg(value_name = "GLOB", required = true)]
     patterns: Vec<String>,
 
-    /// But not those that fit this pattern; may be given several times
+    /// Exclude names matching this pattern; repeatable
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
 }

@@ -84,7 +84,7 @@ impl Input {
             }
             Self::Bytes(bytes) => Box::new(Cursor::new(bytes)),
             Self::Taken => {
-                return Err(CliError::usage("stdin cannot be read here: it is in use already")
+                return Err(CliError::usage("stdin cannot be read here: it is already in use")
                     .hint("@FILE instead of -"));
             }
         };
@@ -320,7 +320,7 @@ fn too_big(what: &str, limit: u64) -> CliError {
     CliError::new(
         crate::error::Exit::BadData,
         TOO_BIG,
-        format!("{what} is larger than the {limit} bytes that the server takes"),
+        format!("{what} exceeds the server's limit of {limit} bytes"),
     )
 }
 

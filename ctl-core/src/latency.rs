@@ -19,15 +19,15 @@ use crate::{times, units};
 /// Arguments of `latency`.
 #[derive(Debug, Args)]
 pub struct LatencyArgs {
-    /// Pause between two round trips
+    /// Interval between two round trips
     #[arg(short, long, value_name = "DUR", default_value = "100ms", value_parser = units::duration)]
     interval: Duration,
 
-    /// How much time each line is about
+    /// Period that each line covers
     #[arg(long, value_name = "DUR", default_value = "5s", value_parser = stretch)]
     every: Duration,
 
-    /// Stop after N lines [default: 1 in a pipe]
+    /// Exit after N lines [default: 1 in a pipe]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 }
@@ -35,7 +35,7 @@ pub struct LatencyArgs {
 fn stretch(text: &str) -> Result<Duration, String> {
     let stretch = units::duration(text)?;
     if stretch < Duration::from_millis(100) {
-        return Err(format!("`{text}` is too short: a line is about 100ms at least"));
+        return Err(format!("`{text}` is too short: a line must cover at least 100ms"));
     }
     Ok(stretch)
 }
@@ -68,7 +68,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
         servers.iter_mut().map(|(_, link)| link.connect().and_then(|()| link.ping(0))).collect();
     if firsts.iter().all(Result::is_err) {
         let worst = firsts.into_iter().filter_map(Result::err).max_by_key(|e| e.exit.code());
-        return Err(worst.unwrap_or_else(|| CliError::usage("no server is given")));
+        return Err(worst.unwrap_or_else(|| CliError::usage("no server given")));
     }
     let most = args.count.or((!context.out.style.terminal).then_some(1));
     let (over, messages) = (AtomicBool::new(false), context.messages.clone());

@@ -289,7 +289,7 @@ impl<L: Link> Dialer<L> {
         if embedded && (given.is_some() || tls.is_given()) {
             let other = if given.is_some() { servers.flag } else { "TLS" };
             return Err(CliError::usage(format!("--embedded cannot be combined with {other}"))
-                .hint("either of them"));
+                .hint("only one of them"));
         }
         let target = if embedded {
             Target::embedded()
@@ -350,7 +350,7 @@ impl<L: Link> Dialer<L> {
     /// As [`Dialer::options`].
     pub fn first(&mut self) -> Result<L::Options, CliError> {
         let first = self.made()?.first().map(|(_, options)| options.clone());
-        first.ok_or_else(|| CliError::usage("no server is given"))
+        first.ok_or_else(|| CliError::usage("no server given"))
     }
 
     /// The options of the server, for what only one can be asked.
@@ -361,7 +361,10 @@ impl<L: Link> Dialer<L> {
         let flag = self.program.servers.flag;
         if let several @ [(first, _), _, ..] = self.made()? {
             let (count, first) = (several.len(), first.to_string());
-            let why = format!("this asks one server, and {count} are given: {}", self.address()?);
+            let why = format!(
+                "this command takes a single server, but {count} are given: {}",
+                self.address()?
+            );
             return Err(CliError::usage(why).hint(format!("{flag} {first}")));
         }
         self.first()

@@ -57,7 +57,7 @@ impl Words {
     }
 
     fn missing(&self) -> CliError {
-        CliError::usage(format!("no {} is named", self.one)).hint(self.hint())
+        CliError::usage(format!("no {} given", self.one)).hint(self.hint())
     }
 
     fn flag(&self) -> Arg {
@@ -121,7 +121,7 @@ impl<N: Named> One<N> {
         {
             let (one, two) = (one.to_string_lossy(), two.to_string_lossy());
             let several = words.several;
-            let why = format!("two {several} are named, {one} and {two}, where there can be one");
+            let why = format!("two {several} are given, {one} and {two}, but only one is allowed");
             return Err(CliError::usage(why).hint(words.hint()));
         }
         self.place.as_deref().or(flag).map(|word| words.read::<N>(word)).transpose()
@@ -238,7 +238,7 @@ impl<N: Named> Leading<N> {
                 let last = rest.last().map(|word| word.to_string_lossy().into_owned());
                 let last = last.unwrap_or_default();
                 let why = format!(
-                    "`{last}` is one word too many: -{} names the {}",
+                    "`{last}` is one word too many: -{} gives the {}",
                     N::WORDS.short,
                     N::WORDS.one
                 );
@@ -268,7 +268,7 @@ pub fn note_first_body<N: Named>(
     if exists(&name) {
         let (first, one, short) = (first.to_string_lossy(), words.one, words.short);
         messages.note(format!(
-            "`{first}` is taken as a body here, and there is a {one} of that name: -{short} {first} would name it"
+            "`{first}` is treated as a body here, but there is a {one} of that name: use -{short} {first} to select it"
         ));
     }
 }
@@ -290,7 +290,7 @@ impl<N: Named> Args for Several<N> {
     fn augment_args(command: Command) -> Command {
         let words = N::WORDS;
         let place = Arg::new(PLACE).help(format!("The {}", words.several)).num_args(0..);
-        let help = format!("A {}, by flag; may be given several times", words.one);
+        let help = format!("A {}, by flag; repeatable", words.one);
         let place = place.action(ArgAction::Append);
         words.add_to(command, place, words.flag().help(help).action(ArgAction::Append))
     }
@@ -304,7 +304,7 @@ impl<N: Named> Args for Leading<N> {
     fn augment_args(command: Command) -> Command {
         let words = N::WORDS;
         let place =
-            Arg::new(PLACE).help(format!("The {}, unless -{} names it", words.one, words.short));
+            Arg::new(PLACE).help(format!("The {}, unless given with -{}", words.one, words.short));
         let flag = words.flag().help(format!("The {}, by flag", words.one));
         words.add_to(command, place, flag)
     }

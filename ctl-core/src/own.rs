@@ -91,13 +91,13 @@ impl<T: Interactive> Own<T> {
         let whole: Vec<String> = whole.into_iter().chain(line).collect();
         let (cli, _) =
             cli::parse::<T>(&whole).map_err(|error| CliError::usage(error.render().to_string()))?;
-        let command = cli.command.ok_or_else(|| CliError::usage("no command is named"))?;
+        let command = cli.command.ok_or_else(|| CliError::usage("no command given"))?;
         let mut globals = cli.globals;
         // As this command was started, but for what the line says.
         globals.verbose = 0;
         globals.timeout = self.globals.timeout;
         let style = globals.restyle(&Style { format, ..Style::default() });
-        let why = "the result is too long to be shown: choose less";
+        let why = "the result is too long to show: narrow it down";
         let memory = || Memory::bounded(MOST, why);
         let (out, messages) = (memory(), memory());
         let mut context = Context::<T>::beside(
@@ -123,7 +123,7 @@ pub(crate) fn name(value: &str, field: &str) -> Result<String, CliError> {
     match is_name {
         true => Ok(value.to_owned()),
         false => {
-            Err(CliError::usage(format!("{field} is not valid: a name does not begin with - or @")))
+            Err(CliError::usage(format!("{field} is not valid: a name must not start with - or @")))
         }
     }
 }

@@ -58,20 +58,20 @@ impl PidFile {
                 }
                 There::Contended => {}
                 There::Running(pid) => {
-                    let message = format!("process {pid} of {name} is running");
+                    let message = format!("process {pid} from {name} is still running");
                     return Err(CliError::new(Exit::Negative, "ALREADY_RUNNING", message)
                         .hint("another --pid-file, for a second worker"));
                 }
                 There::Foreign => {
                     let message =
-                        format!("{name} is no pid file, and is neither overwritten nor deleted");
+                        format!("{name} is not a pid file; it is neither overwritten nor deleted");
                     return Err(CliError::new(Exit::Io, "NO_PID_FILE", message)
-                        .hint("another --pid-file, or remove what is there"));
+                        .hint("another --pid-file, or remove that file"));
                 }
             }
             thread::sleep(PAUSE);
         }
-        let message = format!("other processes go on changing {name}");
+        let message = format!("other processes keep changing {name}");
         Err(CliError::new(Exit::Negative, "ALREADY_RUNNING", message))
     }
 }

@@ -13,11 +13,11 @@ use crate::units;
 /// Arguments of `ping`.
 #[derive(Debug, Args)]
 pub struct PingArgs {
-    /// How often
+    /// Number of round trips
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
 
-    /// Pause between two
+    /// Interval between two round trips
     #[arg(short, long, value_name = "DUR", default_value = "1s", value_parser = units::duration)]
     interval: Duration,
 }

@@ -156,7 +156,7 @@ mod tests {
         write_body(&file, b"\x00x").unwrap();
         assert_eq!(std::fs::read(&file).unwrap(), b"\x00x");
         let error = write_body(&file, b"y").unwrap_err();
-        assert!(error.message.contains("exists already"), "{error}");
+        assert!(error.message.contains("already exists"), "{error}");
         assert_eq!(std::fs::read(&file).unwrap(), b"\x00x");
         #[cfg(unix)]
         {

@@ -166,12 +166,12 @@ fn seed<T: Interactive>(file: &OsStr, address: &str, messages: &Messages) -> Res
     context.out = Output::to(Box::new(std::io::sink()), Style::default());
     context.messages = messages.clone();
     let Some(command) = cli.command else {
-        return Err(CliError::internal("no command that reads records"));
+        return Err(CliError::internal("there is no command that reads records"));
     };
     let exit = dispatch(&mut context, command)?;
     match exit {
         Exit::Done => Ok(()),
-        exit => Err(CliError::new(exit, "SEED", "the server did not take all of --seed-file")),
+        exit => Err(CliError::new(exit, "SEED", "the server did not accept all of --seed-file")),
     }
 }
 

@@ -25,52 +25,52 @@ pub use self::requests::Requests;
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Address to listen on; port 0 is a free one; unix:PATH is a unix socket [default: the usual port of
-    /// 127.0.0.1, with a command a free one]
+    /// Address to listen on; port 0 picks a free port, unix:PATH is a Unix socket [default: the standard port on
+    /// 127.0.0.1, or a free port with a command]
     #[arg(long, value_name = "ADDR", conflicts_with = "port")]
     listen: Option<String>,
 
-    /// Short for --listen 127.0.0.1:N
+    /// Shorthand for --listen 127.0.0.1:N
     #[arg(long, value_name = "N")]
     port: Option<u16>,
 
-    /// Print the address as one line on stdout
+    /// Print the address on stdout, on a line of its own
     #[arg(long)]
     print_addr: bool,
 
-    /// Write the address to this file when connections are accepted
+    /// Write the address to this file once connections are accepted
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 
-    /// Stop when the parent process ends
+    /// Stop when the parent process exits
     #[arg(long)]
     exit_with_parent: bool,
 
-    /// Listen on addresses that other machines can reach
+    /// Allow listening on addresses that other machines can reach
     #[arg(long)]
     allow_remote: bool,
 
-    /// Answer every request this much later, such as 5ms
+    /// Delay every reply by this much, e.g. 5ms
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     latency: Option<Duration>,
 
-    /// A scripted fault, such as 'put:every=10:DRAINING'; the flag again for more
+    /// Scripted fault, e.g. 'put:every=10:DRAINING'; repeatable
     #[arg(long, value_name = "FAULT")]
     fail: Vec<Fault>,
 
-    /// Write each request into this new file, one JSON object a line
+    /// Record each request to this new file, one JSON object per line
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
-    /// Begin with the jobs of this file of records, or - for stdin, as `import` reads them
+    /// Load records from this file first, or - for stdin, in the format that `import` reads
     #[arg(long, value_name = "FILE|-")]
     seed_file: Option<OsString>,
 
-    /// Stop after so long without a request
+    /// Stop after this long without a request
     #[arg(long, value_name = "DUR", value_parser = units::duration, conflicts_with = "command")]
     max_idle: Option<Duration>,
 
-    /// Run this command and stop when it ends
+    /// Command to run; the server stops when it exits
     #[arg(value_name = "CMD", last = true)]
     command: Vec<OsString>,
 }

@@ -138,7 +138,7 @@ fn typed_link<T: Interactive>(
     context: &Context<T>,
     typed: &ArgMatches,
 ) -> Result<Option<T::Link>, CliError> {
-    let unreadable = |_| CliError::usage("what has been typed cannot be read yet");
+    let unreadable = |_| CliError::usage("the line cannot be parsed yet");
     let connect = T::Connect::from_arg_matches(typed).map_err(unreadable)?;
     let args = SettingsArgs::from_arg_matches(typed).map_err(unreadable)?;
     let is_of_settings = args.config.is_some() || args.context.is_some() || args.no_context;

@@ -23,7 +23,7 @@ impl FromStr for Sizes {
         let (smallest, largest) = text.split_once("..").unwrap_or((text, text));
         let sizes = Self { smallest: units::size(smallest)?, largest: units::size(largest)? };
         if sizes.smallest > sizes.largest {
-            return Err(format!("the range `{text}` ends before it begins"));
+            return Err(format!("the range `{text}` ends before it starts"));
         }
         Ok(sizes)
     }

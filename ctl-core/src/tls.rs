@@ -44,7 +44,7 @@ pub struct TlsArgs {
     #[arg(long, global = true, hide_short_help = true)]
     pub tls: bool,
 
-    /// Trust only the authorities in this PEM file
+    /// Trust only the CAs in this PEM file
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
 
@@ -61,7 +61,7 @@ pub struct TlsArgs {
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     tls_key: Option<PathBuf>,
 
-    /// Accept any certificate of the server: whoever is in between reads and changes everything
+    /// Accept any certificate; anyone on the path can read and alter traffic
     #[arg(long, global = true, hide_short_help = true)]
     tls_insecure: bool,
 }
@@ -71,25 +71,25 @@ pub struct TlsArgs {
 pub fn with_names(tree: Command, names: &TlsNames) -> Command {
     let TlsNames { scheme, authorities, revocations, certificate, key } = names;
     let helps = [
-        ("tls", format!("TLS to every server, as with {scheme}:// addresses")),
+        ("tls", format!("Use TLS for every server, as with {scheme}:// addresses")),
         (
             "tls_ca",
             format!(
-                "Trust only the authorities in this PEM file [default: {authorities}, then the system's]"
+                "Trust only the CAs in this PEM file [default: {authorities}, then the system's]"
             ),
         ),
         (
             "tls_crl",
             format!(
-                "Refuse the certificates that the lists in this PEM file revoke [default: {revocations}]"
+                "Reject certificates revoked by the CRLs in this PEM file [default: {revocations}]"
             ),
         ),
-        ("tls_cert", format!("Show this certificate, a PEM file [default: {certificate}]")),
-        ("tls_key", format!("The key of the certificate, a PEM file [default: {key}]")),
+        ("tls_cert", format!("Client certificate, a PEM file [default: {certificate}]")),
+        ("tls_key", format!("Private key of the client certificate, a PEM file [default: {key}]")),
     ];
     let long = format!(
-        "Refuse the certificates that the lists in this PEM file revoke: one list for each authority of the servers' chains, \
-         or their servers are refused; a list that is out of date still counts [default: {revocations}]"
+        "Reject certificates revoked by the CRLs in this PEM file: one list for each CA in the servers' chains, \
+         or the servers are rejected; an outdated list still counts [default: {revocations}]"
     );
     let named =
         helps.into_iter().fold(tree, |tree, (flag, help)| tree.mut_arg(flag, |arg| arg.help(help)));
@@ -153,12 +153,12 @@ impl TlsArgs {
             }
             (None, None) => {}
             _ => {
-                return Err(CliError::usage("a certificate and its key belong together")
+                return Err(CliError::usage("a certificate needs its key, and vice versa")
                     .hint("--tls-cert FILE --tls-key FILE"));
             }
         }
         if settings.is_on(keys::TLS_INSECURE, self.tls_insecure) {
-            messages.warn("the server's certificate is not checked (--tls-insecure)");
+            messages.warn("the server's certificate is not verified (--tls-insecure)");
             tls = tls.danger_accept_any_certificate();
         }
         Ok(tls)

@@ -165,7 +165,9 @@ impl<T: Tool> Context<T> {
     /// `--dry-run` is given: exit 2.
     pub fn refuse_dry_run(&self, command: &str, instead: &str) -> Result<(), CliError> {
         match self.globals.dry_run {
-            true => Err(CliError::usage(format!("{command} has no dry run")).hint(instead)),
+            true => {
+                Err(CliError::usage(format!("{command} does not support --dry-run")).hint(instead))
+            }
             false => Ok(()),
         }
     }

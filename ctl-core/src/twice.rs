@@ -13,15 +13,15 @@ use crate::units;
 /// The flags of a command that can look twice.
 #[derive(Debug, Clone, Args)]
 pub struct Twice {
-    /// Look twice, and show how much each figure has changed per second
+    /// Sample twice and show the rate of change per second
     #[arg(long, conflicts_with = "diff")]
     rates: bool,
 
-    /// Look twice, and show what has changed
+    /// Sample twice and show what changed
     #[arg(long)]
     diff: bool,
 
-    /// Pause between the two looks [default: 1s]
+    /// Time between the two samples [default: 1s]
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     interval: Option<Duration>,
 }
@@ -34,7 +34,7 @@ impl Twice {
     pub fn is_wanted(&self) -> Result<bool, CliError> {
         if self.interval.is_some() && !self.rates && !self.diff {
             return Err(CliError::usage(
-                "--interval is the pause between two looks, and there is one",
+                "--interval is the time between two samples, but only one is taken",
             )
             .hint("--rates, or --diff"));
         }
@@ -151,7 +151,7 @@ fn changes(
         if now.fields().any(|(key, _)| went_back(key)) {
             let which = figures.noun.map_or_else(String::new, |_| format!(" {}", name(now)));
             news.push(format!(
-                "the {noun}{which} has begun anew between the looks: its counters went back"
+                "the {noun}{which} restarted between the samples: its counters went backwards"
             ));
         }
         let is_told = |key: &str| key != NAME && !figures.leaves_out.contains(&key);
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(changes.len(), 1);
         assert_eq!(changes[0].get("per_second"), Some(&Value::Null.into()));
         assert_eq!(news.len(), 3, "{news:?}");
-        assert!(news[0].contains("tube b is gone") && news[1].contains("tube a has begun anew"));
+        assert!(news[0].contains("tube b is gone") && news[1].contains("tube a restarted between"));
         assert!(news[2].contains("tube c is new"));
     }
 }

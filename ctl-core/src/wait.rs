@@ -18,7 +18,7 @@ pub struct WaitFlags {
     #[arg(long = "for", value_name = "COND")]
     pub condition: String,
 
-    /// Pause between two looks
+    /// Polling interval
     #[arg(short, long, value_name = "DUR", default_value = "500ms", value_parser = units::duration)]
     interval: Duration,
 
@@ -26,7 +26,7 @@ pub struct WaitFlags {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     stable: u32,
 
-    /// What does not exist is an error
+    /// Fail if the target does not exist
     #[arg(long)]
     pub must_exist: bool,
 }
@@ -63,7 +63,7 @@ pub fn until<T: Tool>(
         let rest = bound.saturating_sub(start.elapsed());
         if rest.is_zero() {
             let within = units::show_duration(bound);
-            let what = format!("`{}` did not come true within {within}", flags.condition);
+            let what = format!("`{}` did not become true within {within}", flags.condition);
             return Err(CliError::timeout(format!("{what} (last seen: {found})")));
         }
         interrupts.sleep(flags.interval.min(rest))?;
@@ -75,7 +75,7 @@ pub fn until<T: Tool>(
         .with("waited_ms", waited)
         .with("looks", looks);
     let after = units::show_duration(Duration::from_millis(waited));
-    let sentence = format!("`{}` is true after {after}", flags.condition);
+    let sentence = format!("`{}` became true after {after}", flags.condition);
     tool.out.done_with(&record, &["condition", "waited_ms"], &sentence)
 }
 

@@ -19,19 +19,19 @@ use crate::units;
 /// Arguments of `watch`.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// Pause between two looks
+    /// Interval between two runs
     #[arg(short, long, value_name = "DUR", default_value = "2s", value_parser = units::duration)]
     interval: Duration,
 
-    /// Look N times
+    /// Run N times
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
 
-    /// Stop when this is true of the result, such as 'count==0'; 124 when it does not come true
+    /// Stop when the result meets this condition, e.g. 'count==0'; exit 124 if it never does
     #[arg(long, value_name = "EXPR")]
     until: Option<String>,
 
-    /// Mark lines that changed
+    /// Mark changed lines
     #[arg(long)]
     diff: bool,
 
@@ -118,8 +118,8 @@ pub fn watch<T: Repeat>(
         (Some(exit), ..) => Ok(exit),
         (None, Some(error), _) => Err(error),
         (None, None, Some(condition)) if !holds => {
-            let looks = units::count(looks, "look");
-            Err(CliError::timeout(format!("`{condition}` did not come true in {looks}")))
+            let looks = units::count(looks, "run");
+            Err(CliError::timeout(format!("`{condition}` did not become true in {looks}")))
         }
         _ => Ok(Exit::Done),
     }
@@ -138,7 +138,7 @@ fn inner<T: Repeat>(line: &[String]) -> Result<(GlobalArgs, T::Command), CliErro
         CliError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim().to_owned())
     })?;
     read.ok_or_else(|| {
-        CliError::usage("watch repeats only commands that look once and change nothing")
+        CliError::usage("watch repeats only commands that run once and change nothing")
             .hint(format!("{} help watch has examples", T::NAME))
     })
 }

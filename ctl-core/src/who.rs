@@ -78,7 +78,7 @@ pub fn explain(
         return error;
     }
     let message = error.at(&addresses.join(","));
-    let message = format!("{message}: is a {meant} there?");
+    let message = format!("{message}: is {meant} running there?");
     let error = CliError { message, ..error };
     error.hint(elsewhere(program))
 }
@@ -96,7 +96,7 @@ impl Stranger {
         let Self { what, said, next } = self;
         let said = said.map_or_else(String::new, |said| format!(" (\"{said}\")"));
         let meant = program.service.name;
-        let message = format!("{what} answers at {address}{said}, no {meant}");
+        let message = format!("{what} answers at {address}{said}, not {meant}");
         let error = CliError::new(Exit::Protocol, WRONG_SERVER, message).hint(elsewhere(program));
         match next {
             Some(next) => error.hint(next),
@@ -259,7 +259,7 @@ mod tests {
     fn what_nobody_knows_is_shown_with_its_address() {
         let error = CliError::new(Exit::Protocol, "PROTOCOL", "unexpected reply: \"hello\"");
         let error = explained(b"hello\r\n", error);
-        assert!(error.message.ends_with("is a beanstalkd there?"), "{error}");
+        assert!(error.message.ends_with("is beanstalkd running there?"), "{error}");
         assert!(error.message.starts_with("127.0.0.1:"), "{error}");
     }
 }

@@ -39,7 +39,7 @@ pub fn connect<T: Tool>(context: &mut Context<T>) -> Result<(), CliError> {
     };
     connected.map_err(|error| match error.exit {
         Exit::Unavailable if !waits => {
-            error.hint("--wait-for-server 1m, to wait for it at the start as for a later outage")
+            error.hint("--wait-for-server 1m, to wait for it at startup as during a later outage")
         }
         _ => error,
     })
@@ -48,15 +48,15 @@ pub fn connect<T: Tool>(context: &mut Context<T>) -> Result<(), CliError> {
 /// The flags of `work` in every tool.
 #[derive(Debug, Args)]
 pub struct WorkFlags {
-    /// The command for each job, with its arguments: everything behind it, so other flags go before
+    /// Command to run for each job, with its arguments; takes the rest of the line, so put other flags before it
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, group = "handler")]
     exec: Vec<OsString>,
 
-    /// A line for the shell, for each job
+    /// Shell command line to run for each job
     #[arg(long, value_name = "LINE", group = "handler")]
     shell: Option<OsString>,
 
-    /// The command for each job, with its arguments
+    /// Command to run for each job, with its arguments
     #[arg(value_name = "CMD", last = true, group = "handler")]
     command: Vec<OsString>,
 
@@ -64,15 +64,15 @@ pub struct WorkFlags {
     #[command(flatten)]
     pub data: DataArgs,
 
-    /// Jobs at once, each over its own connection
+    /// Number of concurrent jobs, each on its own connection
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
 
-    /// End a command that runs longer; its job fails
+    /// Kill a command that runs longer than this; its job fails
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     pub max_runtime: Option<Duration>,
 
-    /// How long running jobs may take after SIGTERM, SIGINT or SIGHUP
+    /// Time for running jobs to finish after SIGTERM, SIGINT or SIGHUP
     #[arg(long, value_name = "DUR", default_value = "25s", value_parser = units::duration)]
     pub grace: Duration,
 
@@ -88,11 +88,11 @@ pub struct WorkFlags {
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     pub max_idle: Option<Duration>,
 
-    /// Exit when there is no job
+    /// Exit when no job is available
     #[arg(long)]
     pub exit_when_empty: bool,
 
-    /// Write the process id to FILE; remove it on exit. A file of a running process, or that is no pid file, is refused
+    /// Write the process id to FILE and remove it on exit; fails if FILE is not a pid file or its process is running
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
 

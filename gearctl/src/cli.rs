@@ -26,7 +26,7 @@ use crate::tool::{Gearctl, Tool};
 pub struct Servers {
     /// Where the servers listen.
     #[arg(
-        help = "Server address: host:port, [::1]:4730, unix:/path; several with commas, or the flag again [default: 127.0.0.1:4730]"
+        help = "Server address: host:port, [::1]:4730, unix:/path; comma-separated or repeated for several [default: 127.0.0.1:4730]"
     )]
     #[arg(
         short = 's',
@@ -56,46 +56,46 @@ pub enum Command {
     /// Submit background jobs and print their handles (SUBMIT_JOB_BG, SUBMIT_JOB_EPOCH)
     #[command(visible_alias = "bg", after_help = submit::HELP)]
     Submit(submit::SubmitArgs),
-    /// Run a job for every line, and print a line for every result (SUBMIT_JOB)
+    /// Run a job for every line and print a line for every result (SUBMIT_JOB)
     #[command(after_help = map::HELP)]
     Map(map::MapArgs),
     /// Serve functions: run a command for every job (CAN_DO, GRAB_JOB_ALL, WORK_COMPLETE)
     #[command(after_help = work::HELP)]
     Work(work::WorkArgs),
-    /// Show whether the server knows a job, and how far it is (GET_STATUS, GET_STATUS_UNIQUE)
+    /// Show whether the server knows a job, and its progress (GET_STATUS, GET_STATUS_UNIQUE)
     #[command(visible_alias = "job-status", after_help = job::HELP)]
     Job(job::JobArgs),
-    /// List the jobs of the server (show jobs)
+    /// List the server's jobs (show jobs)
     #[command(after_help = jobs::HELP)]
     Jobs(jobs::JobsArgs),
-    /// List the unique ids of the jobs of the server (show unique jobs)
+    /// List the unique ids of the server's jobs (show unique jobs)
     #[command(after_help = jobs::UNIQUE_HELP)]
     UniqueJobs(jobs::UniqueJobsArgs),
     /// Cancel queued jobs (cancel job)
     #[command(after_help = cancel::HELP)]
     Cancel(cancel::CancelArgs),
-    /// List functions with their numbers of jobs and workers (status, prioritystatus)
+    /// List functions with their job and worker counts (status, prioritystatus)
     #[command(visible_aliases = ["ls", "status"], after_help = functions::HELP)]
     Functions(functions::FunctionsArgs),
     /// Create, drop or limit a function (create function, drop function, maxqueue)
     #[command(after_help = function::HELP)]
     Function(function::FunctionArgs),
-    /// List the connections of the server and what they can do (workers)
+    /// List the server's connections and their functions (workers)
     #[command(after_help = workers::HELP)]
     Workers(workers::WorkersArgs),
     /// Remove queued jobs (GRAB_JOB_UNIQ, WORK_COMPLETE, WORK_FAIL)
     #[command(visible_aliases = ["clear", "purge"], after_help = drain::HELP)]
     Drain(drain::DrainArgs),
-    /// Make queued jobs jobs of another function or server (as drain, submitted there before ended)
+    /// Move queued jobs to another function or server (as drain, each submitted there before it is ended)
     #[command(after_help = drain::relocate::HELP)]
     Move(drain::relocate::MoveArgs),
-    /// Look at the next jobs, which their server may drop for it (GRAB_JOB_UNIQ)
+    /// Show the next jobs; the server may drop them because of it (GRAB_JOB_UNIQ)
     #[command(after_help = borrow::PEEK_HELP)]
     Peek(borrow::PeekArgs),
-    /// Write queued jobs as records and give them back, which may drop them (GRAB_JOB_UNIQ)
+    /// Write queued jobs as records and give them back; the server may drop them (GRAB_JOB_UNIQ)
     #[command(after_help = borrow::EXPORT_HELP)]
     Export(borrow::ExportArgs),
-    /// Submit the jobs of records as background jobs (SUBMIT_JOB_BG)
+    /// Submit jobs from records as background jobs (SUBMIT_JOB_BG)
     #[command(after_help = import::HELP)]
     Import(import::ImportArgs),
     /// Check that client, worker, network and server work together (SUBMIT_JOB to WORK_COMPLETE)
@@ -104,37 +104,38 @@ pub enum Command {
     /// Compare metrics with thresholds, for monitoring and CI (status, GET_STATUS, SUBMIT_JOB)
     #[command(after_help = check::HELP)]
     Check(check::CheckArgs),
-    /// Watch the functions live: what they have to do, how fast it changes, and what is wrong (status)
+    /// Monitor the functions live: backlog, rates and problems (status)
     #[command(after_help = top::HELP)]
     Top(TopArgs),
-    /// Measure how fast the server answers (SUBMIT_JOB_BG, ECHO_REQ, SUBMIT_JOB, GRAB_JOB_UNIQ, with a function of its own)
+    /// Measure the server's throughput and latency (SUBMIT_JOB_BG, ECHO_REQ, SUBMIT_JOB, GRAB_JOB_UNIQ, with a function
+    /// of its own)
     #[command(after_help = bench::HELP)]
     Bench(Box<bench::BenchArgs>),
-    /// Serve metrics for Prometheus, and counts for autoscalers (status)
+    /// Serve metrics for Prometheus and counts for autoscalers (status)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
-    /// Show servers and queues on a page for a browser, live (as top, and commands of this tool)
+    /// Serve a live web page of servers and queues (as top, and commands of this tool)
     #[command(after_help = web::HELP)]
     Web(WebArgs),
-    /// Show what applications and the server say to each other, through a relay (any packet)
+    /// Show the traffic between applications and the server by relaying it (any packet)
     #[command(after_help = tap::HELP)]
     Tap(TapArgs),
     /// Wait until a condition is true (status, GET_STATUS)
     #[command(after_help = wait::HELP)]
     Wait(wait::WaitArgs),
-    /// Show what the server is and supports (version, getpid, verbose, status, workers)
+    /// Show the server's version and features (version, getpid, verbose, status, workers)
     #[command(visible_alias = "info", after_help = server::HELP)]
     Server(server::ServerArgs),
     /// Show the server's version (version)
     Version(server::VersionArgs),
     /// Show the server's process id (getpid)
     Pid(server::PidArgs),
-    /// Show what the server logs (verbose)
+    /// Show the server's log level (verbose)
     Verbose(server::VerboseArgs),
-    /// End the server, where it can be asked to (shutdown)
+    /// Shut the server down, where it supports that (shutdown)
     #[command(after_help = shutdown::HELP)]
     Shutdown(shutdown::ShutdownArgs),
-    /// Send a line of the text protocol or packets, and print what comes back (any command or packet)
+    /// Send a line of the text protocol or packets and print the replies (any command or packet)
     #[command(after_help = raw::HELP)]
     Raw(raw::RawArgs),
 }

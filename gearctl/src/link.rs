@@ -185,7 +185,7 @@ impl ctl_core::link::Link for Link {
         match client.call(&Echo(data.as_bytes())).map_err(cli_error) {
             Ok(back) if back == data => return Ok(pong(PacketType::EchoReq, start.elapsed())),
             Ok(_) => {
-                let text = "the server sent back other bytes than it was sent";
+                let text = "the server returned different bytes than it was sent";
                 return Err(CliError::new(Exit::Protocol, "PROTOCOL", text));
             }
             Err(error) if error.code != TIMEOUT => return Err(error),
@@ -200,7 +200,7 @@ impl ctl_core::link::Link for Link {
         self.echoes = false;
         self.dialer
             .messages()
-            .note("the server leaves ECHO_REQ unanswered, as geard does: asked with GET_STATUS");
+            .note("the server does not answer ECHO_REQ, like geard: using GET_STATUS");
         Ok(pong(PacketType::GetStatus, asked.elapsed()))
     }
 }
@@ -365,7 +365,7 @@ impl Link {
                 return error;
             }
             error.hint(format!(
-                "not every server has `{name}`, and some keep silent then: gearctl server shows what this one answers"
+                "not every server supports `{name}`, and some then stay silent: gearctl server shows what this one supports"
             ))
         })?;
         match &reply {
@@ -408,7 +408,7 @@ impl Link {
         if listing.is_untrusted() {
             let name = command.name();
             self.dialer.messages().warn(format!(
-                "a name holds line ends or other bytes that forge the rows of `{name}`: some rows may be wrong or missing"
+                "a name has line endings or other bytes that corrupt the rows of `{name}`: some rows may be wrong or missing"
             ));
         }
         Ok(listing)

@@ -38,7 +38,7 @@ pub fn unique(text: &str) -> Result<UniqueId, CliError> {
     UniqueId::try_from(text).map_err(|error| {
         let error = cli_error(error);
         if text == "-" {
-            return error.hint("--unique-hash, to make one job of equal workloads");
+            return error.hint("--unique-hash, to merge jobs with equal workloads");
         }
         error
     })

@@ -16,7 +16,7 @@ pub const PROGRAM: Program = Program {
     name: "gearctl",
     prefix: "GEARCTL",
     version: env!("CARGO_PKG_VERSION"),
-    about: "Talk to Gearman job servers: submit jobs, look at them, administer servers",
+    about: "Talk to Gearman job servers: submit jobs, inspect them, administer servers",
     tree: cli::tree::<Gearctl>,
     groups: &[
         ("Submit", &["run", "submit", "map"]),
@@ -37,22 +37,22 @@ pub const PROGRAM: Program = Program {
     environment: &[
         (
             "GEARCTL_SERVER",
-            "server addresses, when -s is not given; then GEARMAN_SERVER, GEARMAN_SERVERS",
+            "server addresses if -s is not given; then GEARMAN_SERVER, GEARMAN_SERVERS",
         ),
         (
             "GEARMAND_CA_CERTIFICATE, GEARMAN_CLIENT_PEM, GEARMAN_CLIENT_KEY",
-            "files for TLS, as --tls-ca, --tls-cert, --tls-key",
+            "TLS files, as --tls-ca, --tls-cert, --tls-key",
         ),
         ("GEARCTL_TLS_CRL", "as --tls-crl"),
         ("GEARCTL_CONFIG, GEARCTL_CONTEXT", "as --config, --context"),
         ("GEARCTL_TIMEOUT", "as --timeout"),
         ("GEARCTL_OUTPUT", "as --output"),
-        ("GEARCTL_LOG", "what is logged, as RUST_LOG: debug, or gearctl::protocol=trace"),
-        ("GEARCTL_LOG_FORMAT", "how lines on stderr are written: text or json"),
-        ("GEARCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
+        ("GEARCTL_LOG", "log filter in RUST_LOG syntax: debug, or gearctl::protocol=trace"),
+        ("GEARCTL_LOG_FORMAT", "format of stderr lines: text or json"),
+        ("GEARCTL_HISTFILE", "history file of the REPL; empty or /dev/null for none"),
         ("GEARCTL_PAGER, PAGER", "pager of the REPL [default: less]"),
         ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
-        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours, when --color is not given"),
+        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
     ],
     servers: Servers {
         flag: "--server",
@@ -74,20 +74,20 @@ pub const PROGRAM: Program = Program {
     service: Service { name: "gearmand", port: 4730, schemes: &["tcp://", "gearman://"] },
     seed: &["import"],
     help: CommonHelp {
-        ping: ("ECHO_REQ, or GET_STATUS where that is unanswered", PING),
+        ping: ("ECHO_REQ, or GET_STATUS if that is unanswered", PING),
         watch: ("'queued==0'", WATCH),
-        repl: ("Work in a session: connections that last, completion, history, scripts", REPL),
-        strict: ("strict-jobs", "Exit 1 when a script ends while foreground jobs are under way"),
+        repl: ("Work in a session: lasting connections, completion, history, scripts", REPL),
+        strict: ("strict-jobs", "Exit 1 if a script ends while foreground jobs are running"),
         serve: SERVE,
     },
-    meanings: &[(Exit::Negative, "a failed job"), (Exit::TryAgain, "a full queue")],
+    meanings: &[(Exit::Negative, "a failed job"), (Exit::TryAgain, "or a queue is full")],
     colors: &[],
 };
 
 const PING: &str = "\
-Protocol: ECHO_REQ; the answer must be the bytes that were sent. A server that leaves it unanswered for half of the time,
-as geard does, is asked with GET_STATUS; `packet` in JSON says which of them was answered.
-Connecting and answering are bounded by 2 s each unless --timeout says otherwise.";
+Protocol: ECHO_REQ; the reply must return the bytes that were sent. If a server has not answered after half of the time
+limit, as with geard, GET_STATUS is sent; `packet` in JSON says which one was answered.
+The time limit is 2 s each for connecting and for the reply, unless --timeout is given.";
 
 const WATCH: &str = "  \
   gearctl watch -- functions 'mail*'
@@ -95,15 +95,15 @@ const WATCH: &str = "  \
   gearctl watch -c 10 -o ndjson -- workers";
 
 const REPL: &str = "\
-The commands are those of the command line, and some that need a session: start, fg, :jobs, attach. Type help in it.
-Ctrl-C during run leaves the job to itself: fg brings it back. Foreground jobs need their client: leaving the session
-asks what becomes of them.
+Takes the commands of the command line, and some that need a session: start, fg, :jobs, attach. Type help for a list.
+Ctrl-C during run leaves the job running: fg brings it back. Foreground jobs need their client: on leaving the session,
+you are asked what to do with them.
 
-A script (stdin, -f, -e) stops at the first error with that error's exit code. # starts a comment, <<END takes the
-lines up to END as a workload, `expect 'workers>=1' functions mail` fails with exit 1 unless it is so, ${NAME} is what
---var says. For a person, results that are higher than the screen go to the pager, and \\e opens the editor. !CMD runs a
-line of the shell, CMD | SHELL COMMAND feeds one, CMD > FILE and CMD >> FILE write files; :watch and `3 CMD` repeat a
-command, CMD \\G shows a line for every value. A person's sessions begin with the commands in ~/.config/gearctl/replrc.
+A script (stdin, -f, -e) stops at the first error and exits with its code. # starts a comment, <<END takes the lines up
+to END as a workload, `expect 'workers>=1' functions mail` fails with exit 1 if that is not true, and ${NAME} is set
+with --var. Interactively, results taller than the screen go to the pager, and \\e opens the editor. !CMD runs a shell
+command, CMD | SHELL COMMAND pipes into one, CMD > FILE and CMD >> FILE write files; :watch and `3 CMD` repeat a
+command, CMD \\G prints one value per line. Interactive sessions first run the commands in ~/.config/gearctl/replrc.
 
 Examples:
   gearctl repl
@@ -111,17 +111,17 @@ Examples:
   gearctl -s one:4730,two:4730 repl -f test.script --var function=mail";
 
 const SERVE: &str = "\
-An in-memory gearmand: nothing is stored, and everything is gone when it ends. It listens on this machine only
-unless --allow-remote is given, because it has no authentication. Its usual port is 4730. Its limits: 1024
-connections, 65,536 functions, 1,000,000 jobs, 1 GiB of workloads, 64 MiB per packet. Connections that never sent
-anything make room for others.
-With a command, the server lives as long as the command; GEARCTL_SERVER, GEARMAN_SERVER and GEARMAN_SERVERS tell it
-the address, and its exit code becomes this one's.
+An in-memory gearmand: nothing is stored, and everything is gone when it stops. It listens on this machine only unless
+--allow-remote is given, because it has no authentication. Its standard port is 4730. Limits: 1024 connections, 65,536
+functions, 1,000,000 jobs, 1 GiB of workloads, 64 MiB per packet. When full, it closes connections that have never sent
+anything.
+With a command, the server runs as long as the command; GEARCTL_SERVER, GEARMAN_SERVER and GEARMAN_SERVERS hold the
+address, and the command's exit code becomes the exit code.
 
 --fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in
-capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted from
-the start.
---seed-file submits records (see `import`) before anything else happens.
+capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted
+from the start.
+--seed-file submits records (see `import`) before accepting anything else.
 
 Examples:
   gearctl serve --seed-file jobs.ndjson --port 0 --print-addr

@@ -30,7 +30,7 @@ static RESULTS: output::Shape = output::Shape::rows(
 /// How much of results may be in memory.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct KeepArgs {
-    /// Keep at most so much in memory: of one result, where it is not written as it comes, and of all that wait for
+    /// Memory limit for buffered results: for a single result that is not streamed, and for all results waiting for
     /// their turn or the end
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = units::size)]
     max_result: u64,
@@ -48,11 +48,10 @@ impl KeepArgs {
 #[must_use]
 pub(crate) fn too_large(handle: &str, most: usize) -> CliError {
     let most = units::show_size(u64::try_from(most).unwrap_or(u64::MAX));
-    let text =
-        format!("the result of the job {handle} is larger than the {most} that --max-result keeps");
+    let text = format!("the result of the job {handle} exceeds --max-result ({most})");
     CliError::new(Exit::BadData, RESULT_TOO_LARGE, text)
         .hint("a larger --max-result")
-        .hint("gearctl run -o raw without -j, which writes data as it comes")
+        .hint("gearctl run -o raw without -j, to stream data as it arrives")
 }
 
 /// The error for a result that is one too many to be kept until the end.
@@ -60,10 +59,10 @@ pub(crate) fn too_large(handle: &str, most: usize) -> CliError {
 pub(crate) fn too_much(handle: &str, most: usize) -> CliError {
     let most = units::show_size(u64::try_from(most).unwrap_or(u64::MAX));
     let text = format!(
-        "with the result of the job {handle} those that wait for the end are larger than the {most} that --max-result keeps"
+        "with the result of the job {handle}, the buffered results exceed --max-result ({most})"
     );
     CliError::new(Exit::BadData, RESULT_TOO_LARGE, text)
-        .hint("-o ndjson, which writes each result as it comes")
+        .hint("-o ndjson, to write each result as it arrives")
         .hint("a larger --max-result")
 }
 

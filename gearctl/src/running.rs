@@ -135,9 +135,13 @@ impl Running {
     pub fn how_to_return(&self) -> String {
         let handles: Vec<String> = self.handles().map(show_handle).collect();
         match handles.as_slice() {
-            [] => "the jobs go on; :jobs lists them".to_owned(),
-            [handle] => format!("the job {handle} goes on; fg brings it back, :jobs lists it"),
-            all => format!("{} jobs go on; fg brings them back, :jobs lists them", all.len()),
+            [] => "the jobs keep running; :jobs lists them".to_owned(),
+            [handle] => {
+                format!("the job {handle} keeps running; fg brings it back, :jobs lists it")
+            }
+            all => {
+                format!("{} jobs keep running; fg brings them back, :jobs lists them", all.len())
+            }
         }
     }
 

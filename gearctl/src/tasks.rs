@@ -25,7 +25,7 @@ pub struct TaskArgs {
     #[command(flatten)]
     function: Leading<Function>,
 
-    /// The workload of each job: text, @FILE or - for stdin; stdin when none is given
+    /// Workloads, one per job: text, @FILE or - for stdin [default: stdin]
     #[arg(value_name = "BODY|@FILE|-")]
     bodies: Vec<OsString>,
 
@@ -33,40 +33,40 @@ pub struct TaskArgs {
     #[arg(long, value_name = "PRIORITY", default_value = "normal")]
     pub priority: Priority,
 
-    /// The job's unique id: the server makes one job of those with the same [default: a random one]
+    /// Unique id; the server merges jobs with the same one [default: a random id]
     #[arg(short, long, value_name = "ID", conflicts_with_all = ["unique_hash", "lines", "null", "ndjson"])]
     pub unique: Option<String>,
 
-    /// A unique id made from the workload, so that equal submissions are one job
+    /// Derive the unique id from the workload, so that equal submissions are merged
     #[arg(long)]
     pub unique_hash: bool,
 
-    /// Submit without unique ids: gearmand stays fast when its queue is deep, but one with a persistent queue loses such
-    /// jobs in a restart [default: a random id for each job]
+    /// Submit without unique ids: gearmand stays fast with a deep queue, but one with a persistent queue loses such jobs on
+    /// a restart [default: a random id for each job]
     #[arg(long, conflicts_with_all = ["unique", "unique_hash"])]
     pub no_unique: bool,
 
-    /// Every line of a file or stdin is a job
+    /// One job per line of a file or stdin
     #[arg(long, group = "framing")]
     pub lines: bool,
 
-    /// Every part between NUL bytes is a job, and a NUL follows each result
+    /// One job per NUL-terminated record; each result is followed by NUL
     #[arg(short = '0', long, group = "framing")]
     pub null: bool,
 
-    /// Every line is a record: {"body" or "body_base64", and if wanted "function", "unique", "priority"}
+    /// One JSON record per line, with "body" or "body_base64" and optionally "function", "unique", "priority"
     #[arg(long, group = "framing")]
     pub ndjson: bool,
 
-    /// The function that puts the results of the job's parts together; the worker splits the job
+    /// Function that merges the results of the job's parts; the worker splits the job
     #[arg(long, value_name = "FUNCTION", conflicts_with = "priority")]
     pub reduce: Option<String>,
 
-    /// Jobs under way at once, each over its own connection
+    /// Number of concurrent jobs, each on its own connection
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
 
-    /// At most so many jobs in a second (N/s), minute (N/m) or hour (N/h), at an even pace
+    /// Rate limit: N/s, N/m or N/h, evenly spaced
     #[arg(long, value_name = "N/s")]
     pub rate: Option<Rate>,
 }
@@ -137,8 +137,10 @@ impl TaskArgs {
         timeout: Option<Duration>,
     ) -> Result<Tasks, CliError> {
         if self.unique.is_some() && !self.is_single() {
-            return Err(CliError::usage("-u gives one id, which would make one job of them all")
-                .hint("--unique-hash, or --ndjson with an id in each record"));
+            return Err(CliError::usage(
+                "-u gives a single id, so all of them would be merged into one job",
+            )
+            .hint("--unique-hash, or --ndjson with an id in each record"));
         }
         let (function, bodies) = self.words()?;
         if bodies.is_empty() {

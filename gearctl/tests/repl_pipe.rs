@@ -86,7 +86,7 @@ fn a_session_pings_a_server_that_leaves_echoes_unanswered() {
     assert_eq!(ended.code, Some(124), "{ended:?}");
     assert!(ended.says("stdin:3: TIMEOUT"), "{ended:?}");
     assert!(ended.out().contains("\"packet\": \"GET_STATUS\""), "{ended:?}");
-    assert_eq!(ended.err.matches("ECHO_REQ unanswered").count(), 1, "{ended:?}");
+    assert_eq!(ended.err.matches("does not answer ECHO_REQ").count(), 1, "{ended:?}");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn only_jobs_of_the_session_are_brought_back_and_any_job_is_watched() {
     on_both(|address| {
         let ended = repl(address, &["--keep-going"], "fg\nfg H:nope:1\nattach H:nope:1\n");
         assert_eq!(ended.code, Some(3), "{ended:?}");
-        assert!(ended.says("stdin:1: no job of this session"), "{ended:?}");
+        assert!(ended.says("stdin:1: this session has no running jobs"), "{ended:?}");
         assert!(ended.says("stdin:2: NOT_FOUND: ") && ended.says("stdin:3: NOT_FOUND: "));
     });
     let server = Server::start().unwrap();

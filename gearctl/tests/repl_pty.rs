@@ -47,7 +47,7 @@ fn a_run_that_nobody_serves_says_that_it_waits() {
     let server = Server::start().unwrap();
     let line = ["run", "nobody", "x"];
     let mut terminal = Terminal::run(&PROGRAM, server.address(), &[("NO_COLOR", "1")], &line);
-    terminal.sees("no worker serves nobody: waiting for one; Ctrl-C ends it");
+    terminal.sees("no worker serves nobody: waiting for one; Ctrl-C stops");
     terminal.types("\u{3}");
     assert_eq!(terminal.ends(), 130);
 }
@@ -204,7 +204,7 @@ fn control_c_leaves_a_job_to_itself_and_fg_brings_it_back() {
         terminal.sees(" done:1> ");
         terminal.says("fg", "HELLO");
         terminal.sees(&format!("{address}> "));
-        terminal.says("fg", "no job of this session");
+        terminal.says("fg", "this session has no running jobs");
         terminal.sees(READS);
         terminal.says("quit", "\n");
         assert_eq!(terminal.ends(), 0);
@@ -217,7 +217,7 @@ fn leaving_asks_what_becomes_of_foreground_jobs() {
         let mut terminal = plain(address);
         terminal.says("start up one", " *1> ");
         terminal.types("\u{4}");
-        terminal.sees("1 foreground job under way");
+        terminal.sees("1 foreground job running");
         terminal.sees("[c]ancel: ");
         terminal.says("c", " *1> ");
         terminal.says("quit", "[c]ancel: ");
@@ -249,10 +249,10 @@ fn a_job_whose_submission_is_not_answered_yet_counts() {
     terminal.types("run up hello\r");
     assert!(server.wait_for(Duration::from_mins(1), |view| view.jobs == 1));
     terminal.types("\u{3}");
-    terminal.sees("the jobs go on");
+    terminal.sees("the jobs keep running");
     terminal.sees(" *1> ");
     terminal.types("\u{4}");
-    terminal.sees("1 foreground job under way");
+    terminal.sees("1 foreground job running");
     terminal.says("l", "1 foreground job left to the server\r\n");
     assert_eq!(terminal.ends(), 0);
 }

@@ -20,14 +20,15 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 Protocol: createqueue, rpush, pull, delete, count, deletequeue, in a queue of its own.
   push     push a message
-  pull     pull and delete a message that was pushed before
+  pull     pull and delete a message that was pushed beforehandhandhand
   cycle    push a message, pull one, delete it
-  latency  a round trip that touches nothing
-A queue that is named must not exist: it is made at the start and deleted at the end, with whatever is in it.
-Without --rate each client sends its next operations when the last ones are answered (a closed loop), so a slow answer hides
-how long others would have waited. With --rate operations are due by the clock, and their times count from then.
-Ctrl-C ends the run: what was measured is shown, and the queue deleted. Some operations failed is exit 3, a --fail-if that is so
-exit 1. The last row is that of all clients.
+  latency  a round trip without side effects
+A named queue must not exist: it is created at the start and deleted at the end, with everything in it.
+Without --rate, each client sends its next operations once the previous ones are answered (a closed loop), so a slow
+reply hides how long others would have waited. With --rate, operations are due by the clock, and their times count from
+then.
+Ctrl-C ends the run, prints the results so far and deletes the queue. Failed operations give exit 3, a --fail-if that
+holds exit 1. The last row is the total of all clients.
 
 Examples:
   adfctl bench push -j 4 --pipeline 100 --duration 10s --size 1k..16k
@@ -37,11 +38,11 @@ Examples:
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// What is measured: push, pull, cycle, latency
+    /// What to measure: push, pull, cycle, latency
     #[arg(value_name = "MODE", default_value = "cycle", hide_possible_values = true)]
     mode: Mode,
 
-    /// The queue [default: one with a random name]
+    /// Queue to use [default: one with a random name]
     #[arg(short = 'Q', long, value_name = "QUEUE")]
     queue: Option<String>,
 
@@ -79,7 +80,7 @@ impl Mode {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("bench", "adfctl --embedded bench leaves the server alone")?;
+    tool.refuse_dry_run("bench", "adfctl --embedded bench, to leave the server alone")?;
     tool.out.expect(&bench::ROWS)?;
     let interrupts = tool.interrupts()?;
     let queue = match &args.queue {
@@ -94,7 +95,7 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
             if error.code != QUEUE_EXISTS {
                 return error;
             }
-            let why = format!("queue {queue} exists, and a benchmark deletes its queue");
+            let why = format!("queue {queue} exists, but a benchmark deletes its queue");
             CliError::usage(why).hint("without --queue, for a queue of its own")
         })?;
     }
@@ -178,7 +179,7 @@ impl Client for BenchClient {
                     if let Err(error) = client.rpush(self.queue.clone(), body.clone()) {
                         done(Err(cli_error(error)));
                     } else if !self.take(done)? {
-                        let why = "a message of the benchmark did not come";
+                        let why = "a message of the benchmark did not arrive";
                         done(Err(CliError::not_found(why)));
                     }
                 }

@@ -26,19 +26,19 @@ use crate::tool::Tool;
 /// The end of `check --help`.
 pub const HELP: &str = "\
 Protocol: the status page, over HTTP on the same port; ping; createqueue to deletequeue for roundtrip.
-Thresholds are METRIC=RANGE, with the ranges of monitoring plugins: 10 alerts below 0 and above 10, 10: below 10,
-~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside. Times can be
-written as such: 10m, 500ms.
+Thresholds are METRIC=RANGE, with ranges as in monitoring plugins: 10 alerts below 0 and above 10, 10: below 10, ~:10
+above 10, 10:20 outside 10 to 20, @10:20 inside. Times may have units: 10m, 500ms.
 Metrics:
   server:     queues connections rtt
   a queue:    ready pulled waiting rtt
   roundtrip:  rtt (milliseconds)
-A queue with ready messages that nobody waits for, and of which nobody has pulled any, is CRITICAL (--zero-workers): the
-server knows no workers, only waiting pulls and pulled messages. roundtrip proves that the server stores and returns
-messages, without competing with workers. A queue that does not exist is CRITICAL too (--missing).
-Of several servers each figure is about one of them, and the check is as bad as the worst; one that is dead is CRITICAL.
+A queue with ready messages but no waiting pulls and no pulled messages is CRITICAL (--zero-workers): the server knows
+no workers, only waiting pulls and pulled messages. roundtrip proves that the server stores and returns messages,
+without competing with workers. A queue that does not exist is CRITICAL too (--missing).
+With several servers, each value is for one of them, and the verdict is the most severe one; a server that is down is
+CRITICAL.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
---timeout is 2s unless given.
+--timeout defaults to 2s.
 
 Examples:
   adfctl check queue /mail -w ready=100 -c ready=1000 -c waiting=1:
@@ -64,7 +64,7 @@ enum What {
         #[command(flatten)]
         queue: One<Queue>,
     },
-    /// Every queue that fits a pattern
+    /// Every queue matching a pattern
     Queues(Patterns),
     /// Push a message, pull it back, delete it
     Roundtrip,
@@ -116,7 +116,7 @@ fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Vec<Metr
                 messages.warn(why);
             }
             if listed.queues.is_empty() {
-                let why = format!("no queue fits {patterns}");
+                let why = format!("no queue matches {patterns}");
                 return Err(CliError::new(Exit::Negative, QUEUE_NOT_FOUND, why));
             }
             Ok(listed.queues.iter().flat_map(figures).collect())
@@ -174,7 +174,7 @@ fn there_and_back(link: &mut Link, queue: &adf_queue_client::QueueName) -> Resul
     match message {
         Some(message) if message.body() == body => link.delete(&message),
         Some(_) => {
-            let why = "the server returned another message than was pushed";
+            let why = "the server returned a different message than was pushed";
             Err(CliError::new(Exit::Protocol, "PROTOCOL", why))
         }
         None => Err(CliError::timeout("the server did not return the message that was pushed")),

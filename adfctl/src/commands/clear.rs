@@ -14,9 +14,9 @@ use crate::tool::Tool;
 /// The end of `clear --help`.
 pub const HELP: &str = "\
 Protocol: clear.
-Removes the messages that are ready, in one step. Those that somebody has pulled stay with whoever that is, and can
-still be put back. It asks first; --yes answers.
-Of several servers each is asked in turn and told by its address; the exit code is that of the worst.
+Removes the ready messages in one step. Messages already pulled stay with their consumer and can still be put back. Asks
+for confirmation; --yes skips it.
+With several servers, each is processed in turn and named in the output; the exit code is the most severe one.
 
 Examples:
   adfctl clear /mail --yes

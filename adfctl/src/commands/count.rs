@@ -16,10 +16,10 @@ use crate::tool::Tool;
 /// The end of `count --help`.
 pub const HELP: &str = "\
 Protocol: count.
-Counts the messages that are ready. Those that somebody has pulled are not among them: adfctl queues shows these, too.
+Counts ready messages. Pulled ones are not included: adfctl queues shows those, too.
 
-Of several servers all are asked, and the column SERVER says whose count it is.
---rates and --diff look twice, --interval apart: how the counts have changed, and how fast.
+With several servers, all are queried, and the column SERVER shows where a count is from.
+--rates and --diff take two samples, --interval apart, and show how much and how fast the counts changed.
 
 Examples:
   adfctl count /mail

@@ -25,19 +25,20 @@ use crate::tool::Tool;
 /// The end of `drain --help`.
 pub const HELP: &str = concat!("\
 Protocol: count, pull, delete.
-A message is deleted when its record has arrived, as `pop` does, so that an interruption, a full disk or a closed pipe
-loses nothing: at worst messages are in the file and still in the queue. In a file they are brought onto the disk in
-batches (--batch). One record per line:
+A message is deleted once its record has arrived, as with `pop`, so an interruption, a full disk or a closed pipe loses
+nothing: at worst, messages are both in the file and in the queue. In a file, they are synced to disk in batches
+(--batch). One record per line:
   {\"v\":1,\"messageid\":7,\"queue\":\"/mail\",\"duplications\":1,\"body\":\"...\"}
-`body_base64` stands in place of `body` when the bytes are not UTF-8. `import` reads the same.
-As many messages are taken as there were at the start, so a busy producer does not keep it going for ever;
---until-empty goes on until there are none. Those that somebody has pulled stay with whoever that is.
-Over JSON the server replaces what is not UTF-8, so a message that may have had such bytes is a failure there, and stays.
+`body_base64` replaces `body` if the bytes are not UTF-8. `import` reads this format.
+Takes as many messages as there were at the start, so that a busy producer cannot keep it running forever; --until-empty
+continues until there are none. Messages already pulled stay with their consumer.
+Over JSON, the server replaces bytes that are not UTF-8, so a message that may have had such bytes fails there and
+stays.
 With filters every message is pulled, and those that do not fit are given back at the end, each counting one delivery more;
 --limit counts those that fit.
-It asks first; --yes answers.
-Of several servers each is emptied in turn, and a record on stdout says whose it was; --limit counts on each; the exit code
-is that of the worst.
+Asks for confirmation; --yes skips it.
+With several servers, each is drained in turn, and records on stdout name their server; --limit applies to each; the
+exit code is the most severe one.
 ", filter_help!(), "
 
 Examples:
@@ -52,11 +53,11 @@ pub struct DrainArgs {
     #[command(flatten)]
     queues: Several<Queue>,
 
-    /// A new file, or - for stdout
+    /// New file to write, or - for stdout
     #[arg(long, value_name = "FILE", default_value = "-")]
     to: OsString,
 
-    /// Go on until there are no more, also with those that are pushed meanwhile
+    /// Continue until empty, including messages pushed in the meantime
     #[arg(long)]
     until_empty: bool,
 

@@ -26,18 +26,19 @@ use crate::tool::Tool;
 /// The end of `export --help`.
 pub const HELP: &str = concat!(
     "\
-Protocol: count and pull, then the end of the connection, which gives every message back where it was.
-The server shows a message only to who pulls it. So the messages of a queue are pulled, written one after the other, and
-given back together; until then nobody else gets them, and each counts one delivery more (duplications). Pulls that wait
-by then get the messages that come first. Should this process end early, they go back just the same.
-A queue is given back before the next one is begun; --limit keeps it short. What is pushed meanwhile is left out.
-Over HTTP nothing gives messages back, so only WebSocket will do; `drain` takes messages for good. Over JSON the server
-replaces what is not UTF-8, so a message that may have had such bytes is a failure there.
-Without a QUEUE these are the queues of the status page, which has 100 at most (exit 3 when there are more).
-Records are those of `drain`, and `import` reads them.
-With filters every message is pulled as well, and those that fit are written, --limit of them at most.
-Of several servers each is read in turn, and `server` says whose a record is; --limit counts on each; the exit code is that
-of the worst.
+Protocol: count and pull, then close the connection, which puts every message back in place.
+The server shows a message only to the client that pulls it. So the messages of a queue are pulled, written one by one,
+and given back together; until then, no other client gets them, and the delivery count (duplications) of each grows by
+one. Pulls waiting at that point get the first messages. If this process ends early, they go back all the same.
+Each queue is given back before the next one starts; --limit keeps that short. Messages pushed in the meantime are left
+out.
+Over HTTP, nothing gives messages back, so this requires WebSocket; `drain` takes messages for good. Over JSON, the
+server replaces bytes that are not UTF-8, so a message that may have had such bytes fails there.
+Without QUEUE, exports the queues on the status page, which lists at most 100 (exit 3 if there are more).
+Records have the format of `drain`, and `import` reads them.
+With filters, every message is pulled as well, and matching ones are written, at most --limit.
+With several servers, each is read in turn, and `server` names the source of a record; --limit applies to each; the exit
+code is the most severe one.
 ",
     filter_help!(),
     "
@@ -74,7 +75,7 @@ fn export(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
     records::prepare(tool, records::STDOUT.as_ref(), &BODIES)?;
     let filters = args.filter.read::<Candidate<'_>>()?;
     require_websocket(tool.link.side(), "export")
-        .map_err(|error| error.hint("adfctl drain, which takes the messages for good"))?;
+        .map_err(|error| error.hint("adfctl drain, to take the messages for good"))?;
     let (queues, incomplete) = match args.queues.given()? {
         queues if queues.is_empty() => every_queue(tool)?,
         queues => (queues, None),
@@ -125,7 +126,8 @@ pub(super) fn require_websocket(link: &mut Link, command: &str) -> Result<(), Cl
     if !link.is_http()? {
         return Ok(());
     }
-    let why = "over HTTP nothing gives pulled messages back in one step, so their order could not be kept";
+    let why =
+        "over HTTP, pulled messages cannot be given back in one step, so their order would be lost";
     let why = format!("{command} needs WebSocket: {why}");
     Err(CliError::new(Exit::Usage, "UNSUPPORTED", why)
         .hint("an address without http://, for WebSocket"))
@@ -221,7 +223,7 @@ pub(super) fn give_back(
         let most = units::count(MOST_KEPT as u64, "message");
         let pulls = units::count(waiting, "pull");
         link.dialer.messages().warn(format!(
-            "{pulls} of {queue} got the last of these messages first: only up to {most} can be given back in order to those who wait"
+            "{pulls} of {queue} got the last of these messages first: at most {most} can be given back in order to waiting clients"
         ));
         link.close();
         return Ok(());

@@ -10,10 +10,10 @@ use crate::tool::Adfctl;
 /// The end of `exporter --help`.
 pub const HELP: &str = "\
 Protocol: the status page, over HTTP on the same port.
-GET /metrics asks every server anew, for at most --timeout (2s): adfqueue_up is 0 for one that does not answer, and its
-other metrics are left out. The page tells of 100 queues at most; adfqueue_queues is how many there are.
-GET /scale?queue=NAME is JSON for autoscalers such as KEDA's metrics-api: ready, pulled, waiting, and value, which is
-ready and pulled. GET /healthz is about the exporter alone.
+GET /metrics queries every server for at most --timeout (2s): adfqueue_up is 0 for a server that does not answer, and
+its other metrics are omitted. The status page lists at most 100 queues; adfqueue_queues is their actual number.
+GET /scale?queue=NAME returns JSON for autoscalers such as KEDA's metrics-api: ready, pulled, waiting, and value, the
+sum of ready and pulled. GET /healthz covers only the exporter itself.
 
 Examples:
   adfctl exporter --listen 127.0.0.1:9419 --exclude '/tmp*'
@@ -35,9 +35,9 @@ fn scrape(link: &mut Link, _: &Names, choice: &Choice, _: &mut Known) -> Result<
         metrics.add(Kind::Gauge, name, help, labels.iter().copied(), value);
     };
     let info = [("version", stats.version.as_str()), ("host", stats.host.as_str())];
-    add("adfqueue_server_info", "What the server is.", &info, 1.0);
+    add("adfqueue_server_info", "Information about the server.", &info, 1.0);
     add("adfqueue_connections", "WebSocket connections.", &[], stats.connections as f64);
-    add("adfqueue_queues", "Queues that there are.", &[], stats.queue_count as f64);
+    add("adfqueue_queues", "Existing queues.", &[], stats.queue_count as f64);
     let (queues, more) = choice.of(stats.queues, |queue| queue.name.clone());
     for (name, QueueStats { ready, pulled, waiting, .. }) in &queues {
         let label = ("queue", name.as_str());
@@ -45,10 +45,10 @@ fn scrape(link: &mut Link, _: &Names, choice: &Choice, _: &mut Known) -> Result<
         let messages = "adfqueue_messages";
         add(messages, help, &[label, ("state", "ready")], *ready as f64);
         add(messages, help, &[label, ("state", "pulled")], *pulled as f64);
-        let help = "Pulls that wait for a message of the queue.";
+        let help = "Pulls waiting for a message of the queue.";
         add("adfqueue_pulls_waiting", help, &[label], *waiting as f64);
     }
-    let help = "Queues that are not exported because there are more than --max.";
+    let help = "Queues not exported because of --max.";
     add("adfqueue_queues_left_out", help, &[], more as f64);
     Ok(metrics)
 }

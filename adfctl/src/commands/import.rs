@@ -18,10 +18,11 @@ use crate::tool::Tool;
 /// The end of `import --help`.
 pub const HELP: &str = "\
 Protocol: rpush; createqueue with --create.
-Messages are added at the right end of their queues in the order of the records, and get new ids; their deliveries count
-from 0 again. A body has up to 65,535 bytes in binary frames, and 1 byte to 10 MiB over HTTP; JSON carries text only.
-When a connection breaks, the messages under way may be in the queue or not, and are not sent again: the last line says how
-many were acknowledged, how many may be there, and how many were not sent.
+Messages are added at the right end of their queues in the order of the records and get new ids; their delivery count
+starts at 0 again. Bodies can have up to 65,535 bytes in binary frames, and 1 byte to 10 MiB over HTTP; JSON carries
+text only.
+If a connection breaks, the messages in flight may or may not have arrived, and are not resent: the last line says how
+many were acknowledged, how many may have arrived, and how many were not sent.
 
 Examples:
   adfctl import all.ndjson --create
@@ -30,7 +31,7 @@ Examples:
 /// Arguments of `import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// A file of records, or - for stdin
+    /// File of records, or - for stdin
     #[arg(value_name = "FILE|-", default_value = "-")]
     from: OsString,
 

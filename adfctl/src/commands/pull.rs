@@ -23,15 +23,15 @@ use crate::tool::Tool;
 /// The end of `pull --help`.
 pub const HELP: &str = "\
 Protocol: count, pull, then delete, lcancel, rcancel or close.
-Over WebSocket a message stays pulled only as long as its connection is open, so a single command cannot keep it:
-  (nothing)       close the connection: the message is where it was, and somebody who waits for one gets it
-  --then lcancel  put it back at the left end; rcancel: at the right end. Neither wakes those who wait
-  --then delete   delete it when its output has been written, as `pop` does
+Over WebSocket, a message stays pulled only while its connection is open, so a single command cannot keep it:
+  (nothing)       close the connection: the message is back in place, and a waiting client gets it
+  --then lcancel  put it back at the left end; rcancel: at the right end. Neither wakes waiting clients
+  --then delete   delete it once its output is written, as `pop` does
   --then hold     keep it until Ctrl-C
-  --exec CMD      the body is on stdin of the command; exit 0 deletes the message, anything else puts it back
-Over HTTP (-s http://...) a message stays pulled until somebody settles it by the id of its pull, whoever that is: without
---then it stays so, and its request id is printed, for adfctl delete, lcancel, rcancel.
-Without --wait only what is ready now is taken; nothing there is exit 1. A --wait that runs out is exit 124.
+  --exec CMD      pass the body to the command's stdin; exit 0 deletes the message, anything else puts it back
+Over HTTP (-s http://...), a message stays pulled until any client settles it by the request id of its pull: without
+--then it stays pulled, and the request id is printed, for adfctl delete, lcancel and rcancel.
+Without --wait, only what is ready now is taken, and nothing ready is exit 1. If --wait expires, the exit code is 124.
 
 Examples:
   adfctl pull /mail --wait 30s
@@ -45,7 +45,7 @@ pub struct PullArgs {
     #[command(flatten)]
     take: TakeArgs,
 
-    /// What happens to the message afterwards [default: it is given back, or over HTTP stays pulled]
+    /// What to do with the message afterwards [default: give it back; over HTTP, leave it pulled]
     #[arg(long, value_name = "WHAT", conflicts_with = "exec")]
     then: Option<Then>,
 
@@ -99,7 +99,7 @@ enum Then {
     Lcancel,
     /// Put it back at the right end.
     Rcancel,
-    /// Delete it after its output was written.
+    /// Delete it once its output is written.
     Delete,
     /// Keep it until Ctrl-C.
     Hold,
@@ -110,10 +110,10 @@ enum Then {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PullArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("pull", "adfctl count only looks")?;
+    tool.refuse_dry_run("pull", "adfctl count is read-only")?;
     let is_http = tool.link.side().is_http()?;
     if is_http && args.then == Some(Then::Hold) {
-        let why = "over HTTP a message stays pulled by itself, so there is nothing to hold";
+        let why = "over HTTP, a message stays pulled anyway, so there is nothing to hold";
         return Err(CliError::usage(why).hint("pull without --then"));
     }
     let interrupts = tool.interrupts()?;
@@ -141,7 +141,7 @@ pub fn run(tool: &mut Tool, args: PullArgs) -> Result<Exit, CliError> {
         None => {
             tool.link.side().give_back(&held)?;
             let gone = those(&held);
-            tool.messages.note(format!("{gone} back where it was: the connection was closed"));
+            tool.messages.note(format!("{gone} back in place: the connection was closed"));
             Ok(Exit::Done)
         }
     }
@@ -216,7 +216,7 @@ fn stays(tool: &mut Tool, held: &[Delivery]) -> Exit {
     for message in held {
         let (queue, id) = (message.queue(), message.request_id());
         tool.messages.note(format!(
-            "{} stays pulled as {id}: adfctl delete, lcancel or rcancel {queue} {id} settles it",
+            "{} stays pulled as {id}: settle it with adfctl delete, lcancel or rcancel {queue} {id}",
             label(message)
         ));
     }
@@ -238,12 +238,12 @@ fn hold(tool: &mut Tool, held: &[Delivery]) -> Result<Exit, CliError> {
     loop {
         if interrupts.sleep(Duration::from_secs(1)).is_err() {
             tool.link.side().give_back(held)?;
-            tool.messages.note(format!("{} back where it was", those(held)));
+            tool.messages.note(format!("{} back in place", those(held)));
             return Ok(interrupts.requested().unwrap_or(Exit::Interrupted));
         }
         let lost = tool.link.side().opened().is_none_or(|client| !client.check_connection());
         if lost {
-            let why = format!("the connection was lost, {} back where it was", those(held));
+            let why = format!("the connection was lost, {} back in place", those(held));
             return Err(CliError::unavailable(why));
         }
     }

@@ -21,15 +21,17 @@ use crate::tool::Tool;
 /// The end of `push --help`.
 pub const HELP: &str = "\
 Protocol: rpush, or lpush with --left; createqueue with --create.
-Prints the id of each message as soon as the server has confirmed it; ids count from 1 in each queue.
-BODY is the body itself, @FILE is a file, - is stdin (also when no BODY is given), @@x is the text @x.
-The server keeps messages in memory only, and nothing creates a queue but createqueue.
-A body has up to 65,535 bytes in binary frames, and 1 byte to 10 MiB over HTTP (-s http://...); JSON carries text only.
-Many messages are under way at once (--batch), and are in the queue in the order in which they were given. When a
-connection breaks, nobody knows which of those under way are in the queue: none of them is sent again, and the last line
-says how many were acknowledged, how many may be there, and how many were not sent.
-Several servers take batches in turn, and SERVER says who has a message. One that does not answer at first is named and gets
-none, and its code is the exit code; one that is lost later ends the command.
+Prints the id of each message as soon as the server confirms it; each queue numbers its messages from 1.
+BODY is the text itself, @FILE a file, - stdin (also if no BODY is given), and @@x the text @x.
+The server keeps messages in memory only, and only createqueue creates queues.
+Bodies can have up to 65,535 bytes in binary frames, and 1 byte to 10 MiB over HTTP (-s http://...); JSON carries text
+only.
+Many messages are in flight at once (--batch) and arrive in the queue in the given order. If a connection breaks, it is
+unknown which of those in flight have arrived: none is resent, and the last line says how many were acknowledged, how
+many may have arrived, and how many were not sent.
+With several servers, batches go to each in turn, and SERVER shows where a message went. A server that does not answer
+at the start is named and gets no messages, and the exit code is that of its failure; losing a server later ends the
+command.
 
 Examples:
   adfctl push /mail 'hello'
@@ -48,7 +50,7 @@ pub struct PushArgs {
     #[arg(value_name = "BODY|@FILE|-", allow_hyphen_values = false)]
     bodies: Vec<OsString>,
 
-    /// Add at the left end, where messages are pulled next
+    /// Push at the left end, where the next pull takes messages
     #[arg(long)]
     left: bool,
 
@@ -68,7 +70,7 @@ pub struct PushArgs {
     #[arg(short = '0', long = "null", group = "framing")]
     null: bool,
 
-    /// One message record per line, as `pull -o ndjson` writes them; the queue is the one that is named here
+    /// One message record per line, as written by `pull -o ndjson`; they all go to the queue given here
     #[arg(long, group = "framing")]
     ndjson: bool,
 

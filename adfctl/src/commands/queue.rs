@@ -16,11 +16,11 @@ use crate::tool::Tool;
 /// The end of `queue --help`.
 pub const HELP: &str = "\
 Protocol: createqueue, deletequeue.
-A queue has to be created before anything can be pushed to it or pulled from it. Queues are gone when the server ends,
-but for those in its initqueue.txt.
-delete drops the queue with its ready messages, and asks first; --yes answers. Those who wait for a message of it are
-never answered, not even when it is created again. Messages that were pulled from it are lost when they are given back.
-Of several servers each is asked in turn and told by its address; the exit code is that of the worst.
+A queue must be created before anything can be pushed to it or pulled from it. Queues are gone when the server stops,
+except those in its initqueue.txt.
+delete removes the queue with its ready messages and asks for confirmation; --yes skips it. Clients waiting for its
+messages are never answered, not even if it is created again. Messages pulled from it are lost when they are given back.
+With several servers, each is processed in turn and named in the output; the exit code is the most severe one.
 
 Examples:
   adfctl queue create /mail /sms --if-missing

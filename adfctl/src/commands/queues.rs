@@ -19,13 +19,12 @@ use crate::tool::Tool;
 /// The end of `queues --help`.
 pub const HELP: &str = "\
 Protocol: the status page, over HTTP on the same port.
-The protocol itself cannot list queues. The page is made for people, so this is the best that can be had: it has 100 queues
-at most, in no order, and a warning says when there are more (exit 3); a single queue is asked for by its name.
-WAITING are pulls that wait, also those whose client has gone; PULLED are messages that nobody has settled yet.
-Several servers are all asked, and each row says which it is from; one that does not answer is named, and its code the exit
-code.
+The protocol itself cannot list queues, and the status page is made for people. It lists at most 100 queues, in no
+particular order; a warning says if there are more (exit 3). A single queue is queried by name.
+WAITING counts waiting pulls, including those whose client has gone; PULLED counts messages not settled yet.
+With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
 
---rates and --diff look twice, --interval apart: which figures have changed, and how fast.
+--rates and --diff take two samples, --interval apart, and show which values changed and how fast.
 
 Examples:
   adfctl queues
@@ -35,7 +34,7 @@ Examples:
 
 /// Arguments of `queues`.
 #[derive(Debug, Args)]
-#[command(mut_args(|arg| named::pattern(arg, "Only queues that fit one of these patterns (* and ?)")))]
+#[command(mut_args(|arg| named::pattern(arg, "Only queues matching one of these patterns (* and ?)")))]
 pub struct QueuesArgs {
     #[command(flatten)]
     patterns: Several<Queue>,
@@ -125,7 +124,7 @@ pub fn list(link: &mut Link, wants: impl Fn(&str) -> bool) -> Result<Listed, Cli
     let stats = link.stats()?;
     let incomplete = (!stats.is_complete()).then(|| {
         let (shown, all) = (stats.queues.len(), stats.queue_count);
-        format!("the server tells of {shown} of its {all} queues only")
+        format!("the server lists only {shown} of its {all} queues")
     });
     let mut queues = stats.queues;
     queues.retain(|queue| wants(&queue.name));
@@ -146,19 +145,18 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         stats.queues.iter().filter(is_unattended).map(|queue| queue.name.as_str()).collect();
     unattended.sort_unstable();
     unattended.truncate(SHOWN);
-    let told =
-        format!("it tells of {} of its {} queues only", stats.queues.len(), stats.queue_count);
+    let told = format!("it lists only {} of its {} queues", stats.queues.len(), stats.queue_count);
     Ok(Diagnosis::default()
         .fact("version", stats.version.as_str())
         .fact("host", stats.host.as_str())
         .fact("transport", transport)
         .fact("queues", stats.queue_count)
         .fact("connections", stats.connections)
-        .warn_if(!stats.is_complete(), told, "adfctl count QUEUE, for those that are missing")
+        .warn_if(!stats.is_complete(), told, "adfctl count QUEUE, for the missing ones")
         .warn_if(
             !unattended.is_empty(),
-            format!("messages are ready, and nobody pulls any of {}", unattended.join(", ")),
-            "adfctl queues, to see how many; adfctl work",
+            format!("messages are ready, but no client pulls from {}", unattended.join(", ")),
+            "adfctl queues, to see how many; adfctl work, to process them",
         ))
 }
 

@@ -14,10 +14,10 @@ use crate::tool::Tool;
 
 /// The end of `raw --help`.
 pub const HELP: &str = "\
-Sends one of the ten actions with a request id of your choice, and prints the answer. A refusal is an error, as
-everywhere. A pull is refused here, since nothing ends it in an empty queue: adfctl pull.
-What a delete or a return names is the pull of this id on this connection, or over HTTP on the whole server; with another
-queue than that of the pull the message moves there, and with one that does not exist it is lost.
+Sends one of the ten actions with a request id of your choice, and prints the reply. An error reply is an error, as
+everywhere. A pull is rejected here, since nothing would end it on an empty queue: use adfctl pull.
+The id in a delete or a return refers to a pull on this connection or, over HTTP, on the whole server; if the queue
+differs from that of the pull, the message moves there, and if it does not exist, the message is lost.
 
 Examples:
   adfctl raw count /mail
@@ -100,7 +100,7 @@ fn build(tool: &mut Tool, args: &RawArgs) -> Result<Request, CliError> {
         Action::CreateQueue => Request::create_queue(id, queue),
         Action::DeleteQueue => Request::delete_queue(id, queue),
         Action::Pull => {
-            return Err(CliError::usage("a plain pull waits without a bound")
+            return Err(CliError::usage("a plain pull waits without a time limit")
                 .hint("adfctl pull QUEUE --wait 5s"));
         }
     })

@@ -14,9 +14,9 @@ use crate::tool::Tool;
 /// The end of `delete --help`.
 pub const DELETE_HELP: &str = "\
 Protocol: delete, over HTTP.
-The message is the one that the pull of this request id brought; pull over HTTP prints these ids.
-A message that was pulled over WebSocket belongs to the connection that pulled it, so this command needs -s http://...;
-adfctl pop, adfctl pull --then delete and the session delete over WebSocket.
+The message is the one returned by the pull with this request id; pull over HTTP prints these ids.
+A message pulled over WebSocket belongs to the connection that pulled it, so this command needs -s http://...; adfctl
+pop, adfctl pull --then delete and the session delete over WebSocket.
 
 Example:
   adfctl -s http://127.0.0.1 delete /mail 0bd8a3e5c2f64b7e9a54d0d8f3c1b2a6";
@@ -24,8 +24,8 @@ Example:
 /// The end of `lcancel --help`.
 pub const LCANCEL_HELP: &str = "\
 Protocol: lcancel, over HTTP.
-Puts the message that the pull of this request id brought back at the left end, where messages are pulled next. Nobody
-who waits for a message is woken by it: the next pull or push does that.
+Puts the message returned by the pull with this request id back at the left end, where messages are pulled next. This
+does not wake waiting clients: the next pull or push does.
 
 Example:
   adfctl -s http://127.0.0.1 lcancel /mail 0bd8a3e5c2f64b7e9a54d0d8f3c1b2a6";
@@ -33,7 +33,7 @@ Example:
 /// The end of `rcancel --help`.
 pub const RCANCEL_HELP: &str = "\
 Protocol: rcancel, over HTTP.
-As lcancel, at the right end, behind all other messages.
+Like lcancel, but at the right end, behind all other messages.
 
 Example:
   adfctl -s http://127.0.0.1 rcancel /mail 0bd8a3e5c2f64b7e9a54d0d8f3c1b2a6";
@@ -41,8 +41,8 @@ Example:
 /// The end of `recover --help`.
 pub const RECOVER_HELP: &str = "\
 Protocol: lcancel, over HTTP, whatever the address says.
-A pull over HTTP that was given up while it waited goes on waiting in the server, and swallows the next message: count
-does not show it any more, and `adfctl queues` shows it as pulled. This puts it back at the left end.
+An HTTP pull that was abandoned while it waited keeps waiting in the server and swallows the next message: count no
+longer includes it, and `adfctl queues` shows it as pulled. This command puts it back at the left end.
 
 Example:
   adfctl recover /mail 0bd8a3e5c2f64b7e9a54d0d8f3c1b2a6";
@@ -54,13 +54,13 @@ pub struct SettleArgs {
     #[command(flatten)]
     queue: One<Queue>,
 
-    /// The request id of its pull
+    /// Request id of its pull
     #[arg(value_name = "REQUESTID")]
     id: String,
 }
 
 const QUEUE: &str =
-    "The queue that the message was pulled from: the server puts it where it is told, or loses it";
+    "Queue that the message was pulled from: the server puts it wherever it is told, or loses it";
 
 /// What becomes of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,12 +125,12 @@ pub fn run(tool: &mut Tool, args: &SettleArgs, fate: Fate) -> Result<Exit, CliEr
 /// Why there is no such command over WebSocket.
 fn not_over_websocket(tool: &mut Tool, word: &str) -> Result<CliError, CliError> {
     let address = tool.link.over_http()?.dialer.address()?;
-    let why = "a message that was pulled over WebSocket belongs to the connection that pulled it, and is back in its queue when that ends";
+    let why = "a message pulled over WebSocket belongs to the connection that pulled it, and returns to its queue when that ends";
     Ok(CliError::new(
         Exit::Usage,
         "UNSUPPORTED",
-        format!("{word} by request id is for HTTP: {why}"),
+        format!("{word} by request id requires HTTP: {why}"),
     )
-    .hint(format!("adfctl -s {address} {word} ..., for a message that was pulled over HTTP"))
+    .hint(format!("adfctl -s {address} {word} ..., for a message pulled over HTTP"))
     .hint("adfctl pop, adfctl pull --then, or adfctl repl, over WebSocket"))
 }

@@ -13,9 +13,9 @@ use crate::tool::Tool;
 /// The end of `smoke --help`.
 pub const HELP: &str = "\
 Protocol: createqueue, rpush, count, pull, lcancel, pull, delete, deletequeue, in a queue of its own with a random name.
-The body has every byte value (in JSON: every character of ASCII) and must come back as it was. The second pull must say
-that it is the second. Nothing is left behind.
-Exit 0 when every step passed, 1 when one failed; 69, 76, 124 when the connection itself is the problem.
+The body has every byte value (in JSON: every ASCII character) and must come back unchanged. The second pull must be
+reported as the second delivery. Nothing is left behind.
+Exit 0 if every step passed, 1 if one failed; 69, 76 or 124 if the connection itself failed.
 
 Examples:
   adfctl smoke
@@ -109,7 +109,7 @@ impl Smoke {
                 return Ok(("no message".to_owned(), false));
             };
             let same = message.body() == body;
-            let what = if same { "same body" } else { "another body" };
+            let what = if same { "same body" } else { "different body" };
             let times = message.duplications();
             came = Some(message);
             Ok((format!("{what}, delivery {times}"), same && times == delivery))

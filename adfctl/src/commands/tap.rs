@@ -7,16 +7,15 @@ use ctl_core::tap::{Decoder, Look, Said, Side};
 
 /// The end of `tap --help`.
 pub const HELP: &str = "\
-A relay: applications connect to it instead of the server, and it shows each action and each answer on a line, over
-WebSocket or HTTP, in binary or JSON: when, on which connection, from whom, the size of the body (in JSON that of the whole
-text), and for answers how long the server took, counted from the last byte of the request, and (-o wide) which request it
-was. No byte is changed or held back; ends and resets are passed on. Lines that cannot be written fast enough are left out,
-and counted. The summary at the end goes to stderr.
---record writes a transcript, which holds bodies in full, for its owner only; --replay says to the server again what the
-client said, and fails where the server answers otherwise.
---decode shows what is in bodies of up to 4 KiB, whatever --body says.
-EXPR is about a line: verb==rpush, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to,
-args and error.
+A relay: applications connect to it instead of the server, and it prints a line for each action and each reply, over
+WebSocket or HTTP, in binary or JSON: time, connection, sender, body size (in JSON, of the whole text) and, for replies,
+the server's response time, counted from the last byte of the request, and (-o wide) which request it answers. No byte
+is changed or held back; closes and resets are passed on. Lines that cannot be written fast enough are dropped and
+counted. The summary at the end goes to stderr.
+--record writes a transcript with full bodies, readable by its owner only; --replay sends the client's part again, and
+fails where the replies differ.
+--decode decodes bodies of up to 4 KiB, whatever --body says.
+EXPR tests a line: verb==rpush, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
 
 Examples:
   adfctl tap --listen 127.0.0.1:6231 --to 127.0.0.1:6230
@@ -73,12 +72,12 @@ impl Decoder for Messages {
             Side::Client => match RequestHead::read(data) {
                 Ok(Some(head)) => Look::Unit(head.body.saturating_add(head.len as u64)),
                 Ok(None) => Look::More,
-                Err(_) => Look::Stranger("it is no request of HTTP"),
+                Err(_) => Look::Stranger("it is not an HTTP request"),
             },
             Side::Server => match self.answer.read(data) {
                 Ok(0) => Look::More,
                 Ok(taken) => Look::Unit(taken as u64),
-                Err(_) => Look::Stranger("it is no answer of HTTP, or longer than 1 MiB"),
+                Err(_) => Look::Stranger("it is not an HTTP response, or longer than 1 MiB"),
             },
         }
     }
@@ -97,7 +96,7 @@ fn frame(data: &[u8]) -> Look {
     match FrameHead::read(data) {
         Ok(Some(head)) => Look::Unit(head.payload.saturating_add(head.len as u64)),
         Ok(None) => Look::More,
-        Err(_) => Look::Stranger("it is no frame of a WebSocket"),
+        Err(_) => Look::Stranger("it is not a WebSocket frame"),
     }
 }
 

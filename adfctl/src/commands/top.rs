@@ -5,13 +5,13 @@ use ctl_core::top::{Board, Figure, Row, columns};
 
 /// The end of `top --help`.
 pub const HELP: &str = "\
-Protocol: the status page, over HTTP on the same port, which tells of 100 queues at most.
-On a terminal this is a picture that lives: ? shows the keys, enter all that is known of a row, q leaves. Columns that have
-no room are left out; --record keeps every look. In a pipe, or with -o json, ndjson or yaml, there is a snapshot for each
-look instead; -o json and yaml look once unless --iterations
-says otherwise. CHANGE/S is by how many messages per second the queue has had more or fewer ready since the last look: the
-server counts nothing that only grows. A queue with ready messages that nobody pulls is a PROBLEM.
-A server that does not answer is shown as such and comes back by itself.
+Protocol: the status page, over HTTP on the same port; it lists at most 100 queues.
+On a terminal, this is a live view: ? lists the keys, Enter shows the details of a row, q quits. Columns that do not fit
+are hidden; --record keeps every snapshot. In a pipe, or with -o json, ndjson or yaml, it prints snapshots instead; -o
+json and yaml print one unless --iterations is given. CHANGE/S is the change in the number of ready messages per second
+since the previous snapshot: the server has no counters that only grow. A queue with ready messages and no pulls is a
+PROBLEM.
+A server that does not answer is shown as down and recovers automatically.
 
 Examples:
   adfctl top
@@ -54,5 +54,5 @@ pub static BOARD: Board = Board {
 
 fn problem(queue: &Row<'_>) -> Option<String> {
     let is_taken = queue.count("waiting") > 0.0 || queue.count("pulled") > 0.0;
-    (queue.count("ready") > 0.0 && !is_taken).then(|| "nobody pulls".to_owned())
+    (queue.count("ready") > 0.0 && !is_taken).then(|| "no pulls".to_owned())
 }

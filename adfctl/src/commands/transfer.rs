@@ -22,13 +22,13 @@ use crate::tool::Tool;
 pub const MOVE_HELP: &str = concat!(
     "\
 Protocol: count and pull, rpush at the target, then delete; createqueue with --create.
-A message is pushed to the right end of its target, in order, and deleted where it was when the server has confirmed that:
-none is lost. Should this process or a connection end in between, messages may be there twice, at most --batch of them; the
-error names those that it knows of. Messages get new ids, and their deliveries count from 0 again. Those that do not fit the
-filters, or that the target does not take, are pulled as well and given back at the end, in their place; each counts one
-delivery more (duplications). This needs WebSocket, as with export.
-As many messages are looked at as there were at the start. Those that somebody has pulled stay with whoever that is.
-It asks first; --yes answers.
+A message is pushed to the right end of the target, in order, and deleted at the source once the server confirms that,
+so none is lost. If this process or a connection ends in between, up to --batch messages may exist twice; the error
+names those it knows of. Messages get new ids, and their delivery count starts at 0 again. Messages that do not match
+the filters, or that the target rejects, are pulled as well and given back in place at the end; their delivery count
+(duplications) grows by one. This needs WebSocket, as with export.
+Processes as many messages as there were at the start. Messages already pulled stay with their consumer.
+Asks for confirmation; --yes skips it.
 ",
     filter_help!(),
     "
@@ -42,9 +42,10 @@ Examples:
 /// The end of `copy --help`.
 pub const COPY_HELP: &str = concat!(
     "\
-Protocol: count and pull, rpush at the target, then the end of the connection, which gives every message back where it was.
-The server shows a message only to who pulls it: until the end nobody else gets these, and each counts one delivery more
-(duplications), as with export. This needs WebSocket. Copies have new ids and are added at the right end of their queue.
+Protocol: count and pull, rpush at the target, then close the connection, which puts every message back in place.
+The server shows a message only to the client that pulls it: until the end, no other client gets these, and the delivery
+count (duplications) of each grows by one, as with export. This needs WebSocket. Copies have new ids and are added at
+the right end of their queue.
 ",
     filter_help!(),
     "
@@ -58,15 +59,15 @@ Examples:
 #[derive(Debug, Args)]
 #[command(mut_args(filter::described(FILTER)))]
 pub struct TransferArgs {
-    /// The queue that the messages are in
+    /// Source queue
     #[arg(long, value_name = "QUEUE")]
     from: String,
 
-    /// The queue that they go into [default: one of the same name, with --to-server]
+    /// Target queue [default with --to-server: the same name]
     #[arg(long, value_name = "QUEUE", required_unless_present = "to_server")]
     to: Option<String>,
 
-    /// Another server, which the target is on
+    /// Target server
     #[arg(long, value_name = "ADDR")]
     to_server: Option<String>,
 
@@ -110,7 +111,7 @@ fn run(
     // A connection of its own: closing it gives back nothing but these.
     let (mut target, elsewhere) = tool.link.elsewhere(args.to_server.as_deref())?;
     if from == to && elsewhere.is_none() {
-        return Err(CliError::usage(format!("the messages of {from} are in {to}"))
+        return Err(CliError::usage(format!("source and target are the same queue: {from}"))
             .hint("another queue, or --to-server for another server"));
     }
     require_websocket(tool.link.side(), verb)?;
@@ -118,7 +119,7 @@ fn run(
     let limit = args.bulk.limit;
     let that_fit = match filters.is_empty() {
         true => String::new(),
-        false => format!(", those that fit {filters},"),
+        false => format!(" matching {filters}"),
     };
     let mut place = format!("to queue {to}");
     if let Some(elsewhere) = &elsewhere {

@@ -20,10 +20,10 @@ Protocol: the status page, over HTTP on the same port; ping.
 Conditions:
   empty              the queue has no ready and no pulled messages
   ready>=N           and likewise == != < <= > with ready, pulled, waiting
-  queue-exists       there is a queue of this name
+  queue-exists       a queue of this name exists
   server             the server answers
 Waits for things that do not exist yet; a missing queue counts as empty unless --must-exist is given.
---timeout bounds the whole wait (60s unless given); when it runs out the exit code is 124.
+--timeout limits the whole wait (default 60s); when it expires, the exit code is 124.
 
 Examples:
   adfctl wait --for server --timeout 30s

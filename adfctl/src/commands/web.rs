@@ -4,11 +4,11 @@ use ctl_core::web::{Action, Field, Kind, Site, View};
 
 /// The end of `web --help`.
 pub const HELP: &str = "\
-Protocol: the status page while a page is open; what else it shows and does are commands of adfctl, with the same counts,
-confirmations and refusals. The server shows no message to anybody who does not pull it, so the page shows none.
-The page is in the program: it asks nobody but this address, and shows names as text. Servers and queues are live, with the
-history since the page was opened. Without --write it only looks; with it, messages are pushed and moved, and queues
-cleared and deleted, after it was shown what would be done.
+Protocol: the status page while a page is open; everything else runs as adfctl commands, with the same counts,
+confirmations and refusals. The server shows messages only to clients that pull them, so the page shows none.
+The page is built in and contacts only this address; names are shown as text. It shows servers and queues live, with the
+history since it was opened. Without --write it is read-only; with it, you can push and move messages, and clear and
+delete queues, each after a preview of what would be done.
 It answers to its address and localhost (and --host NAME), and changes something for its own page only. Other machines
 are let in with --allow-remote and a token, HTTPS, or both. --https-cert and --https-key encrypt the connection of the
 browser; --tls and its flags are about the servers of queues, and encrypt nothing of the page.

@@ -22,31 +22,32 @@ use crate::work::{Fates, OnFail, PLACES, Shift, label_of};
 /// The end of `work --help`.
 pub const HELP: &str = "\
 Protocol: pull, then delete, lcancel, rcancel, or rpush to the dead-letter queue and delete, over WebSocket.
-The command gets the body on stdin; its exit code decides what becomes of the message:
+The command gets the body on stdin; its exit code decides what happens to the message:
   0                 deleted
   75                put back at the right end
   any other code, a signal, over --max-runtime
-                    --on-fail: put back at the right or the left end, until it was delivered --max-duplications times;
+                    --on-fail: put back at the right or left end, until delivered --max-duplications times;
                     then it goes to --dead-letter
-  cannot be run     the message is put back at the left end, and the worker ends (126, 127);
-                    with --shell also when the shell says so
+  cannot be run     the message is put back at the left end, and the worker exits (126, 127);
+                    with --shell, also if the shell reports it
 The server knows no delay: what is put back may come again at once. While one command after the other fails at once, the
 worker therefore pauses before it puts a message back, for up to 5s. The server has no dead-letter queue either; without
 --dead-letter a message that was delivered too often is put back without being run, ever less often.
-{id}, {queue} and {file} in arguments are replaced, but never in a line for a shell, which would run what a queue is
-called: the line has \"$ADFCTL_QUEUE\", and \"$1\" is the file or the body. The environment has ADFCTL_MESSAGE_ID,
-ADFCTL_QUEUE, ADFCTL_DUPLICATIONS and ADFCTL_REQUEST_ID. No shell is involved unless --shell asks for one, and the body
-is never part of a command line unless --arg asks for it; one that cannot be an argument (a NUL byte, over 128 KiB) goes
-to the dead-letter queue.
-Of several servers each has its own slots (-j) and messages; one that is away is tried again and holds up nobody.
-When the connection is lost its messages are the server's again, and their commands are ended with all that they have
-started. A queue that does not exist is asked for again and again; with --exit-when-empty the worker does not begin then,
-and the exit code is 1. When the system has no descriptor, process, thread or memory left, the worker waits until it has.
-What commands print goes to stdout, and the summary to stderr; with --log-jobs, and with -o json, ndjson or yaml, stdout
-has only that, and what commands print goes to stderr. A message that does not end well is told there on a line. What a
-command leaves running with its output open is ended 2 s after it, and named.
-SIGTERM, SIGINT or SIGHUP: running commands are finished, for at most --grace; a second SIGTERM or SIGINT, or the end of
-that time, ends them with all that they have started, and puts their messages back. Under nohup, SIGHUP is ignored.
+{id}, {queue} and {file} in arguments are replaced, but not in a shell line, because the shell would execute what a
+queue name contains: use \"$ADFCTL_QUEUE\" there, and \"$1\" for the file or the body. The environment has
+ADFCTL_MESSAGE_ID, ADFCTL_QUEUE, ADFCTL_DUPLICATIONS and ADFCTL_REQUEST_ID. A shell is used only with --shell, and the
+body is part of a command line only with --arg; a body that cannot be an argument (a NUL byte, over 128 KiB) goes to the
+dead-letter queue.
+With several servers, each has its own slots (-j) and messages; one that is down is retried without holding up the
+others.
+When the connection is lost, its messages return to the server, and their commands and everything they started are
+killed. If a queue does not exist, the worker keeps trying; with --exit-when-empty, it does not start, and the exit code
+is 1. When the system runs out of file descriptors, processes, threads or memory, the worker waits until some are free.
+Command output goes to stdout, the summary to stderr; with --log-jobs, or with -o json, ndjson or yaml, stdout has only
+the records, and command output goes to stderr. A message that does not end well is reported there on one
+line. Processes that a command leaves running with its output open are killed 2 s after it ends, and named.
+On SIGTERM, SIGINT or SIGHUP, running commands may finish within --grace; a second SIGTERM or SIGINT, or the end of that
+time, kills them and everything they started, and puts their messages back. Under nohup, SIGHUP is ignored.
 
 Examples:
   adfctl work -Q /mail -Q /sms -j 4 --exec ./handler {id}
@@ -63,15 +64,15 @@ pub struct WorkArgs {
     #[command(flatten)]
     flags: WorkFlags,
 
-    /// Where a message goes whose command failed
+    /// Where to put a message back whose command failed
     #[arg(long, value_name = "END", default_value = "right")]
     on_fail: OnFail,
 
-    /// How often a message may be delivered before its failure is final
+    /// Number of deliveries after which a failure is final
     #[arg(long, value_name = "N", default_value = "5")]
     max_duplications: NonZeroU16,
 
-    /// The queue for messages that failed too often; it has to exist
+    /// Queue for messages that failed too often; it must exist
     #[arg(long, value_name = "QUEUE")]
     dead_letter: Option<String>,
 }
@@ -81,7 +82,7 @@ pub struct WorkArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("work", "adfctl count only looks")?;
+    tool.refuse_dry_run("work", "adfctl count is read-only")?;
     let queues = args.queues.names_or_usual(tool.settings())?;
     let recipe = Recipe::new(&args.flags, PLACES, "adfctl work -Q /mail", tool)?;
     let _pid = args.flags.create_pid_file()?;

@@ -21,7 +21,7 @@ pub enum Verb {
     Pull {
         #[command(flatten)]
         queue: Leading<Queue>,
-        /// How long to wait; 0 looks once [default: until Ctrl-C; 0 in a script]
+        /// How long to wait; 0 checks once [default: until Ctrl-C; 0 in a script]
         #[arg(value_name = "DUR")]
         wait: Option<OsString>,
     },
@@ -35,7 +35,9 @@ pub enum Verb {
     #[command(after_help = LCANCEL_HELP)]
     Lcancel(Held),
     /// Put pulled messages back at the right end (rcancel)
-    #[command(after_help = "Protocol: rcancel. Nobody who waits is woken.\nExample: rcancel 5")]
+    #[command(
+        after_help = "Protocol: rcancel. This does not wake waiting clients.\nExample: rcancel 5"
+    )]
     Rcancel(Held),
     /// Write the body of a pulled message to a new file
     #[command(after_help = "Example: save 5 body.bin")]
@@ -47,7 +49,7 @@ pub enum Verb {
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
-    /// Write the body of the message that was pulled last to a new file
+    /// Write the body of the last pulled message to a new file
     #[command(name = ":save", after_help = "Example: :save body.bin")]
     SaveLast {
         /// The file; it must not exist yet
@@ -65,19 +67,18 @@ pub struct Held {
 }
 
 const PULL_HELP: &str = "\
-Protocol: pull; count before it when it does not wait.
-The message is yours until you delete it or put it back, or the session ends. It is called by the request id of its pull.
-A pull cannot be taken back from the server: one that is given up goes on waiting, and what it brings is told and held
-when it comes.
+Protocol: pull; without waiting, count first.
+The message is yours until you delete it or put it back, or the session ends. Its name is the request id of its pull. A
+pull cannot be cancelled in the server: an abandoned one keeps waiting, and its message is reported and held when it
+arrives.
 
 Examples:
-  pull /mail        wait until a message comes or Ctrl-C; a script looks once
-  pull /mail 0      look once
+  pull /mail        wait until a message arrives or Ctrl-C; a script checks once
+  pull /mail 0      check once
   pull /mail 30s    wait at most 30 seconds";
 
 const LCANCEL_HELP: &str = "\
-Protocol: lcancel. Several go back in the order in which they were. Nobody who waits is woken: the next pull or push does
-that.
+Protocol: lcancel. Several messages keep their order. This does not wake waiting clients: the next pull or push does.
 Example: lcancel all";
 
 /// What sessions know by name.
@@ -89,7 +90,7 @@ pub(super) const WORDS: Words = Words {
     left_out: &["work"],
     line_flags: &[],
     lost: crate::error::CONNECTION_LOST,
-    on_exit: "what becomes of pulled messages at the end",
+    on_exit: "what to do with pulled messages on exit",
 };
 
 /// The groups of `help`.
@@ -97,14 +98,14 @@ const GROUPS: &[Group] = &[
     Group { name: "produce", title: "Adding messages", verbs: &["push", "import"] },
     Group {
         name: "consume",
-        title: "Taking messages, and what can be done with a pulled one",
+        title: "Pulling messages, and acting on pulled ones",
         verbs: &[
             "pull", "pulled", "delete", "lcancel", "rcancel", "save", ":save", "pop", "recover",
         ],
     },
     Group {
         name: "queues",
-        title: "Queues and what is in them",
+        title: "Queues and their contents",
         verbs: &["queues", "count", "queue", "clear", "drain", "move", "copy", "export", "raw"],
     },
     Group {

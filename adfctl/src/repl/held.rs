@@ -77,7 +77,7 @@ impl State<'_> {
             if patience.is_over() {
                 let within = patience.shown();
                 return Err(CliError::timeout(format!(
-                    "no message came in {queue} within {within}; the pull goes on waiting in the server, and its message is told when it comes"
+                    "no message arrived in {queue} within {within}; the pull keeps waiting in the server, and its message is reported when it arrives"
                 )));
             }
             for said in self.look_after(Instant::now()) {
@@ -164,7 +164,7 @@ impl State<'_> {
         self.forget_all();
         let messages = units::count(pulls.len() as u64, "pulled message");
         let pulls = pulls.join(", ");
-        self.tool.messages.warn(format!("{messages} went back where they were: pull {pulls}"));
+        self.tool.messages.warn(format!("{messages} went back to their queues: pull {pulls}"));
     }
 
     /// `save PULL FILE` and `:save FILE`.

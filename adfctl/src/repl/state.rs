@@ -134,7 +134,7 @@ impl<'t> State<'t> {
             let Some(client) = self.tool.link.opened() else { break };
             // A lost connection is noticed and told by the next look.
             let Ok(Some(message)) = client.pull_within(queue.clone(), AT_ONCE) else { continue };
-            said.push(format!("{} came, pull {}", label(&message), message.request_id()));
+            said.push(format!("{} arrived, pull {}", label(&message), message.request_id()));
             self.waiting.retain(|other| *other != queue);
             self.hold(message);
         }

@@ -29,7 +29,7 @@ pub fn environment(message: &Delivery) -> [(&'static str, String); 4] {
 /// The rules of `work`.
 #[derive(Debug, Clone, Copy)]
 pub struct Fates {
-    /// Where a message goes whose command failed.
+    /// Where to put a message back whose command failed.
     pub on_fail: OnFail,
     /// How often it may be delivered before that.
     pub most: u16,
@@ -38,9 +38,9 @@ pub struct Fates {
 /// The value of `--on-fail`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnFail {
-    /// To the right end, behind all others.
+    /// At the right end, behind all others.
     Right,
-    /// To the left end, where it is pulled next.
+    /// At the left end, where it is pulled next.
     Left,
 }
 
@@ -124,12 +124,12 @@ impl Shift {
                 self.shift.say_disconnected(&event.server, error);
             }
             WorkerEventKind::Refused { queue, error, pause } => messages.warn(format!(
-                "{}: {error}; trying again in {}",
+                "{}: {error}; retrying in {}",
                 name_at(format!("queue {queue}"), self.shift.place(&event.server).as_deref()),
                 units::show_duration(*pause)
             )),
             WorkerEventKind::Poisoned { queue, message, duplications } => messages.warn(format!(
-                "{} was delivered {duplications} times, and is not run",
+                "{} was delivered {duplications} times and is not run",
                 label_of(&key(queue, message), &())
             )),
             _ => {}

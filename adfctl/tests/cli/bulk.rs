@@ -196,7 +196,7 @@ fn a_drain_goes_into_a_new_file_and_asks_first() {
         assert_eq!(of(&records(&std::fs::read(file).unwrap()), "body"), ["a", "b"]);
         let line = ["drain", &queue.name, "--to", file, "--yes"];
         let ran = adfctl(address, &line).exits(74);
-        assert!(ran.err.contains("exists already"), "{}", ran.err);
+        assert!(ran.err.contains("already exists"), "{}", ran.err);
         assert_eq!(ready(address, &queue.name), 1);
     });
 }

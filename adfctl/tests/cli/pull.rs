@@ -40,7 +40,7 @@ fn a_pulled_message_is_given_back_where_it_was() {
         let (address, queue) = (site.address(), filled(site, "back", &["a", "b", "c"]));
         let ran = adfctl(address, &["pull", &queue.name, "-c", "2", "-o", "json"]).exits(0);
         assert_eq!(bodies(&ran), ["a", "b"]);
-        assert!(ran.err.contains("2 messages are back where it was"), "{}", ran.err);
+        assert!(ran.err.contains("2 messages are back in place"), "{}", ran.err);
         assert_eq!(ready(address, &queue.name), 3);
         let ran = adfctl(address, &["pop", &queue.name, "-c", "9", "-o", "json"]).exits(0);
         assert_eq!(bodies(&ran), ["a", "b", "c"]);

@@ -32,7 +32,7 @@ fn what_a_script_leaves_pulled_goes_back_and_is_named() {
         let q = &queue.name;
         let text = format!("push {q} a b\npull {q}\npull {q}\n");
         let ended = repl(site.address(), &[], &text).exits(0);
-        assert!(ended.err.contains("2 pulled messages went back where they were"), "{ended:?}");
+        assert!(ended.err.contains("2 pulled messages went back to their queues"), "{ended:?}");
         let ended = repl(site.address(), &["--strict-pulled"], &text).exits(1);
         assert!(ended.err.contains("went back"), "{ended:?}");
         let keeps = format!(":set on_exit delete\npull {q}\n");
@@ -83,7 +83,7 @@ fn bodies_are_saved_to_new_files() {
     let file = file.to_str().unwrap();
     let text = format!("push /q \"\\x00\\xff\"\npull /q -o json\n:save {file}\n:save {file}\n");
     let ended = repl(server.address(), &[], text).exits(74);
-    assert!(ended.err.contains("stdin:4: ") && ended.err.contains("exists already"), "{ended:?}");
+    assert!(ended.err.contains("stdin:4: ") && ended.err.contains("already exists"), "{ended:?}");
     assert_eq!(std::fs::read(file).unwrap(), b"\x00\xff");
 }
 

@@ -103,7 +103,7 @@ fn a_server_by_another_name_is_no_other_server() {
         let alias = format!("localhost:{}", address.rsplit(':').next().unwrap());
         let line = ["move", "--from", &from.name, "--to-server", &alias, "--yes"];
         let ran = adfctl(address, &line).exits(2);
-        assert!(ran.err.contains("are in"), "{}", ran.err);
+        assert!(ran.err.contains("the same queue"), "{}", ran.err);
         assert_eq!(bodies(address, &from.name), ["1"]);
     });
 }

@@ -29,16 +29,17 @@ use crate::tube_stats::{self, Answer};
 
 /// The end of `bench --help`.
 pub const HELP: &str = "\
-Protocol: put, reserve-with-timeout 0, delete, list-tube-used, in a tube of its own, which is empty again afterwards.
+Protocol: put, reserve-with-timeout 0, delete, list-tube-used, in a tube of its own, which it leaves empty.
   put      put a job
-  reserve  reserve and delete a job that was put before
+  reserve  reserve and delete a job that was put beforehandhandhand
   cycle    put a job, reserve one, delete it
-  latency  a round trip that touches nothing (list-tube-used)
-A tube that is named must hold no jobs, and nobody may watch it; whatever is in it is deleted at the end.
-Without --rate each client sends its next operations when the last ones are answered (a closed loop), so a slow answer hides
-how long others would have waited. With --rate operations are due by the clock, and their times count from then.
-Ctrl-C ends the run: what was measured is shown, and the tube emptied. Some operations failed is exit 3, a --fail-if that is so
-exit 1. The last row is that of all clients.
+  latency  a round trip without side effects (list-tube-used)
+A named tube must have no jobs and no watchers; everything in it is deleted at the end.
+Without --rate, each client sends its next operations once the previous ones are answered (a closed loop), so a slow
+reply hides how long others would have waited. With --rate, operations are due by the clock, and their times count from
+then.
+Ctrl-C ends the run, prints the results so far and empties the tube. Failed operations give exit 3, a --fail-if that
+holds exit 1. The last row is the total of all clients.
 
 Examples:
   bsctl bench put -j 4 --duration 10s --size 1k..64k
@@ -48,11 +49,11 @@ Examples:
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// What is measured: put, reserve, cycle, latency
+    /// What to measure: put, reserve, cycle, latency
     #[arg(value_name = "MODE", default_value = "cycle", hide_possible_values = true)]
     mode: Mode,
 
-    /// The tube [default: one with a random name]
+    /// Tube to use [default: one with a random name]
     #[arg(short, long, value_name = "TUBE")]
     tube: Option<String>,
 
@@ -90,7 +91,7 @@ impl Mode {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("bench", "bsctl --embedded bench leaves the server alone")?;
+    tool.refuse_dry_run("bench", "bsctl --embedded bench, to leave the server alone")?;
     tool.out.expect(&bench::ROWS)?;
     let interrupts = tool.interrupts()?;
     let tube = match &args.tube {
@@ -120,8 +121,8 @@ fn check_unused(link: &mut Link, tube: &TubeName) -> Result<(), CliError> {
         + stats.current_jobs_buried;
     let why = match (jobs, stats.current_watching) {
         (0, 0) => return Ok(()),
-        (0, _) => format!("tube {tube} is watched: somebody would take the jobs of the benchmark"),
-        (jobs, _) => format!("tube {tube} holds jobs ({jobs}), and a benchmark empties its tube"),
+        (0, _) => format!("tube {tube} is watched: another client would take the benchmark's jobs"),
+        (jobs, _) => format!("tube {tube} has jobs ({jobs}), but a benchmark empties its tube"),
     };
     Err(CliError::usage(why).hint("without --tube, for a tube of its own"))
 }
@@ -194,7 +195,7 @@ impl BenchClient {
         })?;
         // No client takes more jobs than it put, so there was one for each.
         for _ in taken..put {
-            done(Err(CliError::not_found("somebody else took a job of the benchmark")));
+            done(Err(CliError::not_found("another client took a job of the benchmark")));
         }
         Ok(())
     }

@@ -18,12 +18,12 @@ use crate::tool::Tool;
 /// The end of `bury-all --help`.
 pub const HELP: &str = concat!(
     "\
-Protocol: reserve-with-timeout 0, stats-job and bury; with filters stats-job for every id and reserve-job (server 1.12 or
-later).
-Only a reserved job can be buried, so each is reserved first: the counters `reserves` and `buries` grow by one. Jobs keep
-their priorities. As many are buried as there were at the start; retry or kick brings them back. It asks first; --yes
-answers.
-Of several servers each is asked in turn and told by its address; the exit code is that of the worst.
+Protocol: reserve-with-timeout 0, stats-job and bury; with filters, stats-job for every id and reserve-job (server 1.12
+or later).
+Only a reserved job can be buried, so each is reserved first: the counters `reserves` and `buries` grow by one. Jobs
+keep their priorities. Buries as many jobs as there were at the start; retry or kick makes them ready again. Asks for
+confirmation; --yes skips it.
+With several servers, each is processed in turn and named in the output; the exit code is the most severe one.
 ",
     filter_help!(),
     "

@@ -20,24 +20,24 @@ use crate::tool::Tool;
 /// The end of `check --help`.
 pub const HELP: &str = concat!("\
 Protocol: stats; stats-tube and peek-ready; stats-job; put, reserve-job and delete for roundtrip.
-Thresholds are METRIC=RANGE, with the ranges of monitoring plugins: 10 alerts below 0 and above 10, 10: below 10,
-~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside. Times can be
-written as such: 10m, 500ms.
+Thresholds are METRIC=RANGE, with ranges as in monitoring plugins: 10 alerts below 0 and above 10, 10: below 10, ~:10
+above 10, 10:20 outside 10 to 20, @10:20 inside. Times may have units: 10m, 500ms.
 Metrics:
   server:     ready buried delayed reserved urgent waiting workers connections uptime draining binlog-lag timeouts/s rtt
   a tube:     ready buried delayed reserved urgent waiting watching workers oldest-age pause-left rtt
               and matching, the number of jobs that fit --filter and --older-than
   a job:      age time-left reserves timeouts releases buries kicks, and 1 or 0 for ready reserved delayed buried
   roundtrip:  rtt (milliseconds)
-binlog-lag is how many files of the log are older than the one that is written. timeouts/s is measured for a second, and only
-where a threshold asks for it. A job that is gone has been done, unless --missing or --must-exist says otherwise.
-oldest-age is the age of the job that would be reserved next. A tube with ready jobs that nobody watches is
-CRITICAL (--zero-workers). A tube that does not exist is an empty one, unless --missing or --must-exist says
-otherwise. A tube can look fine while its workers are stuck: roundtrip proves that the server stores and returns
-jobs, without competing with workers.
-Of several servers each figure is about one of them, and the check is as bad as the worst; one that is dead is CRITICAL.
+binlog-lag is the number of log files older than the current one. timeouts/s is measured over a second, and only if a
+threshold uses it. A job that is gone counts as done, unless --missing or --must-exist is given.
+oldest-age is the age of the job that would be reserved next. A tube with ready jobs and no watchers is CRITICAL
+(--zero-workers). A tube that does not exist counts as empty, unless --missing or --must-exist is given. A tube can look
+fine while its workers are stuck: roundtrip proves that the server stores and returns jobs, without competing with
+workers.
+With several servers, each value is for one of them, and the verdict is the most severe one; a server that is down is
+CRITICAL.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
---timeout is 2s unless given. With --filter the tube's jobs are looked for by their ids, as `jobs` does, which takes longer.
+--timeout defaults to 2s. With --filter the tube's jobs are looked for by their ids, as `jobs` does, which takes longer.
 ", filter_help!(), "
 
 Examples:
@@ -69,11 +69,11 @@ enum What {
         #[command(flatten)]
         select: SelectArgs,
     },
-    /// Every tube that fits a pattern
+    /// Every tube matching a pattern
     Tubes(Patterns),
-    /// Jobs, by their ids
+    /// Jobs by id
     Job {
-        /// Ids of jobs
+        /// Job ids
         #[arg(value_name = "ID", required = true)]
         ids: Vec<JobId>,
     },

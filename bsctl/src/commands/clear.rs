@@ -15,14 +15,14 @@ use crate::tool::Tool;
 /// The end of `clear --help`.
 pub const HELP: &str = concat!(
     "\
-Protocol: reserve-with-timeout 0 and delete for ready jobs, pipelined; peek-delayed or peek-buried and delete
-for the others; with filters stats-job (and peek) for every id, and delete. beanstalkd has no command that clears a tube.
-As many jobs are deleted as there were at the start, so a busy producer does not keep it going for ever;
---until-empty goes on until there are none. Reserved jobs belong to their workers and stay.
-It asks first; --yes answers. All tubes need --confirm=ADDRESS, of one server at a time.
-Of several servers each is asked in turn and told by its address; the exit code is that of the worst.
-Tubes that the server cannot be asked about (names over 195 bytes, before 1.11) are named and stay as they are; the exit
-code is 3 then.
+Protocol: reserve-with-timeout 0 and delete for ready jobs, pipelined; peek-delayed or peek-buried and delete for the
+others; with filters, stats-job (and peek) for every id, and delete. beanstalkd has no command to clear a tube.
+Deletes as many jobs as there were at the start, so that a busy producer cannot keep it running forever; --until-empty
+continues until there are none. Reserved jobs belong to their workers and stay.
+Asks for confirmation; --yes skips it. --all-tubes requires --confirm=ADDRESS and a single server.
+With several servers, each is processed in turn and named in the output; the exit code is the most severe one.
+Tubes that the server cannot report on (names over 195 bytes, before 1.11) are named and left alone; the exit code is
+then 3.
 ",
     filter_help!(),
     "
@@ -41,7 +41,7 @@ pub struct ClearArgs {
     #[command(flatten)]
     sweep: SweepArgs,
 
-    /// Every tube of the server
+    /// Every tube on the server
     #[arg(long, conflicts_with = named::NAMES)]
     all_tubes: bool,
 

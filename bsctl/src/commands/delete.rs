@@ -14,8 +14,8 @@ use crate::{jobs, names};
 /// The end of `delete --help`.
 pub const HELP: &str = "\
 Protocol: delete ID.
-Deletes ready, delayed and buried jobs of any tube, whoever put them. A job that another connection has
-reserved cannot be deleted: the server answers NOT_FOUND, and the message says which of the two it is.
+Deletes ready, delayed and buried jobs of any tube, regardless of who put them. A job reserved by another connection
+cannot be deleted: the server answers NOT_FOUND for that as well, and the message says which case it is.
 
 Examples:
   bsctl delete 42 43
@@ -24,7 +24,7 @@ Examples:
 /// Arguments of `delete`.
 #[derive(Debug, Args)]
 pub struct DeleteArgs {
-    /// Job ids, or - for ids on stdin, one per line
+    /// Job ids, or - to read ids from stdin, one per line
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 

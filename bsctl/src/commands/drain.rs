@@ -21,13 +21,14 @@ use crate::tool::Tool;
 /// The end of `drain --help`.
 pub const HELP: &str = concat!(
     "\
-Protocol: as clear, and reserve-job for ready jobs that filters choose (server 1.12 or later), with stats-job for each job's record.
-A job is deleted when its record has arrived, as `pop` does, so that an interruption, a full disk or a closed pipe
-loses nothing: at worst jobs are in the file and still in the queue. In a file, ready jobs are brought onto the disk
-in batches (--batch), delayed and buried ones one by one. Records are those of `export`.
-It asks first; --yes answers. Tubes that the server cannot be asked about stay as they are, as with clear.
-Of several servers each is emptied in turn, and a record on stdout says whose it was; --limit counts on each; the exit code
-is that of the worst.
+Protocol: as clear, with reserve-job for ready jobs selected by filters (server 1.12 or later) and stats-job for each
+job's record.
+A job is deleted once its record has arrived, as with `pop`, so an interruption, a full disk or a closed pipe loses
+nothing: at worst, jobs are both in the file and in the queue. In a file, ready jobs are synced to disk in batches
+(--batch), delayed and buried ones one by one. Records have the format of `export`.
+Asks for confirmation; --yes skips it. Tubes that the server cannot report on are left alone, as with clear.
+With several servers, each is drained in turn, and records on stdout name their server; --limit applies to each; the
+exit code is the most severe one.
 ",
     filter_help!(),
     "
@@ -43,7 +44,7 @@ pub struct DrainArgs {
     #[command(flatten)]
     tubes: Several<Tube>,
 
-    /// A new file, or - for stdout
+    /// New file to write, or - for stdout
     #[arg(long, value_name = "FILE", default_value = "-")]
     to: OsString,
 
@@ -95,7 +96,7 @@ fn drain_one(
     }
     let address = tool.link.dialer.address()?;
     if !plan.is_empty() {
-        let question = format!("take {} on {address} out of the queue", plan.describe());
+        let question = format!("remove {} on {address} from the queue", plan.describe());
         tool.confirm().many(&question, &tool.messages)?;
     }
     let interrupts = tool.interrupts()?;

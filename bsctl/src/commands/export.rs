@@ -21,15 +21,15 @@ use crate::tool::Tool;
 /// The end of `export --help`.
 pub const HELP: &str = concat!(
     "\
-Protocol: --scan asks stats-job and peek for every id and changes nothing; --drain is `drain`: it takes the jobs
-out of the queue.
+Protocol: --scan sends stats-job and peek for every id and changes nothing; --drain is `drain`: it removes the jobs from
+the queue.
 One record per line:
   {\"v\":1,\"id\":7,\"tube\":\"mail\",\"state\":\"ready\",\"pri\":1024,\"delay\":0,\"ttr\":60,\"age\":12,\"reserves\":0,
    \"timeouts\":0,\"releases\":0,\"buries\":0,\"kicks\":0,\"body\":\"...\"}
-`body_base64` stands in place of `body` when the bytes are not UTF-8. `import` reads the same.
-A scan is no snapshot: jobs that come and go meanwhile may be missing or be there twice after an import.
-Of several servers each is read in turn, and `server` says whose a record is; --limit counts on each; the exit code is that
-of the worst.
+`body_base64` replaces `body` if the bytes are not UTF-8. `import` reads this format.
+A scan is not a snapshot: jobs that come and go in the meantime may be missing, or exist twice after an import.
+With several servers, each is read in turn, and `server` names the source of a record; --limit applies to each; the exit
+code is the most severe one.
 ",
     filter_help!(),
     "
@@ -47,7 +47,7 @@ pub struct ExportArgs {
     #[command(flatten)]
     tubes: Several<Tube>,
 
-    /// Only jobs in these states, separated by commas [default: all; with --drain all but reserved]
+    /// Only jobs in these states (comma-separated) [default: all; with --drain, all but reserved]
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<AnyState>,
 
@@ -58,7 +58,7 @@ pub struct ExportArgs {
     #[arg(long, conflicts_with = "drain")]
     scan: bool,
 
-    /// Delete each job after it has been written
+    /// Delete each job once it is written
     #[arg(long)]
     drain: bool,
 

@@ -14,10 +14,11 @@ use crate::tube_stats::{self, Answer, oldest_ages};
 /// The end of `exporter --help`.
 pub const HELP: &str = "\
 Protocol: stats, list-tubes, stats-tube; use, peek-ready and stats-job for the age of the oldest job.
-GET /metrics asks every server anew, all at once, each for at most --timeout (2s): beanstalkd_up is 0 for one that does
-not answer, and its other metrics are left out. GET /scale?tube=NAME is JSON for autoscalers such as KEDA's metrics-api:
-ready, reserved, delayed, buried, and value, which is ready and reserved. GET /healthz is about the exporter alone.
-The names are beanstalkd_* (native), or those of the exporters that dashboards exist for (messagebird, davidtannock).
+GET /metrics queries all servers in parallel, each for at most --timeout (2s): beanstalkd_up is 0 for a server that does
+not answer, and its other metrics are omitted. GET /scale?tube=NAME returns JSON for autoscalers such as KEDA's
+metrics-api: ready, reserved, delayed, buried, and value, the sum of ready and reserved. GET /healthz covers only the
+exporter itself.
+Metric names are beanstalkd_* (native), or those of exporters that have dashboards (messagebird, davidtannock).
 
 Examples:
   bsctl exporter --listen 127.0.0.1:9419 --exclude 'tmp.*'
@@ -78,7 +79,7 @@ static SERVER: &[Figure] = &[
     gauge("current-jobs-reserved", "Jobs reserved by any connection."),
     gauge("current-jobs-delayed", "Delayed jobs."),
     gauge("current-jobs-buried", "Buried jobs."),
-    counter("cmd-put", "put commands, also refused ones."),
+    counter("cmd-put", "put commands, including refused ones."),
     counter("cmd-peek", "peek commands."),
     counter("cmd-peek-ready", "peek-ready commands."),
     counter("cmd-peek-delayed", "peek-delayed commands."),
@@ -100,27 +101,28 @@ static SERVER: &[Figure] = &[
     counter("cmd-list-tube-used", "list-tube-used commands."),
     counter("cmd-list-tubes-watched", "list-tubes-watched commands."),
     counter("cmd-pause-tube", "pause-tube commands."),
-    counter("job-timeouts", "Reservations whose time to run was over."),
+    counter("job-timeouts", "Reservations whose time to run expired."),
     counter("total-jobs", "Jobs put since the server started.").named("jobs_put"),
-    gauge("max-job-size", "The largest body a put may have, in bytes.").named("max_job_size_bytes"),
+    gauge("max-job-size", "Maximum body size of a put, in bytes.").named("max_job_size_bytes"),
     gauge("current-tubes", "Tubes that exist."),
     gauge("current-connections", "Open connections."),
     gauge("current-producers", "Open connections that have put a job."),
     gauge("current-workers", "Open connections that have reserved."),
-    gauge("current-waiting", "Open connections that wait in a reserve."),
+    gauge("current-waiting", "Open connections waiting in a reserve."),
     counter("total-connections", "Connections since the server started.")
         .named("connections_opened"),
-    counter("rusage-utime", "Processor time spent in the server, in seconds.")
+    counter("rusage-utime", "User CPU time of the server, in seconds.")
         .named("rusage_utime_seconds"),
-    counter("rusage-stime", "Processor time spent in the system, in seconds.")
+    counter("rusage-stime", "System CPU time of the server, in seconds.")
         .named("rusage_stime_seconds"),
     gauge("uptime", "Seconds since the server started.").named("uptime_seconds"),
-    gauge("binlog-oldest-index", "The oldest log file that is needed."),
-    gauge("binlog-current-index", "The log file that is written."),
+    gauge("binlog-oldest-index", "Index of the oldest log file still needed."),
+    gauge("binlog-current-index", "Index of the current log file."),
     counter("binlog-records-migrated", "Records written to compact the log."),
     counter("binlog-records-written", "Records written to the log."),
-    gauge("binlog-max-size", "The size of one log file, in bytes.").named("binlog_max_size_bytes"),
-    gauge("draining", "Whether the server takes no new jobs."),
+    gauge("binlog-max-size", "Maximum size of a log file, in bytes.")
+        .named("binlog_max_size_bytes"),
+    gauge("draining", "Whether the server is draining and refuses new jobs."),
 ];
 
 /// The figures of a tube.
@@ -130,14 +132,14 @@ static TUBE: &[Figure] = &[
     jobs("delayed", "current-jobs-delayed"),
     jobs("buried", "current-jobs-buried"),
     gauge("current-jobs-urgent", "Ready jobs with a priority below 1024."),
-    counter("total-jobs", "Jobs put into the tube since it exists.").named("jobs_put"),
+    counter("total-jobs", "Jobs put into the tube since it was created.").named("jobs_put"),
     gauge("current-using", "Connections that use the tube."),
     gauge("current-watching", "Connections that watch the tube."),
-    gauge("current-waiting", "Connections that wait for its jobs."),
+    gauge("current-waiting", "Connections waiting for its jobs."),
     counter("cmd-delete", "Jobs deleted from the tube."),
     counter("cmd-pause-tube", "pause-tube commands for the tube."),
-    gauge("pause", "The length of the present pause, in seconds.").named("pause_seconds"),
-    gauge("pause-time-left", "What is left of the pause, in seconds.")
+    gauge("pause", "Length of the current pause, in seconds.").named("pause_seconds"),
+    gauge("pause-time-left", "Remaining time of the pause, in seconds.")
         .named("pause_time_left_seconds"),
 ];
 
@@ -170,7 +172,13 @@ fn scrape(
         let labels =
             [("version", &stats.version), ("hostname", &stats.hostname), ("id", &stats.id)];
         let labels = labels.map(|(key, text)| (key, text.as_str()));
-        metrics.add(Kind::Gauge, "beanstalkd_server_info", "What the server is.", labels, 1.0);
+        metrics.add(
+            Kind::Gauge,
+            "beanstalkd_server_info",
+            "Information about the server.",
+            labels,
+            1.0,
+        );
     }
     let all = link.call(ListTubes)?;
     let (tubes, more) = choice.of(all, |tube| tube.as_str().to_owned());
@@ -190,12 +198,13 @@ fn scrape(
         OF_TUBE.add_to(&mut metrics, names, stats.entries(), Some(label));
         if names.name == NATIVE {
             let age = ages.get(tube).copied().unwrap_or(0);
-            let help = "The age of the job that is reserved next, in seconds; 0 without one.";
+            let help =
+                "Age of the job that would be reserved next, in seconds; 0 if there is none.";
             let name = "beanstalkd_tube_oldest_job_age_seconds";
             metrics.add(Kind::Gauge, name, help, [label], age as f64);
         }
     }
-    let help = "Tubes that are not exported because there are more than --max.";
+    let help = "Tubes not exported because of --max.";
     metrics.add(Kind::Gauge, "beanstalkd_tubes_left_out", help, [], more as f64);
     Ok(metrics)
 }
@@ -213,7 +222,7 @@ impl Subject {
             let Some(value) = number(text) else { continue };
             let figure = self.figures.iter().find(|figure| figure.key == key);
             let Some((kind, name, state)) = self.name(names, key, figure) else { continue };
-            let help = figure.map_or("A figure of the server.", |figure| figure.help);
+            let help = figure.map_or("A server statistic.", |figure| figure.help);
             let state = state.map(|state| ("state", state));
             metrics.add(kind, &name, help, label.into_iter().chain(state), value);
         }

@@ -19,8 +19,8 @@ use crate::{jobs, names};
 /// The end of `bury --help`.
 pub const BURY_HELP: &str = "\
 Protocol: stats-job ID, reserve-job ID and bury ID PRI on one connection (server 1.12 or later).
-Only a reserved job can be buried, so the job is reserved first; its counter `reserves` grows by one. The job
-keeps its priority unless -p is given. A job that another connection has reserved cannot be buried.
+Only a reserved job can be buried, so the job is reserved first; its counter `reserves` grows by one. It keeps its
+priority unless -p is given. A job reserved by another connection cannot be buried.
 
 Example:
   bsctl bury 42";
@@ -28,8 +28,8 @@ Example:
 /// The end of `release --help`.
 pub const RELEASE_HELP: &str = "\
 Protocol: stats-job ID, reserve-job ID and release ID PRI DELAY on one connection (server 1.12 or later).
-Makes a buried or delayed job ready, or delays a ready one (-d). The counters `reserves` and `releases` grow by
-one. The job keeps its priority unless -p is given. A job that another connection has reserved cannot be released.
+Makes a buried or delayed job ready, or delays a ready one (-d). The counters `reserves` and `releases` grow by one. The
+job keeps its priority unless -p is given. A job reserved by another connection cannot be released.
 
 Examples:
   bsctl release 42
@@ -38,17 +38,17 @@ Examples:
 /// The end of `touch --help`.
 pub const TOUCH_HELP: &str = "\
 Protocol: touch ID.
-Only the connection that has reserved a job can touch it, and this command's connection has reserved none.
-Inside of `bsctl repl` touch works on the session's jobs; `bsctl reserve --then hold` keeps touching.";
+Only the connection that reserved a job can touch it, and this command's connection has reserved none.
+In `bsctl repl`, touch works on the session's jobs; `bsctl reserve --then hold` keeps touching.";
 
 /// Arguments of `bury`.
 #[derive(Debug, Args)]
 pub struct BuryArgs {
-    /// Job ids, or - for ids on stdin
+    /// Job ids, or - to read ids from stdin
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 
-    /// New priority [default: the job's own]
+    /// New priority [default: unchanged]
     #[arg(short, long, value_name = "N")]
     pri: Option<u32>,
 
@@ -59,15 +59,15 @@ pub struct BuryArgs {
 /// Arguments of `release`.
 #[derive(Debug, Args)]
 pub struct ReleaseArgs {
-    /// Job ids, or - for ids on stdin
+    /// Job ids, or - to read ids from stdin
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 
-    /// New priority [default: the job's own]
+    /// New priority [default: unchanged]
     #[arg(short, long, value_name = "N")]
     pri: Option<u32>,
 
-    /// Stay delayed this long
+    /// Delay before the job becomes ready
     #[arg(short, long, value_name = "DUR", value_parser = units::duration, default_value = "0")]
     delay: Duration,
 
@@ -111,7 +111,7 @@ pub fn release(tool: &mut Tool, args: ReleaseArgs) -> Result<Exit, CliError> {
 /// Always: exit 2 with the explanation.
 pub fn touch(_: &mut Tool, args: TouchArgs) -> Result<Exit, CliError> {
     Err(CliError::usage(format!(
-        "job {} cannot be touched by a single command: only the connection that has reserved a job can touch it",
+        "job {} cannot be touched by a single command: only the connection that reserved a job can touch it",
         args.id
     ))
     .hint("bsctl repl: reserve, touch and delete share one connection there")

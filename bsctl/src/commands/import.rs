@@ -22,10 +22,10 @@ use crate::tool::Tool;
 /// The end of `import --help`.
 pub const HELP: &str = "\
 Protocol: use TUBE and put; for buried jobs pause-tube TUBE, reserve-job ID and bury ID PRI (server 1.12 or later).
-Jobs get new ids and keep tube, priority, time to run and body. Without --keep-state every job becomes ready at
-once. With it, delayed jobs wait for their whole delay again, and buried jobs are buried again: they are put, reserved
-by id and buried while their tube is paused for a moment, so that no worker can take them in between. Jobs that were
-reserved become ready. Counters start at 0.
+Jobs get new ids and keep tube, priority, time to run and body. Without --keep-state, every job becomes ready at
+once. With it, delayed jobs wait for their whole delay again, and buried jobs are buried again: each is put, reserved by id
+and buried while its tube is paused briefly, so that no worker can take it in between. Jobs that were reserved become
+ready. Counters start at 0.
 
 Examples:
   bsctl import all.ndjson --keep-state
@@ -34,7 +34,7 @@ Examples:
 /// Arguments of `import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// A file of records, or - for stdin
+    /// File of records, or - for stdin
     #[arg(value_name = "FILE|-", default_value = "-")]
     from: OsString,
 
@@ -42,7 +42,7 @@ pub struct ImportArgs {
     #[arg(short, long, value_name = "TUBE")]
     tube: Option<String>,
 
-    /// Delay and bury jobs again as they were
+    /// Restore delayed and buried states
     #[arg(long)]
     keep_state: bool,
 
@@ -147,7 +147,7 @@ fn put_batch_again(
 }
 
 fn not_buried() -> CliError {
-    let why = "it was put, and the connection failed before it could be buried: it is ready";
+    let why = "it was put, but the connection failed before it could be buried: it is ready";
     CliError::new(Exit::Negative, "NOT_BURIED", why)
 }
 
@@ -185,7 +185,7 @@ fn put_and_bury(
             Some(job) => held.push((job, *priority)),
             None => bulk.failure(
                 format!("job {id}"),
-                CliError::not_found("somebody took it before it could be buried"),
+                CliError::not_found("another client took it before it could be buried"),
             )?,
         }
     }

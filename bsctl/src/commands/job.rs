@@ -12,7 +12,7 @@ use crate::tool::Tool;
 /// The end of `job --help`.
 pub const HELP: &str = "\
 Protocol: stats-job ID, and peek ID for the body.
-Works for jobs in every state, also when another connection has them reserved.
+Works for jobs in any state, even if another connection has them reserved.
 
 Examples:
   bsctl job 42
@@ -21,11 +21,11 @@ Examples:
 /// Arguments of `job`.
 #[derive(Debug, Args)]
 pub struct JobArgs {
-    /// The job's id
+    /// Job id
     #[arg(value_name = "ID")]
     id: u64,
 
-    /// With its body
+    /// Include its body
     #[arg(long)]
     with_body: bool,
 }

@@ -15,12 +15,12 @@ use crate::tool::Tool;
 /// The end of `jobs --help`.
 pub const HELP: &str = concat!("\
 Protocol: stats-job ID for every id, pipelined; peek ID for bodies.
-beanstalkd has no command that lists jobs. Ids grow by one with every put, so the ids are asked one after
-the other, newest first, until as many jobs are found as the server counts. Nothing changes on the server.
-On a server that was restarted with its log (-b), ids above the count of puts are tried as well; jobs that
-are not found are reported. --from-id and --to-id bound the search.
-Of several servers each is asked in turn, and SERVER says whose a job is; --limit counts on each; the exit code is that of
-the worst.
+beanstalkd has no command to list jobs. Ids grow by one with every put, so ids are queried one by one, newest first,
+until as many jobs are found as the server counts. Read-only.
+On a server restarted with its log (-b), ids above the number of puts are tried too; the number of jobs not found is
+reported. --from-id and --to-id limit the search.
+With several servers, each is processed in turn, and SERVER shows where a job is; --limit applies to each; the exit code
+is the most severe one.
 ", filter_help!(), "
 
 Examples:
@@ -30,20 +30,20 @@ Examples:
 
 /// Arguments of `jobs`.
 #[derive(Debug, Args)]
-#[command(mut_args(named::described("Only of these tubes [default: all]")))]
+#[command(mut_args(named::described("Only these tubes [default: all]")))]
 pub struct JobsArgs {
     #[command(flatten)]
     tubes: Several<Tube>,
 
-    /// Only in these states, separated by commas
+    /// Only jobs in these states (comma-separated)
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<AnyState>,
 
-    /// Only from this id on
+    /// Only jobs with this id or higher
     #[arg(long, value_name = "ID")]
     from_id: Option<u64>,
 
-    /// Only up to this id
+    /// Only jobs with this id or lower
     #[arg(long, value_name = "ID")]
     to_id: Option<u64>,
 
@@ -54,7 +54,7 @@ pub struct JobsArgs {
     #[command(flatten)]
     select: SelectArgs,
 
-    /// With bodies
+    /// Include bodies
     #[arg(long)]
     with_body: bool,
 }

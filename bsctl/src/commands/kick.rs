@@ -28,14 +28,15 @@ use crate::tube_stats::{self, Answer};
 pub const HELP: &str = concat!(
     "\
 Protocol: use TUBE and kick N; kick-job ID.
-The server's kick takes buried jobs if there are any, and delayed ones only otherwise: without --state that
-is what happens here. --state buried never kicks a delayed job, and --state delayed never a buried one: as long
-as the tube has jobs of the other state, jobs are kicked one by one by id.
--c is 1 unless given. --all on many jobs asks first.
-Of several servers each is asked in turn and told by its address, -c counts on each; the exit code is that of the worst.
-With --all-tubes, tubes that the server cannot be asked about (names over 195 bytes, before 1.11) are named and stay as
-they are; the exit code is 3 then.
-With filters, those that fit are kicked one by one by id, buried and delayed ones unless --state says which.
+The server's kick takes buried jobs if there are any, and delayed jobs otherwise; without --state, this command does the
+same. --state buried never kicks a delayed job, and --state delayed never a buried one: while the tube has jobs in the
+other state, jobs are kicked one by one by id.
+-c defaults to 1. --all asks for confirmation if there are many jobs.
+With several servers, each is processed in turn and named in the output, and -c applies to each; the exit code is the
+most severe one.
+With --all-tubes, tubes that the server cannot report on (names over 195 bytes, before 1.11) are named and left alone;
+the exit code is then 3.
+With filters, matching buried and delayed jobs (or those in --state) are kicked one by one by id.
 ",
     filter_help!(),
     "
@@ -56,11 +57,11 @@ pub struct KickArgs {
     #[command(flatten)]
     tube: One<Tube>,
 
-    /// At most N jobs [default: 1]
+    /// Kick at most N jobs [default: 1]
     #[arg(short, long, value_name = "N", group = "how-many")]
     count: Option<u64>,
 
-    /// All that there are
+    /// Kick all jobs
     #[arg(long, group = "how-many")]
     all: bool,
 
@@ -68,12 +69,12 @@ pub struct KickArgs {
     #[arg(long, value_name = "STATE", conflicts_with = "job")]
     state: Option<KickState>,
 
-    /// These jobs, or - for ids on stdin
+    /// Kick these jobs, or - to read ids from stdin
     #[arg(long, value_name = "ID", num_args = 1.., group = "how-many",
           conflicts_with_all = [named::NAMES, "filters", "older_than"])]
     job: Vec<String>,
 
-    /// In every tube
+    /// Kick in every tube
     #[arg(long, conflicts_with_all = [named::NAMES, "job"])]
     all_tubes: bool,
 
@@ -103,9 +104,9 @@ impl KickArgs {
 /// A state that jobs can be kicked out of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum KickState {
-    /// Set aside.
+    /// Set aside until kicked until kicked until kicked.
     Buried,
-    /// Waiting for their delay to end.
+    /// Waiting for its delay to end.
     Delayed,
 }
 
@@ -216,9 +217,9 @@ fn kick_fitting(
             if tool.link.call(StatsTube(tube.clone()))?.is_none() {
                 return Err(jobs::no_tube(tube));
             }
-            format!("in tube {tube} that fit {filters}")
+            format!("in tube {tube} matching {filters}")
         }
-        _ => format!("in all tubes that fit {filters}"),
+        _ => format!("in all tubes matching {filters}"),
     };
     let tubes = if args.all_tubes { Vec::new() } else { tubes };
     let wanted = Wanted { tubes, states, filters, ..Wanted::default() };

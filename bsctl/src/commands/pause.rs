@@ -20,7 +20,7 @@ use crate::tool::Tool;
 pub const PAUSE_HELP: &str = "\
 Protocol: pause-tube TUBE SECONDS.
 Jobs can still be put, peeked, kicked and reserved by id; only reserving from the tube stops.
-Of several servers each is asked in turn and told by its address; the exit code is that of the worst.
+With several servers, each is processed in turn and named in the output; the exit code is the most severe one.
 
 Examples:
   bsctl pause mail 10m
@@ -29,7 +29,7 @@ Examples:
 /// The end of `resume --help`.
 pub const RESUME_HELP: &str = "\
 Protocol: pause-tube TUBE 0.
-Of several servers each is asked in turn and told by its address; the exit code is that of the worst.
+With several servers, each is processed in turn and named in the output; the exit code is the most severe one.
 
 Example:
   bsctl resume mail";
@@ -41,7 +41,7 @@ pub struct PauseArgs {
     #[command(flatten)]
     tube: One<Tube>,
 
-    /// How long
+    /// Duration of the pause
     #[arg(value_name = "DUR", value_parser = units::duration)]
     duration: Duration,
 }

@@ -16,8 +16,8 @@ use crate::tool::{Tool, tube_or_used};
 /// The end of `peek --help`.
 pub const HELP: &str = "\
 Protocol: peek ID; or use TUBE and peek-ready, peek-delayed, peek-buried; then stats-job ID.
-Nothing changes: no counter grows and nobody loses a job. The server shows only the first job of each list.
-Of several servers each shows its own first job, and SERVER says which; an id belongs to one server.
+Read-only: counters and reservations stay as they are. The server shows only the first job of each list.
+With several servers, each shows its own first job, and SERVER names it; an id belongs to a single server.
 
 Examples:
   bsctl peek 42 43
@@ -27,7 +27,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").required(true))]
 pub struct PeekArgs {
-    /// Job ids, or - for ids on stdin
+    /// Job ids, or - to read ids from stdin
     #[arg(value_name = "ID", group = "what")]
     ids: Vec<String>,
 

@@ -17,14 +17,15 @@ use crate::tool::Tool;
 /// The end of `pop --help`.
 pub const HELP: &str = "\
 Protocol: watch TUBE, ignore default, reserve-with-timeout, delete.
-A job is deleted when its output has arrived: in a file when it is on the disk, in a pipe when its reader has
-read it, elsewhere when it is written and the reader is still there. If the output cannot be written, the
-connection is closed and the jobs go back to the queue (exit 74). Into anything but a file one job goes at a time, so
-that a reader that goes away leaves the others in the queue; the one that it read last is named. A job that its reader
-leaves unread is waited for, and a note says so after 10 s; only the last of -c jobs is deleted then, read or not.
-Only on Linux can it be seen what the reader of a pipe has read.
-With --dump a body is on the disk, in a file named for the job's id, before its job is deleted; no file is written over.
-Without --wait only what is ready now is taken; nothing there is exit 1. A --wait that runs out is exit 124.
+A job is deleted once its output has arrived: in a file, when it is on disk; in a pipe, when the reader has read it;
+elsewhere, when it is written and the reader is still there. If the output cannot be written, the connection is closed
+and the jobs return to the queue (exit 74). Except into a file, jobs are written one at a time, so a reader that goes
+away leaves the rest in the queue; the last job it read is named. If the reader does not read a job, pop waits, and says
+so after 10 s; only the last of -c jobs is deleted regardless.
+Only Linux shows what the reader of a pipe has read.
+With --dump, each body is on disk, in a file named after the job's id, before its job is deleted; existing files are
+never overwritten.
+Without --wait, only what is ready now is taken, and nothing ready is exit 1. If --wait expires, the exit code is 124.
 
 Examples:
   bsctl pop -t mail -o raw > letter
@@ -44,7 +45,7 @@ pub struct PopArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("pop", "bsctl peek --ready looks only")?;
+    tool.refuse_dry_run("pop", "bsctl peek --ready is read-only")?;
     let interrupts = tool.interrupts()?;
     let names = args.take.prepare(tool)?;
     let taker = Taker::new(args.take.wait, interrupts.clone(), &tool.messages);

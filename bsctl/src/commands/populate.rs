@@ -20,7 +20,7 @@ use crate::tool::Tool;
 /// The end of `populate --help`.
 pub const HELP: &str = "\
 Protocol: use TUBE, put PRI DELAY TTR BYTES.
-Bodies are letters and digits, of sizes spread evenly over the range. The same seed gives the same bodies and sizes.
+Bodies are letters and digits, with sizes spread evenly over the range. The same seed gives the same bodies and sizes.
 
 Examples:
   bsctl populate -t test --count 1000
@@ -33,15 +33,15 @@ pub struct PopulateArgs {
     #[command(flatten)]
     tube: One<Tube>,
 
-    /// How many jobs, such as 1000 or 10k
+    /// Number of jobs, e.g. 1000 or 10k
     #[arg(short, long, value_name = "N", value_parser = count)]
     count: u64,
 
-    /// Bytes of a body, or a range of sizes
+    /// Body size in bytes, or a range of sizes
     #[arg(long, value_name = "SIZE|MIN..MAX", default_value = "1k", value_parser = sizes)]
     size: Sizes,
 
-    /// What bodies and sizes are made from
+    /// Seed for bodies and sizes
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 
@@ -49,7 +49,7 @@ pub struct PopulateArgs {
     #[arg(short, long, value_name = "N", default_value_t = 1024)]
     pri: u32,
 
-    /// Stay delayed this long
+    /// Delay before the job becomes ready
     #[arg(short, long, value_name = "DUR", value_parser = units::duration, default_value = "0")]
     delay: Duration,
 

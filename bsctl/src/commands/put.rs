@@ -27,13 +27,13 @@ use crate::tool::{Tool, tube_or_used};
 /// The end of `put --help`.
 pub const HELP: &str = "\
 Protocol: use TUBE, put PRI DELAY TTR BYTES.
-Prints the id of each job as soon as the server has confirmed it.
-BODY is the body itself, @FILE is a file, - is stdin (also when no BODY is given), @@x is the text @x.
+Prints the id of each job as soon as the server confirms it.
+BODY is the text itself, @FILE a file, - stdin (also if no BODY is given), and @@x the text @x.
 A TTR of 0 becomes 1; its last second is a safety margin (DEADLINE_SOON).
-If the server answers BURIED (out of memory) the job exists, buried, and the exit code is 75.
-Several servers share the jobs: each has a connection of its own, the one that is free takes the next jobs, and SERVER says who
-has a job. One that does not answer at first is named and gets none, and its code is the exit code; one that is lost later ends
-the command.
+If the server answers BURIED (out of memory), the job exists but is buried, and the exit code is 75.
+Several servers share the jobs: each has its own connection, an idle one takes the next jobs, and SERVER shows where a
+job went. A server that does not answer at the start is named and gets no jobs, and the exit code is that of its
+failure; losing a server later ends the command.
 
 Examples:
   bsctl put -t mail 'hello'
@@ -57,7 +57,7 @@ pub struct PutArgs {
     #[arg(short, long, value_name = "N")]
     pri: Option<u32>,
 
-    /// Stay delayed this long [default: 0]
+    /// Delay before the job becomes ready [default: 0]
     #[arg(short, long, value_name = "DUR", value_parser = units::duration)]
     delay: Option<Duration>,
 
@@ -65,7 +65,7 @@ pub struct PutArgs {
     #[arg(short = 'r', long, value_name = "DUR", value_parser = units::duration)]
     ttr: Option<Duration>,
 
-    /// All of stdin or of the file is one body (the default)
+    /// Use all of stdin or of the file as one body (the default)
     #[arg(long, group = "framing")]
     whole: bool,
 
@@ -77,7 +77,7 @@ pub struct PutArgs {
     #[arg(short = '0', long = "null", group = "framing")]
     null: bool,
 
-    /// One job record per line, as `export` writes them; flags win over what a record says
+    /// One job record per line, as written by `export`; flags override values in records
     #[arg(long, group = "framing")]
     ndjson: bool,
 
@@ -85,7 +85,7 @@ pub struct PutArgs {
     #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
     count: u64,
 
-    /// Connections at once; with more than one the order of jobs is not kept
+    /// Number of connections; with more than one, jobs may be put out of order
     #[arg(short, long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,

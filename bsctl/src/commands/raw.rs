@@ -16,7 +16,7 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 Sends the line as it is and prints the reply line, then the body of the reply if it has one. A put takes its body as
 the last argument; the line's last number has to be the body's length. A refusal is an error, as everywhere.
-A job that is reserved this way is given back when the command ends.
+A job reserved this way is returned when the command ends.
 
 Examples:
   bsctl raw stats-tube default
@@ -66,7 +66,7 @@ pub fn run(tool: &mut Tool, args: RawArgs) -> Result<Exit, CliError> {
     let (line, body) = args.read()?;
     let line = line.as_encoded_bytes();
     if line == b"reserve" {
-        return Err(CliError::usage("a plain reserve waits without a bound")
+        return Err(CliError::usage("a plain reserve waits without a time limit")
             .hint("bsctl raw 'reserve-with-timeout 5', or bsctl reserve --wait 5s"));
     }
     let body = match &body {

@@ -21,13 +21,13 @@ use crate::tool::{Tool, tubes_or_watched};
 /// The end of `reserve --help`.
 pub const HELP: &str = "\
 Protocol: watch TUBE, ignore default, reserve-with-timeout, then close, delete or bury.
-A job stays reserved only as long as its connection is open, so a single command cannot keep it:
-  --then release  close the connection: the job is ready again, priority and counters as they were
-                  (except `reserves`, which has grown by one)
-  --then delete   delete it when its output has been written, as `pop` does
-  --then bury     set it aside
+A job stays reserved only while its connection is open, so a single command cannot keep it:
+  --then release  close the connection: the job is ready again, with priority and counters unchanged
+                  (except `reserves`, which grows by one)
+  --then delete   delete it once its output is written, as `pop` does
+  --then bury     bury it
   --then hold     keep it reserved by touching it until Ctrl-C
-Without --wait only what is ready now is taken; nothing there is exit 1. A --wait that runs out is exit 124.
+Without --wait, only what is ready now is taken, and nothing ready is exit 1. If --wait expires, the exit code is 124.
 
 Examples:
   bsctl reserve -t mail --wait 30s
@@ -39,18 +39,18 @@ pub struct ReserveArgs {
     #[command(flatten)]
     take: TakeArgs,
 
-    /// Reserve this job, whatever its tube (server 1.12 or later)
+    /// Reserve this job in whichever tube it is (server 1.12 or later)
     #[arg(long, value_name = "ID", conflicts_with_all = [named::NAMES, "count", "wait"])]
     job: Option<u64>,
 
-    /// What happens to the job afterwards
+    /// What to do with the job afterwards
     #[arg(long, value_name = "WHAT", default_value = "release")]
     then: Then,
 }
 
 /// What `reserve` and `pop` share.
 #[derive(Debug, Args)]
-#[command(mut_args(named::described("The tubes, watched together [default: default]")))]
+#[command(mut_args(named::described("Tubes to watch [default: default]")))]
 pub struct TakeArgs {
     #[command(flatten)]
     tubes: Several<Tube>,
@@ -113,11 +113,11 @@ impl ReserveArgs {
 enum Then {
     /// Close the connection.
     Release,
-    /// Delete it after its output was written.
+    /// Delete it once its output is written.
     Delete,
     /// Bury it.
     Bury,
-    /// Touch it until Ctrl-C.
+    /// Keep touching it until Ctrl-C.
     Hold,
 }
 
@@ -126,7 +126,7 @@ enum Then {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ReserveArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("reserve", "bsctl peek --ready looks only")?;
+    tool.refuse_dry_run("reserve", "bsctl peek --ready is read-only")?;
     let interrupts = tool.interrupts()?;
     let tubes = args.take.prepare(tool)?;
     let held = match args.job {
@@ -199,11 +199,11 @@ fn give_back(tool: &mut Tool, held: &[Job]) -> Exit {
     tool.link.side().close();
     tool.messages.note(match held {
         [job] => format!(
-            "job {} is ready again: the connection was closed, priority and counters stay",
+            "job {} is ready again: the connection was closed; priority and counters are unchanged",
             job.id
         ),
         jobs => format!(
-            "{} jobs are ready again: the connection was closed, priority and counters stay",
+            "{} jobs are ready again: the connection was closed; priority and counters are unchanged",
             jobs.len()
         ),
     });

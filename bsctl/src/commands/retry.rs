@@ -13,9 +13,10 @@ use crate::tool::Tool;
 /// The end of `retry --help`.
 pub const HELP: &str = concat!(
     "\
-Protocol: as `kick -t TUBE --state buried --all`, which it is.
-Jobs keep their ids, and their counter `kicks` grows by one. Many jobs are asked about first; --yes answers.
-Of several servers each is asked in turn and told by its address; the exit code is that of the worst.
+Protocol: same as `kick -t TUBE --state buried --all`.
+Jobs keep their ids, and their counter `kicks` grows by one. Asks for confirmation if there are many jobs; --yes skips
+it.
+With several servers, each is processed in turn and named in the output; the exit code is the most severe one.
 ",
     filter_help!(),
     "

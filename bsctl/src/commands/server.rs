@@ -13,7 +13,7 @@ use crate::tool::Tool;
 
 /// The end of `server --help`.
 pub const HELP: &str = "\
-Protocol: stats, and reserve-job 0 to see whether the server knows the command (1.12 and later).
+Protocol: stats, and reserve-job 0 to test whether the server supports the command (1.12 and later).
 
 Example:
   bsctl server -o json";
@@ -71,7 +71,7 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
     let stats = link.call(Stats)?;
     let reserve_job = knows_reserve_job(link)?;
     let (ready, workers) = (stats.current_jobs_ready, stats.current_workers);
-    let idle = format!("{} ready, and no client reserves any", units::count(ready, "job"));
+    let idle = format!("{} ready, but no client reserves any", units::count(ready, "job"));
     Ok(Diagnosis::default()
         .fact("version", stats.version.as_str())
         .fact("uptime", stats.uptime)
@@ -83,14 +83,18 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         .warn_if(
             stats.draining == Some(true),
             "it is draining: it refuses new jobs",
-            "another server, or restart it when its jobs are done",
+            "another server, or restart it once its jobs are done",
         )
         .warn_if(
             !reserve_job,
-            "it does not know reserve-job: single jobs cannot be released or buried",
+            "it does not support reserve-job: single jobs cannot be released or buried",
             "beanstalkd 1.12 or later",
         )
-        .warn_if(ready > 0 && workers == 0, idle, "bsctl tubes, to see where; bsctl work")
+        .warn_if(
+            ready > 0 && workers == 0,
+            idle,
+            "bsctl tubes, to see where; bsctl work, to process them",
+        )
         .warn_if(
             stats.current_jobs_buried > 0,
             format!("{} buried", units::count(stats.current_jobs_buried, "job")),

@@ -19,8 +19,8 @@ use crate::tool::Tool;
 /// The end of `smoke --help`.
 pub const HELP: &str = "\
 Protocol: put, reserve-with-timeout, touch, bury, kick, delete, stats-tube, in a tube of its own with a random name.
-The body has every byte value and must come back as it was. Nothing is left behind.
-Exit 0 when every step passed, 1 when one failed; 69, 76, 124 when the connection itself is the problem.
+The body has every byte value and must come back unchanged. Nothing is left behind.
+Exit 0 if every step passed, 1 if one failed; 69, 76 or 124 if the connection itself failed.
 
 Examples:
   bsctl smoke

@@ -21,13 +21,12 @@ use crate::tube_stats::{self, Answer};
 /// The end of `stats --help`.
 pub const HELP: &str = "\
 Protocol: stats.
-Keys are the server's, in its order; cmd-* count since the server started. kick-job and reserve-job are
-counted nowhere.
-Several servers are all asked, and each row says which it is from; one that does not answer is named, and its code the exit
-code.
+Keys are the server's, in its order; cmd-* counters start with the server. The server does not count kick-job and
+reserve-job.
+With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
 
---rates and --diff look twice, --interval apart: which figures have changed, and how fast. A server that was started
-again between the looks is told; rates of counters that went back are not known then.
+--rates and --diff take two samples, --interval apart, and show which values changed and how fast. A restart between the
+samples is reported; rates of counters that went backwards are then unknown.
 
 Examples:
   bsctl stats
@@ -38,10 +37,11 @@ Examples:
 /// The end of `stats-tube --help`.
 pub const TUBE_HELP: &str = "\
 Protocol: stats-tube TUBE.
-A tube exists while it has jobs or somebody uses or watches it; its counters start again with it.
-Of several servers each is asked in turn, and SERVER says whose a row is; the exit code is that of the worst.
+A tube exists while it has jobs or a client uses or watches it; its counters start from zero each time.
+With several servers, each is queried in turn, and SERVER shows where a row is from; the exit code is the most severe
+one.
 
---rates and --diff look twice, --interval apart: which figures have changed, and how fast.
+--rates and --diff take two samples, --interval apart, and show which values changed and how fast.
 
 Examples:
   bsctl stats-tube mail

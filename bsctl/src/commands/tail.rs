@@ -28,16 +28,16 @@ use crate::tool::{Tool, tubes_or_watched};
 /// The end of `tail --help`.
 pub const HELP: &str = concat!(
     "\
-Protocol: stats, and stats-job and peek for the ids that follow (--action peek); else reserve-with-timeout, stats-job and
+Protocol: stats, then stats-job and peek for new ids (--action peek); otherwise reserve-with-timeout, stats-job and
 release, bury or delete.
-peek shows what is put from now on and changes nothing. beanstalkd tells nobody of new jobs, so it is asked again and again
-(--interval): a job that comes and goes in between is not seen. On a server that was restarted with its log, it begins behind
-the newest job that is found.
-The others take what is ready, and disturb: `reserves` grows. release looks at up to 100 jobs at a time and gives them back,
-so that `releases` grows as well and workers may find the tube empty for a moment; bury and delete keep every job from its
-workers, and ask first. A job is deleted when it has been written, as `pop` does.
-A server that goes away is told of and waited for. With bury and delete, a connection that is lost
-while jobs are finished ends it: nobody can say what became of them. Ctrl-C ends it.
+peek shows jobs put from now on and changes nothing. beanstalkd does not announce new jobs, so it is polled
+(--interval): a job that comes and goes between two polls is missed. On a server restarted with its log, tail starts
+after the newest job found.
+The other actions reserve ready jobs, which disturbs workers: `reserves` grows. release takes up to 100 jobs at a time
+and gives them back, so `releases` grows too and workers may find the tube empty for a moment; bury and delete keep jobs
+from workers and ask for confirmation first. A job is deleted once it is written, as `pop` does.
+If a server goes away, tail says so and waits for it. With bury and delete, losing the connection while finishing jobs
+ends tail, because their state is then unknown. Stop with Ctrl-C.
 ",
     filter_help!(),
     "
@@ -55,15 +55,15 @@ pub struct TailArgs {
     #[command(flatten)]
     tubes: Several<Tube>,
 
-    /// What becomes of the jobs
+    /// What to do with the jobs
     #[arg(long, value_name = "ACTION", default_value = "peek")]
     action: Then,
 
-    /// End after N jobs
+    /// Exit after N jobs
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
-    /// Pause between two looks
+    /// Polling interval
     #[arg(short, long, value_name = "DUR", default_value = "500ms", value_parser = units::duration)]
     interval: Duration,
 
@@ -77,13 +77,13 @@ pub struct TailArgs {
 /// The value of `--action`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Then {
-    /// Nothing: they are only looked at.
+    /// Only show them.
     Peek,
-    /// They are taken and given back.
+    /// Reserve and release them.
     Release,
-    /// They are buried.
+    /// Bury them.
     Bury,
-    /// They are deleted.
+    /// Delete them.
     Delete,
 }
 
@@ -107,11 +107,11 @@ const REMEMBERED: usize = 100_000;
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("tail", "without --action it only looks")?;
+    tool.refuse_dry_run("tail", "without --action, it is read-only")?;
     let filters = args.select.read()?;
     if !filters.is_empty() && matches!(args.action, Then::Bury | Then::Delete) {
         return Err(CliError::usage(
-            "filters cannot choose what is taken: a job has to be reserved before it can be looked at",
+            "filters cannot select what is reserved: a job must be reserved before its fields are known",
         )
         .hint("bsctl drain --filter, or bury-all --filter"));
     }
@@ -123,7 +123,7 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
     if matches!(args.action, Then::Bury | Then::Delete) {
         let (tubes, address) = (units::which("tube", &tubes), tool.link.dialer.address()?);
         let verb = if args.action == Then::Bury { "bury" } else { "delete" };
-        let question = format!("{verb} every job that comes into {tubes} on {address}");
+        let question = format!("{verb} every job that arrives in {tubes} on {address}");
         tool.confirm().many(&question, &tool.messages)?;
     }
     let interrupts = tool.interrupts()?;
@@ -164,7 +164,7 @@ fn stream(list: List<'_>) -> Result<List<'_>, CliError> {
         return Ok(list);
     }
     Err(CliError::usage("--sort-by cannot be used with tail, which has no end")
-        .hint("bsctl jobs --sort-by, for the jobs that there are"))
+        .hint("bsctl jobs --sort-by, for the current jobs"))
 }
 
 /// Ends a list that goes on until it is interrupted.

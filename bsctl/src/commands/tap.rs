@@ -7,15 +7,14 @@ use fixtures::beanstalkd::command::{self, Command};
 
 /// The end of `tap --help`.
 pub const HELP: &str = "\
-A relay: applications connect to it instead of the server, and it shows each command and each reply on a line: when, on
-which connection, from whom, the size of the body, and for replies how long the server took, counted from the last byte of
-the command, and (-o wide) which command it was. No byte is changed or held back; ends and resets are passed on. Lines that
-cannot be written fast enough are left out, and counted. The summary at the end goes to stderr.
---record writes a transcript, which holds bodies in full, for its owner only; --replay says to the server again what the
-client said, ids and all, and fails where the server answers otherwise.
---decode shows what is in bodies of up to 4 KiB, whatever --body says.
-EXPR is about a line: verb==put, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to,
-args and error.
+A relay: applications connect to it instead of the server, and it prints a line for each command and each reply: time,
+connection, sender, body size and, for replies, the server's response time, counted from the last byte of the command,
+and (-o wide) which command it answers. No byte is changed or held back; closes and resets are passed on. Lines that
+cannot be written fast enough are dropped and counted. The summary at the end goes to stderr.
+--record writes a transcript with full bodies, readable by its owner only; --replay sends the client's part again, ids
+included, and fails where the replies differ.
+--decode decodes bodies of up to 4 KiB, whatever --body says.
+EXPR tests a line: verb==put, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
 
 Examples:
   bsctl tap --listen 127.0.0.1:11301 --to 127.0.0.1:11300
@@ -33,14 +32,14 @@ const CRLF: &[u8] = b"\r\n";
 impl Decoder for Lines {
     fn look(&mut self, side: Side, data: &[u8]) -> Look {
         if data.first().is_some_and(|byte| byte.is_ascii_control() && *byte != b'\r') {
-            return Look::Stranger("no line of beanstalkd begins so");
+            return Look::Stranger("no beanstalkd command starts like this");
         }
         let Some(line) = line(data) else { return Look::More };
         let body = match side {
             Side::Client => command_body(line),
             Side::Server => match Response::body_after(line) {
                 Ok(body) => body,
-                Err(_) => return Look::Stranger("no server of beanstalkd replies so"),
+                Err(_) => return Look::Stranger("no beanstalkd reply starts like this"),
             },
         };
         let body = body.map_or(0, |body| body.saturating_add(CRLF.len() as u64));

@@ -6,13 +6,13 @@ use ctl_core::top::{Act, Board, Figure, Row, columns};
 /// The end of `top --help`.
 pub const HELP: &str = "\
 Protocol: stats, list-tubes, stats-tube; use, peek-ready and stats-job for the age of the oldest job.
-On a terminal this is a picture that lives: ? shows the keys, enter all that is known of a row, q leaves. Columns that have
-no room are left out; --record keeps every look. In a pipe, or with -o json, ndjson or yaml, there is a snapshot for each
-look instead; -o json and yaml look once unless --iterations
-says otherwise. PUT/S and DELETE/S are of the time since the last look, so the first one has none. OLDEST is the age of
-the job that is reserved next. A tube with ready jobs that nobody watches is a PROBLEM, and so are buried jobs and a pause.
-Of several servers, one that does not answer is shown as such and comes back by itself.
-With --write, k kicks the buried jobs of the chosen tube and P pauses it or ends its pause, each after a question.
+On a terminal, this is a live view: ? lists the keys, Enter shows the details of a row, q quits. Columns that do not fit
+are hidden; --record keeps every snapshot. In a pipe, or with -o json, ndjson or yaml, it prints snapshots instead; -o
+json and yaml print one unless --iterations is given. PUT/S and DELETE/S cover the time since the previous snapshot, so
+the first one has none. OLDEST is the age of the job that would be reserved next. A tube with ready jobs and no watchers
+is a PROBLEM; so are buried jobs and a pause.
+With several servers, one that does not answer is shown as down and recovers automatically.
+With --write, k kicks the buried jobs of the selected tube and P pauses or resumes it, after confirmation.
 
 Examples:
   bsctl top
@@ -80,7 +80,7 @@ pub static BOARD: Board = Board {
         },
         Act {
             key: 'P',
-            name: "end the pause",
+            name: "resume",
             line: &["resume", "--tube={queue}"],
             fits: |tube| tube.count(PAUSE) > 0.0,
         },
@@ -98,7 +98,7 @@ fn problem(tube: &Row<'_>) -> Option<String> {
     let own = if tube.name == "default" { 1.0 } else { 0.0 };
     let watching = tube.count("watching") - own;
     if tube.count("ready") > 0.0 && watching <= 0.0 {
-        return Some("nobody watches".to_owned());
+        return Some("no watchers".to_owned());
     }
     if tube.count(PAUSE) > 0.0 {
         return Some("paused".to_owned());

@@ -24,12 +24,13 @@ use crate::tool::Tool;
 pub const MOVE_HELP: &str = concat!(
     "\
 Protocol: as drain, then use TUBE and put at the target; reserve-job and bury for buried jobs (server 1.12 or later).
-A job is put at its target first, and deleted where it was when the server has confirmed that: none is lost. Should this
-process or a connection end in between, jobs may be there twice, at most --batch of them; the error names those that it
-knows of. Ready jobs are reserved meanwhile; of a delayed or buried one that somebody else takes in between, the copy is
-taken back. Jobs get new ids and their counters start at 0. Delayed jobs keep what is left of their delay, buried ones are
-buried again; --ready makes them all ready. Reserved jobs belong to their workers and stay.
-As many jobs go as there were at the start; --until-empty goes on until there are none. It asks first; --yes answers.
+A job is put at the target first and deleted at the source once the server confirms it, so none is lost. If this process
+or a connection ends in between, up to --batch jobs may exist twice; the error names those it knows of. Ready jobs are
+reserved in the meantime; if another client takes a delayed or buried one, its copy is deleted again. Jobs get new ids,
+and their counters start at 0. Delayed jobs keep the rest of their delay, and buried jobs are buried again; --ready
+makes them all ready. Reserved jobs belong to their workers and stay.
+Moves as many jobs as there were at the start; --until-empty continues until there are none. Asks for confirmation;
+--yes skips it.
 ",
     filter_help!(),
     "
@@ -43,11 +44,11 @@ Examples:
 /// The end of `copy --help`.
 pub const COPY_HELP: &str = concat!(
     "\
-Protocol: stats-job and peek for every id, which change nothing; then use TUBE and put at the target; reserve-job and bury
-for buried jobs (server 1.12 or later).
-The jobs themselves stay as they are; their copies have new ids and counters from 0. Delayed jobs keep what is left of their
-delay, buried ones are buried; --ready makes them all ready. What comes and goes meanwhile may be left out. After an
-interruption, what was copied is there; the error names jobs of which that is not known.
+Protocol: stats-job and peek for every id, both read-only; then use TUBE and put at the target; reserve-job and bury for
+buried jobs (server 1.12 or later).
+The jobs themselves stay unchanged; their copies get new ids and counters that start at 0. Delayed jobs keep the rest of
+their delay, and buried ones are buried; --ready makes them all ready. Jobs that come and go in the meantime may be
+missed. After an interruption, what was copied stays; the error names jobs whose copies are uncertain.
 ",
     filter_help!(),
     "
@@ -61,11 +62,11 @@ Examples:
 pub const REQUEUE_HELP: &str = concat!(
     "\
 Protocol: as move, within one tube.
-Each job is put again, and then deleted: it is ready or delayed (--delay), has a new id, and its counters start at 0. With
---pri and --ttr it gets others. To bring jobs back with id and counters, kick or retry them.
-As with move none is lost, and after an abort jobs may be there twice. It asks first; --yes answers.
-Of several servers each is asked in turn and told by its address, and every job stays where it is; the exit code is that of
-the worst.
+Each job is put again and then deleted: the new job is ready or delayed (--delay), has a new id, and its counters start
+at 0. --pri and --ttr change its priority and time to run. To keep ids and counters, use kick or retry.
+As with move, none is lost, and after an interruption jobs may exist twice. Asks for confirmation; --yes skips it.
+With several servers, each is processed in turn and named in the output, and jobs stay on their server; the exit code is
+the most severe one.
 ",
     filter_help!(),
     "
@@ -78,19 +79,19 @@ Examples:
 /// Where to, for `move` and `copy`.
 #[derive(Debug, Args)]
 pub struct WhereArgs {
-    /// The tube that the jobs are in
+    /// Source tube
     #[arg(long, value_name = "TUBE")]
     from: String,
 
-    /// The tube that they go into [default: one of the same name, with --to-addr]
+    /// Target tube [default with --to-addr: the same name]
     #[arg(long, value_name = "TUBE", required_unless_present = "to_addr")]
     to: Option<String>,
 
-    /// Another server, which the target is on
+    /// Target server
     #[arg(long, value_name = "ADDR")]
     to_addr: Option<String>,
 
-    /// Jobs become ready, whatever they were
+    /// Make all jobs ready, whatever their state
     #[arg(long)]
     ready: bool,
 
@@ -117,7 +118,7 @@ pub struct CopyArgs {
     #[command(flatten)]
     place: WhereArgs,
 
-    /// Only jobs in these states, separated by commas
+    /// Only jobs in these states (comma-separated)
     #[arg(
         long,
         value_name = "STATE",
@@ -139,7 +140,7 @@ pub struct RequeueArgs {
     #[command(flatten)]
     tube: One<Tube>,
 
-    /// Only jobs in these states, separated by commas
+    /// Only jobs in these states (comma-separated)
     #[arg(long, value_name = "STATE", value_delimiter = ',', default_value = "buried")]
     state: Vec<State>,
 
@@ -169,7 +170,7 @@ impl WhereArgs {
         let to = self.to.as_deref().map(names::tube).transpose()?.unwrap_or_else(|| from.clone());
         let (server, elsewhere) = tool.link.side().elsewhere(self.to_addr.as_deref())?;
         if from == to && elsewhere.is_none() {
-            return Err(CliError::usage(format!("the jobs of tube {from} are in tube {to}"))
+            return Err(CliError::usage(format!("source and target are the same tube: {from}"))
                 .hint("another tube, or --to-addr for another server")
                 .hint(format!("bsctl requeue {from}, to put jobs into their own tube again")));
         }

@@ -18,11 +18,10 @@ use crate::tube_stats::{self, Answer};
 /// The end of `tubes --help`.
 pub const HELP: &str = "\
 Protocol: list-tubes, then stats-tube for each, pipelined.
-A tube exists while it has jobs or somebody uses or watches it.
-Servers before 1.11 cannot be asked about tubes with names over 195 bytes: these are named, with no numbers, and
-the exit code is 3.
-Several servers are all asked, and each row says which it is from; one that does not answer is named, and its code the exit
-code.
+A tube exists while it has jobs or a client uses or watches it.
+Servers before 1.11 cannot report on tubes with names over 195 bytes: these are listed without counts, and the exit code
+is 3.
+With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
 
 Examples:
   bsctl tubes
@@ -32,12 +31,12 @@ Examples:
 
 /// Arguments of `tubes`.
 #[derive(Debug, Args)]
-#[command(mut_args(|arg| named::pattern(arg, "Only tubes that fit one of these patterns (* and ?)")))]
+#[command(mut_args(|arg| named::pattern(arg, "Only tubes matching one of these patterns (* and ?)")))]
 pub struct TubesArgs {
     #[command(flatten)]
     patterns: Several<Tube>,
 
-    /// Only tubes with jobs in one of these states, separated by commas
+    /// Only tubes with jobs in one of these states (comma-separated)
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<AnyState>,
 }

@@ -16,16 +16,16 @@ use crate::tool::{Bsctl, Tool, tube_or_used};
 
 /// The end of `wait --help`.
 pub const HELP: &str = "\
-Protocol: stats-tube, stats-job or list-tube-used, again and again.
+Protocol: stats-tube, stats-job or list-tube-used, polled.
 Conditions:
   empty              the tube has no jobs in any state
   ready>=N           and likewise == != < <= > with ready, buried, delayed, reserved, urgent, waiting, workers
-  tube-exists        somebody uses or watches the tube, or it has jobs
+  tube-exists        a client uses or watches the tube, or it has jobs
   job-gone=ID        the job does not exist
   job-state=ID:STATE the job is ready, reserved, delayed or buried
   server             the server answers
 Waits for things that do not exist yet; a missing tube counts as empty unless --must-exist is given.
---timeout bounds the whole wait (60s unless given); when it runs out the exit code is 124.
+--timeout limits the whole wait (default 60s); when it expires, the exit code is 124.
 
 Examples:
   bsctl wait --for server --timeout 30s

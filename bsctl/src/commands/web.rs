@@ -5,12 +5,11 @@ use ctl_core::web::{Action, Field, Kind, Site, View};
 
 /// The end of `web --help`.
 pub const HELP: &str = "\
-Protocol: stats, list-tubes and stats-tube while a page is open; jobs and actions are commands of bsctl, with the same
+Protocol: stats, list-tubes and stats-tube while a page is open; jobs and actions run as bsctl commands, with the same
 counts, confirmations and refusals.
-The page is in the program: it asks nobody but this address, and shows names and bodies as text. Servers and tubes are live,
-with the history since the page was opened. Without --write it only looks; with it, jobs are put, kicked, moved, buried,
-released and deleted, one by one or all that fit a filter, and tubes paused and cleared, each after it was shown what would
-be done.
+The page is built in and contacts only this address; names and bodies are shown as text. It shows servers and tubes
+live, with the history since it was opened. Without --write it is read-only; with it, you can put, kick, move, bury,
+release and delete jobs, one by one or by filter, and pause and clear tubes, each after a preview of what would be done.
 It answers to its address and localhost (and --host NAME), and changes something for its own page only. Other machines
 are let in with --allow-remote and a token, HTTPS, or both. --https-cert and --https-key encrypt the connection of the
 browser; --tls and its flags are about the servers of queues, and encrypt nothing of the page.
@@ -59,13 +58,13 @@ pub static SITE: Site = Site {
     ],
     server: &[
         View {
-            name: "Statistics of the server",
+            name: "Server statistics",
             line: &["stats"],
             fields: &[],
             pages: None,
             actions: &[],
         },
-        View { name: "What it is", line: &["server"], fields: &[], pages: None, actions: &[] },
+        View { name: "Server details", line: &["server"], fields: &[], pages: None, actions: &[] },
     ],
     actions: &[
         Action {

@@ -23,28 +23,28 @@ use crate::work::{PLACES, Shift, label};
 /// The end of `work --help`.
 pub const HELP: &str = "\
 Protocol: watch TUBE, reserve-with-timeout, stats-job, touch, then delete, release or bury.
-The command gets the body on stdin; its exit code decides what becomes of the job:
+The command gets the body on stdin; its exit code decides what happens to the job:
   0                 deleted
-  75                released with a delay that grows (--backoff)
+  75                released with a growing delay (--backoff)
   64, 65            buried (--bury-codes)
   any other code, a signal, over --max-runtime
-                    --on-fail: released with a delay, and buried after --max-releases
-  cannot be run     the job is released, and the worker ends (126, 127);
-                    with --shell also when the shell says so
-{id}, {tube} and {file} in arguments are replaced, but never in a line for a shell, which would run what a tube is
-called: the line has \"$BSCTL_TUBE\", and \"$1\" is the file or the body. The environment has BSCTL_JOB_ID, BSCTL_TUBE,
-BSCTL_PRI, BSCTL_TTR, BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS, BSCTL_RELEASES and BSCTL_KICKS. No shell is involved
-unless --shell asks for one, and the body is never part of a command line unless --arg asks for it; one that cannot be
-an argument (a NUL byte, over 128 KiB) is buried.
-Of several servers each has its own slots (-j) and jobs; one that is away is tried again and holds up nobody.
-When the system has no descriptor, process, thread or memory left, the worker waits until it has.
-While a command runs, its job is touched at a third of its time to run. When the job is lost after all, because the
-connection broke or the time to run was over, the command is ended with all that it has started.
-What commands print goes to stdout, and the summary to stderr; with --log-jobs, and with -o json, ndjson or yaml, stdout
-has only that, and what commands print goes to stderr. A job that does not end well is told there on a line. What a
-command leaves running with its output open is ended 2 s after it, and named.
-SIGTERM, SIGINT or SIGHUP: running jobs are finished, for at most --grace; a second SIGTERM or SIGINT, or the end of
-that time, ends the commands with all that they have started, and releases their jobs. Under nohup, SIGHUP is ignored.
+                    --on-fail: released with a delay, or buried after --max-releases
+  cannot be run     the job is released, and the worker exits (126, 127);
+                    with --shell, also if the shell reports it
+{id}, {tube} and {file} in arguments are replaced, but not in a shell line, because the shell would execute what a tube
+name contains: use \"$BSCTL_TUBE\" there, and \"$1\" for the file or the body. The environment has BSCTL_JOB_ID,
+BSCTL_TUBE, BSCTL_PRI, BSCTL_TTR, BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS, BSCTL_RELEASES and BSCTL_KICKS. A shell is
+used only with --shell, and the body is part of a command line only with --arg; a body that cannot be an argument (a NUL
+byte, over 128 KiB) is buried.
+With several servers, each has its own slots (-j) and jobs; one that is down is retried without holding up the others.
+When the system runs out of file descriptors, processes, threads or memory, the worker waits until some are free.
+While a command runs, its job is touched at every third of its time to run. If the job is lost anyway, because the
+connection broke or the time to run expired, the command and everything it started are killed.
+Command output goes to stdout, the summary to stderr; with --log-jobs, or with -o json, ndjson or yaml, stdout has only
+the records, and command output goes to stderr. A job that does not end well is reported there on one line. Processes
+that a command leaves running with its output open are killed 2 s after it ends, and named.
+On SIGTERM, SIGINT or SIGHUP, running jobs may finish within --grace; a second SIGTERM or SIGINT, or the end of that
+time, kills the commands and everything they started, and releases their jobs. Under nohup, SIGHUP is ignored.
 
 Examples:
   bsctl work -t mail -t sms -j 4 --exec ./handler {id}
@@ -53,7 +53,7 @@ Examples:
 
 /// Arguments of `work`.
 #[derive(Debug, Args)]
-#[command(mut_args(named::described("The tubes, watched together [default: default]")))]
+#[command(mut_args(named::described("Tubes to watch [default: default]")))]
 pub struct WorkArgs {
     #[command(flatten)]
     tubes: Several<Tube>,
@@ -61,32 +61,32 @@ pub struct WorkArgs {
     #[command(flatten)]
     flags: WorkFlags,
 
-    /// Exit codes that bury
+    /// Exit codes that bury the job the job the job
     #[arg(long, value_name = "CODES", value_delimiter = ',', default_value = "64,65")]
     #[arg(value_parser = clap::value_parser!(i32).range(1..=255))]
     bury_codes: Vec<i32>,
 
-    /// What becomes of a job whose command failed
+    /// What to do with a job whose command failed
     #[arg(long, value_name = "WHAT", default_value = "release")]
     on_fail: OnFail,
 
-    /// The delays of releases: the first, the longest, and the factor from one to the next
+    /// Delays between releases: the first, the longest, and the growth factor
     #[arg(long, value_name = "FROM..TO,xN", default_value = "1s..1h,x2")]
     backoff: Backoff,
 
-    /// Bury a failed job that was released N times before
+    /// Bury a failed job that was already released N times
     #[arg(long, value_name = "N", default_value_t = 10)]
     max_releases: u64,
 
-    /// Bury a job whose time to run was over N times, without running it
+    /// Bury a job without running it if its time to run has expired N times
     #[arg(long, value_name = "N")]
     bury_after_timeouts: Option<u64>,
 
-    /// Whether jobs are touched while their command runs
+    /// Whether to touch jobs while their command runs
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     touch: Touch,
 
-    /// End the command when the job's time to run is over: the job is not touched
+    /// Kill the command when the job's time to run expires; the job is not touched
     #[arg(long, conflicts_with = "touch")]
     kill_at_ttr: bool,
 }
@@ -96,7 +96,7 @@ pub struct WorkArgs {
 enum Touch {
     /// At every third of the time to run.
     Auto,
-    /// Not at all: the command has to be done within the time to run, and is ended when that is over.
+    /// Never: the command must finish within the time to run, and is killed when that expires.
     Never,
 }
 
@@ -105,7 +105,7 @@ enum Touch {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("work", "bsctl jobs -t TUBE looks only")?;
+    tool.refuse_dry_run("work", "bsctl jobs -t TUBE is read-only")?;
     let tubes = match args.tubes.given()? {
         none if none.is_empty() => vec![usual_tube(tool)?],
         given => given,

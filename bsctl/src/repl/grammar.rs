@@ -17,19 +17,19 @@ use crate::names::Tube;
 /// The verbs of a session.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Verb {
-    /// Make a tube the used one: put, peek and kick act on it (use)
+    /// Select the used tube, which put, peek and kick act on (use)
     #[command(after_help = "Protocol: use TUBE.\nExample: use mail")]
     Use {
         #[command(flatten)]
         tube: One<Tube>,
     },
-    /// Add tubes to those that reserve takes from (watch)
+    /// Add tubes to the watch list, which reserve takes from (watch)
     #[command(after_help = "Protocol: watch TUBE.\nExample: watch mail sms")]
     Watch {
         #[command(flatten)]
         tubes: Several<Tube>,
     },
-    /// Take tubes off those that reserve takes from (ignore)
+    /// Remove tubes from the watch list (ignore)
     #[command(
         after_help = "Protocol: ignore TUBE. The last tube cannot be ignored.\nExample: ignore default"
     )]
@@ -40,24 +40,24 @@ pub enum Verb {
     /// Reserve a job and keep it (reserve-with-timeout, reserve-job)
     #[command(after_help = RESERVE_HELP)]
     Reserve {
-        /// How long to wait; 0 looks once [default: until Ctrl-C; 0 in a script]
+        /// How long to wait; 0 checks once [default: until Ctrl-C; 0 in a script]
         #[arg(value_name = "DUR", value_parser = units::duration)]
         wait: Option<Duration>,
-        /// Reserve this job, whatever its tube (server 1.12 or later)
+        /// Reserve this job in whichever tube it is (server 1.12 or later)
         #[arg(long, value_name = "ID", conflicts_with = "wait")]
         job: Option<u64>,
     },
     /// List the jobs that this session holds
     #[command(after_help = "Example: reserved -o json")]
     Reserved,
-    /// Give reserved jobs their full time again (touch)
+    /// Restart the time to run of reserved jobs (touch)
     #[command(after_help = "Protocol: touch ID.\nExample: touch all")]
     Touch {
         /// A job, or all [default: the last reserved job]
         #[arg(value_name = "ID")]
         job: Option<String>,
     },
-    /// Keep touching reserved jobs, so that their time does not run out
+    /// Keep touching reserved jobs, so that their time does not expire
     #[command(
         after_help = "Protocol: touch ID, each third of the job's time to run.\nExample: hold all"
     )]
@@ -66,7 +66,7 @@ pub enum Verb {
         #[arg(value_name = "ID")]
         job: Option<String>,
     },
-    /// Stop keeping jobs
+    /// Stop holding jobs
     #[command(after_help = "Example: unhold all")]
     Unhold {
         /// A job, or all [default: all]
@@ -83,7 +83,7 @@ pub enum Verb {
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
-    /// Write the body of the job that was shown last to a new file
+    /// Write the body of the last shown job to a new file
     #[command(name = ":save", after_help = "Example: :save body.bin")]
     SaveLast {
         /// The file; it must not exist yet
@@ -93,12 +93,12 @@ pub enum Verb {
 }
 
 const RESERVE_HELP: &str = "\
-Protocol: reserve-with-timeout, in slices of a second, so that Ctrl-C ends the waiting and not the connection.
-The job is yours until you delete, release or bury it, its time to run is over, or the session ends.
+Protocol: reserve-with-timeout, in slices of a second, so that Ctrl-C ends the wait and not the connection. The job is
+yours until you delete, release or bury it, its time to run expires, or the session ends.
 
 Examples:
-  reserve        wait until a job comes or Ctrl-C; a script looks once
-  reserve 0      look once
+  reserve        wait until a job arrives or Ctrl-C; a script checks once
+  reserve 0      check once
   reserve 30s    wait at most 30 seconds";
 
 /// Commands whose ids may be left out here: the last reserved job is meant.
@@ -116,7 +116,7 @@ pub(super) const WORDS: Words = Words {
     left_out: &["work"],
     line_flags: &[],
     lost: "CONNECTION_LOST",
-    on_exit: "what becomes of reserved jobs at the end",
+    on_exit: "what to do with reserved jobs on exit",
 };
 
 /// The groups of `help`.
@@ -124,7 +124,7 @@ const GROUPS: &[Group] = &[
     Group { name: "produce", title: "Adding jobs", verbs: &["use", "put", "populate", "import"] },
     Group {
         name: "consume",
-        title: "Taking jobs, and what can be done with a reserved one",
+        title: "Reserving jobs, and acting on reserved ones",
         verbs: &[
             "watch", "ignore", "reserve", "reserved", "touch", "hold", "unhold", "delete",
             "release", "bury", "save", ":save", "pop", "tail",
@@ -132,7 +132,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "inspect",
-        title: "Looking without changing anything",
+        title: "Inspecting without changing anything",
         verbs: &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server", "raw"],
     },
     Group {

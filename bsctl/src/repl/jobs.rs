@@ -134,7 +134,7 @@ impl State<'_> {
             Exit::Negative,
             "DEADLINE_SOON",
             format!(
-                "job {id} has {:.1} s left: the server gives out no other job before it is settled",
+                "job {id} has {:.1} s left: the server gives out no other job until it is settled",
                 left.as_secs_f64()
             ),
         )
@@ -155,7 +155,7 @@ impl State<'_> {
             )
             .hint("reserve 30s, to wait for one");
         }
-        CliError::timeout(format!("no job came in {tubes} within {}", patience.shown()))
+        CliError::timeout(format!("no job arrived in {tubes} within {}", patience.shown()))
     }
 
     /// `reserved`.
@@ -188,7 +188,7 @@ impl State<'_> {
         for id in self.which(which)? {
             self.touch(id)?;
             let done = Record::new().with("id", id.get());
-            self.tool.out.done(&done, &format!("job {id} has its full time again"))?;
+            self.tool.out.done(&done, &format!("job {id} has its full time to run again"))?;
         }
         Ok(Exit::Done)
     }
@@ -204,8 +204,8 @@ impl State<'_> {
             }
             let done = Record::new().with("id", id.get()).with("hold", hold);
             let said = match hold {
-                true => format!("job {id} is kept until it is finished"),
-                false => format!("job {id} is no longer kept"),
+                true => format!("job {id} is held until it is finished"),
+                false => format!("job {id} is no longer held"),
             };
             self.tool.out.done(&done, &said)?;
         }

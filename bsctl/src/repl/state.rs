@@ -178,7 +178,7 @@ impl<'t> State<'t> {
             )),
             Due::Over(id) => {
                 self.forget(id);
-                Some(format!("job {id}: its time to run is over, it went back to ready"))
+                Some(format!("job {id}: its time to run expired, it went back to ready"))
             }
         }
         .filter(|_| self.person)
@@ -198,7 +198,7 @@ impl<'t> State<'t> {
             }
             self.forget(id);
             return Err(CliError::not_found(format!(
-                "job {id} is not reserved by this session any more: its time to run is over, or somebody deleted it"
+                "job {id} is no longer reserved by this session: its time to run expired, or another client deleted it"
             )));
         }
         if let Some(held) = self.session().held.get_mut(&id) {
@@ -219,7 +219,7 @@ impl<'t> State<'t> {
             return None;
         }
         self.epoch = Some(client.epoch());
-        Some("connected again; used tube and watch list are as before".to_owned())
+        Some("connected again; used tube and watch list are restored".to_owned())
     }
 
     /// Notes a job that was just reserved. `sent` is when the request went out: the job's time cannot

@@ -16,7 +16,7 @@ use crate::tool::Tool;
 /// What commands share that take jobs out of tubes.
 #[derive(Debug, Clone, Args)]
 pub struct SweepArgs {
-    /// Only jobs in these states, separated by commas
+    /// Only jobs in these states (comma-separated)
     #[arg(
         long,
         value_name = "STATE",
@@ -25,7 +25,7 @@ pub struct SweepArgs {
     )]
     pub state: Vec<State>,
 
-    /// Go on until there are no more, also with those that are put meanwhile
+    /// Continue until empty, including jobs put in the meantime
     #[arg(long, conflicts_with_all = ["filters", "older_than"])]
     pub until_empty: bool,
 
@@ -118,7 +118,7 @@ impl Plan {
                 let jobs = units::count(self.total(), "job");
                 let that_fit = match wanted.filters.is_empty() {
                     true => String::new(),
-                    false => format!(" that fit {}", wanted.filters),
+                    false => format!(" matching {}", wanted.filters),
                 };
                 format!("{jobs} {}{that_fit}", self.place())
             }

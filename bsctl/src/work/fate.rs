@@ -79,7 +79,7 @@ impl FromStr for Backoff {
             .strip_prefix('x')
             .and_then(|factor| factor.parse().ok())
             .filter(|factor| (1..=1000).contains(factor))
-            .ok_or_else(|| rule("the factor is not x1 to x1000"))?;
+            .ok_or_else(|| rule("the factor must be x1 to x1000"))?;
         let base = units::duration(base).map_err(|error| rule(&error))?;
         let cap = units::duration(cap).map_err(|error| rule(&error))?;
         // What a release can carry.

@@ -68,10 +68,10 @@ impl Shift {
             WorkerEventKind::ServerReplaced => {
                 self.shift
                     .messages()
-                    .warn(format!("{} was restarted, or is another server now", event.server));
+                    .warn(format!("{} was restarted, or is now a different server", event.server));
             }
             WorkerEventKind::ShortTimeToRun { job, ttr } => self.shift.messages().warn(format!(
-                "{} has a time to run of only {}: a slow moment is enough to lose it",
+                "{} has a time to run of only {}: a short delay is enough to lose it",
                 label(&key(job), &None),
                 units::show_duration(*ttr)
             )),
@@ -79,7 +79,7 @@ impl Shift {
             WorkerEventKind::Refused { command, reply, in_a_row: 1, .. } => {
                 let server = &event.server;
                 self.shift.messages().warn(format!(
-                    "{server} answers {command} with {reply}; trying again until it works"
+                    "{server} answers {command} with {reply}; retrying until it works"
                 ));
             }
             WorkerEventKind::Poisoned { job, why } => {

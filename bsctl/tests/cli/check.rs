@@ -80,7 +80,7 @@ fn ready_jobs_that_nobody_watches_are_critical() {
     on_both(|address| {
         put(address, "orphan", "");
         let ran = bsctl(address, &["check", "tube", "orphan"]).exits(2);
-        assert!(ran.out().contains("nobody watches"), "{}", ran.out());
+        assert!(ran.out().contains("no watchers"), "{}", ran.out());
         bsctl(address, &["check", "tube", "orphan", "--zero-workers", "warn"]).exits(1);
         bsctl(address, &["check", "tube", "orphan", "--zero-workers", "ok"]).exits(0);
         bsctl(address, &["check", "tubes", "*"]).exits(2);
@@ -103,7 +103,7 @@ fn a_tube_that_does_not_exist_is_an_empty_one_unless_told_otherwise() {
         check(&["tube", "none", "--missing", "warn"]).exits(1);
         check(&["tube", "none", "--must-exist"]).exits(2);
         let ran = check(&["tubes", "no*", "-c", "ready=10"]).exits(0);
-        assert_eq!(ran.out(), "BSCTL OK - tubes: no tube fits no*\n");
+        assert_eq!(ran.out(), "BSCTL OK - tubes: no tube matches no*\n");
         check(&["tubes", "no*", "--missing", "crit"]).exits(2);
         check(&["tube", "none", "--must-exist", "--missing", "ok"]).exits(3);
     });
@@ -241,7 +241,7 @@ fn thresholds_of_times_are_written_as_times() {
     check("oldest-age=1h").exits(0);
     check("rtt=10s").exits(0);
     let ran = check("ready=10m").exits(3);
-    assert!(format!("{}{}", ran.out(), ran.err).contains("is of times"), "{}", ran.err);
+    assert!(format!("{}{}", ran.out(), ran.err).contains("is a time range"), "{}", ran.err);
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn a_dumped_body_is_in_a_file_before_its_job_is_gone() {
         // What is there is left alone, and so is the job.
         std::fs::write(letters.join(two.to_string()), "mine").unwrap();
         let ran = dump(&[]).exits(74);
-        assert!(ran.err.contains("exists already"), "{}", ran.err);
+        assert!(ran.err.contains("already exists"), "{}", ran.err);
         assert_eq!(std::fs::read(letters.join(two.to_string())).unwrap(), b"mine");
         assert_eq!(state(address, two), "ready");
         assert!(dump(&["-o", "raw"]).exits(2).err.contains("--dump"));
@@ -164,5 +164,5 @@ fn a_job_whose_delete_fails_is_reported() {
     put(server.address(), "default", "x");
     server.faults().add(Fault::nth(1).of("delete").reply("NOT_FOUND"));
     let ran = bsctl(server.address(), &["pop"]).exits(1);
-    assert!(ran.err.contains("time to run was over"), "{}", ran.err);
+    assert!(ran.err.contains("time to run expired"), "{}", ran.err);
 }

@@ -141,7 +141,7 @@ fn waiting_for_the_server_survives_its_late_start() {
     // Its first attempt has failed when it says so.
     let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.contains("trying again") {
+    while !line.contains("retrying") {
         line.clear();
         assert_ne!(std::io::BufRead::read_line(&mut stderr, &mut line).unwrap(), 0);
     }

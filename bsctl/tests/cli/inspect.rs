@@ -156,7 +156,7 @@ fn tubes_that_a_server_cannot_be_asked_about_are_named() {
     for tube in tubes.as_array().unwrap() {
         let name = tube["name"].as_str().unwrap();
         assert_eq!(tube["error"].is_string(), name.len() == 199, "{tube}");
-        assert_eq!(ran.err.contains(&format!("asked about tube {name}:")), name.len() == 199);
+        assert_eq!(ran.err.contains(&format!("report on tube {name}:")), name.len() == 199);
     }
     assert_eq!(tubes[4]["current-jobs-ready"], 1);
     let ran = bsctl(server.address(), &["check", "tubes", "*", "-c", "ready=0"]).exits(2);
@@ -179,7 +179,7 @@ fn tubes_that_a_server_cannot_be_asked_about_are_left_as_they_are() {
     };
     let leaves = |line: &[&str]| {
         let ran = bsctl(address, &[line, &["-o", "json"]].concat()).exits(3);
-        assert!(ran.err.contains(&format!("asked about tube {long}:")), "{line:?}: {}", ran.err);
+        assert!(ran.err.contains(&format!("report on tube {long}:")), "{line:?}: {}", ran.err);
         ran
     };
     fill();
@@ -477,7 +477,7 @@ fn several_servers_are_told_apart_and_a_dead_one_hides_nothing() {
     assert!(said.out().contains(&figure), "what came is reported, too: {}", said.out());
     // What only one can be asked says so.
     let ran = bsctl(&alive, &["job", "1"]).exits(2);
-    assert!(ran.err.contains("this asks one server"), "{}", ran.err);
+    assert!(ran.err.contains("takes a single server"), "{}", ran.err);
 }
 
 #[test]

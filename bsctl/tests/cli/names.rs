@@ -31,7 +31,7 @@ fn a_tube_is_named_by_place_or_by_flag() {
         }
         assert_eq!(bsctl(address, &["pop", "mail", "-o", "raw"]).exits(0).out(), "x");
         let two = bsctl(address, &["kick", "mail", "-t", "sms"]).exits(2);
-        assert!(two.err.contains("two tubes are named, mail and sms"), "{}", two.err);
+        assert!(two.err.contains("two tubes are given, mail and sms"), "{}", two.err);
         let none = bsctl(address, &["clear", "--yes"]).exits(2);
         assert!(none.err.contains("TUBE or -t TUBE"), "{}", none.err);
         let tip = bsctl(address, &["delete", "-t", "mail"]).exits(2);
@@ -43,7 +43,7 @@ fn a_tube_is_named_by_place_or_by_flag() {
 fn a_body_that_is_the_name_of_a_tube_is_noted_and_put() {
     on_both(|address| {
         put(address, "mail", "x");
-        let note = "there is a tube of that name: -t mail would name it";
+        let note = "there is a tube of that name: use -t mail to select it";
         let put = |line: &[&str]| bsctl(address, line).exits(0);
         let ran = put(&["put", "mail", "hello"]);
         assert!(ran.err.contains(note) && ran.lines().len() == 2, "{ran:?}");
@@ -53,7 +53,7 @@ fn a_body_that_is_the_name_of_a_tube_is_noted_and_put() {
             &["put", "-t", "default", "mail", "hello"],
             &["-q", "put", "mail", "hello"],
         ] {
-            assert!(!put(line).err.contains("would name it"), "{line:?}");
+            assert!(!put(line).err.contains("of that name"), "{line:?}");
         }
     });
 }

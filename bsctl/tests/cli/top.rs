@@ -18,21 +18,21 @@ fn jobs_are_kicked_and_tubes_paused_after_a_yes() {
     let mut terminal = top(address, &["--write"]);
     terminal.sees("> ");
     terminal.types("k");
-    terminal.sees("mail: kick the buried jobs? y does it");
+    terminal.sees("mail: kick the buried jobs? y confirms");
     terminal.types("n");
     terminal.sees("quit");
     assert_eq!(state(address, buried), "buried");
     terminal.types("k");
-    terminal.sees("y does it");
+    terminal.sees("y confirms");
     terminal.types("y");
     terminal.sees("kicked 1 job");
     assert_eq!(state(address, buried), "ready");
     // A key is about what the screen shows, so the next look has to have come.
-    terminal.sees("nobody watches");
+    terminal.sees("no watchers");
     terminal.types("k");
-    terminal.sees("mail: there is nothing to do for k");
+    terminal.sees("mail: nothing to do for k");
     terminal.types("P");
-    terminal.sees("y does it");
+    terminal.sees("y confirms");
     terminal.types("y");
     terminal.sees("paused");
     let left = || client(address).stats_tube("mail").unwrap().unwrap().pause_time_left;
@@ -54,7 +54,7 @@ fn without_write_nothing_is_asked() {
     let mut terminal = top(server.address(), &[]);
     terminal.sees("> ");
     terminal.types("k");
-    terminal.sees("top --write allows it");
+    terminal.sees("top --write enables it");
     terminal.types("y");
     terminal.sees("quit");
     assert_eq!(state(server.address(), buried), "buried");

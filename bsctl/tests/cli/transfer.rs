@@ -125,7 +125,7 @@ fn filters_choose_what_is_moved_cleared_drained_kicked_and_buried() {
             ["move", "--from", "a", "--to", "b", "--filter", "body~=^x", "--filter", "pri<=1024"];
         let ran = bsctl(address, &line).exits(2);
         assert!(
-            ran.err.contains("3 jobs from tube a that fit 'body~=^x' and 'pri<=1024'"),
+            ran.err.contains("3 jobs from tube a matching 'body~=^x' and 'pri<=1024'"),
             "{}",
             ran.err
         );
@@ -244,7 +244,7 @@ fn a_server_by_another_name_is_no_other_server() {
         put(address, "a", "x");
         let alias = format!("localhost:{}", address.rsplit(':').next().unwrap());
         let ran = bsctl(address, &["move", "--from", "a", "--to-addr", &alias, "--yes"]).exits(2);
-        assert!(ran.err.contains("the jobs of tube a are in tube a"), "{}", ran.err);
+        assert!(ran.err.contains("source and target are the same tube: a"), "{}", ran.err);
         let line = ["move", "--from", "a", "--to", "b", "--to-addr", &alias, "--yes", "-v"];
         bsctl(address, &line).exits(0);
         assert_eq!(bsctl(address, &["pop", "-t", "b", "-o", "raw"]).exits(0).out(), "x");
@@ -427,7 +427,7 @@ fn tail_takes_from_the_tubes_that_the_session_watches() {
 fn tail_is_not_repeated_by_watch() {
     let server = Server::start().unwrap();
     let said = bsctl(server.address(), &["watch", "-c", "1", "--", "tail"]).exits(2).err;
-    assert!(said.contains("look once"), "{said}");
+    assert!(said.contains("run once"), "{said}");
 }
 
 /// The server goes away, and another one with its address comes, whose ids begin at 1 again.
@@ -473,7 +473,7 @@ fn tail_waits_for_a_server_that_goes_away() {
             shows(&address);
         }
         drop(server);
-        hears("trying again until it works");
+        hears("retrying until it works");
         let listen = Listen::parse(&address, 0).unwrap();
         let again = Server::builder().listen(listen).start().unwrap();
         hears("the server is back");

@@ -178,7 +178,7 @@ fn a_pid_file_is_taken_from_nobody() {
         let with =
             |file: &Path| work(address, &["--pid-file", file.to_str().unwrap(), "--exec", "true"]);
         std::fs::write(&precious, "precious").unwrap();
-        assert!(with(&precious).exits(74).err.contains("is no pid file"));
+        assert!(with(&precious).exits(74).err.contains("is not a pid file"));
         std::os::unix::fs::symlink(&precious, &pid).unwrap();
         with(&pid).exits(74);
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");

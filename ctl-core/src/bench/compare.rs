@@ -40,7 +40,7 @@ impl Base {
         let text =
             std::fs::read_to_string(path).map_err(|error| CliError::reading(&name, &error))?;
         let wrong = |why: &str| {
-            CliError::bad_data(format!("{name} is no report of a benchmark: {why}"))
+            CliError::bad_data(format!("{name} is not a benchmark report: {why}"))
                 .hint("bench -o json > base.json")
         };
         let rows = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
@@ -59,9 +59,8 @@ impl Base {
                 _ => there == here,
             };
             if !same {
-                let why = format!(
-                    "{name} cannot be compared with: its {key} is {there}, here it is {here}"
-                );
+                let why =
+                    format!("cannot compare with {name}: its {key} is {there}, here it is {here}");
                 return Err(CliError::bad_data(why).hint("the same flags as in that run"));
             }
         }

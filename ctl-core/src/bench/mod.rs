@@ -32,50 +32,50 @@ pub use self::report::{Measured, ROWS};
 /// Flags of every `bench`.
 #[derive(Debug, Args)]
 pub struct LoadArgs {
-    /// Number of clients, each with a connection of its own
+    /// Number of clients, each with its own connection
     #[arg(short = 'j', long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=256))]
     clients: u16,
 
-    /// Measure N operations in all [default: 100000, with --duration as many as there is time for]
+    /// Measure N operations in total [default: 100000, or as many as fit into --duration]
     #[arg(short = 'c', long, value_name = "N", visible_alias = "count",
           value_parser = clap::value_parser!(u64).range(1..))]
     msgs: Option<u64>,
 
-    /// Measure for this long [default: until all are done, 10m at most]
+    /// Measure for this long [default: until all operations are done, at most 10m]
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     duration: Option<Duration>,
 
-    /// Run this long before anything is measured [default: 0]
+    /// Warm-up time before measuring starts [default: 0]
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     warmup: Option<Duration>,
 
-    /// Size of a body, or a range that sizes are drawn from, such as 1k..64k
+    /// Body size, or a range to draw sizes from, e.g. 1k..64k
     #[arg(long, value_name = "SIZE", default_value = "128", value_parser = sizes)]
     size: Sizes,
 
-    /// Operations that a client sends at once, before it waits for their answers
+    /// Operations that a client sends before it waits for their replies
     #[arg(long, value_name = "N", default_value_t = 1, visible_alias = "batch",
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     pipeline: u16,
 
-    /// Begin N operations a second, whatever the answers: an open loop, with times from when each was due
+    /// Start N operations per second regardless of replies (open loop); times count from when each was due
     #[arg(long, value_name = "N", value_parser = rate)]
     rate: Option<f64>,
 
-    /// Leave the jobs of the benchmark where they are
+    /// Leave the benchmark's jobs in place
     #[arg(long)]
     keep: bool,
 
-    /// Write the rows of the report into this new file as CSV, too
+    /// Also write the report's rows to this new file as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 
-    /// Compare with the report of another run (-o json)
+    /// Compare with the report of an earlier run (-o json)
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
 
-    /// Exit 1 if this is so: 'p99>20%' or 'rate<10%' against --compare, 'p99>5ms' or 'rate<1000' by itself
+    /// Exit 1 if this holds: 'p99>20%' or 'rate<10%' relative to --compare, 'p99>5ms' or 'rate<1000' on its own
     #[arg(long, value_name = "EXPR")]
     fail_if: Vec<Limit>,
 }
@@ -156,22 +156,23 @@ impl Plan {
     ) -> Result<Self, CliError> {
         let sizes = args.size;
         if args.pipeline > 1 && !pipelines {
-            let why = format!("{mode} waits for each answer, so it has no --pipeline");
-            return Err(CliError::usage(why).hint("--clients, for more at once"));
+            let why = format!("{mode} waits for each reply, so --pipeline does not apply");
+            return Err(CliError::usage(why).hint("--clients, for more concurrency"));
         }
         if let Some(largest) = largest.filter(|largest| sizes.largest > *largest) {
             let (asked, largest) = (sizes.largest, units::show_size(largest));
-            let why =
-                format!("bodies of {asked} bytes are larger than the server takes: {largest}");
-            return Err(CliError::bad_data(why).hint("--size with less"));
+            let why = format!("bodies of {asked} bytes exceed the server's limit of {largest}");
+            return Err(CliError::bad_data(why).hint("a smaller --size"));
         }
         if kind == Kind::Taking && args.warmup.is_some_and(|time| !time.is_zero()) {
-            let why = format!("{mode} takes what was put before, so it has no --warmup");
-            return Err(CliError::usage(why).hint("the mode that puts and takes has one"));
+            let why =
+                format!("{mode} takes jobs that were put beforehand, so --warmup does not apply");
+            return Err(CliError::usage(why).hint("the mode that both puts and takes supports it"));
         }
         let needs_base = args.fail_if.iter().find(|limit| limit.is_relative());
         if let (Some(limit), None) = (needs_base, &args.compare) {
-            let why = format!("--fail-if '{limit}' compares with another run, and there is none");
+            let why =
+                format!("--fail-if '{limit}' compares with another run, but --compare is missing");
             return Err(CliError::usage(why).hint("--compare base.json, the output of -o json"));
         }
         let mut plan = Self {
@@ -246,7 +247,7 @@ fn most(args: &LoadArgs, kind: Kind) -> Result<u64, CliError> {
     match args.msgs {
         Some(asked) if asked > room => {
             let kept = units::show_size(MOST_KEPT);
-            let why = format!("{asked} jobs of this size are more than {kept} in the server");
+            let why = format!("{asked} jobs of this size exceed the limit of {kept} in the server");
             Err(CliError::usage(why).hint(format!("--msgs {room} at most, or a smaller --size")))
         }
         asked => Ok(asked.unwrap_or(usual).min(room)),

@@ -97,7 +97,7 @@ impl Measured {
             && number(&of_all, "ops_per_second").is_some_and(|came| came < 0.95 * rate)
         {
             let came = number(&of_all, "ops_per_second").unwrap_or_default();
-            context.messages.note(format!("{rate} a second were asked for, {came:.0} came"));
+            context.messages.note(format!("target rate {rate}/s, achieved {came:.0}/s"));
         }
         if let Some(base) = &plan.base {
             context.messages.note(base.against(&of_all));

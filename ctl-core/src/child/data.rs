@@ -13,11 +13,11 @@ use crate::process;
 /// Flags that say how a command gets its data; none of them is stdin.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct DataArgs {
-    /// The data is in a temporary file: {file} in arguments is its path, which is the last argument otherwise
+    /// Pass the data in a temporary file; its path replaces {file}, or becomes the last argument
     #[arg(long)]
     pub file: bool,
 
-    /// The data is the last argument; other users can see it in the list of processes
+    /// Pass the data as the last argument; other users can see it in the process list
     #[arg(long, conflicts_with = "file")]
     pub arg: bool,
 }
@@ -96,7 +96,7 @@ fn argument(data: &[u8]) -> Result<OsString, CliError> {
         return Err(refuse("it has a NUL byte"));
     }
     if data.len() >= LONGEST {
-        return Err(refuse("it is longer than the system takes"));
+        return Err(refuse("it is longer than the system allows"));
     }
     system(data).ok_or_else(|| refuse("it is not UTF-8"))
 }

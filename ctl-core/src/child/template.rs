@@ -71,12 +71,12 @@ impl Template {
                 continue;
             }
             let instead = match (place == FILE.0, line.has_arguments) {
-                (false, _) => format!("the line finds it as \"{own}\""),
-                (true, true) => format!("the line finds it as \"{}\"", self.file_for(line)),
-                (true, false) => "a script of your own takes it as an argument".to_owned(),
+                (false, _) => format!("use \"{own}\" instead"),
+                (true, true) => format!("use \"{}\" instead", self.file_for(line)),
+                (true, false) => "pass it to a script of your own as an argument".to_owned(),
             };
             return Err(CliError::usage(format!(
-                "{place} is not replaced in a line for the shell, which would run whatever it stands for: {instead}"
+                "{place} is not replaced in a shell line, because the shell would execute its value: {instead}"
             ))
             .hint(format!("--shell 'echo \"{own}\"'")));
         }

@@ -84,7 +84,7 @@ impl Place {
             Some(text) => self.parse(&text, program).map(|(config, _)| config),
             None if self.is_named => Err(self
                 .wrong("does not exist")
-                .hint(format!("{} config edit, to make it", program.name))),
+                .hint(format!("{} config edit, to create it", program.name))),
             None => Ok(Config::default()),
         }
     }
@@ -100,13 +100,13 @@ impl Place {
         };
         let about = file.metadata().map_err(|error| refused(&error))?;
         if about.is_dir() {
-            return Err(self.wrong("is a folder"));
+            return Err(self.wrong("is a directory"));
         }
         self.check_owner(&about)?;
         let mut bytes = Vec::new();
         file.take(LIMIT + 1).read_to_end(&mut bytes).map_err(|error| refused(&error))?;
         if bytes.len() as u64 > LIMIT {
-            return Err(self.wrong("is longer than 1 MiB, which no configuration is"));
+            return Err(self.wrong("is longer than 1 MiB"));
         }
         String::from_utf8(bytes).map(Some).map_err(|_| self.wrong("is not UTF-8"))
     }
@@ -124,7 +124,7 @@ impl Place {
         let shown = self.shown();
         if about.is_file() && about.mode() & 0o022 != 0 {
             return Err(self
-                .wrong("can be changed by other users")
+                .wrong("is writable by other users")
                 .hint(format!("chmod go-w {shown}")));
         }
         let own = rustix::process::geteuid().as_raw();
@@ -221,13 +221,13 @@ impl Place {
             .and_then(|text| {
                 self.replace(|now| match now == before.as_deref() {
                     true => Ok(text),
-                    false => Err(self.wrong("has changed meanwhile")),
+                    false => Err(self.wrong("has changed in the meantime")),
                 })
             });
         taken.map(|()| true).map_err(|error| {
             let kept = self.path.with_extension("rejected");
             match files::replace(&kept, &edited, 0o600) {
-                Ok(_) => error.hint(format!("what you wrote is in {}", kept.display())),
+                Ok(_) => error.hint(format!("your version is in {}", kept.display())),
                 Err(_) => error,
             }
         })
@@ -356,15 +356,15 @@ fn place(table: &dyn TableLike, name: &str, item: &Item) -> Option<usize> {
 }
 
 fn context_name(at: Option<usize>, key: &str, item: &Item) -> Result<String, Wrong> {
-    let what = || format!("{key} has to be the name of a context");
+    let what = || format!("{key} must be the name of a context");
     item.as_str().map(str::to_owned).ok_or_else(|| Wrong { at, what: what() })
 }
 
 fn no_table(at: Option<usize>, name: &str) -> Wrong {
-    Wrong { at, what: format!("{} has to be a table", escape::line(name)) }
+    Wrong { at, what: format!("{} must be a table", escape::line(name)) }
 }
 
 fn unknown(at: Option<usize>, name: &str, known: &str) -> Wrong {
     let name = escape::line(name);
-    Wrong { at, what: format!("there is no setting `{name}`, only {known}") }
+    Wrong { at, what: format!("there is no setting `{name}` (settings: {known})") }
 }

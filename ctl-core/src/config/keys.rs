@@ -131,7 +131,7 @@ impl Key {
             Kind::Transport => program.servers.transports.join(", "),
             Kind::Switch => "true or false".to_owned(),
             Kind::File => {
-                "a file's name, beside the configuration file unless it begins with / or ~/"
+                "a file name, relative to the configuration file unless it starts with / or ~/"
                     .to_owned()
             }
             Kind::Duration => "a duration such as \"2s\", or a number of seconds".to_owned(),
@@ -184,7 +184,7 @@ impl Key {
         program: &Program,
         folder: &Path,
     ) -> Result<String, String> {
-        let expected = || format!("has to be {}", self.form(program));
+        let expected = || format!("must be {}", self.form(program));
         let value = item.as_value().ok_or_else(expected)?;
         let text = match (self.kind, value) {
             (Kind::Addresses, Value::Array(list)) => {
@@ -204,7 +204,7 @@ impl Key {
             return Ok(text);
         }
         let path = expanded(&text, folder);
-        path.into_os_string().into_string().map_err(|_| "has to be UTF-8".to_owned())
+        path.into_os_string().into_string().map_err(|_| "must be UTF-8".to_owned())
     }
 
     /// Whether this text can be its value.
@@ -226,7 +226,7 @@ impl Key {
             Kind::Switch => {
                 text.parse::<bool>().map(drop).map_err(|_| not_so(text, "true or false"))
             }
-            Kind::File if text.is_empty() => Err("names no file".to_owned()),
+            Kind::File if text.is_empty() => Err("does not name a file".to_owned()),
             Kind::File => Ok(()),
             Kind::Duration => units::duration(text).map(drop),
             Kind::Number => {

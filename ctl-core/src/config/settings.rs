@@ -22,7 +22,7 @@ pub struct SettingsArgs {
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Use the settings of this context; they count more than the environment
+    /// Use the settings of this context; they override the environment
     #[arg(long, global = true, value_name = CONTEXT)]
     pub context: Option<String>,
 
@@ -30,7 +30,7 @@ pub struct SettingsArgs {
     #[arg(long, global = true, hide_short_help = true, conflicts_with = "context")]
     pub no_context: bool,
 
-    /// Ask for a name before anything is changed, as in a protected context
+    /// Ask for a name before changing anything, as in a protected context
     #[arg(long, global = true, hide_short_help = true)]
     pub protected: bool,
 }
@@ -80,7 +80,7 @@ impl Settings {
     ) -> Result<Self, CliError> {
         if embedded && args.context.is_some() {
             let text = "--embedded cannot be combined with --context";
-            return Err(CliError::usage(text).hint("either of them"));
+            return Err(CliError::usage(text).hint("only one of them"));
         }
         let mut settings = Self::without_file(program, args, environment);
         settings.is_elsewhere = embedded;
@@ -176,7 +176,7 @@ impl Settings {
             [] => error.hint(format!("{tool} context add {}", escape::line(name))),
             known => error.hint(format!("one of {}", known.join(", "))),
         };
-        Err(error.hint("--no-context, to go without"))
+        Err(error.hint("--no-context, to use none"))
     }
 
     /// Where the configuration file is, or would be.

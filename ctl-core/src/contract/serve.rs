@@ -176,7 +176,7 @@ pub fn faults_are_scripted_and_requests_recorded<T: Tool>(case: &Case<T>) {
         assert!(request["ts"].is_string() && request["connection"].as_u64() >= Some(1), "{line}");
         assert!(request["request"].as_str().is_some_and(|text| !text.is_empty()), "{line}");
     }
-    assert!(serve(&[]).exits(74).err.contains("exists already"));
+    assert!(serve(&[]).exits(74).err.contains("already exists"));
     std::fs::remove_file(&record).unwrap();
     let ran = serve(&["--fail", "nosuchverb:every=1:hang"]).exits(2);
     assert!(ran.err.contains("nosuchverb"), "{}", ran.err);

@@ -177,7 +177,7 @@ pub fn a_condition_that_did_not_come_true_is_124<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let mut line = vec!["watch", "-i", "10ms", "-c", "2", "--until", "count==77", "--", case.list];
     let ended = case.program.at(&address, &line).exits(124);
-    assert!(ended.err.contains("`count==77` did not come true in 2 looks"), "{ended:?}");
+    assert!(ended.err.contains("`count==77` did not become true in 2 runs"), "{ended:?}");
     line[6] = "count!=77";
     let _ = case.program.at(&address, &line).exits(0);
     let line = ["--timeout", "2s", "watch", "-i", "10ms", "--until", "count==77", "--", case.list];
@@ -204,7 +204,7 @@ pub fn watch_outlives_a_lost_connection<T: Tool>(case: &Case<T>) {
     out.read_line(&mut String::new()).unwrap();
     std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
     drop(server);
-    hears("trying again until it works");
+    hears("retrying until it works");
     let place = address.rsplit('/').next().unwrap().parse().unwrap();
     let again = T::Link::start(crate::serve::Endpoint::Tcp(place), None).unwrap();
     let said = hears("the server is back");
@@ -239,7 +239,7 @@ pub fn a_variable_is_never_run_by_a_shell<T: Tool>(case: &Case<T>) {
     let var = format!("x_var=a; touch {}", canary.display());
     let text = "!echo ${x_var}\n!echo \"$x_var\"\n1 ! \"echo ${x_var}\"\n";
     let ended = repl(&case.program, &address, &["--var", &var], text).exits(2);
-    assert!(ended.err.contains("stdin:3: a variable is not put into"), "{ended:?}");
+    assert!(ended.err.contains("stdin:3: variables are not substituted"), "{ended:?}");
     let value = var.split_once('=').unwrap().1;
     assert_eq!(ended.out(), format!("{value}\n{value}\n"));
     assert!(!canary.exists());
@@ -259,7 +259,7 @@ pub fn shell_commands_run_where_they_are_allowed<T: Tool>(case: &Case<T>) {
     );
     let ended = repl(&case.program, &address, &[], text).exits(1);
     assert_eq!(ended.out(), "it's\nnone\n");
-    let said = "stdin:3: COMMAND_FAILED: the shell command ended with code 4";
+    let said = "stdin:3: COMMAND_FAILED: the shell command exited with code 4";
     assert!(ended.says(said), "{ended:?}");
     let ended = repl(&case.program, &address, &["--no-shell"], "!echo no\n").exits(2);
     assert_eq!(ended.out(), "");

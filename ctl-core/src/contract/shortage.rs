@@ -9,7 +9,7 @@ use std::process::{ChildStderr, Command, Stdio};
 use super::program::{Program, Running, signal};
 
 /// What a worker says that waits for room.
-pub const WAITING: &str = "trying again until";
+pub const WAITING: &str = "retrying until";
 
 /// A worker, and what it says.
 pub struct Worker {

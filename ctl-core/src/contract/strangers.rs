@@ -62,7 +62,7 @@ pub fn a_server_of_another_kind_is_told<T: Tool>(case: &Case<T>) {
             let ran = case.program.at(&address, line).exits(76);
             let said = format!("WRONG_SERVER: {what} answers at {address}");
             assert!(ran.err.contains(&said), "{line:?}: {}", ran.err);
-            assert!(ran.err.contains(&format!("no {meant}")), "{}", ran.err);
+            assert!(ran.err.contains(&format!(", not {meant}")), "{}", ran.err);
             assert!(ran.err.contains(T::PROGRAM.servers.variables[0]), "{}", ran.err);
             assert!(!ran.err.contains('\x1b'), "{}", ran.err);
             // Long before the 10 s that an answer may take.

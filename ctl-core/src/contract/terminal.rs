@@ -205,7 +205,7 @@ pub fn a_command_can_be_edited_with_the_editor<T: Tool>(case: &Case<T>) {
     terminal.leaves();
     let variables = [("NO_COLOR", "1"), ("EDITOR", "false")];
     let mut terminal = Terminal::start(&case.program, &address, &variables);
-    let refused = "nothing was done: the editor `false` ended with code 1";
+    let refused = "nothing was done: the editor `false` exited with code 1";
     terminal.says(&format!("\\e {add} x"), refused);
     terminal.sees(READS);
     terminal.says("!echo the\\ shell", "the shell");
@@ -240,7 +240,7 @@ pub fn a_session_begins_as_its_person_likes<T: Tool>(case: &Case<T>) {
     let mut terminal = Terminal::run(&case.program, &address, &variables, &["repl"]);
     terminal.sees("replrc:3: ");
     terminal.sees(&format!("[{address}]$ "));
-    terminal.says(":set prompt '%x'", "behind % stands a letter");
+    terminal.says(":set prompt '%x'", "% must be followed by a letter");
     terminal.says(":set prompt default", &address);
     terminal.sees("> ");
     terminal.says(&format!("{} > '{path}/list'", case.list), READS);

@@ -71,7 +71,7 @@ pub fn a_queue_is_looked_at_closely_and_looks_are_recorded<T: Tool>(case: &Case<
     let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
     terminal.sees("> ");
     terminal.types("\r");
-    terminal.sees(" looks: from 1 to 1, at most 1");
+    terminal.sees(" samples: from 1 to 1, peak 1");
     terminal.types("\u{1b}");
     terminal.sees("quit");
     terminal.types("q");

@@ -94,6 +94,6 @@ pub fn every_line_of_the_log_can_be_an_object<T: Tool>(case: &Case<T>) {
 pub fn what_a_command_leaves_running_is_named_when_it_is_ended<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let ran = work(case, &address, &[], "sleep 1000 & true");
-    let said = "ended what its command had left running: sleep (process ";
+    let said = "killed processes that its command left running: sleep (process ";
     assert!(ran.err.contains(said), "{}", ran.err);
 }

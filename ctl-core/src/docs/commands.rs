@@ -22,7 +22,7 @@ pub struct CompletionsArgs {
 /// Arguments of `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Write all pages into this directory
+    /// Write all pages to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

@@ -42,15 +42,15 @@ impl Known {
 /// Which queues are looked at.
 #[derive(Debug, Clone, Args)]
 pub struct Choice {
-    /// Only what fits this pattern (* and ?); may be given several times
+    /// Include only names matching this pattern (* and ?); repeatable
     #[arg(long, value_name = "GLOB")]
     pub(crate) only: Vec<String>,
 
-    /// But not what fits this pattern; may be given several times
+    /// Exclude names matching this pattern; repeatable
     #[arg(long, value_name = "GLOB")]
     pub(crate) exclude: Vec<String>,
 
-    /// At most so many of them, the first by name
+    /// Maximum number of names, in alphabetical order
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) max: usize,
 }
@@ -155,7 +155,8 @@ impl<T: Tool> Collector<T> {
         thread::scope(|scope| {
             let ask = |server| scope.spawn(move || Server::ask(server, messages, question));
             let asked: Vec<_> = self.servers.iter().map(ask).collect();
-            let defect = || CliError::internal("asking a server is a defect of the tool");
+            let defect =
+                || CliError::internal("querying a server failed because of a defect in the tool");
             asked.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(defect()))).collect()
         })
     }

@@ -62,7 +62,7 @@ where
     A: Fn(&Asked<'_>) -> Reply + Send + Sync + 'static,
 {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let mut refused = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n");
+        let mut refused = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported\n");
         refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return refused;
     }
@@ -72,7 +72,7 @@ where
         answer(&Asked { path: uri.path(), query: uri.query().unwrap_or_default(), accept })
     });
     let Ok(Reply { status, content_type, body }) = answered.await else {
-        return plain(StatusCode::INTERNAL_SERVER_ERROR, "this is a defect of the tool\n");
+        return plain(StatusCode::INTERNAL_SERVER_ERROR, "this is a defect in the tool\n");
     };
     let mut response = Response::new(Full::from(body));
     *response.status_mut() = status;

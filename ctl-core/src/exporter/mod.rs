@@ -23,23 +23,23 @@ use crate::tool::{Context, Tool};
 /// Arguments of `exporter`.
 #[derive(Debug, Args)]
 pub struct ExporterArgs {
-    /// Address to serve on; port 0 is a free one
+    /// Address to listen on; port 0 picks a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9419")]
     listen: String,
 
-    /// Listen on addresses that other machines can reach
+    /// Allow listening on addresses that other machines can reach
     #[arg(long)]
     allow_remote: bool,
 
-    /// Print the address as one line on stdout
+    /// Print the address on stdout, on a line of its own
     #[arg(long, conflicts_with = "once")]
     print_addr: bool,
 
-    /// Print the metrics once and end, for a textfile collector
+    /// Print the metrics once and exit, for a textfile collector
     #[arg(long, conflicts_with_all = ["listen", "allow_remote"])]
     once: bool,
 
-    /// Which names the metrics have
+    /// Naming scheme of the metrics
     #[arg(long, value_name = "NAMES")]
     names: Option<String>,
 
@@ -137,7 +137,7 @@ impl<T: Tool> Exports<T> {
         found.copied().ok_or_else(|| {
             let known: Vec<&str> = self.names.iter().map(|names| names.name).collect();
             let wanted = wanted.unwrap_or_default();
-            CliError::usage(format!("there are no names `{}`", crate::escape::line(wanted)))
+            CliError::usage(format!("there is no naming scheme `{}`", crate::escape::line(wanted)))
                 .hint(format!("--names {}", known.join(" or --names ")))
         })
     }
@@ -164,7 +164,10 @@ impl<T: Tool> Exporter<T> {
                 let known = format!("/metrics\n/healthz\n/scale?{noun}=NAME\n");
                 text(StatusCode::OK, known)
             }
-            _ => text(StatusCode::NOT_FOUND, "there is /metrics, /healthz and /scale\n".to_owned()),
+            _ => text(
+                StatusCode::NOT_FOUND,
+                "not found; try /metrics, /healthz or /scale\n".to_owned(),
+            ),
         }
     }
 
@@ -182,7 +185,7 @@ impl<T: Tool> Exporter<T> {
             all.add(Kind::Gauge, &up, "Whether the server answers.", [label], is_up);
             match answer {
                 Ok(Look { metrics, took, .. }) => {
-                    let help = "How long the server took to answer, in seconds.";
+                    let help = "The server's response time in seconds.";
                     all.add(Kind::Gauge, &seconds, help, [label], took.as_secs_f64());
                     all.merge(metrics, label);
                 }

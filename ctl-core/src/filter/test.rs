@@ -52,7 +52,7 @@ impl Test {
         Ok(match field.kind {
             Kind::Whole => {
                 let whole = value.parse().map_err(|_| {
-                    format!("`{}` is not a whole number from 0 on", escape::line(value))
+                    format!("`{}` is not a non-negative whole number", escape::line(value))
                 })?;
                 Self::Whole(operator, whole)
             }
@@ -64,7 +64,7 @@ impl Test {
                 if !words.contains(&word.as_str()) {
                     let (name, word) = (field.name, escape::line(&word).into_owned());
                     return Err(Why {
-                        what: format!("`{word}` is never the {name}"),
+                        what: format!("`{word}` is not a valid {name}"),
                         hint: Some(format!("the {name} is one of {}", words.join(", "))),
                     });
                 }
@@ -120,7 +120,7 @@ impl Operator {
 
 fn unfit(field: &Field, what: &str, operators: &str) -> Why {
     let name = field.name;
-    let what = format!("`{name}` is {what}, which is not compared like that");
+    let what = format!("`{name}` is {what}, which does not support that operator");
     Why { what, hint: Some(format!("the operators for `{name}` are {operators}")) }
 }
 
@@ -134,10 +134,8 @@ fn unquoted(value: &str) -> Result<String, Why> {
         return Ok(value.to_owned());
     }
     serde_json::from_str(value).map_err(|_| Why {
-        what: format!("{} is no text in quotes", escape::line(value)),
-        hint: Some(
-            "quotes and escapes are those of JSON: \"a b\", \"\\n\", \"\\u00e9\"".to_owned(),
-        ),
+        what: format!("{} is not a quoted string", escape::line(value)),
+        hint: Some("use JSON quoting and escapes: \"a b\", \"\\n\", \"\\u00e9\"".to_owned()),
     })
 }
 
@@ -152,18 +150,15 @@ fn regex(text: &str) -> Result<Regex, Why> {
     built.map_err(|error| {
         let what = match error {
             regex::Error::CompiledTooBig(limit) => {
-                format!("its regular expression takes more than {}", units::show_size(limit as u64))
+                format!("its regular expression needs more than {}", units::show_size(limit as u64))
             }
             error => {
                 let all = error.to_string();
                 let last = all.lines().last().unwrap_or_default();
                 let why = last.strip_prefix("error: ").unwrap_or(last);
-                format!("its regular expression is not one: {}", escape::line(why))
+                format!("its regular expression is not valid: {}", escape::line(why))
             }
         };
-        Why {
-            what,
-            hint: Some("\\ takes the meaning off a character, as in \\( or \\.".to_owned()),
-        }
+        Why { what, hint: Some("\\ escapes a character, as in \\( or \\.".to_owned()) }
     })
 }

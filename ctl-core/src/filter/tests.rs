@@ -133,10 +133,10 @@ fn what_is_not_valid_names_value_rule_and_next_step() {
         ("size>big", "`big` is not a size", ""),
         ("pri~=1", "`pri` is a number", "== != < <= > >="),
         ("body<x", "`body` is a text", "== != ~= !~"),
-        ("state==burried", "`burried` is never the state", "ready, buried"),
-        ("tube==\"x", "is no text in quotes", "JSON"),
+        ("state==burried", "`burried` is not a valid state", "ready, buried"),
+        ("tube==\"x", "is not a quoted string", "JSON"),
         ("body~=(", "unclosed group", "\\("),
-        ("body~=(a{1000}){1000}", "takes more than 1 MiB", ""),
+        ("body~=(a{1000}){1000}", "needs more than 1 MiB", ""),
     ] {
         let error = refusal(filter);
         assert_eq!(error.exit.code(), 2, "{filter}");

@@ -16,11 +16,11 @@ use crate::records;
 /// Flags of commands that show bodies.
 #[derive(Debug, Clone, Default, Args)]
 pub struct BodiesArgs {
-    /// Bodies only, each followed by NUL, for xargs -0
+    /// Print only bodies, each followed by NUL, for xargs -0
     #[arg(short = '0', long = "null")]
     null: bool,
 
-    /// Write each body into a new file in this folder, and show the file's name in its place
+    /// Write each body to a new file in this directory, and show the file name instead
     #[arg(long, value_name = "DIR", conflicts_with = "null")]
     dump: Option<PathBuf>,
 }
@@ -44,8 +44,8 @@ impl BodiesArgs {
         out.expect(shape)?;
         let Some(folder) = &self.dump else { return Ok(()) };
         if out.style.format == Format::Raw {
-            return Err(CliError::usage("--dump writes bodies into files, and -o raw to stdout")
-                .hint("one of them"));
+            return Err(CliError::usage("--dump writes bodies to files, -o raw to stdout")
+                .hint("only one of them"));
         }
         match private_folder().create(folder) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {

@@ -71,9 +71,9 @@ impl<'a, J> Handover<'a, J> {
         let list = list.eager();
         if !list.streams() {
             return Err(CliError::usage(
-                "--sort-by cannot be used where jobs are deleted: each is written before the next is taken",
+                "--sort-by cannot be combined with deleting: each job is written before the next is taken",
             )
-            .hint("write them to a file first, and sort that"));
+            .hint("write them to a file first and sort that"));
         }
         Ok(Self {
             list,
@@ -289,8 +289,8 @@ impl<'a, J> Handover<'a, J> {
         }
         let unread = self.unread();
         self.messages.note(format!(
-            "{unread}; the next job is taken when this one was read: \
-             who waits for the end of this command before reading waits for ever"
+            "{unread}; the next job is taken once this one is read: \
+             a reader that waits for this command to end before reading waits forever"
         ));
     }
 
@@ -317,11 +317,11 @@ impl<'a, J> Handover<'a, J> {
         names.reverse();
         let names = names.join(", ");
         let what = if self.is_seen() {
-            format!("deleted, and perhaps not used: {names}, which it read last")
+            format!("deleted, but perhaps not processed: {names}, which it read last")
         } else if count > NAMED {
-            format!("deleted, and perhaps not read: {} before {names}, and these", count - NAMED)
+            format!("deleted, but perhaps not read: {names} and {} before them", count - NAMED)
         } else {
-            format!("deleted, and perhaps not read: {names}")
+            format!("deleted, but perhaps not read: {names}")
         };
         let message = format!("{}; {what}", error.message);
         CliError { message, ..error }
@@ -537,7 +537,7 @@ mod tests {
             said.starts_with("job 1 is in there, but its reader has not read it for "),
             "{said}"
         );
-        assert!(!said.contains("job 2") && said.contains("waits for ever"), "{said}");
+        assert!(!said.contains("job 2") && said.contains("waits forever"), "{said}");
     }
 
     #[test]

@@ -705,7 +705,7 @@ impl Write for EscapedJson<'_> {
 }
 
 fn no_body() -> CliError {
-    CliError::usage("-o raw prints job bodies, and this command has none")
+    CliError::usage("-o raw prints job bodies, but this command has none")
         .hint("use -o plain, json, ndjson, yaml or name")
 }
 

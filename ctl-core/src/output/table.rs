@@ -237,7 +237,7 @@ fn body_view(bytes: &[u8], look: Look) -> Result<String, CliError> {
         view.push('\n');
     }
     if !rest.is_empty() {
-        let note = format!("… {} bytes in all, use -o raw to see them", bytes.len());
+        let note = format!("… {} bytes in total, use -o raw to see them", bytes.len());
         view.push_str(&Role::Faint.paint(&note, look.color));
         view.push('\n');
     }

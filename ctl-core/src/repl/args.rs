@@ -13,11 +13,11 @@ pub struct SessionArgs {
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "execute")]
     pub(super) file: Option<PathBuf>,
 
-    /// Run this command; may be given several times
+    /// Run this command; repeatable
     #[arg(short = 'e', long, value_name = "CMD")]
     pub(super) execute: Vec<String>,
 
-    /// Go on after errors in a script; the exit code is 3 then
+    /// Continue after errors in a script; the exit code is then 3
     #[arg(long)]
     pub(super) keep_going: bool,
 
@@ -25,19 +25,19 @@ pub struct SessionArgs {
     #[arg(long)]
     pub(super) echo: bool,
 
-    /// What ${NAME} stands for in the commands; shell commands (!) have it in their environment; may be given several times
+    /// Set a variable: ${NAME} in commands, an environment variable in shell commands (!); repeatable
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment)]
     pub(super) vars: Vec<(String, String)>,
 
-    /// Run no shell commands (!)
+    /// Disable shell commands (!)
     #[arg(long)]
     pub(super) no_shell: bool,
 
-    /// Do not run the commands of the rc file first
+    /// Do not run the rc file first
     #[arg(long)]
     pub(super) no_replrc: bool,
 
-    /// Never send results to a pager
+    /// Never use a pager
     #[arg(long)]
     pub(super) no_pager: bool,
 

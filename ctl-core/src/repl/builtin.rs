@@ -41,8 +41,8 @@ pub fn commands(formats: &'static [&'static str], addresses: &'static str) -> Ve
     };
     let commands = [
         Command::new(CONNECT)
-            .about("Go to another server or context; what the session holds is settled first")
-            .after_help("connect --context NAME goes to the servers of a context, and takes its settings.")
+            .about("Switch to another server or context, settling what the session holds first")
+            .after_help("connect --context NAME switches to a context's servers and settings.")
             .arg(optional(ADDRESS, "ADDR").required_unless_present("context").help(addresses)),
         Command::new("help")
             .visible_alias("?")
@@ -52,19 +52,19 @@ pub fn commands(formats: &'static [&'static str], addresses: &'static str) -> Ve
             .visible_aliases(["exit", "\\q"])
             .about("Leave the session; so does Ctrl-D"),
         Command::new("expect")
-            .about("Run a command and fail unless its result fits a condition")
+            .about("Run a command and fail unless its result meets a condition")
             .after_help("Example: expect 'ready==3' stats-tube mail")
             .arg(optional("condition", "CONDITION").required(true))
             .arg(words().required(true)),
         Command::new(":watch")
-            .about("Repeat a command, until Ctrl-C or as often as it is told")
+            .about("Repeat a command, until Ctrl-C or a given number of times")
             .after_help(
-                "i=DUR: pause between two rounds [default: 2s]; c=N: number of rounds; m=N: until it shows fewer than N rows.\n\
+                "i=DUR: interval between runs [default: 2s]; c=N: number of runs; m=N: until it shows fewer than N rows.\n\
                  Example: :watch i=5s c=10 stats",
             )
             .arg(words().required(true)),
         Command::new(":set")
-            .about("Show or change settings; -e and +e: stop at errors or go on")
+            .about("Show or change settings; -e and +e: stop at errors or continue")
             .after_help("Examples: :set autotouch on, :set nohints, :set +e, :set prompt '%a %t%r> '\nA prompt shows %a the address, %t the used tube, %r what is held, %w what is watched or waited for, %c the context, %d what\nelse there is to know; :set prompt default is the usual one.")
             .arg(optional("setting", SETTING).allow_hyphen_values(true))
             .arg(optional("value", SETTING_VALUE).allow_hyphen_values(true)),
@@ -72,28 +72,28 @@ pub fn commands(formats: &'static [&'static str], addresses: &'static str) -> Ve
             .about("Run the commands in a file, up to the first error")
             .arg(optional("file", "FILE").required(true).value_hint(ValueHint::FilePath)),
         Command::new(":timing")
-            .about("Show how long commands take (slow ones always show it)")
+            .about("Show how long commands take (always shown for slow ones)")
             .arg(optional("on", "on|off").value_parser(["on", "off"])),
         Command::new(":format")
             .about("Show or change the output format of the session")
             .arg(optional("format", "FMT").value_parser(formats.to_vec())),
         Command::new(":pager")
-            .about("Show or change when results go to the pager: never, always, or when they are too high")
+            .about("Show or change when to use the pager: never, always, or for results taller than the screen")
             .arg(optional("when", "on|off|auto").value_parser(["on", "off", "auto"])),
         Command::new("\\e")
-            .about("Edit the last command, or this one, with $VISUAL or $EDITOR, and run what it has become")
-            .after_help("Nothing is run when the editor ends with another code than 0, or the text is as it was.\nExample: \\e put")
+            .about("Edit the last command, or this one, with $VISUAL or $EDITOR, then run the result")
+            .after_help("Nothing is run if the editor exits with a code other than 0, or the text is unchanged.\nExample: \\e put")
             .arg(words()),
         Command::new("!")
-            .about("Run a line of the shell: the rest of the line, as it is")
-            .after_help("Another exit code than 0 is a failure. Variables (--var) are in its environment, and not put into the line.\nExample: !ls -l \"$name\"")
+            .about("Run the rest of the line, unchanged, as a shell command")
+            .after_help("An exit code other than 0 is a failure. Variables (--var) are in its environment, not substituted into the line.\nExample: !ls -l \"$name\"")
             .arg(
                 optional("line", "LINE")
                     .allow_hyphen_values(true)
                     .value_parser(clap::value_parser!(std::ffi::OsString)),
             ),
         Command::new(":history")
-            .about("Show the newest N entries of the history, or those with a /text/")
+            .about("Show the newest N history entries, or those containing /text/")
             .arg(optional("which", "N|/TEXT/")),
         Command::new(":cls").about("Clear the screen; so does Ctrl-L"),
     ];

@@ -112,7 +112,7 @@ impl<G: Guest> Shell for Host<'_, G> {
             }
             if !repeats(&name, borrow(&mut person))? {
                 return Err(
-                    error.hint("look before you repeat it: nobody knows whether it was done")
+                    error.hint("check before you repeat it: it is unknown whether it was done")
                 );
             }
         }
@@ -171,19 +171,19 @@ impl<G: Guest> Shell for Host<'_, G> {
             name: "format",
             value: format_name(self.style.format),
             allowed: FORMATS,
-            about: "how results look",
+            about: "output format of results",
         });
         settings.push(Setting {
             name: "pager",
             value: self.pager.word().to_owned(),
             allowed: pager::WORDS,
-            about: "when results go to the pager: auto is when they are higher than the screen",
+            about: "when to use the pager; auto: for results taller than the screen",
         });
         settings.push(Setting {
             name: "prompt",
             value: self.prompts.word(),
             allowed: &[],
-            about: "how prompts look, such as '%c %a %t%r> '",
+            about: "prompt format, e.g. '%c %a %t%r> '",
         });
         settings
     }
@@ -414,7 +414,7 @@ impl Goal {
         match (text(builtin::ADDRESS), text("context")) {
             (Some(addresses), None) => Ok(Self::Servers(addresses)),
             (None, Some(context)) => Ok(Self::Context(context)),
-            _ => Err(CliError::usage("connect goes to a server or to a context")
+            _ => Err(CliError::usage("connect takes a server or a context")
                 .hint("connect ADDR, or connect --context NAME")),
         }
     }
@@ -468,7 +468,7 @@ fn look_back<G: Guest>(
 /// For tools that read a line of a session into the arguments of their own commands.
 #[must_use]
 pub fn unreadable(error: clap::Error) -> CliError {
-    CliError::internal(format!("cannot read a line that fits the grammar: {error}"))
+    CliError::internal(format!("cannot parse the line: {error}"))
 }
 
 /// The connection broke after a command was sent that changes something. Only a person can decide to send it
@@ -476,7 +476,7 @@ pub fn unreadable(error: clap::Error) -> CliError {
 fn repeats(name: &str, person: Option<&mut dyn Terminal>) -> Result<bool, CliError> {
     let Some(person) = person else { return Ok(false) };
     let question = format!(
-        "the connection broke after {name} was sent, and nobody knows whether the server did it: retry? [y/N] "
+        "the connection broke after {name} was sent, and it is unknown whether the server executed it: retry? [y/N] "
     );
     let answer = person.ask(&Prompt::new().role(Role::Warning, question))?;
     Ok(matches!(answer, Edited::Text(text) if matches!(text.trim_ascii(), b"y" | b"Y" | b"yes")))

@@ -357,7 +357,7 @@ impl Lexer<'_> {
             None | Some(b'\n') => Ok(()),
             Some(b) if is_blank(b) => Ok(()),
             Some(_) => Err(LexError::Invalid(format!(
-                "a blank must follow the closing {quote} (write \\{quote} to have one in the word)"
+                "a space must follow the closing {quote} (write \\{quote} for a literal one)"
             ))),
         }
     }

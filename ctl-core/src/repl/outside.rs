@@ -21,7 +21,7 @@ use crate::process;
 pub(super) fn shell(line: &Word, vars: &Vars, person: bool) -> Result<(), CliError> {
     if line.filled {
         return Err(CliError::usage(
-            "a variable is not put into a shell command, which would run whatever it holds",
+            "variables are not substituted in a shell command, because the shell would execute their values",
         )
         .hint("!echo \"$name\", at the beginning of a line"));
     }
@@ -93,8 +93,8 @@ fn scratch(text: &[u8]) -> io::Result<NamedTempFile> {
 
 fn how(status: ExitStatus) -> String {
     match process::signal(status) {
-        Some(signal) => format!("was ended by signal {signal}"),
-        None => format!("ended with code {}", process::code(status)),
+        Some(signal) => format!("was killed by signal {signal}"),
+        None => format!("exited with code {}", process::code(status)),
     }
 }
 

@@ -75,7 +75,7 @@ impl Pager {
                 Ok(()) => return Ok(None),
                 Err(error) => {
                     self.when = When::Never;
-                    said = Some(format!("no pager: {}: {error}", self.command));
+                    said = Some(format!("cannot use the pager {}: {error}", self.command));
                 }
             }
         }
@@ -99,7 +99,9 @@ impl Pager {
         let status = pager.wait()?;
         // What a shell says of a command that it cannot find or run.
         match status.code() {
-            Some(code @ (126 | 127)) => Err(io::Error::other(format!("it ended with code {code}"))),
+            Some(code @ (126 | 127)) => {
+                Err(io::Error::other(format!("it exited with code {code}")))
+            }
             _ => Ok(()),
         }
     }

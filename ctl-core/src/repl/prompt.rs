@@ -28,9 +28,9 @@ const LETTERS: &[(char, &str)] = &[
     ('c', "context"),
     ('a', "address, or that there is no connection"),
     ('t', "used tube"),
-    ('r', "what is held or under way"),
+    ('r', "what is held or in progress"),
     ('w', "what is watched or waited for"),
-    ('d', "what else there is to know"),
+    ('d', "further state"),
 ];
 
 /// The word that stands for the tool's own prompt.
@@ -167,14 +167,13 @@ impl Prompts {
             if !letters.next().is_some_and(known) {
                 let all: Vec<String> =
                     LETTERS.iter().map(|(letter, about)| format!("%{letter} {about}")).collect();
-                let text = format!("`{format}` is no format of a prompt: behind % stands a letter");
+                let text =
+                    format!("`{format}` is not a prompt format: % must be followed by a letter");
                 return Err(CliError::usage(text).hint(format!("{}, %% %", all.join(", "))));
             }
         }
         if format.len() > LONGEST {
-            return Err(CliError::usage(format!(
-                "a format of a prompt has {LONGEST} bytes at most"
-            )));
+            return Err(CliError::usage(format!("a prompt format is limited to {LONGEST} bytes")));
         }
         let own = (format != USUAL).then(|| format.to_owned());
         *self.format.lock().unwrap_or_else(PoisonError::into_inner) = own;

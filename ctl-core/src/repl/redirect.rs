@@ -31,17 +31,17 @@ pub(super) fn split(words: &[Word]) -> Result<(&[Word], Option<Target>), CliErro
     };
     let (command, rest) = words.split_at(at);
     let sign = rest.first().and_then(Word::redirection).unwrap_or_default();
-    let quoted = || format!("\"{sign}\" in quotes, where the character itself is meant");
+    let quoted = || format!("\"{sign}\" in quotes, for the character itself");
     if command.is_empty() {
         return Err(CliError::usage(format!("no command before the {sign}")).hint(quoted()));
     }
     let (Some(to), after) = (rest.get(1).filter(|to| !to.bytes.is_empty()), rest.get(2..)) else {
         let what = if sign == "|" { "shell command" } else { "file" };
-        return Err(CliError::usage(format!("no {what} behind the {sign}")).hint(quoted()));
+        return Err(CliError::usage(format!("no {what} after the {sign}")).hint(quoted()));
     };
     if let Some(word) = after.and_then(<[Word]>::first) {
         let word = String::from_utf8_lossy(&word.bytes).into_owned();
-        let text = format!("`{word}` stands behind the file of {sign}, which ends the line");
+        let text = format!("`{word}` follows the file of {sign}, which must end the line");
         return Err(CliError::usage(text).hint(quoted()));
     }
     let target = match sign {
@@ -86,7 +86,7 @@ impl Target {
                 let start = |error| cannot_start("the shell", &error);
                 let mut reader = command.spawn().map_err(start)?;
                 let stdin = reader.stdin.take();
-                let stdin = stdin.ok_or_else(|| CliError::internal("a pipe without an end"))?;
+                let stdin = stdin.ok_or_else(|| CliError::internal("a pipe without a reader"))?;
                 let destination = Destination::pipe("the shell command", &stdin);
                 let sink = Box::new(BufWriter::new(stdin));
                 Ok(Way { sink, destination, reader: Some(reader) })

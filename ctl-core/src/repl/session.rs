@@ -223,7 +223,7 @@ impl<'s, S: Shell> Session<'s, S> {
             }
         };
         if edited.trim_ascii() == before.trim_ascii() || edited.trim_ascii().is_empty() {
-            self.shell.note("nothing was run: the text is as it was, or empty");
+            self.shell.note("nothing was run: the text is unchanged or empty");
             return Ok(false);
         }
         let shown = String::from_utf8_lossy(&edited).into_owned();
@@ -412,7 +412,7 @@ impl<'s, S: Shell> Session<'s, S> {
             ":watch" => return self.watch(words.get(1..).unwrap_or_default(), terminal),
             "!" => self.outside(words.get(1), terminal.is_some())?,
             "\\e" => {
-                return Err(CliError::usage("\\e needs a person at a terminal"));
+                return Err(CliError::usage("\\e needs an interactive terminal"));
             }
             ":pager" => match text("when") {
                 Some(when) => self.shell.set("pager", when)?,
@@ -451,7 +451,7 @@ impl<'s, S: Shell> Session<'s, S> {
         terminal: Option<&mut dyn Terminal>,
     ) -> Result<Flow, CliError> {
         if self.rules.no_shell {
-            let text = "results go to no file and no program: this session has --no-shell";
+            let text = "redirections are disabled: this session has --no-shell";
             return Err(CliError::usage(text));
         }
         // A line that cannot be run leaves files as they are.
@@ -481,10 +481,12 @@ impl<'s, S: Shell> Session<'s, S> {
 
     fn outside(&mut self, line: Option<&Word>, person: bool) -> Result<(), CliError> {
         let Some(line) = line.filter(|line| !line.bytes.is_empty()) else {
-            return Err(CliError::usage("no shell command behind the !").hint("!ls"));
+            return Err(CliError::usage("no shell command after the !").hint("!ls"));
         };
         if self.rules.no_shell {
-            return Err(CliError::usage("shell commands are off: this session has --no-shell"));
+            return Err(CliError::usage(
+                "shell commands are disabled: this session has --no-shell",
+            ));
         }
         let ran = outside::shell(line, &self.rules.vars, person);
         self.shell.interrupts().check().and(ran)

@@ -52,7 +52,7 @@ pub fn run<T: Interactive>(
     line: RunLine<T>,
 ) -> Result<Exit, CliError> {
     if context.session.is_some() {
-        return Err(CliError::usage("this is a session already"));
+        return Err(CliError::usage("this already is a session"));
     }
     let strict = args.strict;
     let start = Start::new(args, T::PROGRAM.name)?;

@@ -131,5 +131,5 @@ impl Terminal for Person {
 fn history_error(history: &HistoryFile, error: &std::io::Error) -> CliError {
     let path = history.path().map(|path| path.display().to_string()).unwrap_or_default();
     CliError::reading(&format!("the history file {path}"), error)
-        .hint("set the HISTFILE variable of this tool to another file, or to nothing for none")
+        .hint("set this tool's HISTFILE variable to another file, or to an empty value for none")
 }

@@ -45,10 +45,10 @@ impl Vars {
         match self.0.keys().find(|name| is_set(name)) {
             None => Ok(()),
             Some(name) => Err(CliError::usage(format!(
-                "--var {name}=… would hide the environment's {name} from shell commands (!)"
+                "--var {name}=… would shadow the environment's {name} in shell commands (!)"
             ))
             .hint("another name")
-            .hint("--no-shell, which runs no shell commands")),
+            .hint("--no-shell, to disable shell commands")),
         }
     }
 
@@ -90,8 +90,8 @@ impl Vars {
                 continue;
             }
             let Some((name, end)) = name.filter(|name| is_name(name)).zip(end) else {
-                return Err(CliError::usage("a ${ begins no variable")
-                    .hint("$${ to have ${ in the word, or single quotes"));
+                return Err(CliError::usage("`${` does not start a variable")
+                    .hint("$${ for a literal ${, or single quotes"));
             };
             let value = self.0.get(name).ok_or_else(|| self.unknown(name))?;
             filled.extend_from_slice(before);
@@ -189,7 +189,7 @@ mod tests {
         let unknown = filled("use ${tub}").unwrap_err();
         assert_eq!(unknown, "there is no variable `tub` (there are: file, flag, tube)");
         for text in ["put ${tube", "put ${}", "put ${a-b}"] {
-            assert!(filled(text).unwrap_err().contains("begins no variable"), "{text}");
+            assert!(filled(text).unwrap_err().contains("does not start a variable"), "{text}");
         }
     }
 

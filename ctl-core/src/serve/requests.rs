@@ -51,7 +51,7 @@ impl Requests {
             }
             let written = file.as_mut().map_or(Ok(()), |file| write(file, connection, request));
             if let Err(error) = written {
-                messages.warn(format!("no more requests are recorded: {error}"));
+                messages.warn(format!("recording of requests stopped: {error}"));
                 file = None;
             }
         };

@@ -21,17 +21,17 @@ pub struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show the settings in force, and where each came from
+    /// Show the effective settings and where each came from
     Show,
-    /// Print where the file is
+    /// Print the path of the file
     Path,
     /// Set a value in the file
     Set {
-        /// A setting such as timeout, defaults.timeout or contexts.NAME.timeout, or context
+        /// A setting, e.g. timeout, defaults.timeout, contexts.NAME.timeout or context
         #[arg(value_name = KEY)]
         key: String,
 
-        /// Its value; several addresses with commas
+        /// Its value; separate several addresses with commas
         #[arg(value_name = "VALUE")]
         value: String,
     },
@@ -41,7 +41,7 @@ enum Action {
         #[arg(value_name = KEY)]
         key: String,
     },
-    /// Edit the file with $VISUAL or $EDITOR; what is wrong is not taken
+    /// Edit the file with $VISUAL or $EDITOR; invalid changes are rejected
     Edit,
 }
 
@@ -179,7 +179,7 @@ pub(super) fn edit<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> 
     let file = place.shown();
     let done = Record::new().with("file", file.as_str()).with("changed", is_changed);
     let sentence =
-        if is_changed { format!("wrote {file}") } else { format!("{file} is as it was") };
+        if is_changed { format!("wrote {file}") } else { format!("{file} is unchanged") };
     context.out.done_with(&done, &["file"], &sentence)
 }
 
@@ -187,8 +187,8 @@ pub(super) fn edit<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> 
 fn template(program: &Program) -> String {
     let Program { name, servers, .. } = program;
     let mut text = format!(
-        "# Settings of {name}, in TOML. Flags count more, then the environment, then the context, then the defaults.\n\
-         #\n# context = \"prod\"        # the one that is used when nobody says\n#\n\
+        "# Settings of {name}, in TOML. Flags come first, then the environment, the context, and the defaults.\n\
+         #\n# context = \"prod\"        # used if none is given\n#\n\
          # [defaults]\n# timeout = \"5s\"\n#\n\
          # [contexts.prod]\n# address = \"{}\"\n# protected = true\n#\n# Settings of contexts and defaults:\n",
         servers.default

@@ -27,14 +27,14 @@ pub struct ContextArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Add a context, of these values and of what the flags of this line say
+    /// Add a context from these values and the flags on this line
     #[command(alias = "create", alias = "save")]
     Add {
         /// Its name
         #[arg(value_name = "NAME")]
         name: String,
 
-        /// What it says, such as address=10.0.0.1 protected=true
+        /// Settings, e.g. address=10.0.0.1 protected=true
         #[arg(value_name = "KEY=VALUE", value_parser = pair)]
         fields: Vec<(String, String)>,
 
@@ -45,19 +45,19 @@ enum Action {
     /// List the contexts
     #[command(visible_alias = "list")]
     Ls,
-    /// Show the settings in force and where each came from, or those of a context
+    /// Show the effective settings and where each came from, or those of a context
     Show {
         /// The context
         #[arg(value_name = CONTEXT)]
         name: Option<String>,
     },
-    /// Change values of a context, of these and of what the flags of this line say; none: edit the file
+    /// Change a context from these values and the flags on this line; with neither, edit the file
     Edit {
         /// The context
         #[arg(value_name = CONTEXT)]
         name: String,
 
-        /// What it says from now on; KEY= removes it
+        /// New settings; KEY= removes one
         #[arg(value_name = "KEY=VALUE", value_parser = pair)]
         fields: Vec<(String, String)>,
     },
@@ -68,14 +68,14 @@ enum Action {
         #[arg(value_name = CONTEXT, required = true)]
         names: Vec<String>,
     },
-    /// Use a context from now on
+    /// Select the context to use from now on
     #[command(visible_alias = "use")]
     Select {
         /// The context; - is the previous one
         #[arg(value_name = CONTEXT)]
         name: String,
     },
-    /// Use no context from now on
+    /// Stop using a context
     Unselect,
     /// Copy a context
     #[command(visible_alias = "cp")]
@@ -88,9 +88,9 @@ enum Action {
         #[arg(value_name = "NAME")]
         to: String,
     },
-    /// Check contexts: the file, the files that they name, and with --connect the servers
+    /// Check contexts: the file, the files they name and, with --connect, the servers
     Validate {
-        /// The contexts; all when none is named
+        /// The contexts [default: all]
         #[arg(value_name = CONTEXT)]
         names: Vec<String>,
 
@@ -98,7 +98,7 @@ enum Action {
         #[arg(long)]
         connect: bool,
     },
-    /// Go back to the context before this one
+    /// Switch back to the previous context
     #[command(visible_alias = "-")]
     Previous,
 }
@@ -119,7 +119,7 @@ impl ContextArgs {
 
 /// `KEY=VALUE`.
 fn pair(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("has to be KEY=VALUE, such as protected=true")?;
+    let (key, value) = text.split_once('=').ok_or("must be KEY=VALUE, e.g. protected=true")?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
@@ -144,7 +144,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
             let fields = values(context, fields)?;
             change(context, name, &format!("added context {name}"), |document, config| {
                 if config.contexts.contains_key(name) {
-                    return Err(CliError::usage(format!("there is a context {name} already"))
+                    return Err(CliError::usage(format!("there is already a context {name}"))
                         .hint(format!("{} context edit {name} KEY=VALUE", program.name)));
                 }
                 fill(context_table(document, name)?, &fields, program);
@@ -171,7 +171,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
         }
         Action::Select { name } if name == "-" => previous(context),
         Action::Select { name } => {
-            let done = format!("context {name} is used from now on");
+            let done = format!("now using context {name}");
             change(context, name, &done, |document, config| {
                 require(config, name, program)?;
                 select(document, config, name)
@@ -179,21 +179,19 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
             say_what_overrides(context, name);
             Ok(Exit::Done)
         }
-        Action::Unselect => {
-            change(context, "", "no context is used from now on", |document, config| {
-                if let Some(now) = &config.selected {
-                    document.remove(SELECTED);
-                    set_value(document.as_table_mut(), PREVIOUS, Value::from(now.as_str()));
-                }
-                Ok(())
-            })
-        }
+        Action::Unselect => change(context, "", "now using no context", |document, config| {
+            if let Some(now) = &config.selected {
+                document.remove(SELECTED);
+                set_value(document.as_table_mut(), PREVIOUS, Value::from(now.as_str()));
+            }
+            Ok(())
+        }),
         Action::Copy { from, to } => {
             check_name(to)?;
             change(context, to, &format!("copied context {from} to {to}"), |document, config| {
                 require(config, from, program)?;
                 if config.contexts.contains_key(to) {
-                    return Err(CliError::usage(format!("there is a context {to} already")));
+                    return Err(CliError::usage(format!("there is already a context {to}")));
                 }
                 copy(document, from, to)
             })
@@ -301,7 +299,7 @@ fn previous<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> {
         return Err(CliError::not_found("there is no previous context")
             .hint(format!("{} context ls", T::PROGRAM.name)));
     };
-    let done = format!("context {name} is used from now on");
+    let done = format!("now using context {name}");
     change(context, &name, &done, |document, config| {
         require(config, &name, &T::PROGRAM)?;
         select(document, config, &name)

@@ -128,7 +128,7 @@ fn about_file<T: Tool>(context: &Context<T>, findings: &mut Findings) {
         return findings.failure(SUBJECT, error);
     }
     match settings.place() {
-        None => findings.good(SUBJECT, "no file: there is no home"),
+        None => findings.good(SUBJECT, "no file: there is no home directory"),
         Some(place) if place.path.exists() => {
             let count = settings.config().contexts.len() as u64;
             let text = format!("{}, {}", place.shown(), units::count(count, "context"));
@@ -161,7 +161,7 @@ fn about_settings<T: Tool>(context: &mut Context<T>, findings: &mut Findings) {
             && text("source").starts_with("environment")
             && overrides.starts_with("context");
         if is_surprise {
-            let next = "unset the variable, or --context NAME, which counts more";
+            let next = "unset the variable, or --context NAME, which takes precedence";
             findings.warning(&subject, &finding, next);
         } else {
             findings.good(&subject, &finding);
@@ -173,8 +173,8 @@ fn about_settings<T: Tool>(context: &mut Context<T>, findings: &mut Findings) {
         }
     }
     if settings.is_on(TLS_INSECURE, false) {
-        let finding = "certificates of servers are not checked";
-        findings.warning(TLS_INSECURE, finding, "the authority's certificate, with tls-ca");
+        let finding = "server certificates are not verified";
+        findings.warning(TLS_INSECURE, finding, "the CA certificate, with tls-ca");
     }
 }
 
@@ -207,7 +207,7 @@ fn about_variables<T: Tool>(context: &Context<T>, findings: &mut Findings) {
     let known: Vec<&str> = names.chain(program.servers.variables.iter().copied()).collect();
     for name in context.settings().environment.names() {
         if name.starts_with(&prefix) && !known.contains(&name.as_str()) {
-            let finding = format!("{} does not know this variable", program.name);
+            let finding = format!("{} does not use this variable", program.name);
             let near = known.iter().filter(|known| known.starts_with(&prefix));
             let near: Vec<&str> = near.copied().collect();
             findings.warning(&name, &finding, &format!("one of {}", near.join(", ")));

@@ -54,7 +54,7 @@ fn file<T: Tool>(context: &Context<T>) -> Result<(Place, Config), CliError> {
 /// The file, which may not be there.
 fn place<T: Tool>(context: &Context<T>) -> Result<Place, CliError> {
     context.settings().place().cloned().ok_or_else(|| {
-        CliError::config("there is no home for a configuration file")
+        CliError::config("there is no home directory for a configuration file")
             .hint("--config FILE, or HOME or XDG_CONFIG_HOME")
     })
 }
@@ -115,7 +115,7 @@ fn table() -> Item {
 
 /// The file was read before: it cannot have another form now.
 fn not_read() -> CliError {
-    CliError::internal("the configuration file is not as it was read")
+    CliError::internal("the configuration file has changed since it was read")
 }
 
 /// Sets a key; what is written beside the value stays.
@@ -138,7 +138,7 @@ fn set_value(table: &mut dyn toml_edit::TableLike, name: &str, mut value: toml_e
 fn meant(key: Key, text: &str, program: &Program) -> Result<String, CliError> {
     key.check(text, program).map_err(|why| {
         CliError::usage(format!("{}: {why}", key.shown(program))).hint(format!(
-            "{} has to be {}",
+            "{} must be {}",
             key.shown(program),
             key.form(program)
         ))
@@ -147,5 +147,5 @@ fn meant(key: Key, text: &str, program: &Program) -> Result<String, CliError> {
         return Ok(text.to_owned());
     }
     let path = std::path::absolute(text).map_err(|error| CliError::reading(text, &error))?;
-    path.into_os_string().into_string().map_err(|_| CliError::usage("a file's name is not UTF-8"))
+    path.into_os_string().into_string().map_err(|_| CliError::usage("a file name is not UTF-8"))
 }

@@ -242,7 +242,7 @@ impl<D: Decoder> Connection<D> {
     /// The server has taken the connection.
     pub(super) fn reached(&self) {
         if self.news.is_down.swap(false, Ordering::Relaxed) {
-            self.news.warn("the server can be reached again".to_owned());
+            self.news.warn("the server is reachable again".to_owned());
         }
     }
 
@@ -352,7 +352,7 @@ impl Place {
                 if questions.is_lost && !was_lost {
                     let connection = self.connection;
                     news.warn(format!(
-                        "connection {connection}: more than {MOST_QUESTIONS} commands wait for an answer; answers are shown without their times from now on"
+                        "connection {connection}: more than {MOST_QUESTIONS} commands await a reply; replies are shown without times from now on"
                     ));
                 }
                 None
@@ -382,7 +382,7 @@ impl Place {
         let shown = escape::bytes_line(kept.get(..32).unwrap_or(kept));
         let (connection, side) = (self.connection, self.side.name());
         news.warn(format!(
-            "connection {connection}: what the {side} sends is passed on undecoded: {why} ({shown})"
+            "connection {connection}: data from the {side} is passed on undecoded: {why} ({shown})"
         ));
         news.line(|| Line { arguments: why.to_owned(), ..self.line("(undecoded)".into()) });
     }

@@ -69,7 +69,7 @@ impl Cutter {
                         self.kept = data.to_vec();
                         return;
                     }
-                    Look::More => "it has no end that could be found",
+                    Look::More => "no end of it was found",
                     Look::Stranger(why) => why,
                 };
                 self.is_lost = true;

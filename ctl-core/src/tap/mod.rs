@@ -43,44 +43,44 @@ use crate::units;
 /// Arguments of `tap`.
 #[derive(Debug, Args)]
 pub struct TapArgs {
-    /// Address to listen on for applications; port 0 is a free one
+    /// Address that applications connect to; port 0 picks a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: String,
 
-    /// The server to relay to [default: that of the other commands]
+    /// Server to relay to [default: as for other commands]
     #[arg(long, value_name = "ADDR")]
     to: Option<String>,
 
-    /// Listen on addresses that other machines can reach
+    /// Allow listening on addresses that other machines can reach
     #[arg(long)]
     allow_remote: bool,
 
-    /// Print the address as one line on stdout
+    /// Print the address on stdout, on a line of its own
     #[arg(long)]
     print_addr: bool,
 
-    /// Only lines that fit, such as verb==put, size>1k or body~=REGEX (in its first 4 KiB); all must fit when it is
-    /// given several times
+    /// Show only lines that match, e.g. verb==put, size>1k or body~=REGEX (in its first 4 KiB); repeated filters must
+    /// all match
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
 
-    /// Only answers that took at least so long
+    /// Show only replies that took at least this long
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     slow: Option<Duration>,
 
-    /// Show so many bytes of each body
+    /// Number of bytes to show of each body
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u16).range(..=4096))]
     body: u16,
 
-    /// No lines, only the summary, on stdout
+    /// Print only the summary, on stdout
     #[arg(long, conflicts_with_all = ["filter", "slow"])]
     summary: bool,
 
-    /// Write everything into this new file, as a transcript that --replay reads
+    /// Record everything to this new file, as a transcript for --replay
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
-    /// Say to the server what the client says in this transcript, and compare the answers
+    /// Send the client's part of this transcript to the server and compare the replies
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "listen", "allow_remote", "print_addr", "filter", "slow", "body", "summary", "record",
     ])]
@@ -138,15 +138,15 @@ pub fn run<T: Tool, D: Decoder>(
         let events = transcript.events.len();
         if context.globals.dry_run {
             let record = record.with("dry_run", true);
-            let sentence = format!("would play {events} events back to {to}");
+            let sentence = format!("would replay {events} events to {to}");
             return context.out.done(&record, &sentence);
         }
         let patience = context.link.dialer().timeout().unwrap_or(PATIENCE);
         replay::play(&transcript, &to, patience)?;
-        let sentence = format!("{to} answered {events} events as in the transcript");
+        let sentence = format!("{to} replied to {events} events as in the transcript");
         return context.out.done_with(&record, &["events"], &sentence);
     }
-    context.refuse_dry_run("tap", "--replay FILE --dry-run, which reads a transcript")?;
+    context.refuse_dry_run("tap", "--replay FILE --dry-run, to check a transcript")?;
     let choice = choice(context, args)?;
     let interrupts = context.interrupts()?;
     let wanted = listen::tcp_address(&args.listen, args.allow_remote, "tap")?;
@@ -160,7 +160,7 @@ pub fn run<T: Tool, D: Decoder>(
     });
     let recorder = recorder.transpose()?;
     let messages = context.messages.stamped();
-    messages.note(format!("tap on {address}, relaying to {to}: let applications connect to it"));
+    messages.note(format!("tap on {address}, relaying to {to}: point applications at it"));
     if args.print_addr {
         listen::print(&mut context.out, address)?;
     }
@@ -190,19 +190,23 @@ fn server<T: Tool>(context: &mut Context<T>, to: Option<&str>) -> Result<String,
     };
     let addresses = T::Link::parse(&text)?;
     let [address] = addresses.as_slice() else {
-        return Err(CliError::usage(format!("a tap relays to one server, and {text} are several"))
-            .hint("--to with one of them"));
+        return Err(CliError::usage(format!(
+            "a tap relays to a single server, but {text} names several"
+        ))
+        .hint("--to with one of them"));
     };
     let shown = address.to_string();
     let place = shown.split_once("://").map_or(&*shown, |(_, place)| place);
     let place = place.split('/').next().unwrap_or(place);
     if T::Link::is_tls(address) {
-        return Err(CliError::usage(format!("a tap cannot read TLS, which {shown} speaks"))
+        return Err(CliError::usage(format!("a tap cannot read TLS, which {shown} uses"))
             .hint("the address of the same server without TLS"));
     }
     if shown.starts_with("unix:") {
-        return Err(CliError::usage(format!("a tap relays to TCP addresses, and {shown} is none"))
-            .hint("--to 127.0.0.1:PORT"));
+        return Err(CliError::usage(format!(
+            "a tap relays only to TCP addresses, and {shown} is not one"
+        ))
+        .hint("--to 127.0.0.1:PORT"));
     }
     Ok(place.to_owned())
 }
@@ -210,11 +214,11 @@ fn server<T: Tool>(context: &mut Context<T>, to: Option<&str>) -> Result<String,
 fn choice<T: Tool>(context: &Context<T>, args: &TapArgs) -> Result<Choice, CliError> {
     let Style { format, sort_by, .. } = &context.out.style;
     if *format == Format::Raw {
-        return Err(CliError::usage("a tap shows the beginnings of bodies only")
+        return Err(CliError::usage("a tap shows only the start of bodies")
             .hint("--record keeps everything"));
     }
     if sort_by.is_some() && !args.summary {
-        return Err(CliError::usage("lines are shown as they come, and cannot be sorted")
+        return Err(CliError::usage("lines are shown as they arrive and cannot be sorted")
             .hint("--summary --sort-by max_ms"));
     }
     let filters = FilterArgs { filters: args.filter.clone() }.read::<Line>()?;
@@ -258,7 +262,7 @@ impl Relay {
         match thread.map(thread::JoinHandle::join) {
             None | Some(Ok(Ok(()))) => Ok(()),
             Some(Ok(Err(error))) => Err(failed(&error)),
-            Some(Err(_)) => Err(failed(&"a defect of the tool")),
+            Some(Err(_)) => Err(failed(&"a defect in the tool")),
         }
     }
 }
@@ -303,7 +307,7 @@ fn show(
         match done {
             Ok(()) => {}
             Err(error) if error.is_broken_pipe() => {
-                messages.warn("nobody reads the lines any more: relaying on without them");
+                messages.warn("the reader of the lines is gone: relaying continues without them");
                 list = None;
             }
             Err(error) => return Err(error),
@@ -337,7 +341,7 @@ impl Told {
         let dropped = news.dropped.load(Ordering::Relaxed);
         if dropped > self.dropped && self.at.elapsed() >= OFTEN {
             let more = dropped - self.dropped;
-            messages.warn(format!("{more} lines were left out: they are read too slowly"));
+            messages.warn(format!("{more} lines were dropped: the reader is too slow"));
             *self = Self { dropped, at: Instant::now() };
         }
     }
@@ -353,7 +357,7 @@ fn sum_up(
     let dropped = news.dropped.load(Ordering::Relaxed);
     let connections = news.connections.load(Ordering::Relaxed);
     let records = news.summary().records();
-    messages.note(format!("{connections} connections, {dropped} lines left out"));
+    messages.note(format!("{connections} connections, {dropped} lines dropped"));
     if args.summary {
         let mut list = out.list(&summary::SHAPE)?;
         records.into_iter().try_for_each(|record| list.push(record))?;
@@ -375,7 +379,7 @@ fn sum_up(
         lost => Err(CliError::new(
             Exit::Io,
             "INCOMPLETE",
-            format!("{lost} events are missing in the record: the disk was too slow"),
+            format!("{lost} events are missing from the record: the disk was too slow"),
         )),
     }
 }

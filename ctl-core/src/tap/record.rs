@@ -65,7 +65,9 @@ impl Recorder {
         drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            thread.join().map_err(|_| io::Error::other("the recording thread is a defect"))??;
+            thread.join().map_err(|_| {
+                io::Error::other("the recording thread failed because of a defect in the tool")
+            })??;
         }
         Ok(self.lost.load(Ordering::Relaxed))
     }

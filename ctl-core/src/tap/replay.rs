@@ -32,7 +32,7 @@ pub(super) fn read(path: &Path) -> Result<Transcript, CliError> {
             .hint("a file that --record has written, or one of the same format")
     })?;
     if transcript.events.contains(&Event::Drain) {
-        let why = "puts its server into drain mode, which cannot be done from here";
+        let why = "puts its server into drain mode, which replay cannot do";
         return Err(CliError::bad_data(format!("transcript {name} {why}")));
     }
     Ok(transcript)
@@ -61,7 +61,7 @@ pub(super) fn play(
     replay(transcript, &mut stage).map_err(|error| match stage.unreachable {
         Some(why) => CliError::unavailable(format!("cannot reach {address}: {why}")),
         None => CliError::new(Exit::Negative, "DIFFERENT", error.to_string())
-            .hint("`{int:1}` in place of a number in what is received allows any number"),
+            .hint("`{int:1}` instead of a number in a received part matches any number"),
     })
 }
 

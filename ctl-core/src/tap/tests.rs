@@ -152,7 +152,7 @@ fn what_is_not_understood_passes_and_is_told_once() {
     }
     drop(client);
     let told = tapped.until("(end)");
-    assert_eq!(told.iter().filter(|text| text.contains("client sends is passed on")).count(), 1);
+    assert_eq!(told.iter().filter(|text| text.contains("from the client is passed on")).count(), 1);
     assert_eq!(told.iter().filter(|text| *text == "(undecoded)").count(), 2, "{told:?}");
 }
 
@@ -206,7 +206,7 @@ fn the_loss_of_the_server_is_survived() {
     thread::spawn(move || echo(stream));
     client.write_all(b"?one\n").unwrap();
     client.read_exact(&mut [0; 5]).unwrap();
-    tapped.until("the server can be reached again");
+    tapped.until("the server is reachable again");
 }
 
 #[test]

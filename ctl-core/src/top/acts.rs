@@ -89,11 +89,11 @@ where
     let mut ours = known.board.acts.iter().filter(|act| act.key == key).peekable();
     ours.peek()?;
     let Some(acts) = acts else {
-        return Some(Prompt::Told(format!("{key} changes something: top --write allows it")));
+        return Some(Prompt::Told(format!("{key} makes a change: top --write enables it")));
     };
     let row = row?;
     let Some(act) = ours.find(|act| (act.fits)(row)) else {
-        return Some(Prompt::Told(format!("{}: there is nothing to do for {key}", row.name)));
+        return Some(Prompt::Told(format!("{}: nothing to do for {key}", row.name)));
     };
     let name = match own::name(row.name, known.noun) {
         Ok(name) => name,

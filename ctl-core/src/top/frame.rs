@@ -19,18 +19,18 @@ const TREND: usize = 12;
 
 const KEYS: &str = "q quit  ? help  enter detail  s sort  / filter  p pause  + - pace";
 const HELP: &[&str] = &[
-    "q, Ctrl-C       leave",
+    "q, Ctrl-C       quit",
     "s, S, arrows    sort by the next or the previous column",
-    "r               the other way round",
-    "/               show only what has this text, or fits this pattern (* and ?); Esc shows all",
-    "p               pause, and go on",
-    "space           look now",
-    "+, -            look half or twice as often",
-    "up, down, page up, page down, home, end  choose a row",
-    "enter           all that is known of the chosen row; enter or Esc goes back",
-    "Ctrl-L          draw the screen anew",
+    "r               reverse the order",
+    "/               show only names containing a text, or matching a pattern (* and ?); Esc shows all",
+    "p               pause and resume",
+    "space           refresh now",
+    "+, -            refresh half or twice as often",
+    "up, down, page up, page down, home, end  select a row",
+    "enter           details of the selected row; enter or Esc goes back",
+    "Ctrl-L          redraw the screen",
     "",
-    "Rates are of the time since the last look; - is what is not known.",
+    "Rates cover the time since the previous sample; - means unknown.",
 ];
 
 /// The lines for a screen of this many columns and rows.
@@ -44,7 +44,7 @@ pub(super) fn frame(
     if view.help {
         lines.extend(HELP.iter().map(|line| cut(line, width)));
         if !known.board.acts.is_empty() {
-            lines.extend([String::new(), cut("With --write, for the chosen row:", width)]);
+            lines.extend([String::new(), cut("With --write, for the selected row:", width)]);
         }
         let act = |act: &Act| cut(&format!("{:<16}{}", act.key, act.name), width);
         lines.extend(known.board.acts.iter().map(act));
@@ -73,7 +73,7 @@ fn last_line(view: &View, width: usize, color: bool) -> String {
     match (&view.typing, &view.prompt) {
         (Some(typed), _) => cut(&format!("filter: {typed}_"), width),
         (None, Prompt::Asks(what)) => {
-            Role::Warning.paint(&text(&format!("{what}? y does it, any other key does not")), color)
+            Role::Warning.paint(&text(&format!("{what}? y confirms, any other key cancels")), color)
         }
         (None, Prompt::Waits(what)) => text(&format!("{what} …")),
         (None, Prompt::Told(what)) => text(what),
@@ -98,9 +98,9 @@ fn detail(known: &Known, row: &Row<'_>, width: usize, color: bool) -> Vec<String
     let main = board.figures.get(board.figure(None)).map_or("", |figure| figure.column.title);
     lines.push(String::new());
     lines.push(cut(&spark(history, width), width));
-    let looks = units::count(history.len() as u64, "look");
+    let looks = units::count(history.len() as u64, "sample");
     let (first, last, most) = (large(*first), large(*last), large(most));
-    lines.push(cut(&format!("{main} over {looks}: from {first} to {last}, at most {most}"), width));
+    lines.push(cut(&format!("{main} over {looks}: from {first} to {last}, peak {most}"), width));
     lines
 }
 
@@ -176,7 +176,7 @@ fn up(figures: &[Figure], server: &Server, address: &str, width: usize, color: b
         parts.push(format!("{} left out", server.left_out));
     }
     if server.is_new() {
-        parts.insert(1, "started again".to_owned());
+        parts.insert(1, "restarted".to_owned());
     }
     let line = cut(&parts.join("  "), width);
     if server.is_new() { Role::Warning.paint(&line, color) } else { line }
@@ -375,7 +375,7 @@ mod tests {
         for text in ["TUBE     mail", "WAITING  0", "OLDEST   12m", "PROBLEM  nobody waits"] {
             assert!(lines.iter().any(|line| line.starts_with(text)), "{text}: {lines:#?}");
         }
-        assert!(lines.iter().any(|line| line == "READY over 1 look: from 5 to 5, at most 5"));
+        assert!(lines.iter().any(|line| line == "READY over 1 sample: from 5 to 5, peak 5"));
         for width in 1..100 {
             assert!(frame(&known(), &view, (width, 24), false).iter().all(|l| l.width() <= width));
         }

@@ -37,15 +37,15 @@ pub const NAME: &str = "top";
 /// Arguments of `top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Pause between two looks, at least 100ms [default: 1s]
+    /// Polling interval, at least 100ms [default: 1s]
     #[arg(short, long, value_name = "DUR", value_parser = pause)]
     interval: Option<Duration>,
 
-    /// Look once, and show no picture; in a pipe the default, unless -i or --iterations is given
+    /// Print one snapshot and exit; in a pipe the default, unless -i or --iterations is given
     #[arg(long, short_alias = 'b', conflicts_with = "iterations")]
     once: bool,
 
-    /// Look N times
+    /// Take N snapshots and exit
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
 
@@ -53,11 +53,11 @@ pub struct TopArgs {
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
 
-    /// Write each look into a new file, as -o ndjson has it
+    /// Record each snapshot to a new file, in the format of -o ndjson
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
-    /// Allow keys that change something; ? shows them
+    /// Enable keys that make changes; press ? for a list
     #[arg(long)]
     write: bool,
 
@@ -85,7 +85,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 pub(crate) fn pause(text: &str) -> Result<Duration, String> {
     let pause = units::duration(text)?;
     if pause < SHORTEST {
-        return Err(format!("`{text}` is too short: the pause is at least 100ms"));
+        return Err(format!("`{text}` is too short: the interval must be at least 100ms"));
     }
     Ok(pause)
 }
@@ -104,7 +104,7 @@ where
     T::Link: Send,
 {
     if args.write {
-        context.refuse_dry_run("top --write", "without --write it changes nothing")?;
+        context.refuse_dry_run("top --write", "without --write, it changes nothing")?;
     }
     let is_table = matches!(context.out.style.format, Format::Table | Format::Wide);
     let shows = is_table && !args.once && context.out.style.terminal && screen::is_possible();
@@ -121,7 +121,7 @@ where
     let first = collector.looks();
     if first.iter().all(Result::is_err) {
         let worst = first.into_iter().filter_map(Result::err).max_by_key(|e| e.exit.code());
-        return Err(worst.unwrap_or_else(|| CliError::usage("no server is given")));
+        return Err(worst.unwrap_or_else(|| CliError::usage("no server given")));
     }
     let mut known = Known::new(board, (T::PROGRAM.name, exports.noun), collector.addresses());
     let take = |known: &mut Known, looks: Vec<_>| {

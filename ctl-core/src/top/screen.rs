@@ -102,7 +102,9 @@ impl Screen {
     /// The terminal cannot be read: exit 74. A defect elsewhere has ended the picture: exit 70.
     pub(super) fn wait(&mut self, bound: Duration) -> Result<Option<Happened>, CliError> {
         if LOST.load(Ordering::SeqCst) {
-            return Err(CliError::internal("looking at a server is a defect of the tool"));
+            return Err(CliError::internal(
+                "polling a server failed because of a defect in the tool",
+            ));
         }
         if self.stops.was_continued() {
             // Whoever had the terminal meanwhile has left it as it likes.

@@ -51,7 +51,7 @@ impl<T: Interactive> Acts<T> {
     /// Does it, or says what would be done.
     pub(super) fn act(&self, asked: &Asked) -> Outcome {
         if !self.write {
-            return Err(CliError::usage("this page only looks").hint("web --write"));
+            return Err(CliError::usage("this page is read-only").hint("web --write"));
         }
         let action = find(self.site.actions.iter(), &asked.name, |action: &&Action| action.name)?;
         let (mut line, body) = line(action.line, action.fields, asked)?;
@@ -94,7 +94,7 @@ fn line(
             None | Some(Value::Null) => field.default.to_owned(),
             Some(Value::String(text)) => text.clone(),
             Some(Value::Number(number)) => number.to_string(),
-            Some(_) => return Err(invalid(field, "it is no text")),
+            Some(_) => return Err(invalid(field, "it is not text")),
         };
         if let Kind::Body = field.kind {
             body = Some(value.into_bytes());
@@ -111,7 +111,7 @@ fn line(
                 let value = values.iter().find(|(name, _)| *name == field);
                 let value = value.map_or("", |(_, value)| value.as_str());
                 if word.starts_with('{') && value.starts_with('-') {
-                    return Err(CliError::usage(format!("{field} is not valid: it begins with -")));
+                    return Err(CliError::usage(format!("{field} is not valid: it starts with -")));
                 }
                 if !value.is_empty() {
                     line.push(word.replace(&format!("{{{field}}}"), value));
@@ -131,7 +131,7 @@ fn valid(field: &Field, value: String) -> Result<String, CliError> {
             Err(invalid(field, "it must be digits"))
         }
         Kind::Word(words) if !value.is_empty() && !words.contains(&value.as_str()) => {
-            Err(invalid(field, "it must be one of its words"))
+            Err(invalid(field, "it must be one of its keywords"))
         }
         Kind::Name => name(&value, field.name),
         _ if value.chars().any(|c| c == '\0') => Err(invalid(field, "it has a NUL")),

@@ -113,7 +113,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 fn secret() -> Result<String, CliError> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes)
-        .map_err(|error| CliError::internal(format!("there is no randomness: {error}")))?;
+        .map_err(|error| CliError::internal(format!("no random numbers available: {error}")))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -128,8 +128,7 @@ pub(super) fn token(
 ) -> Result<Option<String>, CliError> {
     let token = match (given, file) {
         (Some(token), _) => {
-            messages
-                .warn("a token on the command line may be seen by others: --token-file is safe");
+            messages.warn("other users may see a token on the command line: --token-file is safe");
             token.to_owned()
         }
         (None, Some(path)) => {
@@ -142,7 +141,7 @@ pub(super) fn token(
     };
     if token.len() < SHORTEST {
         return Err(CliError::usage(format!(
-            "the token is too short: it has at least {SHORTEST} bytes"
+            "the token is too short: it needs at least {SHORTEST} bytes"
         )));
     }
     Ok(Some(token))

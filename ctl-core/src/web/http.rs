@@ -139,11 +139,11 @@ async fn route<T: Interactive>(
             Ok(Some(picture)) => {
                 of_type(StatusCode::OK, "application/json", Answer::Whole(Full::from(picture)))
             }
-            _ => plain(StatusCode::SERVICE_UNAVAILABLE, "no server has been asked in time\n"),
+            _ => plain(StatusCode::SERVICE_UNAVAILABLE, "no server was queried in time\n"),
         },
         (Method::POST, "/view" | "/act") => command(request, path == "/act", shared).await,
-        (Method::GET | Method::POST, _) => plain(StatusCode::NOT_FOUND, "there is nothing here\n"),
-        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and POST are answered here\n"),
+        (Method::GET | Method::POST, _) => plain(StatusCode::NOT_FOUND, "not found\n"),
+        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and POST are supported\n"),
     }
 }
 
@@ -158,10 +158,10 @@ async fn command<T: Interactive>(
         return plain(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large, or too slow\n");
     };
     let Ok(asked) = serde_json::from_slice::<Asked>(&body.to_bytes()) else {
-        return plain(StatusCode::BAD_REQUEST, "this is no request of the page\n");
+        return plain(StatusCode::BAD_REQUEST, "this is not a request from the page\n");
     };
     let Ok(_permit) = shared.commands.acquire().await else {
-        return plain(StatusCode::SERVICE_UNAVAILABLE, "the tool is ending\n");
+        return plain(StatusCode::SERVICE_UNAVAILABLE, "the tool is shutting down\n");
     };
     let acts = Arc::clone(&shared.acts);
     let run = move || if is_action { acts.act(&asked) } else { acts.view(&asked) };
@@ -173,17 +173,18 @@ async fn command<T: Interactive>(
             });
             document(StatusCode::UNPROCESSABLE_ENTITY, &told)
         }
-        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "this is a defect of the tool\n"),
+        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "this is a defect in the tool\n"),
     }
 }
 
 fn refused(refusal: Refusal) -> Response<Answer> {
     match refusal {
-        Refusal::Host => plain(
-            StatusCode::MISDIRECTED_REQUEST,
-            "this name is not known here: --host NAME allows it\n",
-        ),
-        Refusal::Origin => plain(StatusCode::FORBIDDEN, "only the page itself may ask this\n"),
+        Refusal::Host => {
+            plain(StatusCode::MISDIRECTED_REQUEST, "unknown host name: --host NAME allows it\n")
+        }
+        Refusal::Origin => {
+            plain(StatusCode::FORBIDDEN, "only the page itself may send this request\n")
+        }
         Refusal::Token => {
             let mut response = plain(StatusCode::UNAUTHORIZED, "the token is the password\n");
             let asks = HeaderValue::from_static("Basic realm=\"queues\", charset=\"UTF-8\"");

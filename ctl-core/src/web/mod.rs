@@ -32,38 +32,38 @@ use crate::top::{self, Board};
 /// Arguments of `web`.
 #[derive(Debug, Args)]
 pub struct WebArgs {
-    /// Address to serve on; port 0 is a free one
+    /// Address to listen on; port 0 picks a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8030")]
     listen: String,
 
-    /// Allow the page to change something; without it, it only looks
+    /// Allow changes from the page; it is read-only otherwise
     #[arg(long)]
     write: bool,
 
-    /// Listen on addresses that other machines can reach; needs a token or --https-cert
+    /// Allow listening on addresses that other machines can reach; requires a token or --https-cert
     #[arg(long)]
     allow_remote: bool,
 
-    /// Ask for this token as the password of any user; others on this machine may see it
+    /// Require this token as the password (any user name); other users of this machine may see it
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
     token: Option<String>,
 
-    /// Ask for the token that is the first line of this file
+    /// Require the token on the first line of this file
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
     #[command(flatten)]
     https: HttpsArgs,
 
-    /// A name under which browsers reach it, besides its address and localhost; may be given several times
+    /// Host name that browsers may use, besides the address and localhost; repeatable
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
 
-    /// Print the address as one line on stdout
+    /// Print the address on stdout, on a line of its own
     #[arg(long)]
     print_addr: bool,
 
-    /// Pause between two looks at the servers, at least 100ms
+    /// Polling interval, at least 100ms
     #[arg(short, long, value_name = "DUR", default_value = "2s", value_parser = top::pause)]
     interval: Duration,
 
@@ -206,7 +206,7 @@ pub fn run<T: Interactive>(
     board: &'static Board,
     site: &'static Site,
 ) -> Result<Exit, CliError> {
-    context.refuse_dry_run("web", "without --write it changes nothing")?;
+    context.refuse_dry_run("web", "without --write, it changes nothing")?;
     let token = guard::token(args.token.as_deref(), args.token_file.as_deref(), &context.messages)?;
     let encryption = args.https.read(T::PROGRAM.name, &context.messages)?;
     let wanted = listen::tcp_address(&args.listen, args.allow_remote, "page")?;

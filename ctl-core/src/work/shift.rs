@@ -315,7 +315,7 @@ impl Shift {
     /// A slot has lost the server: said once, and not for every slot and attempt.
     pub fn say_disconnected(&self, server: impl Display, error: impl Display) {
         if lock(&self.down).insert(server.to_string()) {
-            self.messages.warn(format!("{error}; trying again until it works"));
+            self.messages.warn(format!("{error}; retrying until it works"));
         }
     }
 

@@ -26,15 +26,16 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 Protocol: SUBMIT_JOB_BG, ECHO_REQ, SUBMIT_JOB, GRAB_JOB_UNIQ, WORK_COMPLETE, drop function, with a function of its own.
   submit     submit a background job
-  echo       a round trip that touches nothing (ECHO_REQ)
-  roundtrip  submit a job and wait for its result, from one worker of its own for each client
-  worker     grab and complete a job that was submitted before
-A function that is named must have no jobs and no workers; whatever is queued for it is completed at the end, and it is dropped
-where the server can do that. Of several servers the first one is measured.
-Without --rate each client sends its next operations when the last ones are answered (a closed loop), so a slow answer hides
-how long others would have waited. With --rate operations are due by the clock, and their times count from then.
-Ctrl-C ends the run: what was measured is shown, and the function emptied. Some operations failed is exit 3, a --fail-if that is
-so exit 1. The last row is that of all clients.
+  echo       a round trip without side effects (ECHO_REQ)
+  roundtrip  submit a job and wait for its result; each client has its own worker
+  worker     grab and complete a job that was submitted beforehandhandhand
+A named function must have no jobs and no workers; everything queued for it is completed at the end, and it is dropped
+where the server supports that. With several servers, only the first one is measured.
+Without --rate, each client sends its next operations once the previous ones are answered (a closed loop), so a slow
+reply hides how long others would have waited. With --rate, operations are due by the clock, and their times count from
+then.
+Ctrl-C ends the run, prints the results so far and empties the function. Failed operations give exit 3, a --fail-if that
+holds exit 1. The last row is the total of all clients.
 
 Examples:
   gearctl bench submit -j 4 --pipeline 100 --duration 10s --size 1k..64k
@@ -44,11 +45,11 @@ Examples:
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// What is measured: submit, echo, roundtrip, worker
+    /// What to measure: submit, echo, roundtrip, worker
     #[arg(value_name = "MODE", default_value = "roundtrip", hide_possible_values = true)]
     mode: Mode,
 
-    /// The function [default: one with a random name]
+    /// Function to use [default: one with a random name]
     #[arg(short, long, value_name = "FUNC")]
     function: Option<String>,
 
@@ -86,7 +87,7 @@ impl Mode {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("bench", "gearctl --embedded bench leaves the server alone")?;
+    tool.refuse_dry_run("bench", "gearctl --embedded bench, to leave the server alone")?;
     tool.out.expect(&bench::ROWS)?;
     let interrupts = tool.interrupts()?;
     let function = match &args.function {
@@ -112,8 +113,8 @@ fn check_unused(link: &mut Link, function: &FunctionName) -> Result<(), CliError
     let name = show_function(function);
     let why = match (status.total, status.workers) {
         (0, 0) => return Ok(()),
-        (0, _) => format!("{name} has workers, which would take the jobs of the benchmark"),
-        (jobs, _) => format!("{name} holds jobs ({jobs}), and a benchmark empties its function"),
+        (0, _) => format!("{name} has workers, which would take the benchmark's jobs"),
+        (jobs, _) => format!("{name} has jobs ({jobs}), but a benchmark empties its function"),
     };
     Err(CliError::usage(why).hint("without --function, for a function of its own"))
 }
@@ -202,7 +203,7 @@ impl Submitter {
                     done(match outcome.map(|outcome| outcome.complete()) {
                         Ok(Some(back)) if back == *body => Ok(()),
                         Ok(_) => {
-                            let why = "a job came back with another result";
+                            let why = "a job returned a wrong result";
                             Err(CliError::new(Exit::Protocol, "OTHER_RESULT", why))
                         }
                         Err(error) => Err(cli_error(error)),
@@ -265,7 +266,7 @@ fn clean_up(link: &mut Link, function: &FunctionName, messages: &Messages) {
     let why = match empty(link, function).and_then(|()| scratch::remove(link, function, BOUND)) {
         Ok(Some(Answer::Came(()))) => return,
         Ok(Some(Answer::Unsupported(_))) => "the server cannot drop it".to_owned(),
-        Ok(Some(Answer::Silent(_))) => "drop function was not answered".to_owned(),
+        Ok(Some(Answer::Silent(_))) => "no reply to drop function".to_owned(),
         Ok(None) => "it is still in use".to_owned(),
         Err(error) => error.message,
     };

@@ -20,12 +20,13 @@ use crate::tool::Tool;
 
 /// The end of `peek --help`.
 pub const PEEK_HELP: &str = "\
-Protocol: CAN_DO, GRAB_JOB_UNIQ, then the end of the connection.
-A Gearman server shows a job to nobody but a worker. So this is a worker that takes the next jobs, shows them, and goes away,
-upon which the server queues them again: each counts a retry more (RETRIES of `jobs`), and it may DROP them. gearmand does
-that with --job-retries, when a job's retries are used up; since 2026 `--job-retries 0` drops it at once, and no command tells
-how the server is set. The client of a dropped foreground job is told that it failed. Therefore it asks first; --yes answers.
-Several servers show their jobs one after the other.
+Protocol: CAN_DO, GRAB_JOB_UNIQ, then close the connection.
+A Gearman server shows jobs only to workers. So peek acts as a worker that takes the next jobs, shows them and
+disconnects, which makes the server queue them again: each job's retry count grows by one (RETRIES of `jobs`), and the
+server may DROP it. gearmand does that with --job-retries once a job's retries are used up; since 2026, `--job-retries
+0` drops it at once, and no command reports that setting. The client of a dropped foreground job is told that it
+failed. Therefore peek asks for confirmation; --yes skips it.
+With several servers, each shows its jobs in turn.
 
 Examples:
   gearctl peek mail --yes
@@ -35,12 +36,12 @@ Examples:
 /// The end of `export --help`.
 pub const EXPORT_HELP: &str = "\
 Protocol: as peek, for all queued jobs of functions.
-The jobs are taken, written, and given back together when the connection ends. Until then no worker gets them; each counts a
-retry more, and the server may DROP it, as `peek --help` says. Therefore it asks first; --yes answers. `drain --to` takes
-jobs for good, and loses none.
-The records are those of drain, which import and submit --ndjson read. The server does not tell a job's priority, so they
-have none. At most 10,000 jobs or 256 MiB of a function are held at once; where there are more, the exit code is 3.
-Of several servers all give their jobs; one that does not answer is named, and its code the exit code.
+The jobs are taken, written, and given back together when the connection ends. Until then, no worker gets them; each
+job's retry count grows by one, and the server may DROP it, as explained in `peek --help`. Therefore export asks for
+confirmation; --yes skips it. `drain --to` takes jobs for good and loses none.
+Records have the format of drain, which import and submit --ndjson read. The server does not report a job's priority, so
+they have none. At most 10,000 jobs or 256 MiB of a function are held at once; if there are more, the exit code is 3.
+With several servers, all are exported; one that does not answer is named, and its failure sets the exit code.
 
 Examples:
   gearctl export mail --yes > mail.ndjson
@@ -52,7 +53,7 @@ pub struct PeekArgs {
     #[command(flatten)]
     function: One<Function>,
 
-    /// Up to N jobs
+    /// Show up to N jobs
     #[arg(short, long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     count: u64,
@@ -71,7 +72,7 @@ pub struct ExportArgs {
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
-    /// At most so many jobs in a second (N/s), minute (N/m) or hour (N/h), at an even pace
+    /// Rate limit: N/s, N/m or N/h, evenly spaced
     #[arg(long, value_name = "N/s")]
     rate: Option<Rate>,
 }
@@ -92,11 +93,11 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("peek", "gearctl functions shows how many jobs there are")?;
     args.bodies.prepare(&mut tool.out, &RECORDS)?;
     let name = show_function(&function);
-    ask(tool, &format!("take {} of {name} for a moment", units::count(args.count, "job")))?;
+    ask(tool, &format!("briefly take {} of {name}", units::count(args.count, "job")))?;
     let mut fleet = Fleet::of(tool)?;
     let connected = fleet.ask(&mut tool.link, |link| link.client().map(drop))?;
     let servers: Vec<Option<String>> = connected.into_iter().map(|(server, ())| server).collect();
-    let action = Action { past: "looked at", noun: "job", place: format!("of {name}") };
+    let action = Action { past: "shown", noun: "job", place: format!("of {name}") };
     let mut bulk = tool.bulk(action, OnError::Stop, None)?;
     let mut list = tool.out.list(&RECORDS)?.eager();
     let mut left = args.count;
@@ -134,7 +135,7 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
         return tool.out.done_with(&record, &["jobs"], &format!("would export {jobs}"));
     }
     if total > 0 {
-        ask(tool, &format!("take {jobs} for a moment"))?;
+        ask(tool, &format!("briefly take {jobs}"))?;
     }
     let action = Action { past: "exported", noun: "job", place: String::new() };
     let manner = Manner { on_error: OnError::Stop, rate: args.rate };
@@ -155,7 +156,7 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
             is_all = false;
             let name = name_at(show_function(&target.function), target.server.as_deref());
             tool.messages.warn(format!(
-                "{name} has more than the {} that are held at once: drain --to takes them all",
+                "{name} has more than the {} that can be held at once: drain --to takes them all",
                 units::count(taken.count, "job")
             ));
         }
@@ -169,7 +170,7 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
 fn ask(tool: &mut Tool, what: &str) -> Result<(), CliError> {
     let address = tool.link.dialer.address()?;
     let question = format!(
-        "{what} from {address}, which may drop jobs that a worker leaves (--job-retries of gearmand)"
+        "{what} from {address}, which may drop jobs whose worker disconnects (gearmand's --job-retries)"
     );
     tool.confirm().many(&question, &tool.messages)
 }

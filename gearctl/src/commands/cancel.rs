@@ -17,9 +17,9 @@ use crate::tool::Tool;
 /// The end of `cancel --help`.
 pub const HELP: &str = "\
 Protocol: cancel job HANDLE.
-Takes queued jobs away; who waits for one is told that it failed. A running job is not stopped. A cancelled job counts
-as queued, and stays on the list as ignored, until a worker of its function asks for work. Of several servers all are
-asked: it is cancelled when one of them has cancelled it, and -v says which.
+Removes queued jobs; waiting clients see a failure. A running job is not stopped. A cancelled job counts as queued, and
+is listed as ignored, until a worker of its function asks for work. With several servers, all are asked: the job is
+cancelled if one of them cancelled it, and -v shows which.
 
 Examples:
   gearctl cancel H:host:17
@@ -28,7 +28,7 @@ Examples:
 /// Arguments of `cancel`.
 #[derive(Debug, Args)]
 pub struct CancelArgs {
-    /// Job handles, or - for handles on stdin, one per line
+    /// Job handles, or - to read handles from stdin, one per line
     #[arg(value_name = "HANDLE", required = true)]
     handles: Vec<String>,
 

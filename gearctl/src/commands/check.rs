@@ -22,20 +22,20 @@ use ctl_core::units::milliseconds;
 /// The end of `check --help`.
 pub const HELP: &str = "\
 Protocol: status; GET_STATUS; SUBMIT_JOB for a roundtrip through a function.
-Thresholds are METRIC=RANGE, with the ranges of monitoring plugins: 10 alerts below 0 and above 10, 10: below 10,
-~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside. Times can be
-written as such: 10m, 500ms.
+Thresholds are METRIC=RANGE, with ranges as in monitoring plugins: 10 alerts below 0 and above 10, 10: below 10, ~:10
+above 10, 10:20 outside 10 to 20, @10:20 inside. Times may have units: 10m, 500ms.
 Metrics:
   server:     functions queued running workers rtt queued-high queued-normal queued-low
   a function: queued running workers rtt queued-high queued-normal queued-low
   roundtrip:  rtt (milliseconds)
 The last three are asked for where a threshold is about them, from servers that know prioritystatus.
-A function with queued jobs and without workers is CRITICAL (--zero-workers). One that does not exist has neither, unless
---missing or --must-exist says otherwise. Cancelled jobs count as queued until a worker asks for work. Workers can be
-registered and stuck: roundtrip through a function proves that they answer, and the message tells whether the server or
-the worker failed.
-Of several servers each is checked, and the verdict is the worst; a roundtrip through a function goes to any of them.
-Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments). --timeout is 2s unless given.
+A function with queued jobs and no workers is CRITICAL (--zero-workers). One that does not exist counts as having
+neither, unless --missing or --must-exist is given. Cancelled jobs count as queued until a worker asks for work. Workers
+can be registered and stuck: roundtrip through a function proves that they answer, and the message says whether the
+server or the worker failed.
+With several servers, each is checked, and the verdict is the most severe one; a roundtrip through a function goes to
+any of them.
+Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments). --timeout defaults to 2s.
 
 Examples:
   gearctl check function mail -w queued=100 -c queued=1000 -c workers=1:
@@ -64,10 +64,10 @@ enum What {
         #[command(flatten)]
         function: One<Function>,
     },
-    /// Every function that fits a pattern
+    /// Every function matching a pattern
     Functions(Patterns),
-    /// The way to the server and back, or through a worker
-    #[command(mut_args(named::described("The function; without one, the server answers itself")))]
+    /// A round trip to the server, or through a worker
+    #[command(mut_args(named::described("The function; if omitted, the server itself answers")))]
     Roundtrip {
         #[command(flatten)]
         function: One<Function>,
@@ -76,7 +76,7 @@ enum What {
         #[arg(long, value_name = "TEXT", default_value = "")]
         send: String,
 
-        /// The result that has to come
+        /// The expected result
         #[arg(long, value_name = "TEXT", requires = named::NAMES)]
         expect: Option<String>,
     },
@@ -160,7 +160,7 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measu
             all.retain(|status| patterns.want(&show_function(&status.name)));
             all.sort_by(|a, b| a.name.cmp(&b.name));
             if all.is_empty() {
-                let why = format!("no function fits {patterns}");
+                let why = format!("no function matches {patterns}");
                 return Ok(Measured::absent(why, Vec::new()));
             }
             all.iter()
@@ -258,7 +258,7 @@ fn worker(
     }
     if expect.is_some_and(|expect| expect.as_bytes() != result) {
         let shown = String::from_utf8_lossy(result.get(..SHOWN).unwrap_or(&result));
-        let text = format!("the result is not what was expected: {shown}");
+        let text = format!("unexpected result: {shown}");
         return Err(CliError::new(Exit::Negative, "UNEXPECTED_RESULT", text));
     }
     Ok(vec![Metric::new("rtt", milliseconds(start.elapsed()), "ms").of(&name).usual()])

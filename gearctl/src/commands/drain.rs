@@ -26,19 +26,19 @@ use slots::{News, Slots, Taken};
 /// The end of `drain --help`.
 pub const HELP: &str = "\
 Protocol: status, show unique jobs, show jobs, GET_STATUS_UNIQUE; CAN_DO, GRAB_JOB_UNIQ, WORK_COMPLETE or WORK_FAIL.
-No server has a command that empties a function (`function drop` leaves its jobs behind), so this is a worker that does
-nothing with its jobs. With --to a job is ended when its record has arrived: in a file when it is on the disk, in a pipe when
-its reader has read it. So an interruption, a full disk or a closed pipe loses nothing: at worst a job is in the file and
-still in the queue. A job that the reader of a pipe leaves unread is waited for, and a note says so after 10 s; only the
-last one is ended then, read or not. With more connections (-j) more jobs share one wait for the disk. The records are those that `import` reads; the
-server does not tell a job's priority.
-Clients may wait for the results of foreground jobs. While there is such a job nothing is drained, unless --as fail tells
-those clients that their job failed, or --background-only leaves such jobs alone: they are given back at the end, which
-counts as a retry, so a server with --job-retries may drop them. Servers other than gearmand do not tell for which jobs
-clients wait: there only --as fail works.
-Taken are as many jobs as are queued at the start; --until-empty goes on until there is none. Running jobs, and jobs for
-a later time, stay. It asks first; --yes answers.
-Several servers are drained one after the other; one that does not answer is named, and its code the exit code.
+No server has a command to empty a function (`function drop` leaves its jobs behind), so drain acts as a worker that
+discards its jobs. With --to, a job is ended once its record has arrived: in a file, when it is on disk; in a pipe, when
+the reader has read it. So an interruption, a full disk or a closed pipe loses nothing: at worst, a job is both in the
+file and in the queue. If the reader of a pipe does not read a job, drain waits, and says so after 10 s; only the last
+one is ended regardless. With more connections (-j), more jobs share one disk sync. The records are in the format that
+`import` reads; the server does not report a job's priority.
+Clients may be waiting for the results of foreground jobs. While there is such a job, nothing is drained, unless --as
+fail tells those clients that their job failed, or --background-only skips such jobs: they are given back at the end,
+which counts as a retry, so a server with --job-retries may drop them. Servers other than gearmand do not report which
+jobs clients wait for: there, only --as fail works.
+Drains as many jobs as are queued at the start; --until-empty continues until there are none. Running jobs and jobs
+scheduled for later stay. Asks for confirmation; --yes skips it.
+With several servers, each is drained in turn; one that does not answer is named, and its failure sets the exit code.
 There is no --filter, here and in move and export: a job is seen only by whoever takes it, and each that does not fit would
 go back with one retry more, or be dropped. Drain into a file, and import what is to stay.
 
@@ -57,7 +57,7 @@ pub struct DrainArgs {
     #[arg(long, value_name = "FILE")]
     to: Option<OsString>,
 
-    /// How the jobs end [default: complete]
+    /// How to end the jobs [default: complete]
     #[arg(long = "as", value_name = "HOW")]
     end: Option<End>,
 
@@ -68,15 +68,15 @@ pub struct DrainArgs {
 /// How jobs are taken.
 #[derive(Debug, Args)]
 pub(super) struct TakeArgs {
-    /// Leave jobs alone that clients wait for
+    /// Skip jobs that clients wait for
     #[arg(long)]
     background_only: bool,
 
-    /// Go on until there is no job, also when new ones come
+    /// Continue until empty, including jobs submitted in the meantime
     #[arg(long)]
     until_empty: bool,
 
-    /// Connections at once
+    /// Number of connections
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
 
@@ -88,7 +88,7 @@ pub(super) struct TakeArgs {
     #[arg(long, value_name = "WHAT", default_value = "continue")]
     on_error: OnError,
 
-    /// At most so many jobs in a second (N/s), minute (N/m) or hour (N/h), at an even pace
+    /// Rate limit: N/s, N/m or N/h, evenly spaced
     #[arg(long, value_name = "N/s")]
     rate: Option<Rate>,
 }
@@ -110,7 +110,7 @@ impl TakeArgs {
 pub(super) enum End {
     /// With an empty result.
     Complete,
-    /// As failed; also jobs that clients wait for.
+    /// As failed, including jobs that clients wait for.
     Fail,
 }
 

@@ -12,10 +12,11 @@ use crate::tool::Gearctl;
 
 /// The end of `exporter --help`.
 pub const HELP: &str = "\
-Protocol: status; version and prioritystatus, from servers that have them.
-GET /metrics asks every server anew, all at once, each for at most --timeout (2s): gearman_up is 0 for one that does not
-answer, and its other metrics are left out. GET /scale?function=NAME is JSON for autoscalers such as KEDA's metrics-api:
-queued, running, workers, and value, which is queued and running. GET /healthz is about the exporter alone.
+Protocol: status; version and prioritystatus where supported.
+GET /metrics queries all servers in parallel, each for at most --timeout (2s): gearman_up is 0 for a server that does
+not answer, and its other metrics are omitted. GET /scale?function=NAME returns JSON for autoscalers such as KEDA's
+metrics-api: queued, running, workers, and value, the sum of queued and running. GET /healthz covers only the exporter
+itself.
 
 Examples:
   gearctl exporter --listen 127.0.0.1:9419 --exclude 'tmp_*'
@@ -45,9 +46,9 @@ fn scrape(
             metrics.add(Kind::Gauge, name, help, label, value as f64);
         };
         add("gearman_jobs", "Jobs, waiting and running.", status.total);
-        add("gearman_jobs_running", "Jobs that workers have.", status.running);
-        add("gearman_jobs_waiting", "Jobs that no worker has yet.", status.queued());
-        add("gearman_workers", "Registrations of workers.", status.workers);
+        add("gearman_jobs_running", "Jobs being run by workers.", status.running);
+        add("gearman_jobs_waiting", "Jobs waiting for a worker.", status.queued());
+        add("gearman_workers", "Worker registrations.", status.workers);
     }
     if let Some(version) = known.ask("version", || version(link))? {
         let label = [("version", version.as_str())];
@@ -59,12 +60,12 @@ fn scrape(
         };
         for (priority, count) in [("high", row.high), ("normal", row.normal), ("low", row.low)] {
             let labels = [("function", name.as_str()), ("priority", priority)];
-            let help = "Jobs that no worker has yet, by priority.";
+            let help = "Jobs waiting for a worker, by priority.";
             let family = "gearman_jobs_waiting_by_priority";
             metrics.add(Kind::Gauge, family, help, labels, count as f64);
         }
     }
-    let help = "Functions that are not exported because there are more than --max.";
+    let help = "Functions not exported because of --max.";
     metrics.add(Kind::Gauge, "gearman_functions_left_out", help, [], more as f64);
     Ok(metrics)
 }

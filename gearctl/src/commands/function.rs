@@ -19,12 +19,12 @@ use crate::tool::Tool;
 
 /// The end of `function --help`.
 pub const HELP: &str = "\
-Protocol: create function, drop function, maxqueue; status to look first.
-The server drops a function only without workers and running jobs. Queued jobs of a dropped function are not removed:
-they stay on the server's lists and never run. `drop` therefore refuses while there are jobs, unless --force is given.
-A limit holds for queued and running jobs together; 0, or no number, is no limit. The server does not report limits.
-Several servers are all told, drop and maxqueue those that know the function; one that fails is named, and its code the exit
-code.
+Protocol: create function, drop function, maxqueue; status first, to check.
+The server drops a function only if it has no workers and no running jobs. Queued jobs of a dropped function are not
+removed: they stay listed and never run. `drop` therefore refuses while there are jobs, unless --force is given.
+A limit applies to queued and running jobs together; 0, or no number, means no limit. The server does not report limits.
+With several servers, all are updated (drop and maxqueue: those that know the function); one that fails is named, and
+its failure sets the exit code.
 
 Examples:
   gearctl function create mail
@@ -41,12 +41,12 @@ pub struct FunctionArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a function known before any worker or job names it
+    /// Register a function before any worker or job uses it
     Create {
         #[command(flatten)]
         name: One<Function>,
     },
-    /// Forget a function
+    /// Remove a function
     Drop {
         #[command(flatten)]
         name: One<Function>,
@@ -55,7 +55,7 @@ enum Action {
         #[arg(long)]
         force: bool,
     },
-    /// Limit how many jobs a function may have
+    /// Limit the number of jobs of a function
     Maxqueue {
         #[command(flatten)]
         name: Leading<Function>,
@@ -133,7 +133,7 @@ fn drop_function(tool: &mut Tool, function: &FunctionName, force: bool) -> Resul
             let jobs = units::count(status.total.unsigned_abs(), "job");
             let why = format!("the function {function} has {jobs}, which would never run");
             return Err(CliError::new(Exit::Negative, "FUNCTION_IN_USE", why)
-                .hint("--force drops it all the same"));
+                .hint("--force, to drop it anyway"));
         }
         Ok(true)
     })
@@ -190,7 +190,7 @@ impl Change<'_> {
         }
         let servers: Vec<String> = told.into_iter().flatten().collect();
         let mut sentence = match dry_run {
-            true => format!("would do: {} function {}", self.action, self.function),
+            true => format!("would run: {} function {}", self.action, self.function),
             false => self.sentence,
         };
         let name = names::show_function(self.function);

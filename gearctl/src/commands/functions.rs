@@ -19,13 +19,13 @@ use crate::tool::Tool;
 
 /// The end of `functions --help`.
 pub const HELP: &str = "\
-Protocol: status; prioritystatus for the columns HIGH NORMAL LOW (-o wide, json, ndjson, yaml), where the server has it.
-QUEUED is TOTAL without RUNNING. It counts jobs for a later time, too, and jobs that were cancelled or whose submitter
-went away, until a worker asks for work: `gearctl jobs` shows those as ignored. WORKERS counts registrations. Of several
-servers each has its rows, and SERVER says which.
-A count below zero is one that the server let wrap.
+Protocol: status; prioritystatus for the columns HIGH NORMAL LOW (-o wide, json, ndjson, yaml), where supported.
+QUEUED is TOTAL minus RUNNING. It includes jobs scheduled for later, and jobs that were cancelled or whose submitter
+disconnected, until a worker asks for work: `gearctl jobs` shows those as ignored. WORKERS counts registrations. With
+several servers, SERVER shows where each row is from.
+A count below zero is a counter that wrapped around in the server.
 
---rates and --diff look twice, --interval apart: which counts have changed, and how fast.
+--rates and --diff take two samples, --interval apart, and show which counts changed and how fast.
 
 Examples:
   gearctl functions
@@ -35,7 +35,7 @@ Examples:
 
 /// Arguments of `functions`.
 #[derive(Debug, Args)]
-#[command(mut_args(|arg| named::pattern(arg, "Only functions that fit one of these patterns (* and ?)")))]
+#[command(mut_args(|arg| named::pattern(arg, "Only functions matching one of these patterns (* and ?)")))]
 pub struct FunctionsArgs {
     #[command(flatten)]
     patterns: Several<Function>,
@@ -169,5 +169,5 @@ pub(super) fn priorities(link: &mut Link) -> Result<Answer<Priorities>, CliError
 pub fn no_function(function: &FunctionName) -> CliError {
     let name = show_function(function);
     CliError::not_found(format!("the server does not know the function {name}"))
-        .hint("gearctl functions lists those that it knows")
+        .hint("gearctl functions, to list those that it knows")
 }

@@ -16,9 +16,9 @@ use crate::tool::Tool;
 /// The end of `import --help`.
 pub const HELP: &str = "\
 Protocol: SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG, SUBMIT_JOB_LOW_BG.
-Jobs are submitted as background jobs and get new handles; nobody waits for their results. They keep function, unique id and
-workload; a record's priority counts where it has one (those of export and drain have none), else --priority. Of records with
-the same function and unique id the server makes one job, also of those that it has already.
+Jobs are submitted as background jobs and get new handles; no client waits for their results. They keep function, unique
+id and workload; a record's own priority applies if it has one (records of export and drain have none), else
+--priority. The server merges records with the same function and unique id, also with jobs it already has.
 
 Examples:
   gearctl import mail.ndjson --priority low
@@ -39,7 +39,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "PRIORITY", default_value = "normal")]
     priority: Priority,
 
-    /// Jobs under way at once, each over its own connection
+    /// Number of concurrent jobs, each on its own connection
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
 
@@ -51,7 +51,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "WHAT", default_value = "continue")]
     on_error: OnError,
 
-    /// At most so many jobs in a second (N/s), minute (N/m) or hour (N/h), at an even pace
+    /// Rate limit: N/s, N/m or N/h, evenly spaced
     #[arg(long, value_name = "N/s")]
     rate: Option<Rate>,
 }

@@ -13,9 +13,9 @@ use crate::tool::Tool;
 
 /// The end of `job --help`.
 pub const HELP: &str = "\
-Protocol: GET_STATUS, or GET_STATUS_UNIQUE with --unique, which also tells how many clients wait.
-The server keeps no results: a job that has ended is as unknown as one that never was. Unknown is exit code 1. Of several
-servers all are asked, and the record says which has it.
+Protocol: GET_STATUS, or GET_STATUS_UNIQUE with --unique, which also reports the number of waiting clients.
+The server keeps no results: a finished job is as unknown as one that never existed. Unknown is exit code 1. With
+several servers, all are queried, and the record shows which one has the job.
 
 Examples:
   gearctl job H:host:17
@@ -24,11 +24,11 @@ Examples:
 /// Arguments of `job`.
 #[derive(Debug, Args)]
 pub struct JobArgs {
-    /// The job's handle
+    /// Job handle
     #[arg(value_name = "HANDLE", required_unless_present = "unique")]
     handle: Option<String>,
 
-    /// The job's unique id instead
+    /// Look the job up by its unique id
     #[arg(short, long, value_name = "ID", conflicts_with = "handle")]
     unique: Option<String>,
 }
@@ -52,7 +52,7 @@ pub fn run(tool: &mut Tool, args: JobArgs) -> Result<Exit, CliError> {
         }
     };
     let Some((server, status)) = answers.into_iter().find(|(_, status)| status.is_known) else {
-        let what = format!("the job {name}: it has ended, or it never was");
+        let what = format!("the job {name}: it has ended, or never existed");
         // Who was silent may have it.
         let silent = fleet.silent().map(|error| error.context(format!("job {name}")));
         return Err(silent.unwrap_or_else(|| fleet.unknown(&what)));

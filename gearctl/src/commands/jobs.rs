@@ -13,10 +13,11 @@ use crate::tool::Tool;
 
 /// The end of `jobs --help`.
 pub const HELP: &str = "\
-Protocol: show jobs, which only gearmand has; it does not tell the functions.
-IGNORED jobs were cancelled, or their submitter went away: they count as queued until a worker asks for work.
-QUEUED says that the job is a background job in the server's own queue. RETRIES counts the workers that were lost with it.
-Of several servers each has its rows, and SERVER says which.
+Protocol: show jobs, which only gearmand has; it does not report functions.
+IGNORED jobs were cancelled, or their submitter disconnected: they count as queued until a worker asks for work.
+QUEUED means that the job is a background job in the server's own queue. RETRIES counts the workers that were lost while
+running it.
+With several servers, SERVER shows where each row is from.
 
 Examples:
   gearctl jobs
@@ -24,8 +25,8 @@ Examples:
 
 /// The end of `unique-jobs --help`.
 pub const UNIQUE_HELP: &str = "\
-Protocol: show unique jobs, which only gearmand has. Servers from 2.2 on tell the handle of each, too.
-Of several servers each has its rows, and SERVER says which.
+Protocol: show unique jobs, which only gearmand has. Servers from 2.2 on also report handles.
+With several servers, SERVER shows where each row is from.
 
 Example:
   gearctl unique-jobs -o json";

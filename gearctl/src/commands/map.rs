@@ -19,10 +19,11 @@ use crate::tool::Tool;
 /// The end of `map --help`.
 pub const HELP: &str = "\
 Protocol: SUBMIT_JOB for every line.
-One line in, one line out, as xargs: results come when they are ready, in the order of the lines with --ordered. The
-line end of a result is not kept, and TAB, line ends and backslashes in it are escaped, so that it is one line. -o ndjson
-has a record for each job, also for those that failed. Some jobs failed: exit code 3; all: 1. A result larger than
---max-result is such a failure. With --ordered so much is kept for its turn, and what is more waits at the server.
+One line in, one line out, like xargs: results are printed as they arrive, or in the order of the lines with
+--ordered. A result's trailing line ending is dropped, and TABs, line endings and backslashes are escaped, so each result is one
+line. -o ndjson prints a record for each job, including failed ones. The exit code is 3 if some jobs failed, 1 if all
+did. A result larger than --max-result counts as a failure. With --ordered, results are buffered up to that size, and
+anything beyond it waits at the server.
 
 Examples:
   gearctl map resize -j 8 < files
@@ -34,14 +35,14 @@ pub struct MapArgs {
     #[command(flatten)]
     task: TaskArgs,
 
-    /// Results in the order of the lines
+    /// Print results in the order of the lines
     #[arg(long)]
     ordered: bool,
 
     #[command(flatten)]
     keep: KeepArgs,
 
-    /// Take no new lines after the first failure
+    /// Start no new lines after the first failure
     #[arg(long)]
     fail_fast: bool,
 }

@@ -17,13 +17,13 @@ use crate::tool::Tool;
 
 /// The end of `raw --help`.
 pub const HELP: &str = "\
-A line is sent as it is, and the lines of the reply are printed without the dot that ends a list. A refusal is an error,
-as everywhere.
+The line is sent unchanged, and the lines of the reply are printed without the dot that ends a list. An error reply is
+an error, as everywhere.
 --packet sends a packet: its name with its arguments, or a number (0 and those above 42 too) with any bytes, whose
 arguments are separated by NUL bytes and not checked. Arguments are text, @FILE, - for stdin, or hex:0a0b and b64:Cgs=.
-Several --packet go over the same connection. ECHO_REQ and GET_STATUS of the tool's own follow them: what comes before the
-first answer to these is printed, and with --wait what comes so long afterwards. ERROR packets are printed like all others, and the exit code is
-1. Jobs that are taken this way are given back when the command ends.
+Several --packet share one connection. The tool then sends ECHO_REQ and GET_STATUS: it prints what arrives before the
+first reply to these and, with --wait, what arrives in that time afterwards. ERROR packets are printed like any other,
+and the exit code is 1. Jobs taken this way are returned when the command ends.
 
 Examples:
   gearctl raw status
@@ -35,18 +35,18 @@ Examples:
 /// Arguments of `raw`.
 #[derive(Debug, Args)]
 pub struct RawArgs {
-    /// The line, without its end
+    /// The line, without its line ending
     #[arg(value_name = "TEXT", required_unless_present = PACKETS, conflicts_with = PACKETS)]
     line: Option<OsString>,
 
     #[command(flatten)]
     packets: PacketArgs,
 
-    /// Send packets with the magic of a server, \0RES
+    /// Send packets with the server's magic, \0RES
     #[arg(long, requires = PACKETS)]
     response: bool,
 
-    /// Go on printing packets for so long
+    /// Keep printing packets for this long
     #[arg(long, value_name = "DUR", value_parser = units::duration, requires = PACKETS)]
     wait: Option<Duration>,
 }
@@ -60,7 +60,7 @@ struct PacketArgs(Vec<Vec<OsString>>);
 
 impl Args for PacketArgs {
     fn augment_args(command: Command) -> Command {
-        let help = "A packet: its name or number, and its arguments; may be given several times";
+        let help = "A packet: its name or number, and its arguments; repeatable";
         let packet = Arg::new(PACKETS)
             .long("packet")
             .value_names(["TYPE", "BODY"])

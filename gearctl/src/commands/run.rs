@@ -19,13 +19,13 @@ use crate::tool::Tool;
 
 /// The end of `run --help`.
 pub const HELP: &str = "\
-Protocol: SUBMIT_JOB, SUBMIT_JOB_HIGH, SUBMIT_JOB_LOW; with -b their background relatives, as `submit`.
-Results go to stdout byte for byte, data as it arrives (with -j, each job's when it has ended; with --ordered those of the
-first that has not ended). Warnings and exceptions
-go to stderr; the worker's status is a progress bar on a terminal. -o ndjson prints every event as a record, -o json the
-outcome. A job that failed is exit code 1, some of several 3. --timeout bounds each job; there is no bound otherwise.
-What cannot be written as it comes is kept: -o json, and with -j each job's data. A result larger than --max-result is an
-error, 65. With --ordered so much is kept for its turn, and what is more waits at the server.
+Protocol: SUBMIT_JOB, SUBMIT_JOB_HIGH, SUBMIT_JOB_LOW; with -b, their background variants, as in `submit`.
+Results go to stdout byte for byte, and data as it arrives (with -j, once each job has ended; with --ordered, only for
+the first unfinished job). Warnings and exceptions go to stderr; the worker's status is a progress bar on a terminal. -o
+ndjson prints every event as a record, -o json the outcome. If the job failed, the exit code is 1; if only some of
+several failed, 3. --timeout limits each job; there is no limit otherwise.
+Data that cannot be streamed is buffered: with -o json, and with -j each job's data. A result larger than --max-result
+is an error (exit 65). With --ordered, results are buffered up to that size, and anything beyond it waits at the server.
 
 Examples:
   gearctl run wc < file
@@ -38,26 +38,26 @@ pub struct RunArgs {
     #[command(flatten)]
     task: TaskArgs,
 
-    /// Do not wait: as `submit`
+    /// Do not wait for results, like `submit`
     #[arg(short, long)]
     background: bool,
 
-    /// Submit a job that failed so often again, unless it has shown data
+    /// Resubmit a failed job up to N times, unless it has already printed data
     #[arg(long, value_name = "N", default_value_t = 0)]
     retries: u32,
 
-    /// Results in the order of the jobs
+    /// Print results in the order of the jobs
     #[arg(long)]
     ordered: bool,
 
-    /// Begin every line of a result with the number of its job and a TAB
+    /// Prefix every line of a result with its job's number and a TAB
     #[arg(long)]
     prefix: bool,
 
     #[command(flatten)]
     keep: KeepArgs,
 
-    /// How the worker's status is shown, instead of --progress: auto, bar, plain, never
+    /// How to show the worker's status, instead of --progress: auto, bar, plain, never
     #[arg(long, value_name = "WHEN", hide_possible_values = true)]
     show_status: Option<ProgressWhen>,
 
@@ -118,7 +118,7 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
 fn note_missing_worker(tool: &mut Tool, function: &FunctionName) {
     if tool.messages.is_terminal() && is_unserved(tool, function) {
         let name = show_function(function);
-        tool.messages.note(format!("no worker serves {name}: waiting for one; Ctrl-C ends it"));
+        tool.messages.note(format!("no worker serves {name}: waiting for one; Ctrl-C stops"));
     }
 }
 

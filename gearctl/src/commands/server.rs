@@ -20,13 +20,11 @@ use crate::tool::Tool;
 
 /// The end of `server --help`.
 pub const HELP: &str = "\
-Protocol: version, getpid, verbose, status, workers; show jobs, show unique jobs and prioritystatus, to see whether the
-server has them. Not every server has all of these, and some keep silent then: an answer is waited for at most 2s, or as
-long as --timeout says. What did not come is empty (null), and NO-ANSWER names it.
-Warns when so many queued jobs have unique ids that gearmand, which looks ids up in 991 hash chains by default, becomes
-slow.
-Several servers are all asked, and each row says which it is from; one that does not answer is named, and its code the exit
-code.
+Protocol: version, getpid, verbose, status, workers; show jobs, show unique jobs and prioritystatus, to test whether the
+server supports them. Not every server does, and some then stay silent: each reply is awaited for at most 2s, or
+--timeout. Values without a reply are empty (null), and NO-ANSWER names them.
+Warns if so many queued jobs have unique ids that gearmand slows down: by default, it looks ids up in 991 hash chains.
+With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
 
 Example:
   gearctl server -o json";
@@ -303,12 +301,12 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         .warn_if(
             !silent.is_empty(),
             format!("no answer to {}", silent.join(", ")),
-            "a longer --timeout, if the server has them: not every one does",
+            "a longer --timeout, if the server supports them: not every server does",
         )
         .warn_if(
             !unattended.is_empty(),
-            format!("jobs wait, and no worker serves {}", unattended.join(", ")),
-            "gearctl functions, to see how many; gearctl work",
+            format!("jobs are waiting, but no worker serves {}", unattended.join(", ")),
+            "gearctl functions, to see how many; gearctl work, to process them",
         );
     Ok(match depth_of_ids(&unique_jobs) {
         Some((problem, remedy)) => diagnosis.warn_if(true, problem, remedy),

@@ -10,8 +10,9 @@ use crate::tool::Tool;
 
 /// The end of `shutdown --help`.
 pub const HELP: &str = "\
-Protocol: shutdown, shutdown graceful. gearmand has not had the command since 1.1.14, and says so; others have.
-It asks for the server's address as confirmation; --confirm=ADDRESS answers, --yes is not enough.
+Protocol: shutdown, shutdown graceful. gearmand has not had this command since 1.1.14, and says so; other servers have
+it.
+Asks for the server's address as confirmation; --confirm=ADDRESS answers that, --yes is not enough.
 
 Example:
   gearctl shutdown --graceful --confirm=127.0.0.1:4730";
@@ -49,7 +50,7 @@ pub fn run(tool: &mut Tool, args: ShutdownArgs) -> Result<Exit, CliError> {
                 "the server {address} has no shutdown command (gearmand has none since 1.1.14)"
             );
             return Err(CliError::new(error.exit, UNSUPPORTED, message)
-                .hint("gearctl pid shows the process; SIGTERM ends it"));
+                .hint("gearctl pid, to find the process and stop it with SIGTERM"));
         }
         Err(error) => return Err(error),
     }

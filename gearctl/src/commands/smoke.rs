@@ -18,10 +18,11 @@ use crate::tool::Tool;
 
 /// The end of `smoke --help`.
 pub const HELP: &str = "\
-Protocol: CAN_DO, workers, SUBMIT_JOB, GRAB_JOB_UNIQ, GET_STATUS, WORK_COMPLETE, status, version, drop function, with a function of
-its own with a random name. The workload has every byte value and must come back as it was. Nothing is left behind but
-that name, on servers that have no drop function. What a server need not have (version, drop function) is no failure.
-Exit 0 when every step passed, 1 when one failed; 69, 76, 124 when the connection itself is the problem.
+Protocol: CAN_DO, workers, SUBMIT_JOB, GRAB_JOB_UNIQ, GET_STATUS, WORK_COMPLETE, status, version, drop function, with a
+randomly named function of its own. The workload has every byte value and must come back unchanged. Nothing is left
+behind except that name, on servers without drop function. Missing optional commands (version, drop function) are not
+failures.
+Exit 0 if every step passed, 1 if one failed; 69, 76 or 124 if the connection itself failed.
 
 Example:
   gearctl smoke -o json";

@@ -22,8 +22,9 @@ use crate::tool::Tool;
 /// The end of `submit --help`.
 pub const HELP: &str = "\
 Protocol: SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG, SUBMIT_JOB_LOW_BG; SUBMIT_JOB_EPOCH with --at and --in.
-Prints the handle of each job when the server has taken it. The server keeps no results of background jobs: --wait sees them end, not how. --timeout bounds that wait (124).
-Up to server 1.1 nothing wakes a worker when the time of a job has come: it finds the job when it next looks.
+Prints the handle of each job once the server has accepted it. The server keeps no results of background jobs: --wait
+notices when they end, not how. --timeout limits that wait (exit 124).
+In servers up to 1.1, a job whose time has come does not wake a worker; it runs the next time a worker asks for jobs.
 
 Examples:
   gearctl submit mail @letter.eml
@@ -36,15 +37,15 @@ pub struct SubmitArgs {
     #[command(flatten)]
     pub(super) task: TaskArgs,
 
-    /// Not before this time, such as 2026-12-24T18:00:00Z, or seconds since 1970
+    /// Run no earlier than this time, e.g. 2026-12-24T18:00:00Z, or seconds since 1970
     #[arg(long, value_name = "TIME", conflicts_with = "delay", value_parser = point)]
     pub(super) at: Option<SystemTime>,
 
-    /// Not before so much time has passed
+    /// Run no earlier than after this delay
     #[arg(long = "in", id = "delay", value_name = "DUR", value_parser = units::duration)]
     pub(super) delay: Option<Duration>,
 
-    /// Wait until the server knows none of the jobs any more: they have ended, well or not
+    /// Wait until the server no longer knows any of the jobs: they have ended, successfully or not
     #[arg(long)]
     pub(super) wait: bool,
 
@@ -78,7 +79,7 @@ static SUBMITTED: Shape = Shape::rows(
 pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     let at = args.at.or(args.delay.and_then(|delay| SystemTime::now().checked_add(delay)));
     if at.is_some() && (args.task.priority != Priority::Normal || args.task.reduce.is_some()) {
-        let text = "jobs for a later time have normal priority and no reducer";
+        let text = "jobs scheduled for later have normal priority and no reducer";
         return Err(CliError::usage(text));
     }
     let tasks = args.task.tasks((&mut tool.input, &tool.messages), None)?;

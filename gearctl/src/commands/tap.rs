@@ -9,16 +9,15 @@ use gearman_client::protocol::{AdminCommand, Magic, Packet, PacketType, ReplySha
 
 /// The end of `tap --help`.
 pub const HELP: &str = "\
-A relay: clients and workers connect to it instead of the server, and it shows each packet and each line of administration
-on a line: when, on which connection, from whom, the size of the data, and for answers how long the server took, counted
-from the last byte of the request, and (-o wide) which request it was. What comes unasked (NOOP, what a worker says of a job)
-has no time. No byte is changed or held back; ends and resets are passed on. Lines that cannot be written fast enough are
-left out, and counted. The summary at the end goes to stderr.
---record writes a transcript, which holds data in full, for its owner only; --replay says to the server again what the
-clients said, and fails where the server answers otherwise.
---decode shows what is in bodies of up to 4 KiB, whatever --body says.
-EXPR is about a line: verb==SUBMIT_JOB, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to,
-args and error.
+A relay: clients and workers connect to it instead of the server, and it prints a line for each packet and each line of
+the admin protocol: time, connection, sender, data size and, for replies, the server's response time, counted from the
+last byte of the request, and (-o wide) which request it answers. Unsolicited packets (NOOP, a worker's job updates)
+have no response time. No byte is changed or held back; closes and resets are passed on. Lines that cannot be written
+fast enough are dropped and counted. The summary at the end goes to stderr.
+--record writes a transcript with full data, readable by its owner only; --replay sends the clients' part again, and
+fails where the replies differ.
+--decode decodes bodies of up to 4 KiB, whatever --body says.
+EXPR tests a line: verb==SUBMIT_JOB, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
 
 Examples:
   gearctl tap --listen 127.0.0.1:4731 --to 127.0.0.1:4730
@@ -46,7 +45,7 @@ impl Decoder for Packets {
         match data.first() {
             Some(0) => packet(side, data),
             Some(byte) if byte.is_ascii_control() && !b"\r\n".contains(byte) => {
-                Look::Stranger("no packet and no line of Gearman begins so")
+                Look::Stranger("no Gearman packet or line starts like this")
             }
             _ => match data.iter().position(|byte| *byte == b'\n') {
                 Some(end) => Look::Unit(end as u64 + 1),
@@ -69,7 +68,7 @@ impl Decoder for Packets {
 }
 
 fn packet(side: Side, data: &[u8]) -> Look {
-    const STRANGE: Look = Look::Stranger("what begins with NUL is no packet of Gearman");
+    const STRANGE: Look = Look::Stranger("it starts with NUL, but is not a Gearman packet");
     let magic = data.get(..4).unwrap_or(data);
     // Some servers pass on what a worker said as it came.
     let magics: &[Magic] = match side {

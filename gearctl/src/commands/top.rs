@@ -5,13 +5,12 @@ use ctl_core::top::{Board, Figure, Row, columns};
 
 /// The end of `top --help`.
 pub const HELP: &str = "\
-Protocol: status; version and prioritystatus, from servers that have them.
-On a terminal this is a picture that lives: ? shows the keys, enter all that is known of a row, q leaves. Columns that have
-no room are left out; --record keeps every look. In a pipe, or with -o json, ndjson or yaml, there is a snapshot for each
-look instead; -o json and yaml look once unless --iterations
-says otherwise. CHANGE/S is by how many jobs per second the function has had more or fewer since the last look: gearmand
-counts nothing that only grows. A function with jobs and no worker is a PROBLEM.
-Of several servers, one that does not answer is shown as such and comes back by itself.
+Protocol: status; version and prioritystatus where supported.
+On a terminal, this is a live view: ? lists the keys, Enter shows the details of a row, q quits. Columns that do not fit
+are hidden; --record keeps every snapshot. In a pipe, or with -o json, ndjson or yaml, it prints snapshots instead; -o
+json and yaml print one unless --iterations is given. CHANGE/S is the change in the number of jobs per second since the
+previous snapshot: gearmand has no counters that only grow. A function with jobs and no workers is a PROBLEM.
+With several servers, one that does not answer is shown as down and recovers automatically.
 
 Examples:
   gearctl top

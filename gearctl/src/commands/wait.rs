@@ -18,17 +18,18 @@ use crate::tool::{Gearctl, Tool};
 
 /// The end of `wait --help`.
 pub const HELP: &str = "\
-Protocol: status or GET_STATUS, again and again.
+Protocol: status or GET_STATUS, polled.
 Conditions:
   function-exists  the server knows the function
   queued==0        and likewise != < <= > >= with total, queued, running, workers
   idle             the function has no jobs, queued or running
-  handle-done=H    the job was known and is not any more
+  handle-done=H    the job was known and no longer is
   server           the server answers
 Waits for things that do not exist yet; a missing function has no jobs and no workers unless --must-exist is given.
 Cancelled jobs count as queued until a worker asks for work: `gearctl jobs` shows them as ignored.
-The server knows a finished job as little as one that never was: handle-done needs to see the job once, or
---assume-done. Of several servers all have to answer, and what they have counts together. --timeout bounds the whole wait (60s unless given); when it runs out the exit code is 124.
+The server does not distinguish a finished job from one that never existed: handle-done needs to see the job once, or
+--assume-done. With several servers, all must answer, and their counts are added up. --timeout limits the whole wait
+(default 60s); when it expires, the exit code is 124.
 
 Examples:
   gearctl wait --for server --timeout 30s
@@ -44,7 +45,7 @@ pub struct WaitArgs {
     #[command(flatten)]
     wait: WaitFlags,
 
-    /// A job that the server does not know has ended
+    /// Treat a job that the server does not know as done
     #[arg(long)]
     assume_done: bool,
 }
@@ -139,7 +140,7 @@ impl Goal {
                     (true, true) => "it is running",
                     (true, false) => "it is queued",
                     (false, _) => {
-                        "the server does not know the job; --assume-done takes that for its end"
+                        "the server does not know the job; --assume-done treats that as done"
                     }
                 };
                 Ok((done, found.to_owned()))

@@ -4,11 +4,11 @@ use ctl_core::web::{Action, Field, Kind, Site, View};
 
 /// The end of `web --help`.
 pub const HELP: &str = "\
-Protocol: status, version and prioritystatus while a page is open; what else it shows and does are commands of gearctl, with
-the same counts, confirmations and refusals.
-The page is in the program: it asks nobody but this address, and shows names and data as text. Servers and functions are
-live, with the history since the page was opened. Without --write it only looks; with it, jobs are submitted, moved and
-removed, and functions limited and dropped, after it was shown what would be done.
+Protocol: status, version and prioritystatus while a page is open; everything else runs as gearctl commands, with the
+same counts, confirmations and refusals.
+The page is built in and contacts only this address; names and data are shown as text. It shows servers and functions
+live, with the history since it was opened. Without --write it is read-only; with it, you can submit, move and remove
+jobs, and limit and drop functions, each after a preview of what would be done.
 It answers to its address and localhost (and --host NAME), and changes something for its own page only. Other machines
 are let in with --allow-remote and a token, HTTPS, or both. --https-cert and --https-key encrypt the connection of the
 browser; --tls and its flags are about the servers of queues, and encrypt nothing of the page.
@@ -31,7 +31,7 @@ pub static SITE: Site = Site {
     server: &[
         View { name: "All workers", line: &["workers"], fields: &[], pages: None, actions: &[] },
         View { name: "Jobs", line: &["jobs"], fields: &[], pages: None, actions: &[] },
-        View { name: "What it is", line: &["server"], fields: &[], pages: None, actions: &[] },
+        View { name: "Server details", line: &["server"], fields: &[], pages: None, actions: &[] },
     ],
     actions: &[
         Action {

@@ -28,18 +28,18 @@ pub const HELP: &str = "\
 Protocol: CAN_DO, GRAB_JOB_ALL, PRE_SLEEP, WORK_COMPLETE, WORK_FAIL, WORK_EXCEPTION, WORK_DATA, WORK_WARNING.
 The command gets the workload on stdin (or with --file or --arg); what it writes to stdout is the result. Exit 0
 completes the job, any other code or a signal fails it. {handle}, {function} and {file} in arguments are replaced, but
-never in a line for a shell, which would run what a server puts there: the line has \"$GEARCTL_HANDLE\", and \"$1\" is the
-file or the workload. The environment has GEARCTL_HANDLE, GEARCTL_FUNCTION, GEARCTL_UNIQUE and GEARCTL_REDUCER. No shell
-is involved unless --shell asks for one, and the workload is never part of a command line unless --arg makes an argument
-of it. A command that cannot be started gives its job back and ends the worker (126, 127); when the system has no
-descriptor, process, thread or memory left, the worker waits until it has.
-A job that does not end well is told on a line of stderr, where the summary is, too. What a command leaves running with
-its output open is ended 2 s after it, and named.
-SIGTERM, SIGINT or SIGHUP: running jobs are finished, for at most --grace; a second SIGTERM or SIGINT, or the end of
-that time, ends the commands with all that they have started, and their jobs go back to the server. Under nohup, SIGHUP
-is ignored.
-The gearman program waits for ever for a job that ends with an exception, up to version 1.1 at least: serve it without
---exception-from-stderr.
+not in a shell line, because the shell would execute what the server puts there: use \"$GEARCTL_HANDLE\" there, and
+\"$1\" for the file or the workload. The environment has GEARCTL_HANDLE, GEARCTL_FUNCTION, GEARCTL_UNIQUE and
+GEARCTL_REDUCER. A shell is used only with --shell, and the workload is part of a command line only with --arg. If a
+command cannot be started, its job is given back and the worker exits (126, 127); when the system runs out of file
+descriptors, processes, threads or memory, the worker waits until some are free.
+A job that does not end well is reported on one line of stderr, where the summary goes too. Processes that a command
+leaves running with its output open are killed 2 s after it ends, and named.
+On SIGTERM, SIGINT or SIGHUP, running jobs may finish within --grace; a second SIGTERM or SIGINT, or the end of that
+time, kills the commands and everything they started, and returns their jobs to the server. Under nohup, SIGHUP is
+ignored.
+The gearman command-line client, at least up to version 1.1, waits forever for a job that ends with an exception: serve
+it without --exception-from-stderr.
 
 Examples:
   gearctl work -f wc --exec wc -l
@@ -55,15 +55,15 @@ pub struct WorkArgs {
     #[command(flatten)]
     flags: WorkFlags,
 
-    /// A handler of the tool: echo, reverse, upper, wc, sleep=DUR, fail, exception, progress=N
+    /// Built-in handler: echo, reverse, upper, wc, sleep=DUR, fail, exception, progress=N
     #[arg(long, value_name = "NAME", group = "handler")]
     builtin: Option<Builtin>,
 
-    /// What the worker calls itself in `gearctl workers`
+    /// Client id shown in `gearctl workers`
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
 
-    /// Send output while the command runs
+    /// Stream output while the command runs
     #[arg(long, value_name = "HOW")]
     stream: Option<Stream>,
 
@@ -71,16 +71,16 @@ pub struct WorkArgs {
     #[arg(long)]
     warnings: bool,
 
-    /// Lines of stderr that begin with TEXT report progress: `STATUS 3/10` with --status-prefix STATUS
+    /// Treat stderr lines starting with TEXT as progress, e.g. `STATUS 3/10` with --status-prefix STATUS
     #[arg(long, value_name = "TEXT")]
     status_prefix: Option<String>,
 
-    /// A failure is an exception with the end of stderr
+    /// Report a failure as an exception with the end of stderr
     #[arg(long)]
     exception_from_stderr: bool,
 
-    /// The server gives a job to another worker when it takes longer (CAN_DO_TIMEOUT); up to server 1.1 the wrong job
-    /// can be hit, so --max-runtime is better
+    /// Let the server reassign a job that takes longer (CAN_DO_TIMEOUT); servers up to 1.1 may pick the wrong job, so
+    /// prefer --max-runtime
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     can_do_timeout: Option<Duration>,
 }
@@ -90,7 +90,7 @@ pub struct WorkArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("work", "gearctl functions looks only")?;
+    tool.refuse_dry_run("work", "gearctl functions is read-only")?;
     let handler = handler(&args)?;
     args.flags.say_passed_on(tool);
     let limits =

@@ -17,9 +17,9 @@ use crate::tool::Tool;
 /// The end of `workers --help`.
 pub const HELP: &str = "\
 Protocol: workers; status for --idle.
-The server lists every connection: clients, and the one that asks, have no functions. It does not tell which worker has
-which job: --idle shows the workers none of whose functions has a running job, so these certainly do nothing. Of several
-servers each has its rows, and SERVER says which.
+The server lists every connection; clients, including this one, have no functions. It does not report which worker has
+which job: --idle shows the workers none of whose functions has a running job, so they are certainly idle. With several
+servers, SERVER shows where each row is from.
 
 Examples:
   gearctl workers
@@ -33,7 +33,7 @@ pub struct WorkersArgs {
     #[command(flatten)]
     function: One<Function>,
 
-    /// Only workers that certainly have no job
+    /// Only workers that are certainly idle
     #[arg(long)]
     idle: bool,
 }

@@ -11,24 +11,22 @@ use crate::commands::run::RunArgs;
 /// The verbs of a session.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Start jobs and go on with something else (SUBMIT_JOB)
+    /// Start jobs in the background of the session (SUBMIT_JOB)
     #[command(after_help = START_HELP)]
     Start(RunArgs),
     /// List the jobs of this session
     #[command(name = ":jobs", after_help = JOBS_HELP)]
     Jobs,
-    /// Come back to a job of this session: its results, then its end
-    #[command(
-        after_help = "Ctrl-C leaves it again.\nExamples:\n  fg\n  fg H:host:17\n  fg -o json"
-    )]
+    /// Bring a job of this session to the front: its results, then its end
+    #[command(after_help = "Ctrl-C detaches again.\nExamples:\n  fg\n  fg H:host:17\n  fg -o json")]
     Fg {
         /// The job [default: the last one]
         #[arg(value_name = "HANDLE")]
         handle: Option<String>,
     },
-    /// Watch how far any job of the server is, until it has ended (GET_STATUS)
+    /// Follow the progress of any job on the server until it ends (GET_STATUS)
     #[command(
-        after_help = "Protocol: GET_STATUS, again and again. Nothing else is told of a job that somebody else waits for.\nExample: attach H:host:17"
+        after_help = "Protocol: GET_STATUS, polled. The server reports nothing else about another client's job.\nExample: attach H:host:17"
     )]
     Attach {
         /// The job
@@ -76,7 +74,7 @@ pub(super) const WORDS: Words = Words {
     left_out: &[],
     line_flags: &["timeout"],
     lost: "CONNECTION_LOST",
-    on_exit: "what becomes of foreground jobs at the end",
+    on_exit: "what to do with foreground jobs on exit",
 };
 
 /// The groups of `help`.
@@ -89,7 +87,7 @@ const GROUPS: &[Group] = &[
     Group { name: "work", title: "Serving functions", verbs: &["work"] },
     Group {
         name: "inspect",
-        title: "Looking without changing anything",
+        title: "Inspecting without changing anything",
         verbs: &[
             "functions",
             "workers",
@@ -105,7 +103,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "change",
-        title: "Changing what the server has",
+        title: "Changing the server's state",
         verbs: &["cancel", "peek", "function", "drain", "move", "export", "import", "shutdown"],
     },
     Group {

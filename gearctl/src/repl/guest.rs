@@ -125,7 +125,7 @@ impl Guest for State<'_> {
     fn question(&mut self) -> Option<String> {
         let open = self.count_open();
         let jobs = units::count(open as u64, "foreground job");
-        (open > 0).then(|| format!("{jobs} under way (the server drops queued ones)"))
+        (open > 0).then(|| format!("{jobs} running (the server drops queued ones)"))
     }
 
     fn let_go(&mut self, fate: &'static str) -> Result<bool, CliError> {

@@ -130,7 +130,7 @@ impl State<'_> {
             let last = session.submitted.back().map(|job| Own::Background(job.handle.clone()));
             let run = session.runs.len().checked_sub(1).map(Own::Run);
             return run.or(last).ok_or_else(|| {
-                CliError::usage("no job of this session is under way")
+                CliError::usage("this session has no running jobs")
                     .hint("start FUNCTION BODY, or run and then Ctrl-C")
             });
         };
@@ -143,7 +143,7 @@ impl State<'_> {
         }
         Err(CliError::not_found(format!("the job {text} is not one of this session"))
             .hint(":jobs, to list its jobs")
-            .hint(format!("attach {text}, to see how far any job of the server is")))
+            .hint(format!("attach {text}, to see the progress of any job on the server")))
     }
 
     /// Shows how far a job is until the server does not know it any more.
@@ -165,7 +165,7 @@ impl State<'_> {
             if let Err(signal) = interrupts.sleep(LOOK_EVERY) {
                 drop(progress);
                 self.tool.messages.after_interrupt();
-                self.tool.messages.note(format!("the job {name} goes on"));
+                self.tool.messages.note(format!("the job {name} keeps running"));
                 return Ok(signal.exit);
             }
         }
@@ -173,7 +173,7 @@ impl State<'_> {
         self.session().submitted.retain(|job| job.handle.name() != handle.name());
         if !known {
             return Err(CliError::not_found(format!(
-                "the server does not know the job {name}: it has ended, or it never was"
+                "the server does not know the job {name}: it has ended, or never existed"
             )));
         }
         let record = Record::new().with("handle", name.as_str()).with("state", "ended");

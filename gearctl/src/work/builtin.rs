@@ -36,7 +36,7 @@ impl FromStr for Builtin {
     fn from_str(text: &str) -> Result<Self, String> {
         let rule = || {
             format!(
-                "`{text}` is no built-in handler (echo, reverse, upper, wc, sleep=DUR, fail, exception, progress=N)"
+                "`{text}` is not a built-in handler (echo, reverse, upper, wc, sleep=DUR, fail, exception, progress=N)"
             )
         };
         match text.split_once('=') {

@@ -38,7 +38,7 @@ pub struct Recipe {
 pub enum Stream {
     /// Line by line.
     Lines,
-    /// As it comes.
+    /// As it arrives.
     Chunks,
 }
 

@@ -256,7 +256,7 @@ impl Shift {
         let report = worker.stop();
         if report.rejected + report.unknown > 0 {
             self.messages.warn(format!(
-                "{} results were not taken by the server, and of {} nobody knows",
+                "the server rejected {} results, and the fate of {} is unknown",
                 report.rejected, report.unknown
             ));
         }

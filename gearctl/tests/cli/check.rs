@@ -51,7 +51,7 @@ fn a_roundtrip_tells_server_and_worker_apart() {
         check(&["up", "--send", "x", "--expect", "X"]).exits(0);
         let other = check(&["up", "--send", "x", "--expect", "x"]).exits(2);
         assert!(other.out().contains("UNEXPECTED_RESULT: worker roundtrip"), "{}", other.out());
-        assert!(other.out().contains("expected: X"), "{}", other.out());
+        assert!(other.out().contains("result: X"), "{}", other.out());
         drop(worker);
         workers(address, "up", 0);
         let late = ["up", "--timeout", "0.2"];

@@ -164,7 +164,11 @@ fn what_only_one_server_can_be_asked_says_so() {
         &["move", "a", "b"],
     ] {
         let ran = gearctl(&fleet.alive(), line).exits(2);
-        assert!(ran.err.contains("this asks one server, and 2 are given"), "{line:?}: {}", ran.err);
+        assert!(
+            ran.err.contains("takes a single server, but 2 are given"),
+            "{line:?}: {}",
+            ran.err
+        );
     }
 }
 

@@ -254,14 +254,14 @@ fn a_result_that_cannot_be_kept_is_an_error_and_raw_output_still_comes() {
             let few = ["--max-result", "100k", "-o", "json"];
             let error = run(&[&["x"], &few[..]].concat()).exits(65).error_alone();
             assert_eq!(error["code"], "RESULT_TOO_LARGE");
-            assert!(error["message"].to_string().contains("the 100 KiB that --max-result keeps"));
+            assert!(error["message"].to_string().contains("exceeds --max-result (100 KiB)"));
             let raw = run(&["x", "--max-result", "100k"]).exits(0);
             assert_eq!(raw.bytes.len(), 300_000);
             // One is kept, the other would be too much; with records nothing waits for the end.
             let some = ["x", "y", "--max-result", "400k", "-o", "json"];
             let ran = run(&some).exits(3);
             assert_eq!(ran.json().as_array().unwrap().len(), 1);
-            assert!(ran.err.contains("wait for the end"), "{}", ran.err);
+            assert!(ran.err.contains("buffered results exceed"), "{}", ran.err);
             run(&["x", "y", "-j", "2", "--max-result", "400k", "-o", "ndjson"]).exits(0);
             let ran = run(&["x", "y", "-j", "2", "--max-result", "100k"]).exits(65);
             assert!(ran.err.contains("RESULT_TOO_LARGE") && ran.err.contains("and 1 more"));

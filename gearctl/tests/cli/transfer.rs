@@ -78,7 +78,7 @@ fn jobs_with_unique_ids_outlive_a_move_to_where_they_are() {
         // The same server by another name is known before anything is taken, one behind a relay by its answer.
         let alias = format!("localhost:{port}");
         let ran = gearctl(address, &["move", "mail", "--to-server", &alias, "--yes"]).exits(2);
-        assert!(ran.err.contains("jobs of mail"), "{}", ran.err);
+        assert!(ran.err.contains("the same function: mail"), "{}", ran.err);
         let line = ["move", "mail", "--to-server", &relay.address().to_string(), "--yes"];
         let ran = gearctl(address, &line).exits(1);
         assert!(ran.err.contains("SAME_SERVER"), "{}", ran.err);

@@ -168,7 +168,7 @@ fn a_pid_file_is_taken_from_nobody() {
             gearctl(server.address(), &[&line[..], &[file.to_str().unwrap()]].concat())
         };
         std::fs::write(&precious, "precious").unwrap();
-        assert!(with(&precious).exits(74).err.contains("is no pid file"));
+        assert!(with(&precious).exits(74).err.contains("is not a pid file"));
         for trap in [&pid, &folder.path().join("pid.new")] {
             std::os::unix::fs::symlink(&precious, trap).unwrap();
         }
@@ -191,7 +191,7 @@ fn a_dry_run_of_work_takes_no_job() {
         queue(address, "f", b"x");
         let line = ["work", "-n", "-f", "f", "--builtin", "echo", "--exit-when-empty"];
         let refused = gearctl(address, &line).exits(2);
-        assert!(refused.err.contains("no dry run"), "{}", refused.err);
+        assert!(refused.err.contains("does not support --dry-run"), "{}", refused.err);
         let ran = gearctl(address, &["functions", "f", "-o", "json"]).exits(0).json();
         assert_eq!(ran[0]["queued"], 1);
     });

@@ -74,13 +74,13 @@ fn settle(
     }
     put_back(link, message, true)?;
     let how = match ended {
-        Ended::Code(code) => format!("the command ended with code {code}"),
-        Ended::Signal(signal) => format!("the command was ended by signal {signal}"),
-        Ended::Overtime | Ended::GivenUp => "the command was ended".to_owned(),
-        Ended::Unfit => "the command could not get the message".to_owned(),
+        Ended::Code(code) => format!("the command exited with code {code}"),
+        Ended::Signal(signal) => format!("the command was killed by signal {signal}"),
+        Ended::Overtime | Ended::GivenUp => "the command was killed".to_owned(),
+        Ended::Unfit => "the message could not be passed to the command".to_owned(),
     };
     let words = end.words.map(|words| format!(": {words}")).unwrap_or_default();
-    let why = format!("{how}, it is put back{words}");
+    let why = format!("{how}, so it is put back{words}");
     let error = CliError::new(Exit::Negative, "COMMAND_FAILED", why);
     bulk.failure(label(message), error)
 }

@@ -68,7 +68,7 @@ fn matching(
 ) -> Result<usize, CliError> {
     const CHUNK: usize = 100;
     let gate = Gate::of(&Interrupts::none());
-    let mut progress = Progress::start(ProgressWhen::Never, messages, "asking ids", None);
+    let mut progress = Progress::start(ProgressWhen::Never, messages, "querying ids", None);
     let wanted = Wanted { tubes: vec![tube], filters, ..Wanted::default() };
     let found = find(link, &wanted, &gate, &mut progress)?;
     progress.finish();
@@ -203,7 +203,7 @@ fn tubes(link: &mut Link, patterns: &Patterns, messages: &Messages) -> Result<Me
     match unasked {
         Some(error) if metrics.is_empty() => Err(error),
         _ if metrics.is_empty() => {
-            Ok(Measured::absent(format!("no tube fits {patterns}"), metrics))
+            Ok(Measured::absent(format!("no tube matches {patterns}"), metrics))
         }
         _ => Ok(metrics.into()),
     }
@@ -239,7 +239,7 @@ fn take_back(link: &mut Link, id: JobId, tube: &TubeName, body: &[u8]) -> Result
         Some(_) => Err(CliError::new(
             ctl_core::error::Exit::Protocol,
             "PROTOCOL",
-            "the server returned another job than was put",
+            "the server returned a different job than was put",
         )),
         None => Err(CliError::not_found("the server has lost the job that was put")),
     }

@@ -128,7 +128,7 @@ fn labelled(event: Event, server: Option<&str>) -> Event {
 }
 
 fn tell(sender: &SyncSender<Event>, event: Event) -> Result<(), CliError> {
-    sender.send(event).map_err(|_| CliError::internal("nobody absorbs what was put"))
+    sender.send(event).map_err(|_| CliError::internal("no one collects the results of the puts"))
 }
 
 fn lane(

@@ -93,7 +93,7 @@ impl Rounds {
                 "m" => rounds.least = Some(number()?),
                 _ => {
                     return Err(CliError::usage(format!(
-                        "`{text}` is no option of :watch: they are i=DUR, c=N and m=N"
+                        "`{text}` is not an option of :watch (options: i=DUR, c=N, m=N)"
                     )));
                 }
             }
@@ -101,7 +101,9 @@ impl Rounds {
         }
         if rounds.pause < SHORTEST {
             let shortest = units::show_duration(SHORTEST);
-            return Err(CliError::usage(format!("the pause of :watch is at least {shortest}")));
+            return Err(CliError::usage(format!(
+                "the interval of :watch must be at least {shortest}"
+            )));
         }
         if rounds.count == Some(0) {
             return Err(CliError::usage("c=0 would never run the command"));

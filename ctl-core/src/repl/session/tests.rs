@@ -511,7 +511,7 @@ fn shell_commands_run_unless_they_are_off() {
     let (exit, fake) =
         script("!true && test 'a b' = \"a b\"\nsay a\n!exit 3\nsay b", Rules::default());
     assert_eq!((exit, fake.said), (Exit::Negative, vec!["a".to_owned()]));
-    assert_eq!(fake.stderr, ["stdin:3: the shell command ended with code 3"]);
+    assert_eq!(fake.stderr, ["stdin:3: the shell command exited with code 3"]);
     let (exit, fake) = script("!true", Rules { no_shell: true, ..Rules::default() });
     assert_eq!(exit, Exit::Usage);
     assert!(fake.stderr[0].contains("--no-shell"), "{:?}", fake.stderr);
@@ -523,7 +523,11 @@ fn shell_commands_run_unless_they_are_off() {
     for line in ["1 ! \"echo ${body}\"", ":watch c=1 ! \"echo ${body}\""] {
         let (exit, fake) = script(line, rules.clone());
         assert_eq!(exit, Exit::Usage);
-        assert!(fake.stderr[0].contains("is not put into a shell command"), "{:?}", fake.stderr);
+        assert!(
+            fake.stderr[0].contains("are not substituted in a shell command"),
+            "{:?}",
+            fake.stderr
+        );
     }
     assert_eq!(script("\\e say a", Rules::default()).0, Exit::Usage, "nobody can edit in a script");
 }

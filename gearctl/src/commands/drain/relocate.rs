@@ -22,15 +22,16 @@ use crate::tool::Tool;
 /// The end of `move --help`.
 pub const HELP: &str = "\
 Protocol: as drain, with SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG or SUBMIT_JOB_LOW_BG before WORK_COMPLETE.
-No server can rename or move a job, so this is a worker: it takes a job, submits it anew, and ends it when the server has
-confirmed that. So none is lost; should this process or a connection end in between, a job may be there twice, at most one
-per connection (-j). Jobs keep their unique ids: a server that still has the copy makes one job of both when the move is
-run again. Their priority is not told to workers, so --priority says it for all; time limits and reducers are not kept.
-A job that cannot be submitted is given back by closing the connection, which counts as a retry: gearmand with --job-retries
-may drop it then. Since 2026 `--job-retries 0` drops it at once, and no command tells how the server is set.
-Nobody would have the results of foreground jobs: while clients wait for one nothing is moved, unless --background-only
-leaves such jobs alone, as with drain. Jobs come from one server. Cancelled jobs vanish. Running jobs, and jobs for a later time, stay.
-It asks first; --yes answers.
+No server can rename or move a job, so move acts as a worker: it takes a job, submits it again, and ends it once the
+server confirms that, so none is lost. If this process or a connection ends in between, a job may exist twice, at most
+one per connection (-j). Jobs keep their unique ids: a server that still has the copy merges both when the move is run
+again. Workers are not told the priority, so --priority sets it for all; time limits and reducers are not kept.
+A job that cannot be submitted is given back by closing the connection, which counts as a retry: gearmand with
+--job-retries may then drop it. Since 2026, `--job-retries 0` drops it at once, and no command reports that setting.
+The results of moved foreground jobs would reach no client: while clients wait for one, nothing is moved, unless
+--background-only skips such jobs, as with drain. Only a single source server is allowed. Cancelled jobs vanish. Running
+jobs and jobs scheduled for later stay.
+Asks for confirmation; --yes skips it.
 
 Examples:
   gearctl move resize resize-slow --priority low
@@ -42,11 +43,11 @@ pub struct MoveArgs {
     #[command(flatten)]
     function: Leading<Function>,
 
-    /// The new function [default: the same, with --to-server]
+    /// Target function [default with --to-server: the same]
     #[arg(value_name = "FUNCTION")]
     new: Option<OsString>,
 
-    /// Another server, which the jobs go to
+    /// Target server
     #[arg(long, value_name = "ADDR")]
     to_server: Option<String>,
 
@@ -68,7 +69,7 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
         Some(new) => Function::of_word(&new)?,
         None if args.to_server.is_some() => function.clone(),
         None => {
-            return Err(CliError::usage("no new function is named")
+            return Err(CliError::usage("no new function given")
                 .hint("gearctl move OLD NEW")
                 .hint("--to-server ADDR, to keep the function on another server"));
         }
@@ -79,7 +80,7 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     let (mut to, elsewhere) = tool.link.elsewhere(args.to_server.as_deref())?;
     if new == function && elsewhere.is_none() {
         let name = show_function(&new);
-        return Err(CliError::usage(format!("the jobs of {name} are jobs of {name}"))
+        return Err(CliError::usage(format!("source and target are the same function: {name}"))
             .hint("another function, or --to-server for another server"));
     }
     let mut place = format!("to {}", show_function(&new));
@@ -160,7 +161,7 @@ impl Resubmit {
             return Ok(());
         }
         let place = self.place.strip_prefix("to ").unwrap_or_default();
-        let why = format!("{place} is where its jobs are already, under another address");
+        let why = format!("{place} is the same function under another address");
         Err(CliError::new(Exit::Negative, "SAME_SERVER", why)
             .hint("another function, or another server"))
     }

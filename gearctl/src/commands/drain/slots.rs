@@ -169,7 +169,7 @@ impl Slot {
             let report = self.worker.stop();
             let missed = report.rejected + report.unknown;
             if missed > 0 {
-                let text = format!("of {missed} jobs it is not known whether they ended");
+                let text = format!("it is unknown whether {missed} jobs ended");
                 self.messages.warn(text);
             }
         }

@@ -22,7 +22,7 @@ pub(super) fn refuse(link: &mut Link) -> Result<(), CliError> {
     }
     let jobs = units::count(waiting, "queued job");
     Err(refusal(format!(
-        "clients wait for {jobs} of this server, which does not tell their functions"
+        "clients wait for {jobs} of this server, which does not report their functions"
     )))
 }
 
@@ -32,8 +32,8 @@ const CLIENTS_WAITING: &str = "CLIENTS_WAITING";
 /// The error for jobs that clients wait for.
 pub(super) fn refusal(why: String) -> CliError {
     CliError::new(Exit::Negative, CLIENTS_WAITING, why)
-        .hint("--background-only leaves such jobs alone")
-        .hint("--as fail tells the clients that their jobs failed")
+        .hint("--background-only, to skip such jobs")
+        .hint("--as fail, to tell the clients that their jobs failed")
 }
 
 /// How many queued jobs have clients that wait.
@@ -69,9 +69,9 @@ fn unknown<T>(command: &str, answer: &Answer<T>) -> CliError {
         Answer::Silent(_) => format!("the server does not answer `{command}`"),
         Answer::Came(_) | Answer::Unsupported(_) => format!("the server has no `{command}`"),
     };
-    let text = format!("{why}, so it cannot tell which jobs clients wait for");
+    let text = format!("{why}, so it cannot report which jobs clients wait for");
     CliError::new(Exit::Negative, CLIENTS_WAITING, text)
-        .hint("--as fail tells the clients that their jobs failed, if there are any")
+        .hint("--as fail, to tell any such clients that their jobs failed")
 }
 
 /// Refuses `--background-only` where the server cannot say of a job whether clients wait for it, before any is taken.

@@ -151,7 +151,7 @@ fn packet(magic: Magic, words: &[OsString], input: &mut Input) -> Result<Packet,
             .hint("a name such as SUBMIT_JOB_BG, or a number")
     })?;
     Packet::new(magic, packet_type, &arguments)
-        .map_err(|error| cli_error(error).hint("by its number a packet takes any arguments"))
+        .map_err(|error| cli_error(error).hint("a packet given by number takes any arguments"))
 }
 
 fn argument(word: &OsString, input: &mut Input) -> Result<Vec<u8>, CliError> {
