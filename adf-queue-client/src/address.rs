@@ -84,9 +84,9 @@ pub enum Transport {
     WsBin,
     /// WebSocket with JSON: text of any length.
     WsJson,
-    /// HTTP with binary answers: any body from 1 byte to 10 MiB. No message is ever given back by itself.
+    /// HTTP with binary answers: any body from 1 byte to 10 MiB. Messages are never given back automatically.
     HttpBin,
-    /// HTTP with JSON answers: a body that is pulled has to be text.
+    /// HTTP with JSON answers: pulled bodies must be text.
     HttpJson,
 }
 

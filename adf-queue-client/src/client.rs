@@ -17,22 +17,24 @@ use crate::{
 
 /// A client of an Adf.QueueServer.
 ///
-/// It is `Clone` and shared freely. Over WebSocket all clones use one connection, driven by a task of its own, and any number
-/// of calls can be under way on it, pulls that wait included. The task ends when the last clone is dropped: the server is
-/// told, and gives back what was pulled and not settled. There is nothing to reset, and no pool is needed: nothing else of one
-/// call is left for the next, and [`reconnect`](Self::reconnect) gives back what is pulled now.
+/// It is `Clone` and can be shared freely. Over WebSocket, all clones use one connection, driven by its own task, and
+/// any number of calls can be in flight on it, including waiting pulls. The task ends when the last clone is dropped:
+/// the server is notified, and takes back messages that were pulled and not settled. There is nothing to reset, and no
+/// pool is needed: nothing else of one call is left for the next, and [`reconnect`](Self::reconnect) gives back what is
+/// pulled now.
 ///
-/// Over HTTP each request has a connection of its own, which is kept for the next one for 5 seconds where the server allows;
-/// a push ends it. [`max_connections`](ConnectOptions::max_connections) bounds them. What was pulled is bound to no connection: it stays pulled until somebody deletes
-/// it or puts it back, [by its id](Self::delete_pulled) if need be, also when this client has gone. And the server has no way to
-/// take a pull back. So one that was given up stays under way, and its message goes to the next pull of its queue by this
-/// client or its clones. Beyond 16 of them further pulls are refused; those that are left when the client is dropped are told to
-/// `tracing` with their ids, for [`recover`](Self::recover). No proxy is used, and no redirect followed.
+/// Over HTTP, each request has its own connection, which is kept for the next one for 5 seconds if the server allows; a
+/// push ends it. [`max_connections`](ConnectOptions::max_connections) limits them. Pulled messages are bound to no
+/// connection: they stay pulled until any client deletes them or puts them back, [by id](Self::delete_pulled) if
+/// necessary, even after this client has gone. And the server cannot cancel a pull. So an abandoned pull stays in
+/// flight, and its message goes to the next pull of its queue by this client or its clones. Beyond 16 of them, further
+/// pulls are refused; those left when the client is dropped are reported to `tracing` with their ids, for
+/// [`recover`](Self::recover). No proxy is used, and no redirect followed.
 ///
-/// When the connection is lost, each call that waits on it fails and says what became of its request ([`Error::fate`]),
-/// unless the request certainly did not reach the server: then it goes over a new connection, within the
-/// [retry policy](crate::RetryPolicy). A [`count`](Self::count), and over WebSocket a [`pull`](Self::pull), is sent again
-/// whatever became of the connection. What a lost WebSocket had pulled is the server's again ([`JobLost`](crate::ErrorKind::JobLost)).
+/// When the connection is lost, each call waiting on it fails and reports the fate of its request ([`Error::fate`]),
+/// unless the request definitely did not reach the server: then it goes over a new connection, within the [retry
+/// policy](crate::RetryPolicy). A [`count`](Self::count), and over WebSocket a [`pull`](Self::pull), is always sent
+/// again. Messages pulled over a lost WebSocket return to the server ([`JobLost`](crate::ErrorKind::JobLost)).
 ///
 /// # Cancel safety
 ///
@@ -56,8 +58,8 @@ enum Way {
 }
 
 impl Client {
-    /// Connects to a server: `"127.0.0.1:6230"`, `"adf+json://queue:6230"`, an [`Address`] or [`ConnectOptions`]. There is one
-    /// attempt: what is wrong at the start is told at once.
+    /// Connects to a server: `"127.0.0.1:6230"`, `"adf+json://queue:6230"`, an [`Address`] or [`ConnectOptions`]. There
+    /// is one attempt: startup errors are reported immediately.
     ///
     /// # Errors
     ///
@@ -177,7 +179,7 @@ impl Client {
         }
     }
 
-    /// Connects again now: the old connection is closed, and the server gives back what it had pulled.
+    /// Reconnects now: the old connection is closed, and the server takes back the messages pulled over it.
     ///
     /// # Errors
     ///
@@ -206,7 +208,7 @@ impl Client {
         self.connection_state() == ConnectionState::Ready
     }
 
-    /// What the connection is doing. A server that has gone is noticed at once.
+    /// The state of the connection. The loss of the server is noticed at once.
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
         match &self.inner.way {
@@ -215,7 +217,7 @@ impl Client {
         }
     }
 
-    /// What this client and its clones have done so far, over all their connections.
+    /// Metrics of this client and its clones, over all their connections.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         match &self.inner.way {

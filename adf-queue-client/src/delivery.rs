@@ -7,12 +7,12 @@ use crate::{MessageId, QueueName, RequestId, protocol::Delivered};
 
 /// A message that was pulled, and is this client's until it is deleted or put back.
 ///
-/// It knows its queue, because the server does not check it: an answer that named another one would move the message there,
-/// or lose it. Over WebSocket it is bound to the connection that brought it: when that ends, the server gives the message
-/// back, and acting on it fails with [`JobLost`](crate::ErrorKind::JobLost). Over HTTP it is bound to nothing, and stays
-/// pulled until somebody acts on it, [by its id](crate::blocking::Client::delete_pulled) if need be.
+/// It knows its queue, because the server does not check it: a request naming another one would move the message there,
+/// or lose it. Over WebSocket, it is bound to the connection that delivered it: when that ends, the server takes the
+/// message back, and acting on it fails with [`JobLost`](crate::ErrorKind::JobLost). Over HTTP, it is bound to nothing,
+/// and stays pulled until any client acts on it, [by its id](crate::blocking::Client::delete_pulled) if necessary.
 ///
-/// Dropping it does not tell the server: over WebSocket the message stays pulled until the connection ends.
+/// Dropping it does not notify the server: over WebSocket, the message stays pulled until the connection ends.
 #[derive(Debug)]
 pub struct Delivery {
     queue: QueueName,
@@ -77,13 +77,13 @@ impl Delivery {
         self.delivered.duplications
     }
 
-    /// Whether somebody had it before, and did not delete it.
+    /// Whether it was delivered before without being deleted.
     #[must_use]
     pub fn is_redelivered(&self) -> bool {
         self.delivered.is_redelivered()
     }
 
-    /// Its bytes. Over JSON, what was no UTF-8 has been replaced by U+FFFD.
+    /// Its bytes. Over JSON, bytes that are not UTF-8 are replaced by U+FFFD.
     #[must_use]
     pub fn body(&self) -> &Bytes {
         &self.delivered.body

@@ -1,4 +1,4 @@
-//! What can go wrong in a call, and whether the server may have acted on it.
+//! Errors of calls, and whether the server may have acted on them.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use crate::{Deadline, Fate, Refusal, RequestId, protocol::Action};
 
 /// Why a call failed.
 ///
-/// Expected outcomes (no message within the time of a `pull_within`, a queue that exists already for `ensure_queue`) are
-/// values, not errors. An error says what failed ([`kind`](Error::kind)), in which request, and whether the server can
-/// have acted ([`fate`](Error::fate)).
+/// Expected outcomes (no message within the time of a `pull_within`, an existing queue for `ensure_queue`) are values,
+/// not errors. An error says what failed ([`kind`](Error::kind)), in which request, and whether the server may have
+/// acted ([`fate`](Error::fate)).
 #[derive(Clone)]
 pub struct Error(queue_core::Error<ErrorKind, About>);
 
@@ -31,12 +31,12 @@ impl queue_core::About for About {
 
 queue_core::wrap_error!(Error, ErrorKind);
 
-/// What kind of failure an [`Error`] is.
+/// The kind of failure of an [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A value that the protocol, or this encoding of it, cannot carry. Nothing was sent, unless the fate is
-    /// [`Refused`](Fate::Refused): then the server did not take it, which it tells over HTTP only.
+    /// [`Refused`](Fate::Refused): then the server rejected it, which it reports only over HTTP.
     InvalidInput,
     /// No connection could be made; the message names every address that was tried.
     Connect,
@@ -98,13 +98,13 @@ impl ErrorKind {
 }
 
 impl Error {
-    /// What kind of failure this is.
+    /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         self.0.kind()
     }
 
-    /// What was asked.
+    /// The request.
     #[must_use]
     pub fn action(&self) -> Option<Action> {
         self.0.about().action

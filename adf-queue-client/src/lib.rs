@@ -1,7 +1,7 @@
 //! A client for [Adf.QueueServer](https://github.com/aooshi/Adf.QueueServer), async and blocking.
 //!
-//! A server has queues of messages. A message is pushed to either end, pulled from the left, and then deleted or put back
-//! by whoever pulled it. There is no persistence, no time to run and no limit on how long a pull waits.
+//! A server has queues of messages. A message is pushed to either end, pulled from the left, and then deleted or put
+//! back by its consumer. There is no persistence, no time to run and no limit on how long a pull waits.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -36,16 +36,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What it promises
+//! # Guarantees
 //!
 //! * **Bodies are bytes**, in and out, over binary frames; what a transport cannot carry is refused before a byte is sent.
-//! * **Every failed call says what became of its request** ([`Fate`]): not sent, unknown, or refused. Only what was
-//!   certainly not sent is repeated by itself, and what only asks.
+//! * **Every failed call reports the fate of its request** ([`Fate`]): not sent, unknown, or refused. Only read-only
+//!   requests, and what was definitely not sent, are repeated automatically.
 //! * **An answer never goes to the wrong caller**: answers are found by action and id, a dropped future leaves the connection in
 //!   step, and a connection that is out of step is closed.
 //! * **No message is lost by a pull that was given up**: it is the next pull's, or the server's again.
-//! * **A message is acted on where it was pulled**: a [`Delivery`] knows its queue and its connection, because the server looks
-//!   at neither, and would move or lose the message.
+//! * **A message is acted on where it was pulled**: a [`Delivery`] knows its queue and its connection, because the
+//!   server checks neither, and would move or lose the message.
 //! * **Every wait but that for a message has a named deadline**, and every buffer a limit. A server that has gone is noticed
 //!   by pings.
 //!
@@ -84,8 +84,8 @@
 //! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Calls that
 //! were dropped are not measured, nor are the requests that a worker makes by itself. The guide maps both to OpenTelemetry's crates.
 //!
-//! Each event is one line. No body is ever told, at most its length; nor is what a server wrote, nor, unless
-//! [`WorkerOptions::log_errors`] asks for it, what a handler wrote.
+//! Each event is one line. Bodies are never logged, only their length; neither is text from servers nor, unless
+//! [`WorkerOptions::log_errors`] is set, text from handlers.
 //!
 //! # Features
 //!
@@ -105,7 +105,7 @@
 //! Options are read from configuration as an address or a list of them, or as a map with the names of the setters; what is
 //! left out has its default, and a key that does not exist is an error. A `Delivery` and a `Push` are not: one belongs to a connection, and bodies are whatever bytes were pushed.
 //!
-//! Without features there is [`protocol`] and the types.
+//! Without features, there is [`protocol`] and the types.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
 // An example gives no warning of a forgotten result when it is copied.
@@ -180,10 +180,10 @@ pub use self::{
 #[cfg(feature = "tokio")]
 pub use self::{client::Client, pipeline::PushMany, producer::Producer, worker::Worker};
 
-/// What a client has done so far, in numbers; errors by their [`ErrorKind`].
+/// Metrics of a client; errors by their [`ErrorKind`].
 pub type Metrics = queue_core::Metrics<ErrorKind>;
 
-/// What a call comes to.
+/// The result type of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The programs of the README are built.

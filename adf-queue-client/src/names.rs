@@ -44,8 +44,8 @@ impl QueueName {
 
 /// The name of a request, by which its answer is found: 1 to 32 visible ASCII characters.
 ///
-/// A delete or a return names the pull that brought the message. So a pull's id must be unlike that of any other pull
-/// whose message is not settled: on its connection, and over HTTP on the whole server.
+/// A delete or a return names the pull that delivered the message. So a pull's id must differ from that of any other
+/// pull whose message is not settled: on its connection, and over HTTP on the whole server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(ArrayString<{ RequestId::MAX }>);
 
@@ -57,7 +57,7 @@ impl RequestId {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for one that the server would not answer, or could not give back unchanged.
+    /// `InvalidInput` for one that the server would not answer, or could not return unchanged.
     pub fn new(id: impl AsRef<str>) -> Result<Self> {
         let id = id.as_ref();
         Self::checked(id).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! What a caller chooses about one server: where it is, and how long to wait for what.
+//! Options for one server: its address and the time limits.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
@@ -23,7 +23,7 @@ use crate::{Address, Error, address::AdfQueue};
 /// # Ok::<(), adf_queue_client::Error>(())
 /// ```
 ///
-/// What was set can be read: `options.reply_timeout`, from [`ServerOptions`].
+/// Settings can be read back: `options.reply_timeout`, from [`ServerOptions`].
 ///
 /// | deadline | default | covers |
 /// |---|---|---|
@@ -91,9 +91,9 @@ impl ConnectOptions {
         self
     }
 
-    /// The largest message that is received, in bytes; 64 MiB unless set. A larger one ends the connection with
-    /// [`MessageTooLarge`](crate::ErrorKind::MessageTooLarge). It also bounds what was pulled for callers that have gone,
-    /// and waits for the next pull of its queue.
+    /// Maximum size of a received message, in bytes; 64 MiB by default. A larger one ends the connection with
+    /// [`MessageTooLarge`](crate::ErrorKind::MessageTooLarge). It also limits messages pulled for callers that have
+    /// gone, which wait for the next pull of their queue.
     #[must_use]
     pub fn max_message_size(mut self, bytes: usize) -> Self {
         self.max_message_size = bytes;
@@ -109,10 +109,10 @@ impl ConnectOptions {
         self
     }
 
-    /// After how long without a sign of life a WebSocket connection asks for one; 30 seconds unless set, `None` for never.
-    /// Silence for the reply timeout after that ends the connection. The server never asks by itself.
+    /// Idle time after which a WebSocket connection sends a ping; 30 seconds by default, `None` for never. Silence for
+    /// the reply timeout after that ends the connection. The server never sends pings.
     ///
-    /// The blocking face has no thread of its own, so it asks only while a call waits.
+    /// The blocking face has no thread of its own, so it pings only while a call waits.
     #[must_use]
     pub fn ping_interval(mut self, interval: Option<Duration>) -> Self {
         self.ping_interval = interval;
@@ -215,8 +215,8 @@ impl ConnectOptions {
         self
     }
 
-    /// The same for the blocking face. The connector is also given the time that is left for it, `None` for no limit, and
-    /// has to keep to it by itself.
+    /// The same for the blocking face. The connector also gets the remaining time, `None` for no limit, and must
+    /// observe it itself.
     #[cfg(feature = "blocking")]
     #[must_use]
     pub fn blocking_connector<C, S>(mut self, connect: C) -> Self

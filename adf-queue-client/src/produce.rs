@@ -1,4 +1,4 @@
-//! What both faces of the producer share: options, and what has become of pushes.
+//! Shared by both faces of the producer: options, and outcomes of pushes.
 
 use std::{fmt, time::Duration};
 
@@ -75,8 +75,8 @@ impl ProducerOptions {
 
     /// Bounds each push as a whole: its wait for a server, and for its answer; 30 s unless set.
     ///
-    /// A server that fails is passed over for as long as the delays of its [`RetryPolicy`](crate::RetryPolicy) say; the number of
-    /// attempts is bounded by this time alone.
+    /// A server that fails is skipped for the delays of its [`RetryPolicy`](crate::RetryPolicy); only this time limits
+    /// the number of attempts.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -167,7 +167,7 @@ impl ProducerOptions {
 
 queue_core::from_servers!(ProducerOptions, Error: Servers, ConnectOptions, Address);
 
-/// What a producer has done so far. A push whose call was dropped is not counted.
+/// A producer's work so far. A push whose call was dropped is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -189,7 +189,7 @@ pub struct ProducerReport {
 }
 
 impl ProducerReport {
-    /// Whether every push that is over has put its message into a queue.
+    /// Whether every finished push has put its message into a queue.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.refused == 0 && self.not_sent == 0 && self.unknown == 0

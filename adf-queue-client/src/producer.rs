@@ -23,15 +23,15 @@ use crate::{
 
 /// Pushes messages for any number of tasks, to one or more servers.
 ///
-/// Clones are cheap and share everything: one WebSocket connection to each server, on which any number of pushes are under way
-/// at once. Each message is put on one server, by [`Selection`](crate::Selection).
+/// Clones are cheap and share everything: one WebSocket connection to each server, with any number of pushes in flight.
+/// Each message goes to one server, chosen by [`Selection`](crate::Selection).
 ///
 /// | what happens to a push | what the producer does |
 /// |---|---|
 /// | its server cannot be reached, or is lost before the last byte was sent | the next server has it; without one it waits, within its [timeout](ProducerOptions::timeout) |
 /// | its server is lost after that, before the answer | fails with [`Fate::Unknown`](crate::Fate::Unknown), or is sent again ([`at_least_once`](ProducerOptions::at_least_once)) |
 /// | there is no such queue | fails with `Refused(QueueNotFound)`, or creates it ([`create_queues`](ProducerOptions::create_queues)) |
-/// | its time is over | fails with `Timeout(Total)`, and says why no server took it |
+/// | its time expires | fails with `Timeout(Total)`, and says why no server took it |
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -111,7 +111,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// What the table of the [producer](Self) says; `InvalidInput` for what cannot be sent, and outside of a tokio runtime.
+    /// See the table of the [producer](Self); `InvalidInput` for what cannot be sent, and outside a tokio runtime.
     ///
     /// # Cancel safety
     ///
@@ -288,7 +288,7 @@ impl Producer {
         lock(&self.inner.report)
     }
 
-    /// What it has done so far.
+    /// A report of its work so far.
     #[must_use]
     pub fn report(&self) -> ProducerReport {
         *self.counted()

@@ -4,9 +4,9 @@ use crate::{ConnectOptions, Selection, address::AdfQueue};
 
 /// The servers of a producer or a worker.
 ///
-/// The server has no clustering: each one is a queue server of its own, and clients choose. A producer puts each message on
-/// one of them; a worker serves all. Made from one [`ConnectOptions`], an [`Address`](crate::Address), a list of them, or text with commas
-/// between addresses:
+/// The server has no clustering: each one is a separate queue server, and clients choose. A producer pushes each
+/// message to one of them; a worker serves all. Created from one [`ConnectOptions`], an [`Address`](crate::Address), a
+/// list of them, or comma-separated addresses:
 ///
 /// ```
 /// use std::time::Duration;

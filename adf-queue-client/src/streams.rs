@@ -1,4 +1,4 @@
-//! What the async face gives one after the other, as streams.
+//! Results of the async face as streams.
 
 use futures_core::Stream;
 use queue_core::unfold;
@@ -8,9 +8,9 @@ use crate::{Client, Delivery, Error, MessageId, Push, PushMany, QueueName, Resul
 impl Client {
     /// The messages of a queue as a [`Stream`]: a [`pull`](Self::pull) after the other. It ends after an error.
     ///
-    /// Messages that are not settled stay pulled, as after [`pull`](Self::pull). The client stays free for everything
-    /// else, also for settling what the stream gives. The message of a pull that is under way when the stream is dropped
-    /// goes to the next pull of this queue by this client or its clones.
+    /// Messages that are not settled stay pulled, as after [`pull`](Self::pull). The client remains available for
+    /// everything else, including settling messages from the stream. If a pull is in flight when the stream is dropped,
+    /// its message goes to the next pull of this queue by this client or its clones.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

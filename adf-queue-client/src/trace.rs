@@ -1,5 +1,5 @@
-//! What this crate tells `tracing`: spans for connections and requests, and events for what changes, with the names that
-//! OpenTelemetry has for messaging. Never a body, at most its length, and nothing that a server wrote.
+//! `tracing` output of this crate: spans for connections and requests, and events for changes, with OpenTelemetry's
+//! names for messaging. Bodies are never logged, only their length; neither is text from servers.
 //!
 //! Without the feature `tracing` all of it is nothing.
 

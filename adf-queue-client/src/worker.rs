@@ -26,7 +26,7 @@ type Handler = Box<dyn Fn(JobContext) -> Handling + Send + Sync>;
 
 type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 
-/// Runs handlers for the messages of queues, and tells the servers what became of them.
+/// Runs handlers for the messages of queues, and settles them on the servers.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -48,15 +48,15 @@ type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 /// # }
 /// ```
 ///
-/// * **Servers.** Each has one WebSocket connection, in a task of its own, and its own slots. One that is gone is tried again,
-///   and holds up nobody.
+/// * **Servers.** Each has one WebSocket connection, in its own task, and its own slots. One that is down is retried
+///   without holding up the others.
 /// * **Handlers** run in tasks; those that have proved quick are polled where their messages come from first.
 /// * **Outcome.** `Ok` deletes the message. An error or a panic puts it back at the right end, at once, because the server
 ///   knows no delay; [`max_duplications`](WorkerOptions::max_duplications) bounds that. A handler that returns a
 ///   [`Decision`](crate::Decision) decides itself.
-/// * **Lost messages.** When the connection is lost, the server gives its messages to others, or to this worker again, while
-///   their handlers go on. [`JobContext::lost`] tells them, and nothing is sent for them. Until such a handler has ended it
-///   keeps its slot, and this worker begins no other run of the same message.
+/// * **Lost messages.** When the connection is lost, the server gives its messages to other workers, or to this one
+///   again, while their handlers keep running. [`JobContext::lost`] notifies them, and nothing is sent for them. Until
+///   such a handler ends, it keeps its slot, and this worker starts no other run of the same message.
 /// * **Order.** A message that comes when the worker is to stop, and those that wait for a handler then, go back to where they
 ///   were when the connection closes.
 pub struct Worker {
@@ -83,7 +83,7 @@ impl Worker {
         Ok(Worker { board: Board::new(&options), options, handlers: Handlers::new() })
     }
 
-    /// Serves a queue: `handler` runs with each of its messages. What its future gives says what becomes of the message
+    /// Serves a queue: `handler` runs for each of its messages. Its future's output decides how to settle the message
     /// ([`IntoDecision`]).
     ///
     /// # Errors
@@ -164,8 +164,8 @@ impl Worker {
 
     /// Serves a queue by a handler that blocks its thread: it runs in one of the threads that tokio has for that.
     ///
-    /// A handler that still runs when the [grace](WorkerOptions::grace) is over cannot be interrupted. Its message goes back
-    /// to the server, and [`JobContext::is_lost`] tells it.
+    /// A handler still running when the [grace](WorkerOptions::grace) ends cannot be interrupted. Its message goes back
+    /// to the server, and [`JobContext::is_lost`] becomes true.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl Worker {
         })
     }
 
-    /// A way to stop the worker and to look at it.
+    /// A handle to stop and observe the worker.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
         WorkerHandle { board: self.board.clone() }
@@ -196,8 +196,8 @@ impl Worker {
     /// Runs until [`WorkerHandle::stop`], the last message of the [limit](WorkerOptions::limit), or that of
     /// [its queues](WorkerOptions::until_empty).
     ///
-    /// A server that cannot be reached is tried again and again; [`WorkerHandle::servers`] and
-    /// [`WorkerOptions::on_event`] tell.
+    /// An unreachable server is retried indefinitely; [`WorkerHandle::servers`] and [`WorkerOptions::on_event`] report
+    /// that.
     ///
     /// # Cancel safety
     ///

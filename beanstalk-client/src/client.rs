@@ -13,16 +13,16 @@ use crate::{
 /// A connection to a beanstalkd server.
 ///
 /// Calls take `&mut self`: a waiting reserve occupies the whole connection, so a service that puts while it waits uses
-/// two clients. When the connection is lost, the call that notices fails and says what became of its command
-/// ([`Error::fate`]); the next call connects again, with the used tube and the watch list restored. Jobs that the lost
-/// connection held are ready again for others, and acting on them fails with
+/// two clients. When the connection is lost, the call that notices fails and reports the fate of its command
+/// ([`Error::fate`]); the next call reconnects and restores the used tube and the watch list. Jobs that the lost
+/// connection held are ready again for other clients, and acting on them fails with
 /// [`JobLost`](crate::ErrorKind::JobLost).
 ///
 /// # Cancel safety
 ///
 /// Every call may be dropped at any await point, by `select!` or a timeout. A call that was never polled has sent
-/// nothing. After that the command may or may not be carried out; the connection stays in step: the next call finishes
-/// a half-written command and passes over the reply that nobody waits for. No job is lost by a dropped reserve; see
+/// nothing. Otherwise the command may or may not be executed, and the connection stays in step: the next call finishes
+/// a half-written command and skips the abandoned reply. A dropped reserve loses no job; see
 /// [`reserve`](Self::reserve).
 pub struct Client {
     pub(crate) role: ClientSession,
@@ -32,7 +32,7 @@ pub struct Client {
 impl Client {
     /// Connects to a server: `"127.0.0.1:11300"`, `"unix:/run/beanstalkd.sock"`, an [`Address`], or [`ConnectOptions`].
     ///
-    /// One attempt over every address that the name stands for, within the connect timeout.
+    /// One attempt over every address that the name resolves to, within the connect timeout.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What the server refused, and any failure of the connection; see [`Error::fate`].
+    /// A refusal by the server, or any connection failure; see [`Error::fate`].
     ///
     /// # Cancel safety
     ///
@@ -191,11 +191,11 @@ impl Client {
         self.wire.io().is_open() && self.role.session.is_open()
     }
 
-    /// Looks, without waiting, whether the server has closed the connection while nobody used it.
+    /// Checks, without waiting, whether the server has closed the idle connection.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost: what was read is kept.
+    /// Nothing is lost: bytes already read are kept.
     pub async fn check_connection(&mut self) -> bool {
         self.role.look();
         self.ready().await.is_ok() && self.is_connected()
@@ -238,7 +238,7 @@ impl Client {
         self.role.session.epoch()
     }
 
-    /// What this client has done so far, over all its connections.
+    /// Metrics of this client, over all its connections.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         self.role.session.metrics()

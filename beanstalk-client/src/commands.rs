@@ -19,7 +19,8 @@ impl Client {
     /// # Errors
     ///
     /// `Draining` and `OutOfMemory` are temporary; `JobTooBig` leaves the connection usable; `InvalidInput` for a
-    /// duration over `u32::MAX` seconds; a failure of the connection, where [`fate`](Error::fate) tells whether the job may exist.
+    /// duration over `u32::MAX` seconds; a connection failure, where [`fate`](Error::fate) says whether the job may
+    /// exist.
     ///
     /// # Cancel safety
     ///
@@ -47,8 +48,8 @@ impl Client {
 
     /// Takes a job from the watched tubes, however long that takes (`reserve`).
     ///
-    /// There is no reply deadline. Prefer [`reserve_with_timeout`](Self::reserve_with_timeout) in a loop where a dead
-    /// network has to be noticed early.
+    /// There is no reply deadline. Prefer [`reserve_with_timeout`](Self::reserve_with_timeout) in a loop if a dead
+    /// network must be noticed early.
     ///
     /// # Errors
     ///
@@ -63,8 +64,8 @@ impl Client {
 
     /// Takes a job from the watched tubes, or none within the timeout (`reserve-with-timeout`).
     ///
-    /// The timeout is rounded up to whole seconds, so that it never becomes a busy loop; zero looks once. The server's
-    /// clock decides: the client waits for the grace longer.
+    /// The timeout is rounded up to whole seconds, so that it never becomes a busy loop; zero checks once. The server's
+    /// clock decides: the client waits up to the grace beyond it.
     ///
     /// # Errors
     ///
@@ -78,8 +79,8 @@ impl Client {
         self.call(&ReserveWithTimeout::new(timeout)?).await
     }
 
-    /// Takes one given job, ready, delayed or buried, from any tube (`reserve-job`). `None`: there is no such job, or
-    /// somebody has it reserved.
+    /// Reserves a given job, ready, delayed or buried, from any tube (`reserve-job`). `None` if there is no such job,
+    /// or another client has it reserved.
     ///
     /// # Errors
     ///
@@ -162,7 +163,7 @@ impl Client {
         self.call(&Touch::new(job)).await
     }
 
-    /// Adds a tube to the ones that reserve takes from, and tells how many they are (`watch`). It is created if need be.
+    /// Adds a tube to the watch list, creating it if necessary, and returns the size of the watch list (`watch`).
     ///
     /// # Errors
     ///
@@ -184,8 +185,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid, and when there is none: nothing is sent then. A failure of the
-    /// connection; [`watched_tubes`](Self::watched_tubes) has what was done before.
+    /// `InvalidInput` for an invalid name, and if there is none: nothing is sent then. A connection failure;
+    /// [`watched_tubes`](Self::watched_tubes) shows what was done before.
     ///
     /// # Cancel safety
     ///
@@ -206,7 +207,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes a tube off the ones that reserve takes from, and tells how many are left (`ignore`).
+    /// Removes a tube from the watch list, and returns the size of the watch list (`ignore`).
     ///
     /// # Errors
     ///
@@ -275,9 +276,9 @@ impl Client {
         self.call(&PeekBuried).await
     }
 
-    /// Makes up to `bound` buried jobs of the used tube ready, the longest buried first, and tells how many (`kick`).
+    /// Makes up to `bound` buried jobs of the used tube ready, the longest buried first, and returns how many (`kick`).
     ///
-    /// If none is buried, it takes delayed jobs instead, the soonest first.
+    /// If none is buried, it takes delayed jobs instead, those with the shortest remaining delay first.
     ///
     /// # Errors
     ///
@@ -294,7 +295,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotFound`: there is no such job in these states. Otherwise a failure of the connection.
+    /// `NotFound` if there is no such job in these states. Otherwise, a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -359,7 +360,7 @@ impl Client {
         self.call(&ListTubes).await
     }
 
-    /// The tube that puts go to, as the server knows it (`list-tube-used`). The cheapest command there is.
+    /// The used tube, as reported by the server (`list-tube-used`). The cheapest command there is.
     ///
     /// # Errors
     ///

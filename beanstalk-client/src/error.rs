@@ -1,4 +1,4 @@
-//! What can go wrong in a call, and whether the server may have acted on it.
+//! Errors of calls, and whether the server may have acted on them.
 
 use bytes::Bytes;
 pub(crate) use queue_core::excerpt;
@@ -8,8 +8,8 @@ use crate::JobRef;
 
 /// Why a call failed.
 ///
-/// Expected outcomes (no job within the timeout, no such tube in a look-up) are values, not errors. An error says what
-/// failed ([`kind`](Error::kind)), in which command, and whether the server can have acted ([`fate`](Error::fate)).
+/// Expected outcomes (no job within the timeout, no such tube in a lookup) are values, not errors. An error says what
+/// failed ([`kind`](Error::kind)), in which command, and whether the server may have acted ([`fate`](Error::fate)).
 #[derive(Clone)]
 pub struct Error(queue_core::Error<ErrorKind, About>);
 
@@ -30,7 +30,7 @@ impl queue_core::About for About {
 
 queue_core::wrap_error!(Error, ErrorKind);
 
-/// What kind of failure an [`Error`] is.
+/// The kind of failure of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -54,7 +54,7 @@ pub enum ErrorKind {
     ExpectedCrlf,
     /// The server is too old for this command: `reserve-job` needs 1.12.
     Unsupported,
-    /// A reply word that this crate does not know; [`reply`](Error::reply) has the line. The connection stays usable.
+    /// An unknown reply word; [`reply`](Error::reply) has the line. The connection stays usable.
     UnexpectedReply,
     /// A value that the protocol cannot carry. Nothing was sent.
     InvalidInput,
@@ -68,8 +68,8 @@ pub enum ErrorKind {
     Protocol,
     /// A job's body is larger than the client's limit. The job is reserved; [`job`](Error::job) names it.
     BodyTooLarge,
-    /// The server lost the end of a job's body, and perhaps all of it, in a crash while the job was put;
-    /// [`body`](Error::body) has what came. After a reserve the job is reserved: [`job`](Error::job) names it, to
+    /// The server lost the end of a job's body, perhaps all of it, in a crash while the job was being put;
+    /// [`body`](Error::body) has what arrived. After a reserve, the job is reserved: [`job`](Error::job) names it, to
     /// bury or delete it. The connection stays usable.
     BodyDamaged,
     /// The connection that held this reservation is gone, and with it the reservation. Nothing was sent, unless
@@ -118,7 +118,7 @@ impl ErrorKind {
 }
 
 impl Error {
-    /// What kind of failure this is.
+    /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         *self.0.kind()

@@ -37,17 +37,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What it promises
+//! # Guarantees
 //!
 //! * **Bodies are bytes**, in and out, and leave the receive buffer without being copied.
-//! * **Every failed call says what became of its command** ([`Fate`]): not sent, unknown, or refused. Only what was
-//!   certainly not sent is repeated by itself, and never a command that acts on a job.
+//! * **Every failed call reports the fate of its command** ([`Fate`]): not sent, unknown, or refused. Only what was
+//!   definitely not sent is repeated automatically, and never a command that acts on a job.
 //! * **A reply never goes to the wrong caller.** Replies are numbered; a dropped future or an abandoned pipeline leaves
 //!   the connection in step, and a connection that is out of step is closed.
-//! * **A dropped reserve loses no job**: the job that comes after all is given to the next reserve, once a `touch` has
-//!   shown that it is still held, or goes back to the server.
-//! * **A reservation is bound to its connection.** After a reconnect, acting on it fails locally, because by then its id
-//!   may be somebody else's job.
+//! * **A dropped reserve loses no job**: a job that arrives late goes to the next reserve, once a `touch` has confirmed
+//!   that it is still held, or back to the server.
+//! * **A reservation is bound to its connection.** After a reconnect, acting on it fails locally, because its id may by
+//!   then belong to another client's job.
 //! * **A reconnect restores** the used tube and the watch list before anything else is sent.
 //! * **Nothing invalid is sent**: names, durations and sizes are checked when a value is built.
 //! * **Every wait has a named deadline**, and every buffer a limit.
@@ -90,8 +90,8 @@
 //! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Calls that
 //! were dropped are not measured, nor are the requests that a worker makes by itself. The guide maps both to OpenTelemetry's crates.
 //!
-//! Each event is one line. No body is ever told, at most its length; nor is what a server wrote, nor, unless
-//! [`WorkerOptions::log_errors`] asks for it, what a handler wrote.
+//! Each event is one line. Bodies are never logged, only their length; neither is text from servers nor, unless
+//! [`WorkerOptions::log_errors`] is set, text from handlers.
 //!
 //! # Features
 //!
@@ -111,7 +111,8 @@
 //! Options are read from configuration as an address or a list of them, or as a map with the names of the setters; what is
 //! left out has its default, and a key that does not exist is an error. A `Job` is no value to keep: its reservation belongs to a connection, and its body is whatever bytes were put.
 //!
-//! Without features there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no dependency.
+//! Without features, there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no further
+//! dependency.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
 // An example gives no warning of a forgotten result when it is copied.
@@ -196,10 +197,10 @@ pub use queue_core::{
 #[cfg(feature = "__rustls")]
 pub use queue_core::{TlsOptions, rustls};
 
-/// What a client has done so far, in numbers; errors by their [`ErrorKind`].
+/// Metrics of a client; errors by their [`ErrorKind`].
 pub type Metrics = queue_core::Metrics<ErrorKind>;
 
-/// What every call of this crate gives.
+/// The result type of this crate's calls.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// The replies to two commands that were sent in one write.

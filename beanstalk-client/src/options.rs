@@ -1,4 +1,4 @@
-//! What a caller chooses: where to connect, how long to wait, how a job is put.
+//! Options: where to connect, how long to wait, how to put a job.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
@@ -21,7 +21,7 @@ use crate::{Address, Error, Priority, Seconds, address::Beanstalkd};
 /// # Ok::<(), beanstalk_client::Error>(())
 /// ```
 ///
-/// What was set can be read: `options.reply_timeout`, from [`ServerOptions`].
+/// Settings can be read back: `options.reply_timeout`, from [`ServerOptions`].
 ///
 /// | deadline | default | covers |
 /// |---|---|---|
@@ -60,11 +60,11 @@ impl ConnectOptions {
         self
     }
 
-    /// Bounds the wait for a whole reply once its command is written. A timed reserve is waited for by its own timeout
-    /// longer, and a plain one for ever.
+    /// Time limit for a whole reply once its command is written. A timed reserve adds its own timeout, and a plain one
+    /// has no limit.
     ///
-    /// It has to be longer than the slowest round trip: a job that is already on its way when the time is over is given
-    /// back, with its connection.
+    /// It must be longer than the slowest round trip: a job already on its way when the time expires is given back, by
+    /// closing its connection.
     #[must_use]
     pub fn reply_timeout(mut self, timeout: Duration) -> Self {
         self.server.reply_timeout = timeout;
@@ -91,8 +91,8 @@ impl ConnectOptions {
     /// How often a client connects again, and repeats a command that certainly did not reach the server, and after what
     /// delays.
     ///
-    /// A producer takes the delays from it, and tries for as long as its puts may take. So does a worker, which tries for as
-    /// long as it runs, unless it has delays of its own
+    /// A producer uses its delays, and keeps trying for as long as its puts may take. So does a worker, for as long as
+    /// it runs, unless it has its own delays
     /// ([`WorkerOptions::reconnect_backoff`](crate::WorkerOptions::reconnect_backoff)).
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
@@ -180,8 +180,8 @@ impl ConnectOptions {
         self
     }
 
-    /// The same for the blocking face. The connector is also given the time that is left for it, `None` for no limit, and
-    /// has to keep to it by itself.
+    /// The same for the blocking face. The connector also gets the remaining time, `None` for no limit, and must
+    /// observe it itself.
     #[cfg(feature = "blocking")]
     #[must_use]
     pub fn blocking_connector<C, S>(mut self, connect: C) -> Self

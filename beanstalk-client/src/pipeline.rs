@@ -9,10 +9,10 @@ impl Client {
     /// Sends commands without waiting for each reply, and gives the replies in order.
     ///
     /// It is lazy: it takes commands from `commands` as the window (256 in flight, see [`window`](CallMany::window))
-    /// has room, and writes many of them at once. It gives exactly one result for each command it took. After the
-    /// connection fails it gives the error of every command in flight, each with its own [`fate`](crate::Error::fate), and
-    /// ends; the rest of `commands` is left untaken. Dropping it early is allowed: replies under way are read and
-    /// dropped by the next call, and jobs among them are offered to the next reserve.
+    /// has room, and writes many of them at once. It yields exactly one result for each command taken. After a
+    /// connection failure it yields the error of every command in flight, each with its own
+    /// [`fate`](crate::Error::fate), and ends; the rest of `commands` is not consumed. Dropping it early is allowed:
+    /// outstanding replies are read and dropped by the next call, and jobs among them are offered to the next reserve.
     ///
     /// Pipelined timed reserves wait one after the other on the server. Windows over 500 reserved jobs make the server
     /// slow. Commands of several kinds go together as [`AnyCommand`](crate::protocol::AnyCommand)s.

@@ -28,19 +28,19 @@ use crate::{
 /// back in order, so throughput does not depend on the round trip. A task on the runtime that the producer was made on
 /// moves the bytes of each connection, makes it when it is needed, and makes it anew when it is lost.
 ///
-/// # What becomes of a put
+/// # The fate of a put
 ///
-/// A put is *accepted* when there is room for it in the queue ([`ProducerOptions::max_jobs`],
-/// [`max_bytes`](ProducerOptions::max_bytes)). From then on it is carried out whatever its caller does, until it has
-/// its answer or its time is over ([`ProducerOptions::timeout`]):
+/// A put is *accepted* once there is room for it in the queue ([`ProducerOptions::max_jobs`],
+/// [`max_bytes`](ProducerOptions::max_bytes)). From then on it is carried out whatever its caller does, until it is
+/// answered or its time expires ([`ProducerOptions::timeout`]):
 ///
 /// | what happens | what the producer does |
 /// |---|---|
 /// | the connection is lost, or cannot be made, before the put's last byte was sent | sends it again ([`retries`](ProducerOptions::retries)) |
-/// | the connection is lost after that, before the answer | [`Delivery`] says: fails with [`Fate::Unknown`](crate::Fate::Unknown), or sends it again |
+/// | the connection is lost after that, before the answer | depending on [`Delivery`], fails with [`Fate::Unknown`](crate::Fate::Unknown), or sends it again |
 /// | the server is draining or out of memory | another server takes it; the only server's answer is the put's |
 /// | the body is larger than the server's `max-job-size` | fails at once; nothing is sent |
-/// | its time is over | fails with [`Fate::NotSent`](crate::Fate::NotSent) if no byte was sent, otherwise with [`Fate::Unknown`](crate::Fate::Unknown) |
+/// | its time expires | fails with [`Fate::NotSent`](crate::Fate::NotSent) if no byte was sent, otherwise with [`Fate::Unknown`](crate::Fate::Unknown) |
 ///
 /// Puts of one caller, one after the other, are put in that order. Puts that were sent again, or went to another
 /// server, may come later than others.
@@ -72,9 +72,9 @@ use crate::{
 ///
 /// # The end
 ///
-/// [`close`](Self::close) waits for the answers to all that was accepted. When the last clone is dropped instead, the
-/// tasks do the same in the background: what was accepted is still sent, within its timeout, for as long as the runtime
-/// runs. A runtime that is shut down ends them at once; use `close` before that.
+/// [`close`](Self::close) waits for the answers to all accepted puts. If the last clone is dropped instead, the tasks
+/// do the same in the background: accepted puts are still sent, within their timeouts, for as long as the runtime runs.
+/// Shutting down the runtime ends them at once; use `close` before that.
 #[derive(Clone)]
 pub struct Producer {
     handle: Arc<Handle>,
@@ -96,7 +96,7 @@ impl Producer {
     /// Makes a producer and connects it: to `"127.0.0.1:11300"`, to `"one:11300,two:11300"`, to
     /// [`Servers`](crate::Servers), or by [`ProducerOptions`].
     ///
-    /// Of several servers one has to be reachable.
+    /// With several servers, at least one must be reachable.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Producer {
     ///
     /// # Cancel safety
     ///
-    /// Dropping closes what was connected.
+    /// Dropping it closes connections already made.
     pub async fn connect<O>(options: O) -> Result<Self>
     where
         O: TryInto<ProducerOptions>,
@@ -144,13 +144,13 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// See [what becomes of a put](Self#what-becomes-of-a-put); [`Error::fate`] says whether the job can exist.
-    /// `Closed` after [`close`](Self::close).
+    /// See [the fate of a put](Self#the-fate-of-a-put); [`Error::fate`] says whether the job may exist. `Closed` after
+    /// [`close`](Self::close).
     ///
     /// # Cancel safety
     ///
-    /// A put that was never polled has sent nothing, and one that still waits for room never will. One that was
-    /// accepted is carried out even so; its answer is passed over, and goes to nobody else.
+    /// A put that was never polled has sent nothing, and one still waiting for room never will. After it was accepted,
+    /// dropping it discards the answer; the put still happens.
     pub async fn put<T>(
         &self,
         tube: T,
@@ -171,7 +171,7 @@ impl Producer {
 
     /// Puts a job without waiting for the answer, once there is room in the queue. The [`Receipt`] gives the answer.
     ///
-    /// One task can keep many puts under way so.
+    /// This way, one task can keep many puts in flight.
     ///
     /// # Errors
     ///
@@ -199,7 +199,7 @@ impl Producer {
         }
     }
 
-    /// Puts a job without waiting for anything: an error of kind `QueueFull` says that there is no room.
+    /// Puts a job without waiting for anything: fails with the kind `QueueFull` if there is no room.
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ impl Producer {
         Receipt::new(self.handle.shared.clone(), call.take_slot(), operation)
     }
 
-    /// Waits until every put that was accepted so far has its answer, or its time is over.
+    /// Waits until every put accepted so far is answered, or its time has expired.
     ///
     /// # Cancel safety
     ///
@@ -241,47 +241,46 @@ impl Producer {
         poll_fn(|cx| shared.with(|outbox| outbox.poll_passed(mark, cx.waker()))).await;
     }
 
-    /// Accepts no further put from any clone, waits until every accepted one has its answer or its time is over, closes
-    /// the connections, and tells what has been done.
+    /// Accepts no further put from any clone, waits until every accepted one is answered or its time has expired,
+    /// closes the connections, and returns a report.
     ///
     /// # Cancel safety
     ///
-    /// The producer is closed in any case; calling it again goes on waiting.
+    /// The producer is closed in any case; calling it again continues to wait.
     pub async fn close(&self) -> ProducerReport {
         let shared = &self.handle.shared;
         shared.with(Outbox::close);
         poll_fn(|cx| shared.with(|outbox| outbox.poll_closed(cx.waker()))).await
     }
 
-    /// This producer, with another [`Delivery`] for what is put through it.
+    /// This producer, with another [`Delivery`] for its puts.
     #[must_use]
     pub fn delivery(&self, delivery: Delivery) -> Self {
         let policy = Policy { delivery, ..self.policy };
         Producer { handle: self.handle.clone(), policy }
     }
 
-    /// This producer, with another timeout for what is put through it.
+    /// This producer, with another timeout for its puts.
     #[must_use]
     pub fn timeout(&self, timeout: Duration) -> Self {
         let policy = Policy { timeout, ..self.policy };
         Producer { handle: self.handle.clone(), policy }
     }
 
-    /// This producer, with a key for what is put through it: [`Selection::ByKey`](crate::Selection::ByKey) chooses the
-    /// server by it.
+    /// This producer, with a key for its puts: [`Selection::ByKey`](crate::Selection::ByKey) selects the server by it.
     #[must_use]
     pub fn key(&self, key: impl AsRef<[u8]>) -> Self {
         let policy = Policy { key: Some(stable_hash(key.as_ref())), ..self.policy };
         Producer { handle: self.handle.clone(), policy }
     }
 
-    /// What it has done so far, and what its servers are doing.
+    /// A report of its work so far, and the state of its servers.
     #[must_use]
     pub fn report(&self) -> ProducerReport {
         self.handle.shared.with(|outbox| outbox.report())
     }
 
-    /// What its connection is doing; of several, the one that can do most.
+    /// The state of its connection; with several, the best one.
     #[must_use]
     pub fn state(&self) -> ProducerState {
         self.handle.shared.with(|outbox| outbox.state())

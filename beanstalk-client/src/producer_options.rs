@@ -1,4 +1,4 @@
-//! What a producer is told, and what it tells.
+//! Options of a producer.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use queue_core::{Measurement, Measures, Observer};
 
 use crate::{Address, ConnectOptions, Error, ProducerEvent, Servers};
 
-/// What is done with a put whose fate is unknown, because the connection was lost between the put and its reply.
+/// What to do with a put whose fate is unknown, because the connection was lost between the put and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Delivery {
@@ -33,11 +33,11 @@ queue_core::words!(Delivery, Error, "delivery":
 ///
 /// | setting | default | meaning |
 /// |---|---|---|
-/// | `delivery` | at most once | what is done with puts whose fate is unknown |
-/// | `retries` | on | whether puts that certainly did not reach the server are sent again |
-/// | `timeout` | 30 s | bounds each put as a whole, with its wait for room, reconnects and retries |
-/// | `max_jobs` | 10,000 | so many puts may be in the queue, sent or not, until they are answered |
-/// | `max_bytes` | 16 MiB | so many bytes may they have together |
+/// | `delivery` | at most once | what to do with puts whose fate is unknown |
+/// | `retries` | on | whether to resend puts that definitely did not reach the server |
+/// | `timeout` | 30 s | time limit for each put as a whole, including waiting for room, reconnects and retries |
+/// | `max_jobs` | 10,000 | maximum number of unanswered puts, sent or not |
+/// | `max_bytes` | 16 MiB | maximum size of these puts in total |
 /// | `max_ready` | no limit | at most this many ready jobs in each tube; further puts wait |
 /// | `reconnect_backoff` | 100 ms to 10 s | the delays between attempts to connect |
 ///
@@ -82,7 +82,7 @@ impl ProducerOptions {
         }
     }
 
-    /// What is done with puts whose fate is unknown.
+    /// What to do with puts whose fate is unknown.
     #[must_use]
     pub fn delivery(mut self, delivery: Delivery) -> Self {
         self.delivery = delivery;
@@ -111,7 +111,7 @@ impl ProducerOptions {
         self
     }
 
-    /// How many bytes the puts in the queue may have together. A larger put is let in when the queue is empty.
+    /// Maximum size of all puts in the queue together, in bytes. A larger put is accepted if the queue is empty.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;

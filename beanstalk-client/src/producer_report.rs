@@ -1,10 +1,10 @@
-//! What a producer tells about itself.
+//! Reports of a producer.
 
 use std::fmt;
 
-/// What a producer's connection to a server is doing.
+/// The state of a producer's connection to a server.
 ///
-/// Of several servers' states, the greatest says what the producer can do: a spare server that was not needed yet is
+/// With several servers, the greatest state says what the producer can do: a spare server that was not needed yet is
 /// better than one that has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -24,15 +24,15 @@ pub enum ProducerState {
 queue_core::words!(ProducerState, crate::Error, "state of a producer":
     "closed" = Closed, "backoff" = Backoff, "idle" = Idle, "connecting" = Connecting, "ready" = Ready);
 
-/// What a producer has done so far.
+/// A producer's work so far.
 ///
-/// Every accepted put is counted once more when it is over: as `inserted`, `buried`, `refused`, `not_sent` or
-/// `unknown`. A put whose future was dropped counts, too.
+/// Every accepted put is counted once more when it ends: as `inserted`, `buried`, `refused`, `not_sent` or `unknown`.
+/// Puts whose future was dropped count, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ProducerReport {
-    /// Puts that were let into the queue.
+    /// Puts accepted into the queue.
     pub accepted: u64,
     /// Puts that the server has acknowledged.
     pub inserted: u64,
@@ -52,14 +52,14 @@ pub struct ProducerReport {
     pub connections: u64,
     /// Puts in the queue now.
     pub queued_jobs: usize,
-    /// What the puts in the queue take of [`max_bytes`](crate::ProducerOptions::max_bytes).
+    /// The share of [`max_bytes`](crate::ProducerOptions::max_bytes) used by the puts in the queue.
     pub queued_bytes: usize,
     /// The servers, in the order in which they were given.
     pub servers: Vec<ServerReport>,
 }
 
 impl ProducerReport {
-    /// Whether every put that is over is a job that will be run: none was given up, refused, or buried.
+    /// Whether every finished put is a job that will run: none was abandoned, refused, or buried.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.buried == 0 && self.refused == 0 && self.not_sent == 0 && self.unknown == 0
@@ -92,7 +92,7 @@ impl fmt::Display for ProducerReport {
 pub struct ServerReport {
     /// Its address.
     pub address: String,
-    /// What the connection to it is doing.
+    /// The state of the connection to it.
     pub state: ProducerState,
     /// Why the last connection failed, or why the server last took no jobs.
     pub last_error: Option<String>,

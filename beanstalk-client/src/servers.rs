@@ -4,9 +4,9 @@ use crate::{ConnectOptions, Selection, address::Beanstalkd};
 
 /// The servers of a producer or a worker.
 ///
-/// beanstalkd has no clustering: each server is a queue of its own, and clients choose. A producer puts each job on one
-/// of them; a worker serves all. Made from one [`ConnectOptions`], an [`Address`](crate::Address), a list of them, or text with commas
-/// between addresses:
+/// beanstalkd has no clustering: each server is a separate queue, and clients choose. A producer puts each job on one
+/// of them; a worker serves all. Created from one [`ConnectOptions`], an [`Address`](crate::Address), a list of them,
+/// or comma-separated addresses:
 ///
 /// ```
 /// use std::time::Duration;

@@ -204,7 +204,7 @@ stats! {
 stats! {
     /// The answer to `stats-tube`: 14 keys.
     ///
-    /// A tube's counters are gone with the tube: when it has no job and nobody uses or watches it.
+    /// A tube's counters vanish with the tube: when it has no jobs and no client uses or watches it.
     TubeStats {
         /// The tube's name.
         "name" name: TubeName,
@@ -286,7 +286,7 @@ impl ServerStats {
 pub enum JobState {
     /// Waits to be reserved.
     Ready,
-    /// Becomes ready when its delay is over.
+    /// Becomes ready when its delay ends.
     Delayed,
     /// Held by a connection.
     Reserved,

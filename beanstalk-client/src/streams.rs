@@ -1,4 +1,4 @@
-//! What the async face gives one after the other, as streams.
+//! Results of the async face as streams.
 
 use futures_core::Stream;
 use queue_core::unfold;

@@ -9,8 +9,8 @@ use crate::{Error, protocol::Epoch};
 
 /// The number of a job, unique on its server.
 ///
-/// Ids start at 1 and are assigned in the order in which the server reads `put` lines. They start again at 1 when a
-/// server without a write-ahead log (`-b`) restarts, so an id is no name for ever.
+/// Ids start at 1 and are assigned in the order in which the server reads `put` lines. They start at 1 again when a
+/// server without a write-ahead log (`-b`) restarts, so ids are reused after a restart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct JobId(u64);
@@ -310,7 +310,7 @@ impl FromStr for Seconds {
     }
 }
 
-/// A job as the server sent it: reserved by this connection, or only looked at by a peek.
+/// A job as sent by the server: reserved by this connection, or only peeked at.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Job {
@@ -350,10 +350,10 @@ impl fmt::Debug for Job {
 
 /// Which job a command acts on: an id, or a reservation.
 ///
-/// Made from a [`JobId`] (or a number) it names the job wherever it is. Made from a reserved [`Job`] it also carries
-/// the connection that holds the job: after a reconnect such a command fails locally with
-/// [`JobLost`](crate::ErrorKind::JobLost) and nothing is sent, because by then the job may be somebody
-/// else's, or even another job with the same id.
+/// Created from a [`JobId`] (or a number), it names the job wherever it is. Created from a reserved [`Job`], it also
+/// carries the connection that holds the job: after a reconnect, such a command fails locally with
+/// [`JobLost`](crate::ErrorKind::JobLost) and nothing is sent, because the job may by then belong to another client, or
+/// even be a different job with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobRef {
     pub(crate) id: JobId,
@@ -426,11 +426,11 @@ impl fmt::Display for Inserted {
     }
 }
 
-/// What a reserve came to. All three are ordinary outcomes.
+/// The outcome of a reserve. All three are ordinary outcomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a reserved job is lost to others until its time to run is over"]
 pub enum Reserved {
-    /// A job, held by this connection until it is deleted, released, buried, or its time to run is over.
+    /// A job, held by this connection until it is deleted, released or buried, or its time to run expires.
     Job(Job),
     /// No job came within the timeout.
     TimedOut,
@@ -440,7 +440,7 @@ pub enum Reserved {
 }
 
 impl Reserved {
-    /// The job, if there is one.
+    /// The job, if any.
     #[must_use]
     pub fn job(self) -> Option<Job> {
         match self {

@@ -19,7 +19,7 @@ use crate::{
     worker_board::Board,
 };
 
-/// Runs a handler for every job that comes, and tells the server what became of it.
+/// Runs a handler for every incoming job, and reports the outcome to the server.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -44,17 +44,17 @@ use crate::{
 /// # }
 /// ```
 ///
-/// * **Slots.** Each has a connection and a task; it waits in a reserve only while it holds no job, so that every touch and
-///   delete is read at once. Handlers run in tasks of their own: one that blocks its thread does not stop the heartbeat,
-///   given that the runtime has another thread. With [`prefetch`](WorkerOptions::prefetch) the first poll of a handler is
-///   in the slot's task.
+/// * **Slots.** Each has a connection and a task; it waits in a reserve only while it holds no job, so that the server
+///   reads every touch and delete at once. Handlers run in their own tasks: one that blocks its thread does not stop
+///   the heartbeat, provided that the runtime has another thread. With [`prefetch`](WorkerOptions::prefetch), the first
+///   poll of a handler happens in the slot's task.
 /// * **Outcome.** `Ok` deletes the job; an error or a panic releases it with a delay that grows, until it is buried
 ///   ([`Retries`](crate::Retries)); a handler that returns an [`Outcome`](crate::Outcome) decides itself.
 /// * **Heartbeat.** While a handler runs its job is touched at a third of its time to run.
-/// * **Lost reservations.** When the time to run is over after all, the server says that the job is not ours, or the
-///   connection is lost, then [`JobContext::lost`] is ready, and the outcome is not sent: by then the job may be somebody
-///   else's.
-/// * **Several servers.** Each has its own slots. One that is gone is tried again, and holds up nobody.
+/// * **Lost reservations.** If the time to run expires anyway, the server says that the job is not ours, or the
+///   connection is lost, [`JobContext::lost`] becomes ready, and the outcome is not sent: the job may by then belong to
+///   another worker.
+/// * **Several servers.** Each has its own slots. One that is down is retried without holding up the others.
 pub struct Worker {
     options: WorkerOptions,
     board: Arc<Board>,
@@ -77,7 +77,7 @@ impl Worker {
         Ok(Worker { board: Board::new(&options), options })
     }
 
-    /// A way to stop the worker and to look at it.
+    /// A handle to stop and observe the worker.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
         WorkerHandle { board: self.board.clone() }
@@ -85,8 +85,8 @@ impl Worker {
 
     /// Runs until [`WorkerHandle::stop`], or the end that the options set.
     ///
-    /// A server that cannot be reached is tried again and again; [`WorkerHandle::slots`] and
-    /// [`WorkerOptions::on_event`] tell.
+    /// An unreachable server is retried indefinitely; [`WorkerHandle::slots`] and [`WorkerOptions::on_event`] report
+    /// that.
     ///
     /// # Cancel safety
     ///
@@ -103,12 +103,12 @@ impl Worker {
     /// As [`run`](Self::run), for a handler that blocks its thread: it runs in one of the threads that tokio has for that.
     /// Its job's methods are waited for with [`Handle::block_on`](tokio::runtime::Handle::block_on).
     ///
-    /// A handler that still runs when the [grace](WorkerOptions::grace) is over cannot be interrupted. Its job goes back to
-    /// the server, and [`JobContext::is_lost`] tells it.
+    /// A handler still running when the [grace](WorkerOptions::grace) ends cannot be interrupted. Its job goes back to
+    /// the server, and [`JobContext::is_lost`] becomes true.
     ///
     /// # Cancel safety
     ///
-    /// As for [`run`](Self::run), but handlers that run go on to their end.
+    /// As for [`run`](Self::run), but running handlers continue to their end.
     pub async fn run_blocking<H, R>(self, handler: H) -> WorkerReport
     where
         H: Fn(JobContext) -> R + Send + Sync + 'static,

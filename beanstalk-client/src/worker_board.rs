@@ -1,4 +1,4 @@
-//! What all slots of a worker share: whether to go on, and what they have done.
+//! State shared by all slots of a worker: whether to continue, and their counters.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use crate::{
     WorkerOptions, WorkerReport, protocol::WorkerSlot,
 };
 
-/// A way to stop a worker and to look at it, from anywhere, and at what it was when it has ended. Cloning is cheap.
+/// A handle to stop and observe a worker from anywhere, also after it has ended. Cloning is cheap.
 ///
 /// It keeps nothing of the worker alive but its numbers.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ impl WorkerHandle {
         self.board.stop.ask(Haste::Gently);
     }
 
-    /// Gives running jobs back at once. Handlers are told by their reservation's end.
+    /// Gives running jobs back at once. Handlers see their reservation end.
     pub fn stop_now(&self) {
         self.board.stop.ask(Haste::AtOnce);
     }
@@ -34,14 +34,14 @@ impl WorkerHandle {
         self.board.stop.asked().is_some()
     }
 
-    /// What became of jobs so far.
+    /// Outcomes of jobs so far.
     #[must_use]
     pub fn report(&self) -> WorkerReport {
         self.board.report()
     }
 
-    /// What was sent and received so far, over all connections, the heartbeat included. `errors` are the connections that
-    /// were lost, and the attempts to connect in vain, by the kind of the failure.
+    /// Traffic so far, over all connections, including heartbeats. `errors` counts lost connections and failed attempts
+    /// to connect, by the kind of failure.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut total = Metrics::default();
@@ -59,7 +59,7 @@ impl WorkerHandle {
         self.board.slots.iter().map(held).sum()
     }
 
-    /// What every slot is doing.
+    /// The state of every slot.
     #[must_use]
     pub fn slots(&self) -> Vec<SlotStatus> {
         self.board.slots.iter().map(|slot| lock(slot).status.clone()).collect()

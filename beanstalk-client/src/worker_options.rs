@@ -1,4 +1,4 @@
-//! What a worker is told: where jobs come from, how many at once, and what becomes of them.
+//! Options of a worker: where jobs come from, how many run at once, and what to do with them.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -28,14 +28,14 @@ use crate::{ConnectOptions, Error, Retries, RetryPolicy, Servers, TubeName, Work
 /// |---|---|---|
 /// | `tubes` | `default` | the watch list |
 /// | `slots` | 1 | connections to each server; each runs one job at a time |
-/// | `prefetch` | 1 | jobs that a connection may hold, for tiny jobs |
-/// | `inspect` | suspects | whether a job's counters are read before it is run |
+/// | `prefetch` | 1 | maximum number of jobs a connection holds, for tiny jobs |
+/// | `inspect` | suspects | whether to read a job's counters before running it |
 /// | `heartbeat` | on | touches a job at a third of its time to run while its handler runs |
-/// | `retries` | see [`Retries`] | what becomes of a job that failed |
-/// | `reclaim` | off | holds a job again whose connection was lost while its handler runs |
+/// | `retries` | see [`Retries`] | what to do with a failed job |
+/// | `reclaim` | off | reclaims a job whose connection was lost while its handler runs |
 /// | `reserve_wait` | 15 s | how long one reserve waits in the server |
-/// | `grace` | 25 s | how long running jobs may take after a stop |
-/// | `log_errors` | off | whether the log says what handlers' errors say |
+/// | `grace` | 25 s | time for running jobs to finish after a stop |
+/// | `log_errors` | off | whether to log the messages of handler errors |
 ///
 /// With the feature `serde` they are the servers alone, or a map with them under `servers` and what else was chosen under
 /// the names of the setters. Durations are seconds, or text such as `250ms`. An
@@ -96,8 +96,8 @@ pub enum Heartbeat {
     /// For as long as it runs.
     #[default]
     Always,
-    /// For so long: after that the reservation runs out, the job goes to others, and the handler is told. Contains
-    /// handlers that never return.
+    /// For this long: after that the reservation expires, the job goes to other workers, and the handler is notified.
+    /// Contains handlers that never return.
     AtMost(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
     /// Not at all: a handler has the job's time to run, unless it touches the job itself.
     Never,
@@ -147,7 +147,7 @@ impl WorkerOptions {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid, and when there is none.
+    /// `InvalidInput` for an invalid name, and if there is none.
     pub fn tubes<I>(mut self, tubes: I) -> Result<Self, Error>
     where
         I: IntoIterator,
@@ -166,12 +166,12 @@ impl WorkerOptions {
         self
     }
 
-    /// Lets a connection hold up to so many jobs, 1 to 500, and run them one after the other.
+    /// Maximum number of jobs a connection holds, 1 to 500; they run one after another.
     ///
-    /// For tiny jobs, which otherwise wait for a round trip each. What it costs: jobs wait behind a slow one while
-    /// another worker could run them, and a lost connection gives all of them back. Waiting jobs are kept alive as
-    /// running ones are, and one whose time is over is not run. While a connection holds jobs it never waits in a
-    /// reserve, so that touches and deletes are read at once.
+    /// For tiny jobs, which otherwise each wait for a round trip. The price: jobs wait behind a slow one while another
+    /// worker could run them, and a lost connection gives all of them back. Waiting jobs are kept alive like running
+    /// ones, and one whose time has expired is not run. While a connection holds jobs it never waits in a reserve, so
+    /// that the server reads touches and deletes at once.
     #[must_use]
     pub fn prefetch(mut self, jobs: usize) -> Self {
         self.prefetch = jobs.clamp(1, MAX_PREFETCH);
@@ -192,7 +192,7 @@ impl WorkerOptions {
         self
     }
 
-    /// What becomes of a job that failed.
+    /// What to do with a failed job.
     #[must_use]
     pub fn retries(mut self, retries: Retries) -> Self {
         self.retries = retries;
@@ -202,28 +202,30 @@ impl WorkerOptions {
     /// Holds a job again whose connection was lost while its handler runs, so that its outcome counts. Needs beanstalkd
     /// 1.12 or later (`reserve-job`).
     ///
-    /// Without it the job is [lost](crate::LostReason::ConnectionLost) at once: the server gives it to the next worker that
-    /// asks. With it the slot connects again while the handler runs on, and takes the job back if nobody else had it in
-    /// between: the server is the same by its id, and by the job's counters it was not reserved, released, buried, kicked or
-    /// timed out since. Then [`WorkerEventKind::Reclaimed`](crate::WorkerEventKind::Reclaimed) is told, its time to run
-    /// starts again, and its outcome is sent as usual. In every other case the job is lost as without it, and left alone:
+    /// Without it, the job is [lost](crate::LostReason::ConnectionLost) at once: the server gives it to the next worker
+    /// that asks. With it, the slot reconnects while the handler keeps running, and takes the job back if no other
+    /// worker had it in the meantime: the server's id is the same, and by its counters the job was not reserved,
+    /// released, buried, kicked or timed out since. Then
+    /// [`WorkerEventKind::Reclaimed`](crate::WorkerEventKind::Reclaimed) is reported, its time to run starts again, and
+    /// its outcome is sent as usual. In every other case the job is lost as without it, and left alone:
     ///
     /// * another worker has it or had it, which is the rule where workers wait for jobs;
     /// * the server was restarted, with or without a log, or it is too old;
-    /// * the old reservation would be over by now, or the worker is stopped while it has no connection;
+    /// * the old reservation would have expired by now, or the worker is stopped while it has no connection;
     /// * the job's counters were not read before: with [`Inspect::OnDemand`] they are after 250 ms.
     ///
-    /// So a handler is told of the loss later, at the latest when its reservation would have ended, and until then another
-    /// worker may run the job beside it. An outcome that was sent before the connection was lost is not sent again: its
-    /// job's fate is unknown. Jobs that were fetched ahead are not taken back. The job's `reserves` grows by one each time.
+    /// So a handler learns of the loss later, at the latest when its reservation would have ended, and until then
+    /// another worker may run the job at the same time. An outcome sent before the connection was lost is not sent
+    /// again: its job's fate is unknown. Prefetched jobs are not reclaimed. The job's `reserves` grows by one each
+    /// time.
     #[must_use]
     pub fn reclaim(mut self, reclaim: bool) -> Self {
         self.reclaim = reclaim;
         self
     }
 
-    /// How long one reserve waits in the server, in whole seconds (rounded up), from 1 s to an hour. A server that is gone
-    /// without a word is noticed after this time and the reply timeout.
+    /// How long one reserve waits in the server, in whole seconds (rounded up), from 1 s to an hour. A server that
+    /// vanishes silently is noticed after this time plus the reply timeout.
     #[must_use]
     pub fn reserve_wait(mut self, wait: Duration) -> Self {
         self.reserve_wait = wait.clamp(Duration::from_secs(1), Duration::from_secs(3600));
@@ -271,16 +273,16 @@ impl WorkerOptions {
         self
     }
 
-    /// Tells `observer` what happens: connections, failures, what became of each job. It is called by the slots and must
-    /// not wait. If it panics, the worker goes on.
+    /// Calls `observer` for every event: connections, failures, the outcome of each job. It is called by the slots and
+    /// must not block. If it panics, the worker continues.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
         self.observer = Some(Observer::new(observer));
         self
     }
 
-    /// Whether the log says what the errors and panics of handlers say (feature `tracing`), on one line and cut to 256
-    /// characters; no unless set, for they may quote the job.
+    /// Whether to log the messages of handler errors and panics (feature `tracing`), on one line and truncated to 256
+    /// characters; off by default, because they may quote the job.
     #[must_use]
     pub fn log_errors(mut self, log: bool) -> Self {
         self.logs_errors = log;

@@ -1,4 +1,4 @@
-//! What becomes of a job: as its handler says, or as its counters say.
+//! Outcomes of jobs: decided by their handlers, or by their counters.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -6,7 +6,7 @@ use queue_core::{Written, decimal, excerpt, read_duration, unknown_word};
 
 use crate::{Error, JobStats, Priority};
 
-/// What a handler wants to become of its job.
+/// The outcome that a handler chooses for its job.
 ///
 /// A handler returns one of these, or `()` for [`Delete`](Outcome::Delete), or a `Result` of either: an error is a
 /// [`Retry`](Outcome::Retry).
@@ -29,7 +29,7 @@ pub enum Outcome {
         #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
         priority: Option<Priority>,
     },
-    /// Set aside until somebody kicks it.
+    /// Set aside until it is kicked.
     Bury {
         /// `None` leaves the job its priority.
         #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
@@ -59,8 +59,8 @@ impl Outcome {
         Outcome::Bury { priority: None }
     }
 
-    /// The same with a reason, which is told as the words of a failure are:
-    /// [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed). The server keeps none.
+    /// The same with a reason, which is reported like a failure's message:
+    /// [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed). The server stores no reasons.
     #[must_use]
     pub fn because(self, reason: impl fmt::Display) -> Decision {
         Decision { outcome: self, reason: Some(reason.to_string()) }
@@ -110,16 +110,16 @@ impl fmt::Display for Outcome {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Decision {
-    /// What is to become of the job.
+    /// The outcome for the job.
     pub outcome: Outcome,
-    /// Why, if there is something to say.
+    /// The reason, if any.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub reason: Option<String>,
 }
 
 impl Decision {
-    /// The decision for what came of a job, where the caller's own errors decide: `classify` says what one makes of the job,
-    /// and what it displays is the reason.
+    /// The decision for a result, based on custom error types: `classify` maps an error to an outcome, and its
+    /// `Display` text is the reason.
     pub fn classify<T, E>(result: Result<T, E>, classify: impl FnOnce(&E) -> Outcome) -> Self
     where
         T: IntoOutcome,
@@ -149,8 +149,8 @@ impl From<Outcome> for Decision {
     }
 }
 
-/// What a handler may return: `()`, an [`Outcome`], a [`Decision`], or a `Result` of one of them, whose error may be anything that
-/// can be displayed.
+/// What a handler may return: `()`, an [`Outcome`], a [`Decision`], or a `Result` of one of them with any `Display`
+/// error.
 pub trait IntoOutcome {
     /// The outcome, and for a failure its words.
     fn into_outcome(self) -> (Outcome, Option<String>);
@@ -215,12 +215,12 @@ impl Ended {
     }
 }
 
-/// What becomes of a job that failed, by its own counters, so that it holds over workers and restarts.
+/// What to do with a failed job, based on its own counters, so that it works across workers and restarts.
 ///
 /// A failed job is released with a delay of `base × factor` to the power of its `releases`, at most `cap`. It is buried
-/// instead when it was released or reserved often enough; and it is not even run, but buried, when it was reserved more
-/// often than that, or its time to run was over too often: such a job takes its process with it, or hangs. `buries` does
-/// not count: it grows when a server restarts with a write-ahead log.
+/// instead if it was released or reserved often enough; and it is buried without being run if it was reserved more
+/// often than that, or its time to run expired too often: such a job kills its process, or hangs. `buries` does not
+/// count: it grows when a server restarts with a write-ahead log.
 ///
 /// As text, settings with commas between them; what is left out has its default:
 ///
@@ -280,23 +280,23 @@ impl Retries {
         self
     }
 
-    /// A job is run at most so often, whatever came in between; a few times more where not every job is
-    /// [looked at](crate::Inspect::Suspects). Count with some more than the releases: a stop of the
-    /// worker, a lost connection and a restart of the server give jobs back, too.
+    /// Maximum number of times a job is run, whatever happens in between; a few more if not every job is
+    /// [inspected](crate::Inspect::Suspects). Allow for some more than the releases: stopping the worker, a lost
+    /// connection and a restart of the server give jobs back, too.
     #[must_use]
     pub const fn reserves(mut self, reserves: u64) -> Self {
         self.reserves = reserves;
         self
     }
 
-    /// A job whose time to run was over so often is not run again, but buried.
+    /// A job whose time to run expired this often is buried instead of run again.
     #[must_use]
     pub const fn timeouts(mut self, timeouts: u64) -> Self {
         self.timeouts = Some(timeouts);
         self
     }
 
-    /// The delay of the release after so many.
+    /// The delay after this many releases.
     #[must_use]
     pub fn delay(&self, releases: u64) -> Duration {
         let mut delay = self.base.min(self.cap);
@@ -322,7 +322,7 @@ impl Retries {
         }
     }
 
-    /// What becomes of a job that failed.
+    /// What to do with a failed job.
     #[must_use]
     pub fn failed(&self, stats: &JobStats) -> Outcome {
         if stats.releases >= self.releases || stats.reserves >= self.reserves {
@@ -385,9 +385,9 @@ const SETTINGS: [&str; 6] = ["base", "factor", "cap", "releases", "reserves", "t
 pub enum Poison {
     /// It was reserved so often: probably it kills the process that runs it.
     Reserves(u64),
-    /// Its time to run was over so often.
+    /// Its time to run expired this often.
     Timeouts(u64),
-    /// Its body has so many bytes, more than the client takes.
+    /// The size of its body in bytes, which exceeds the client's limit.
     Size(u64),
     /// The server lost the end of its body in a crash: [`ErrorKind::BodyDamaged`](crate::ErrorKind::BodyDamaged).
     Damaged,

@@ -1,4 +1,4 @@
-//! What a worker tells: counters, states, events.
+//! Reports of a worker: counters, states, events.
 
 use std::{fmt, time::Duration};
 
@@ -6,7 +6,7 @@ use queue_core::Written;
 
 use crate::{Address, Error, JobId, Poison};
 
-/// What became of a worker's jobs.
+/// Outcomes of a worker's jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -131,15 +131,15 @@ impl JobFate {
 )]
 #[non_exhaustive]
 pub enum LostReason {
-    /// Its time to run was over.
+    /// Its time to run expired.
     TimeToRun,
-    /// The server said `NOT_FOUND`: it has given the job to others, or somebody deleted it.
+    /// The server said `NOT_FOUND`: it has given the job to another worker, or it was deleted.
     NotFound,
     /// The server refused to prolong it twice.
     Refused,
     /// The connection that held it is gone.
     ConnectionLost,
-    /// The worker was stopped, and its grace is over.
+    /// The worker was stopped, and its grace has ended.
     Stopped,
 }
 
@@ -184,14 +184,14 @@ impl fmt::Display for WorkerEvent {
 pub enum WorkerEventKind {
     /// A connection was made, and has its watch list.
     Connected,
-    /// No connection could be made, or it was lost; or there was no thread for the slot. The slot tries again, unless the
-    /// worker stops. Until it has a connection again, each kind of error is told once.
+    /// No connection could be made, or it was lost; or no thread could be started for the slot. The slot retries,
+    /// unless the worker stops. Until it has a connection again, each kind of error is reported once.
     Disconnected(Error),
     /// At this address is another server than before: its job ids are its own, and start again at 1.
     ServerReplaced,
-    /// The server refused what a worker has to ask of it, and the slot asks for no job before the pause has passed. Pauses
-    /// grow while there is no success between them, as delays of reconnects do; each is told once. A refusal that ends the
-    /// connection is told by [`Disconnected`](Self::Disconnected) instead.
+    /// The server refused an essential request of the worker, and the slot requests no job before the pause has passed.
+    /// Pauses grow while there is no success between them, like reconnect delays; each is reported once. A refusal that
+    /// ends the connection is reported as [`Disconnected`](Self::Disconnected) instead.
     Refused {
         /// The command.
         command: &'static str,
@@ -230,7 +230,7 @@ pub enum WorkerEventKind {
         /// Why.
         why: Poison,
     },
-    /// What became of a job.
+    /// The outcome of a job.
     Settled {
         /// The job.
         job: JobId,
@@ -286,7 +286,7 @@ pub enum SlotState {
     BackingOff,
     /// It waits for a job.
     Waiting,
-    /// It holds so many jobs.
+    /// The number of jobs it holds.
     Busy(usize),
     /// It has ended.
     Ended,
@@ -311,7 +311,7 @@ impl fmt::Display for SlotState {
 pub struct SlotStatus {
     /// The server it takes jobs from.
     pub server: Address,
-    /// What it is doing.
+    /// Its state.
     pub state: SlotState,
 }
 

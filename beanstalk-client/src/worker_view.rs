@@ -1,4 +1,4 @@
-//! What a handler can know about its reservation.
+//! What a handler can learn about its reservation.
 
 use std::time::{Duration, Instant};
 

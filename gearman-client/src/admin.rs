@@ -12,8 +12,8 @@ use crate::{
 
 /// The administration of one Gearman server.
 ///
-/// When the connection is lost, the call that notices fails and says what became of its command ([`Error::fate`]); the
-/// next call connects again.
+/// When the connection is lost, the call that notices fails and reports the fate of its command ([`Error::fate`]); the
+/// next call reconnects.
 ///
 /// # Cancel safety
 ///
@@ -77,7 +77,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// What the server refused, and any failure of the connection; see [`Error::fate`].
+    /// A refusal by the server, or any connection failure; see [`Error::fate`].
     ///
     /// # Cancel safety
     ///
@@ -117,7 +117,7 @@ impl Admin {
         Listing::parse(self.call(&AdminCommand::Status).await?)
     }
 
-    /// Every function, with what is queued by priority (`prioritystatus`), from server 1.1.15 on.
+    /// Every function, with its queued jobs by priority (`prioritystatus`), from server 1.1.15 on.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl Admin {
         Listing::parse(self.call(&AdminCommand::PriorityStatus).await?)
     }
 
-    /// Every job (`show jobs`). Their functions are not told.
+    /// Every job (`show jobs`). The server does not report their functions.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl Admin {
         Listing::parse(self.call(&AdminCommand::ShowUniqueJobs).await?)
     }
 
-    /// Takes a queued job away (`cancel job`): its submitters are told that it failed. A running job is not stopped.
+    /// Removes a queued job (`cancel job`): waiting clients see a failure. A running job is not stopped.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that cannot stand in a command; a failure of the connection.
+    /// `InvalidInput` for a name that cannot be part of a command; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -216,7 +216,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that cannot stand in a command; a failure of the connection.
+    /// `InvalidInput` for a name that cannot be part of a command; a connection failure.
     ///
     /// # Cancel safety
     ///

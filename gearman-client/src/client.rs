@@ -24,14 +24,14 @@ use crate::{
 
 /// A client of one or more Gearman servers: submits jobs and asks for their status.
 ///
-/// It is `Clone` and shared freely: all clones use the same connections, one for each server, each driven by a task of
-/// its own. Requests of many callers go out together, and any number of jobs can be in flight. The tasks end when the
-/// last clone and the last [`Job`](crate::Job) are dropped. There is nothing to reset: a connection keeps nothing of one
-/// call for the next, and no pool is needed.
+/// It is `Clone` and can be shared freely: all clones use the same connections, one for each server, each driven by its
+/// own task. Requests of many callers go out together, and any number of jobs can be in flight. The tasks end when the
+/// last clone and the last [`Job`](crate::Job) are dropped. There is nothing to reset: a connection keeps nothing of
+/// one call for the next, and no pool is needed.
 ///
-/// When a connection is lost, each call that waits on it fails and says what became of its request ([`Error::fate`]),
-/// unless the request certainly did not reach the server: then it goes to the next server, or to the same one over a new
-/// connection, within the [retry policy](crate::RetryPolicy).
+/// When a connection is lost, each call waiting on it fails and reports the fate of its request ([`Error::fate`]),
+/// unless the request definitely did not reach the server: then it goes to the next server, or to the same one over a
+/// new connection, within the [retry policy](crate::RetryPolicy).
 ///
 /// # Cancel safety
 ///
@@ -59,7 +59,7 @@ impl Drop for Inner {
 
 impl Client {
     /// Connects to the first server that can be reached: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, an [`Address`],
-    /// [`ConnectOptions`] or [`Servers`]. Each is tried once: what is wrong at the start is told at once.
+    /// [`ConnectOptions`] or [`Servers`]. Each is tried once: startup errors are reported immediately.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What the server refused, and any failure of the connection; see [`Error::fate`].
+    /// A refusal by the server, or any connection failure; see [`Error::fate`].
     ///
     /// # Cancel safety
     ///
@@ -268,7 +268,7 @@ impl Client {
         }
     }
 
-    /// What this client and its clones have done so far, over all their connections.
+    /// Metrics of this client and its clones, over all their connections.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut metrics = lock(&self.inner.failures).clone();
@@ -276,7 +276,7 @@ impl Client {
         metrics
     }
 
-    /// What the connection to each server is doing.
+    /// The state of the connection to each server.
     pub fn connection_states(&self) -> impl ExactSizeIterator<Item = ConnectionState> {
         self.inner.links.iter().map(|link| link.connection_state())
     }

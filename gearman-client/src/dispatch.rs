@@ -1,4 +1,4 @@
-//! Where the jobs of an async worker go: to handlers, or to whoever takes them by hand.
+//! Where the jobs of an async worker go: to handlers, or to callers of `next_job`.
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -1,4 +1,4 @@
-//! What can go wrong in a call, and whether the server may have acted on it.
+//! Errors of calls, and whether the server may have acted on them.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::{JobHandle, UniqueId};
 /// Why a call failed.
 ///
 /// Expected outcomes (an unknown job's status, a job that its worker failed) are values, not errors. An error says what
-/// failed ([`kind`](Error::kind)), in which request, and whether the server can have acted ([`fate`](Error::fate)).
+/// failed ([`kind`](Error::kind)), in which request, and whether the server may have acted ([`fate`](Error::fate)).
 #[derive(Clone)]
 pub struct Error(queue_core::Error<ErrorKind, About>);
 
@@ -31,7 +31,7 @@ impl queue_core::About for About {
 
 queue_core::wrap_error!(Error, ErrorKind);
 
-/// What kind of failure an [`Error`] is.
+/// The kind of failure of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -100,7 +100,7 @@ impl ErrorKind {
 }
 
 impl Error {
-    /// What kind of failure this is.
+    /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         *self.0.kind()

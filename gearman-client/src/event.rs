@@ -1,4 +1,4 @@
-//! What becomes of a job: events while it runs, its outcome, its status.
+//! A job's events while it runs, its outcome, and its status.
 
 use std::fmt;
 
@@ -109,9 +109,9 @@ impl fmt::Display for JobEvent {
 #[derive(Clone, PartialEq, Eq)]
 #[must_use = "a job may have failed"]
 pub enum Outcome {
-    /// Done; the result is what the worker sent at the end. Pieces that it sent before are events.
+    /// Done; the result is what the worker sent at the end. Data that it sent before are events.
     Complete(Bytes),
-    /// The worker, or somebody who cancelled the job, said that it failed.
+    /// The worker reported a failure, or the job was cancelled.
     Fail,
     /// The worker said that it failed, and how.
     Exception(Bytes),
@@ -157,7 +157,7 @@ impl fmt::Display for Outcome {
 
 /// How far a job is, as its worker last said: a share of a whole.
 ///
-/// A server passes on whatever text the worker sent; what is no number is `None`.
+/// A server passes on whatever text the worker sent; anything that is not a number is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     numerator: Bytes,
@@ -181,7 +181,7 @@ impl Progress {
         decimal(&self.denominator)
     }
 
-    /// The done share of the whole, from 0 to 1; `None` when there is no whole.
+    /// The completed fraction, from 0 to 1; `None` if the total is zero or unknown.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         match (self.numerator()?, self.denominator()?) {
@@ -205,7 +205,7 @@ impl fmt::Display for Progress {
     }
 }
 
-/// What a server knows of a job.
+/// What a server knows about a job.
 ///
 /// A job that has ended is as unknown as one that never was: results are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

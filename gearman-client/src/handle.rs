@@ -53,12 +53,12 @@ impl JobHandle {
         self
     }
 
-    /// Whether the server was restarted between this handle and an earlier one, as far as handles tell: it counts them,
-    /// and has begun anew. A server that was restarted has forgotten its jobs, unless it keeps them in a persistent
-    /// queue, and then the background ones only.
+    /// Whether the server was restarted between this handle and an earlier one, judging by the handles: the server
+    /// numbers them, and has started again. A restarted server has forgotten its jobs, except background jobs in a
+    /// persistent queue.
     ///
-    /// `false` also means that nothing can be said: the handles are of different servers, or of one connection, or are
-    /// not counted. Both have to be of jobs of their own: one that was joined to another by its unique id has the other's
+    /// `false` also means that it is unknown: the handles are from different servers, or from one connection, or are
+    /// not numbered. Both must belong to separate jobs: a job merged with another by its unique id has the other's
     /// handle.
     #[must_use]
     pub fn shows_restart_since(&self, earlier: &JobHandle) -> bool {

@@ -21,8 +21,8 @@ use crate::{
 
 /// A foreground job: its events, ending with the one that ends the job.
 ///
-/// Dropping it does not end the job: the server goes on and sends its events, which are passed over. The server
-/// forgets a queued job when the connection of its only submitter closes.
+/// Dropping it does not end the job: the server continues to send its events, which are discarded. The server drops a
+/// queued job when the connection of its only submitter closes.
 #[must_use = "the events of the job are read through it"]
 pub struct Job {
     client: Client,
@@ -109,8 +109,8 @@ impl Job {
         Some(event)
     }
 
-    /// Waits for the end of the job and passes over everything before. When the end was read already, it is given once
-    /// more, and so is the error that ended the events.
+    /// Waits for the end of the job and skips everything before. If the end was already read, it is returned again, and
+    /// so is the error that ended the events.
     ///
     /// # Errors
     ///

@@ -7,19 +7,19 @@ use std::{
 
 use crate::{Failure, UniqueId, protocol::Assignment, trace};
 
-/// Remembers, in a folder, which jobs were running when their worker's process ended, so that a job which ends every
-/// process that runs it is run so many times and not for ever.
+/// Remembers, in a directory, which jobs were running when their worker's process died, so that a job that kills every
+/// process that runs it is run a limited number of times instead of forever.
 ///
 /// gearmand gives a job whose worker is lost to the next one, without limit unless it is started with `--job-retries`,
-/// and tells no worker how often that was. Start it with `--job-retries`, which counts for all machines (0 means no
-/// limit up to server 2.0, and no second attempt from 2.1). With a ledger ([`WorkerOptions::crash_ledger`]) a job that has
-/// ended so many processes is failed without being run, with an exception that says why. Any number of processes on a
-/// machine may share a folder.
+/// and does not report how often that was. Start it with `--job-retries`, which counts across all machines (0 means no
+/// limit up to server 2.0, and no second attempt from 2.1). With a ledger ([`WorkerOptions::crash_ledger`]), a job that
+/// has killed too many processes is failed without being run, with an exception that says why. Any number of processes
+/// on a machine may share a directory.
 ///
-/// Jobs are told apart by function and unique id; one without an id, or with `-`, or grabbed
-/// [without it](crate::Grab::Plain), is not remembered. A process that is killed for another reason counts as well, so
-/// let it be more than one crash. What could not be read or written is passed over: the job is run. The file of a job
-/// that never came again stays; it may be deleted.
+/// Jobs are identified by function and unique id; one without an id, or with `-`, or grabbed [without
+/// it](crate::Grab::Plain), is not remembered. A process killed for another reason counts as well, so allow more than
+/// one crash. Files that cannot be read or written are ignored: the job is run. The file of a job that never came back
+/// stays; it may be deleted.
 ///
 /// Each job costs writing and deleting a small file. With the feature `tracing` a job that has ended processes, and one
 /// that is refused for it, are warned of.
@@ -39,14 +39,14 @@ pub struct CrashLedger {
     limit: u32,
 }
 
-/// What a ledger says of a job that is to be run.
+/// A ledger's verdict on a job that is about to run.
 #[derive(Debug)]
 #[must_use = "the job counts as running until this is dropped"]
 #[non_exhaustive]
 pub enum Verdict {
     /// Run it. Should the process end before this is dropped, that is one crash more.
     Run(Running),
-    /// It has ended so many processes that it is not to be run. The ledger has forgotten it now.
+    /// It has killed too many processes to be run again. The ledger has forgotten it now.
     Poison(u32),
 }
 

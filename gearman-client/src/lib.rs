@@ -37,25 +37,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What it promises
+//! # Guarantees
 //!
 //! * **Workloads are bytes**, in and out, and leave the receive buffer without being copied.
-//! * **Every failed call says what became of its request** ([`Fate`]): not sent, unknown, or refused. Only what was
-//!   certainly not sent is repeated by itself; what may have run only where the caller declared it
+//! * **Every failed call reports the fate of its request** ([`Fate`]): not sent, unknown, or refused. Only what was
+//!   definitely not sent is repeated automatically; what may have run only if the caller declared it
 //!   [idempotent](SubmitOptions::idempotent).
 //! * **An answer never goes to the wrong caller**: a dropped future leaves the connection in step, and a connection that
 //!   is out of step is closed.
 //! * **No job is joined to another by accident**: every submission has a random unique id unless it chooses one.
-//! * **A result is never sent for somebody else's job**: handles are counted anew when a server restarts, so a job is
-//!   bound to the connection that brought it.
+//! * **A result is never sent for a different job**: handles start again when a server restarts, so a job is bound to
+//!   the connection that delivered it.
 //! * **A worker accounts for every job** ([`WorkerReport`]): the server does not acknowledge results, but answers in
 //!   order, so a later answer shows that a result was taken.
-//! * **A job that ends its workers' processes is not run for ever**, if there is a [`CrashLedger`].
-//! * **A worker never spins**, whatever the server wakes it for or refuses, and looks for jobs though nothing woke it.
-//! * **A handler learns that its job is lost** and that its worker stops ([`JobContext::lost`],
-//!   [`JobContext::stopping`]), and a worker begins no second run of a job while the first goes on in it.
-//! * **An error of a handler is an exception at the submitter; a panic is a plain failure**, and its message stays here.
-//!   Both are told to [`WorkerOptions::on_event`], for background jobs too.
+//! * **A job that kills its workers' processes is not run forever**, if there is a [`CrashLedger`].
+//! * **A worker never spins**, whatever the server wakes it for or refuses, and polls for jobs even if nothing wakes
+//!   it.
+//! * **A handler learns that its job is lost** and that its worker is stopping ([`JobContext::lost`],
+//!   [`JobContext::stopping`]), and a worker never starts a second run of a job while the first is still running in it.
+//! * **A handler's error reaches the submitter as an exception; a panic is a plain failure**, and its message stays in
+//!   the worker. Both are reported to [`WorkerOptions::on_event`], for background jobs too.
 //! * **Nothing invalid is sent**: names, ids, handles and sizes are checked when a value is built.
 //! * **Every wait has a named deadline**, and every buffer a limit.
 //!
@@ -92,8 +93,8 @@
 //! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Calls that
 //! were dropped are not measured, nor are the requests that a worker makes by itself. The guide maps both to OpenTelemetry's crates.
 //!
-//! Each event is one line. No workload and no result is ever told, at most its length; nor is what a server wrote, nor, unless
-//! [`WorkerOptions::log_errors`] asks for it, what a handler wrote.
+//! Each event is one line. Workloads and results are never logged, only their length; neither is text from servers nor,
+//! unless [`WorkerOptions::log_errors`] is set, text from handlers.
 //!
 //! # Features
 //!
@@ -113,7 +114,8 @@
 //! Options are read from configuration as an address or a list of them, or as a map with the names of the setters; what is
 //! left out has its default, and a key that does not exist is an error. Jobs, their events and their results are not: they belong to a connection, and payloads are whatever bytes were sent.
 //!
-//! Without features there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no dependency.
+//! Without features, there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no further
+//! dependency.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // On the wire a NUL separates arguments, and a digit often follows it.
 #![cfg_attr(test, allow(clippy::octal_escapes))]
@@ -222,10 +224,10 @@ pub use queue_core::{
 #[cfg(feature = "__rustls")]
 pub use queue_core::{TlsOptions, rustls};
 
-/// What a client has done so far, in numbers; errors by their [`ErrorKind`].
+/// Metrics of a client; errors by their [`ErrorKind`].
 pub type Metrics = queue_core::Metrics<ErrorKind>;
 
-/// What every call of this crate gives.
+/// The result type of this crate's calls.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// The programs of the README are built.

@@ -27,10 +27,10 @@ use crate::{
 impl Client {
     /// Sends requests without waiting for each answer, and gives the answers in order: to submit many background jobs.
     ///
-    /// It is lazy: it takes requests as the window (256 in flight, see [`window`](CallMany::window)) has room, and writes
-    /// many of them at once. It gives exactly one result for each request it took. A request that did not reach its
-    /// server is sent again as [`call`](Self::call) does; another failure is given as its result, and the rest goes on.
-    /// Dropping it early is allowed: answers under way are passed over.
+    /// It is lazy: it takes requests as the window (256 in flight, see [`window`](CallMany::window)) has room, and
+    /// writes many of them at once. It yields exactly one result for each request taken. A request that did not reach
+    /// its server is sent again, as by [`call`](Self::call); any other failure becomes its result, and the rest
+    /// continues. Dropping it early is allowed: outstanding answers are discarded.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -69,9 +69,9 @@ impl Client {
     /// Submits foreground jobs, many at a time, and gives their events as they come, each with the number of its job:
     /// 0 for the first of `jobs`. The first event of a job is `Created`.
     ///
-    /// It takes jobs as the window (256 not ended, see [`window`](SubmitMany::window)) has room. After an error no further
-    /// event of its job comes; the others go on. A job that did not reach its server is submitted again as
-    /// [`submit`](Self::submit) does.
+    /// It takes jobs as the window (256 unfinished, see [`window`](SubmitMany::window)) has room. After an error, no
+    /// further event of that job follows; the others continue. A job that did not reach its server is submitted again,
+    /// as by [`submit`](Self::submit).
     pub fn submit_many<W, I>(&self, jobs: I) -> SubmitMany<W, I::IntoIter>
     where
         W: AsRef<[u8]>,
@@ -307,7 +307,7 @@ pub struct SubmitMany<W, I> {
 }
 
 impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
-    /// How many jobs may be under way; at least 1.
+    /// Maximum number of jobs in flight; at least 1.
     pub fn window(mut self, jobs: usize) -> Self {
         self.batch.set_window(jobs);
         self

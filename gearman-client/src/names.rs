@@ -7,8 +7,8 @@ use crate::{Error, random::random_bits, short::Short};
 
 /// The name of a function: 1 to 512 visible ASCII bytes without spaces.
 ///
-/// The server takes any byte but NUL; [`lossless`](Self::lossless) does as well. Such a name can break the lines of the
-/// admin protocol, so it has to be asked for. Names are case-sensitive. Cloning is cheap.
+/// The server accepts any byte but NUL; so does [`lossless`](Self::lossless). Such a name can break the lines of the
+/// admin protocol, so it must be requested explicitly. Names are case-sensitive. Cloning is cheap.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionName(Arc<[u8]>);
 
@@ -22,7 +22,7 @@ impl FunctionName {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` when there is a NUL in it, or when it is longer.
+    /// `InvalidInput` if it contains a NUL, or is too long.
     pub fn lossless(name: impl AsRef<[u8]>) -> Result<Self, Error> {
         let name = name.as_ref();
         if name.len() > Self::MAX_WIRE_LEN {
@@ -46,7 +46,7 @@ impl FunctionName {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// Whether the name is visible ASCII without spaces, so that it can stand in an admin command.
+    /// Whether the name is visible ASCII without spaces, so that it can be used in an admin command.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         Self::check(&self.0).is_ok()
@@ -72,7 +72,7 @@ impl Borrow<[u8]> for FunctionName {
     }
 }
 
-/// What submissions of one function have in common to be one job: 1 to 63 bytes without NUL, not `-`.
+/// Merges submissions of one function into one job: 1 to 63 bytes without NUL, not `-`.
 ///
 /// The server joins submissions with the same function and the same id while the first is queued or running: the later
 /// workloads are dropped, and all get the first one's handle. gearmand cuts ids of 64 bytes silently and shifts the
@@ -84,9 +84,8 @@ impl UniqueId {
     /// The longest id, in bytes.
     pub const MAX_LEN: usize = Short::MAX_LEN;
 
-    /// A random id, in the form of a version 4 UUID. It is unlike any other, but no secret: who knows some can guess the
-    /// next. Every submission has one unless it chooses its id; a simulation that
-    /// has to come out the same again chooses [`from_random_bits`](Self::from_random_bits).
+    /// A random id, in the form of a version 4 UUID. It is unique but predictable; not a secret. Every submission has
+    /// one unless it sets its own id; reproducible simulations use [`from_random_bits`](Self::from_random_bits).
     #[must_use]
     pub fn random() -> Self {
         Self::from_random_bits(random_bits())
@@ -119,8 +118,8 @@ impl UniqueId {
         UniqueId(Short::cut(&text))
     }
 
-    /// An id made from the payload, so that equal submissions are one job. It is the 128-bit FNV-1a hash in
-    /// hexadecimal: not proof against somebody who makes payloads collide on purpose.
+    /// An id derived from the payload, so that equal submissions are merged. It is the 128-bit FNV-1a hash in
+    /// hexadecimal, which does not resist deliberate collisions.
     #[must_use]
     pub fn of_payload(payload: impl AsRef<[u8]>) -> Self {
         // Offset basis and prime of the 128-bit variant.
@@ -165,7 +164,7 @@ fn hex_digits(number: u32) -> [u8; 8] {
     (digits + u64::from(b'0') * EACH + letters * gap).to_be_bytes()
 }
 
-/// What a worker calls itself in the `workers` listing: 1 to 127 bytes, no spaces and no control characters.
+/// A worker's name in the `workers` listing: 1 to 127 bytes, no spaces and no control characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(Arc<[u8]>);
 

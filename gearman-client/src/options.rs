@@ -1,4 +1,4 @@
-//! What a caller chooses about one server: where it is, and how long to wait for what.
+//! Options for one server: its address and the time limits.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
@@ -21,7 +21,7 @@ use crate::{Address, Error, address::Gearmand};
 /// # Ok::<(), gearman_client::Error>(())
 /// ```
 ///
-/// What was set can be read: `options.reply_timeout`, from [`ServerOptions`].
+/// Settings can be read back: `options.reply_timeout`, from [`ServerOptions`].
 ///
 /// | deadline | default | covers |
 /// |---|---|---|
@@ -78,8 +78,8 @@ impl ConnectOptions {
         self
     }
 
-    /// Bounds each call as a whole, over all servers, reconnects and retries included; each attempt has what is left.
-    /// `None`: only the other deadlines hold.
+    /// Time limit for each call as a whole, over all servers, including reconnects and retries; each attempt gets the
+    /// remaining time. `None`: only the other deadlines apply.
     #[must_use]
     pub fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.server.total_timeout = timeout;
@@ -104,9 +104,9 @@ impl ConnectOptions {
         self
     }
 
-    /// Whether to ask each connection for exceptions; yes unless set. Without, a worker's exception comes as a plain
-    /// failure, as it does from servers that refuse the question or leave it unanswered, such as Python's `gear`: nobody
-    /// waits for the answer.
+    /// Whether to request exceptions on each connection; on by default. Otherwise a worker's exception arrives as a
+    /// plain failure, as it does from servers that refuse the request or leave it unanswered, such as Python's `gear`:
+    /// its answer is not awaited.
     #[must_use]
     pub fn exceptions(mut self, negotiate: bool) -> Self {
         self.exceptions = negotiate;
@@ -200,8 +200,8 @@ impl ConnectOptions {
         self
     }
 
-    /// The same for the blocking face. The connector is also given the time that is left for it, `None` for no limit, and
-    /// has to keep to it by itself.
+    /// The same for the blocking face. The connector also gets the remaining time, `None` for no limit, and must
+    /// observe it itself.
     #[cfg(feature = "blocking")]
     #[must_use]
     pub fn blocking_connector<C, S>(mut self, connect: C) -> Self

@@ -9,7 +9,7 @@ use crate::{
     protocol::{Packet, packets::PacketSession},
 };
 
-/// A connection on which packets are sent and received as they are.
+/// A connection for sending and receiving raw packets.
 ///
 /// Nothing happens by itself: no option is set, no answer is matched to a question, and a lost connection stays lost.
 /// This is for looking at servers; jobs are for [`Client`](crate::Client) and [`Worker`](crate::Worker).
@@ -101,8 +101,8 @@ impl Packets {
     ///
     /// # Errors
     ///
-    /// `ConnectionLost` when the server has closed the connection; `Protocol` for what is no packet, `PacketTooLarge`. What
-    /// [`connect`](Self::connect) fails with, if there was no connection yet.
+    /// `ConnectionLost` if the server has closed the connection; `Protocol` for bytes that are not a packet,
+    /// `PacketTooLarge`. What [`connect`](Self::connect) fails with, if there was no connection yet.
     ///
     /// # Cancel safety
     ///

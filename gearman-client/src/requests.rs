@@ -17,8 +17,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `QueueFull` is temporary; `InvalidInput` for a name that is not valid; a failure of the connection, where
-    /// [`fate`](Error::fate) tells whether the job may exist.
+    /// `QueueFull` is temporary; `InvalidInput` for an invalid name; a connection failure, where [`fate`](Error::fate)
+    /// says whether the job may exist.
     ///
     /// # Cancel safety
     ///
@@ -61,7 +61,7 @@ impl Client {
         Job::run(self, submit, options).await
     }
 
-    /// Submits a background job (`SUBMIT_JOB_BG`, `_HIGH_BG`, `_LOW_BG`). Nobody is told its result.
+    /// Submits a background job (`SUBMIT_JOB_BG`, `_HIGH_BG`, `_LOW_BG`). Its result is discarded.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Client {
 
     /// Submits a background job that is not run before `at` (`SUBMIT_JOB_EPOCH`), in whole seconds (rounded up).
     ///
-    /// Up to server 1.1 nothing wakes a sleeping worker when the time has come: it finds the job when it next looks.
+    /// Servers up to 1.1 do not wake a sleeping worker when the time comes: it finds the job the next time it asks.
     ///
     /// # Errors
     ///
@@ -135,7 +135,7 @@ impl Client {
         self.call_with(&submit, options.idempotent).await
     }
 
-    /// Submits a foreground job whose worker is told the name of a reducer function (`SUBMIT_REDUCE_JOB`).
+    /// Submits a foreground job with the name of a reducer function for its worker (`SUBMIT_REDUCE_JOB`).
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Client {
         Job::start(self, submit, options).await
     }
 
-    /// Submits a background job whose worker is told the name of a reducer function (`SUBMIT_REDUCE_JOB_BACKGROUND`).
+    /// Submits a background job with the name of a reducer function for its worker (`SUBMIT_REDUCE_JOB_BACKGROUND`).
     ///
     /// # Errors
     ///
@@ -186,8 +186,8 @@ impl Client {
         self.call_with(&submit, options.idempotent).await
     }
 
-    /// What the servers know of a job (`GET_STATUS`). A handle that names its server is asked for there; another one of
-    /// every server, until one knows it.
+    /// What the servers know about a job (`GET_STATUS`). A handle that names its server is looked up there; any other
+    /// is looked up on every server, until one knows it.
     ///
     /// # Errors
     ///
@@ -206,8 +206,8 @@ impl Client {
         self.ask_each(server, &GetStatus(handle), Limit::never()).await
     }
 
-    /// What the servers know of a job with this unique id (`GET_STATUS_UNIQUE`), whatever its function. Every server is
-    /// asked, until one knows it.
+    /// What the servers know about a job with this unique id (`GET_STATUS_UNIQUE`), whatever its function. Every server
+    /// is asked, until one knows it.
     ///
     /// # Errors
     ///

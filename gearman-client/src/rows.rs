@@ -1,6 +1,6 @@
 //! The rows of the admin listings, typed.
 //!
-//! Function names and ids can hold bytes that forge rows. What cannot be a row is kept aside, and a listing says
+//! Function names and ids can contain bytes that corrupt rows. Invalid rows are kept separately, and a listing says
 //! whether it can be trusted.
 
 use std::{ops::Deref, slice};
@@ -100,7 +100,7 @@ impl<T: Row> Listing<T> {
     }
 }
 
-/// A row of `status`: a function and its counts. A count below zero is one that the server let wrap.
+/// A row of `status`: a function and its counts. A count below zero is a counter that wrapped around in the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -130,7 +130,8 @@ impl Row for FunctionStatus {
     }
 }
 
-/// A row of `prioritystatus`: a function and what is queued. A count below zero is one that the server let wrap.
+/// A row of `prioritystatus`: a function and its queued jobs. A count below zero is a counter that wrapped around in
+/// the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -175,13 +176,13 @@ fn count(text: &[u8]) -> Option<i64> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct WorkerInfo {
-    /// The server's file descriptor; 0 from a server that does not tell it, as g2.
+    /// The server's file descriptor; 0 from a server that does not report it, such as g2.
     pub fd: u64,
     /// Where the connection comes from.
     pub address: String,
-    /// What the worker calls itself.
+    /// The worker's name.
     pub id: Option<String>,
-    /// What it can do, the last registered first. Functions that it registered twice stand twice.
+    /// Its functions, the last registered first. A function registered twice is listed twice.
     pub functions: Vec<FunctionName>,
 }
 
@@ -252,7 +253,7 @@ impl Row for JobInfo {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct UniqueJob {
-    /// The job; only servers from 2.2 on tell it.
+    /// The job; reported only by servers from 2.2 on.
     pub handle: Option<JobHandle>,
     /// Its unique id; `None` for a job without one.
     pub unique: Option<String>,

@@ -17,8 +17,8 @@ use crate::{ConnectOptions, address::Gearmand};
 /// ```
 pub type Servers = queue_core::Servers<ConnectOptions>;
 
-/// How a client chooses the server of a submission. A server that could not be reached is passed over for a while,
-/// whatever the choice.
+/// How a client selects the server for a submission. An unreachable server is skipped for a while, whatever the
+/// selection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Selection {

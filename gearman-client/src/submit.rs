@@ -11,7 +11,7 @@ use crate::{Error, UniqueId};
 pub enum Priority {
     /// Before all others.
     High,
-    /// What a submission has unless it says otherwise.
+    /// The defaults of a submission.
     #[default]
     Normal,
     /// After all others.
@@ -29,7 +29,7 @@ queue_core::words!(Priority, Error, "priority": "high" = High, "normal" = Normal
 )]
 #[non_exhaustive]
 pub enum Unique {
-    /// Nothing: every submission has a random id of its own, with which the job can be asked for.
+    /// Nothing: every submission has its own random id, which can be used to look the job up.
     ///
     /// gearmand keeps ids in 991 hash chains unless it was started with `--hashtable-buckets=N`, and searches one of them
     /// for every submission that has an id. Measured with raw pipelines: 208,000 submissions a second into an empty queue,
@@ -118,7 +118,7 @@ impl SubmitOptions {
         self
     }
 
-    /// What makes this submission one job with others.
+    /// Which submissions are merged with this one.
     ///
     /// A foreground submission that joins a queued background job and then goes away takes the job with it: gearmand
     /// then never runs it. Keep the ids of foreground and background submissions apart.
@@ -138,7 +138,7 @@ impl SubmitOptions {
         self.unique(Unique::None)
     }
 
-    /// How long to wait for the end of a foreground job. The server knows nothing of it: the job goes on.
+    /// How long to wait for the end of a foreground job. The server does not know about it: the job continues.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -148,9 +148,9 @@ impl SubmitOptions {
     /// Declares that running the job twice does no harm: a submission of unknown outcome, and a foreground job whose
     /// connection is lost, is then submitted again.
     ///
-    /// A background job goes to the same server first, with the same unique id, which makes it one job there. A
-    /// foreground job gets a new id: a server drops a queued job when its only submitter's connection is lost, and drops
-    /// with it who joins it too late. With an id of the [caller's own](Unique::Id) it is submitted again once the server
+    /// A background job goes to the same server first, with the same unique id, so that the server merges both. A
+    /// foreground job gets a new id: a server drops a queued job when its only submitter's connection is lost, together
+    /// with any late submission merged into it. With a [custom id](Unique::Id), it is submitted again once the server
     /// has forgotten the old job, or runs it.
     #[must_use]
     pub fn idempotent(mut self, idempotent: bool) -> Self {

@@ -1,6 +1,6 @@
-//! What this crate tells `tracing`: spans for connections, requests and jobs, and events for what changes, with the names
-//! that OpenTelemetry has for messaging. Never a workload or a result, at most its length; nothing that a server
-//! wrote, except handles; and what a handler wrote only with `WorkerOptions::log_errors`.
+//! `tracing` output of this crate: spans for connections, requests and jobs, and events for changes, with
+//! OpenTelemetry's names for messaging. Workloads and results are never logged, only their length; text from servers is
+//! never logged, except handles, and text from handlers only with `WorkerOptions::log_errors`.
 //!
 //! Without the feature `tracing` all of it is nothing.
 

@@ -1,4 +1,4 @@
-//! What both faces of the worker share: options, failures of handlers, and what became of jobs.
+//! Shared by both faces of the worker: options, handler failures, and outcomes of jobs.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::{any::Any, borrow::Cow, sync::Arc};
@@ -78,7 +78,7 @@ impl WorkerOptions {
         }
     }
 
-    /// What the worker calls itself in the `workers` listing.
+    /// The worker's name in the `workers` listing.
     #[must_use]
     pub fn client_id(mut self, id: ClientId) -> Self {
         self.client_id = Some(id);
@@ -100,8 +100,8 @@ impl WorkerOptions {
         self
     }
 
-    /// With what to ask for jobs first. A server that answers it with an ERROR, not within a second, or by closing the
-    /// connection twice, is asked in an older way. What it has answered is asked first on its next connections, for an
+    /// The grab to request jobs with first. A server that answers with an ERROR, not within a second, or by closing the
+    /// connection twice, is asked with an older one. The grab that worked is used first on its next connections, for an
     /// hour.
     ///
     /// A server that refuses all but [`Grab::Plain`] is taken for Perl's Gearman::Server, for which an exception does not
@@ -113,8 +113,8 @@ impl WorkerOptions {
         self
     }
 
-    /// How often a sleeping worker looks for jobs although nothing woke it; 10 s unless set. Servers up to 1.1 wake
-    /// nobody when the time of a delayed job has come.
+    /// How often a sleeping worker polls for jobs even if nothing wakes it; 10 s by default. Servers up to 1.1 wake no
+    /// worker when the time of a delayed job comes.
     #[must_use]
     pub fn regrab(mut self, interval: Duration) -> Self {
         self.regrab = interval.max(Duration::from_millis(100));
@@ -173,8 +173,8 @@ impl WorkerOptions {
         self
     }
 
-    /// Tells `observer` what happens: connections, and handlers that failed, with the words of their errors. It is called
-    /// where that happens, and must not wait. If it panics, the worker goes on.
+    /// Calls `observer` for every event: connections, and handlers that failed, with their error messages. It is called
+    /// where that happens, and must not block. If it panics, the worker continues.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[must_use]
     pub fn on_event(
@@ -185,8 +185,8 @@ impl WorkerOptions {
         self
     }
 
-    /// Whether the log says what the errors and panics of handlers say (feature `tracing`), on one line and cut to 256
-    /// characters; no unless set, for they may quote the job.
+    /// Whether to log the messages of handler errors and panics (feature `tracing`), on one line and truncated to 256
+    /// characters; off by default, because they may quote the job.
     #[must_use]
     pub fn log_errors(mut self, log: bool) -> Self {
         self.logs_errors = log;
@@ -336,11 +336,11 @@ impl<E: std::error::Error> From<E> for Failure {
 pub enum LostReason {
     /// The connection that held it is gone: the server gives the job to others.
     ConnectionLost,
-    /// The worker was stopped, and its grace is over; or it was dropped.
+    /// The worker was stopped, and its grace has ended; or it was dropped.
     Stopped,
-    /// The time is over that the server was told the job may take: it gives the job to others. The result is sent all the
-    /// same, since the timer of servers up to 1.1 can miss a job; from a server that has given the job up it comes back as
-    /// rejected.
+    /// The job's timeout announced to the server has expired: the server gives the job to other workers. The result is
+    /// still sent, since the timer of servers up to 1.1 can miss a job; a server that has given up on the job rejects
+    /// it.
     TimedOut,
 }
 
@@ -359,7 +359,7 @@ impl fmt::Display for LostReason {
 #[derive(Debug)]
 pub(crate) enum Failed {
     Handler(Failure),
-    /// With this message. No submitter is told: it may hold anything.
+    /// With this message. It is not sent to submitters, because it may contain anything.
     Panic(String),
     /// It was not called, for this reason, if it is new; the job goes back to the server.
     #[cfg(feature = "tower")]
@@ -426,14 +426,14 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What became of a worker's jobs.
+/// Outcomes of a worker's jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct WorkerReport {
     /// Done, and the server has taken the result.
     pub completed: u64,
-    /// Failed, and the server was told.
+    /// Failed, and reported to the server.
     pub failed: u64,
     /// Finished after the server had given the job to others: the result is lost.
     pub rejected: u64,

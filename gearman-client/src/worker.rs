@@ -29,13 +29,13 @@ use crate::{
 
 /// A worker for one or more Gearman servers.
 ///
-/// Functions are [registered](Self::register) with a handler and served by [`run_until`](Self::run_until), each job in a
-/// task of its own; or announced with [`can_do`](Self::can_do) and taken by hand with [`next_job`](Self::next_job). Each
-/// connection has a task that keeps it, connects again when it is lost, and registers all functions anew.
+/// Functions are [registered](Self::register) with a handler and served by [`run_until`](Self::run_until), each job in
+/// its own task; or announced with [`can_do`](Self::can_do) and taken manually with [`next_job`](Self::next_job). Each
+/// connection has a task that maintains it, reconnects when it is lost, and registers all functions again.
 ///
-/// **Lost jobs.** When a connection is lost the server gives its jobs to others, or to this worker again, while their
-/// handlers go on. [`JobContext::lost`] tells them, and their outcomes are not sent. Until such a handler has ended it
-/// keeps its place, and this worker begins no other run of the same job from that server.
+/// **Lost jobs.** When a connection is lost, the server gives its jobs to other workers, or to this one again, while
+/// their handlers keep running. [`JobContext::lost`] notifies them, and their outcomes are not sent. Until such a
+/// handler ends, it keeps its slot, and this worker starts no other run of the same job from that server.
 ///
 /// Dropping the worker closes its connections: jobs that are not finished go back to the servers.
 pub struct Worker {
@@ -102,9 +102,9 @@ impl Worker {
         Ok(Worker { lanes, tasks, dispatch, stop: Arc::default(), grace, limit })
     }
 
-    /// Serves a function: `handler` runs its jobs. What its future gives is the result. A [`Failure`] fails the job, with
-    /// an exception or without. So does a panic, without: its message goes to [`WorkerOptions::on_event`] and to nobody
-    /// else, for it may hold what no submitter is to see.
+    /// Serves a function: `handler` runs its jobs. Its future's output is the result. A [`Failure`] fails the job, with
+    /// or without an exception. So does a panic, without one: its message goes only to [`WorkerOptions::on_event`],
+    /// because it may contain what submitters must not see.
     ///
     /// # Errors
     ///
@@ -124,10 +124,10 @@ impl Worker {
     /// Serves a function whose jobs the server gives to others when they take longer than `timeout`, in whole
     /// milliseconds (rounded up; the server makes 1 s of less).
     ///
-    /// The server tells nobody. The worker knows the time, and [`lost`](JobContext::lost) tells a handler when it is over; no other
-    /// run of the job begins here before that handler has ended. Up to server 1.1 the timer is kept for the connection, not
-    /// for the job, and can miss it or hit the wrong one, so the result is sent in any case: prefer a timeout of the
-    /// submitter.
+    /// The server notifies no one. The worker knows the time, and [`lost`](JobContext::lost) tells a handler when it
+    /// expires; no other run of the job starts here before that handler has ended. Servers up to 1.1 keep the timer per
+    /// connection, not per job, so it can miss the job or hit the wrong one, and the result is sent in any case: prefer
+    /// a timeout at the submitter.
     ///
     /// # Errors
     ///
@@ -152,8 +152,8 @@ impl Worker {
     /// Serves a function by a handler that blocks its thread: it runs in one of the threads that tokio has for that. Its job's
     /// methods are waited for with [`Handle::block_on`](tokio::runtime::Handle::block_on).
     ///
-    /// A handler that still runs when the [grace](WorkerOptions::grace) is over cannot be interrupted. Its job goes back to the
-    /// server, and [`JobContext::is_lost`] tells it.
+    /// A handler still running when the [grace](WorkerOptions::grace) ends cannot be interrupted. Its job goes back to
+    /// the server, and [`JobContext::is_lost`] becomes true.
     ///
     /// # Errors
     ///
@@ -178,8 +178,8 @@ impl Worker {
         self.register(function, run)
     }
 
-    /// Serves a function by a handler with errors of its own type: `classify` says what one makes of the job. With
-    /// [`Failure::display`] it is an exception, for any error that can be displayed.
+    /// Serves a function with a handler that has its own error type: `classify` maps an error to a failure.
+    /// [`Failure::display`] makes it an exception, for any `Display` error.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -379,7 +379,7 @@ impl Worker {
 
     /// The next job of a function that was announced with [`can_do`](Self::can_do).
     ///
-    /// It waits for ever when the [limit](WorkerOptions::limit) is reached.
+    /// It waits forever once the [limit](WorkerOptions::limit) is reached.
     ///
     /// Up to [`slots`](WorkerOptions::slots) jobs of each connection can be held at once. End each with
     /// [`complete`](GrabbedJob::complete), [`fail`](GrabbedJob::fail) or [`exception`](GrabbedJob::exception).
@@ -392,13 +392,13 @@ impl Worker {
         self.dispatched().await
     }
 
-    /// Waits until every server has read what was sent so far, and the results among it are accounted for. A server that
-    /// was never tried is connected to first; one that cannot be reached was sent nothing, and is left out.
+    /// Waits until every server has read everything sent so far, and all results in it are accounted for. A server that
+    /// was never tried is connected to first; an unreachable one was sent nothing, and is left out.
     ///
     /// # Errors
     ///
-    /// When a connection is lost meanwhile, or was lost since the last barrier with results that nobody confirms, which
-    /// are counted as unknown; and when there is no connection at all.
+    /// If a connection is lost in the meantime, or was lost since the last barrier with unconfirmed results, which are
+    /// counted as unknown; and if there is no connection at all.
     ///
     /// # Cancel safety
     ///
@@ -439,8 +439,8 @@ impl Worker {
         self.lanes.iter().for_each(|lane| lane.start());
     }
 
-    /// Stops: asks for no further job, lets the running ones finish within the [grace](WorkerOptions::grace), makes sure
-    /// that the results were taken, and closes. Jobs that are not finished go back to the servers.
+    /// Stops: requests no further jobs, lets running ones finish within the [grace](WorkerOptions::grace), makes sure
+    /// that the results were accepted, and closes. Unfinished jobs go back to the servers.
     ///
     /// # Cancel safety
     ///
@@ -461,7 +461,7 @@ impl Worker {
         total
     }
 
-    /// Ends a [`run`](Self::run) from anywhere, and looks at the worker meanwhile.
+    /// A handle to end a [`run`](Self::run) from anywhere, and to observe the worker.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
         WorkerHandle::new(self.lanes.iter().map(|lane| lane.gauge()), &self.stop)

@@ -1,4 +1,4 @@
-//! What a worker tells of itself while it runs.
+//! Events of a running worker.
 
 use std::{
     fmt,
@@ -38,8 +38,8 @@ impl fmt::Display for WorkerEvent {
 pub enum WorkerEventKind {
     /// A connection was made.
     Connected,
-    /// No connection could be made, or it was lost. The worker tries again, unless it stops. Until there is a connection
-    /// again, each kind of error is told once.
+    /// No connection could be made, or it was lost. The worker retries, unless it stops. Until there is a connection
+    /// again, each kind of error is reported once.
     Disconnected(Error),
     /// A handler failed or panicked, and its job with it.
     Failed {

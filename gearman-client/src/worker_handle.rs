@@ -1,4 +1,4 @@
-//! What a worker is doing, for whoever looks at it from elsewhere.
+//! Observing a worker from elsewhere.
 
 use std::{
     fmt,
@@ -12,7 +12,7 @@ use crate::{
     protocol::worker::lane::{Lane, News},
 };
 
-/// Stops a worker, and looks at it, from anywhere: while it runs, and when it has ended. Cloning is cheap.
+/// A handle to stop and observe a worker from anywhere, also after it has ended. Cloning is cheap.
 ///
 /// It keeps nothing of the worker alive but its numbers.
 #[derive(Clone)]
@@ -26,9 +26,9 @@ impl WorkerHandle {
         WorkerHandle { lanes: lanes.cloned().collect(), stop: stop.clone() }
     }
 
-    /// Ends the worker's `run`: it asks for no further job, and the ones that run have its
-    /// [grace](crate::WorkerOptions::grace). A blocking worker notices within a fifth of a second if it is idle, and
-    /// gives no further `next_job`; the async one leaves the end of those to its owner.
+    /// Ends the worker's `run`: it requests no further jobs, and running ones have its
+    /// [grace](crate::WorkerOptions::grace) to finish. An idle blocking worker notices within a fifth of a second, and
+    /// its `next_job` returns no further jobs; the async one leaves that to its owner.
     pub fn stop(&self) {
         self.stop.set();
     }
@@ -39,8 +39,7 @@ impl WorkerHandle {
         self.stop.is_set()
     }
 
-    /// What became of jobs so far. A result is counted once the server has shown what it made of it, which is with its
-    /// next answer.
+    /// Outcomes of jobs so far. A result is counted once the server's next answer has shown whether it was accepted.
     #[must_use]
     pub fn report(&self) -> WorkerReport {
         let mut total = WorkerReport::default();
@@ -48,8 +47,8 @@ impl WorkerHandle {
         total
     }
 
-    /// What was sent and received so far, over all connections. `commands` and `replies` are packets. `errors` are the
-    /// connections that were lost, and the attempts to connect in vain, by the kind of the failure.
+    /// Traffic so far, over all connections. `commands` and `replies` count packets. `errors` counts lost connections
+    /// and failed attempts to connect, by the kind of failure.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut total = Metrics::default();
@@ -63,8 +62,8 @@ impl WorkerHandle {
         self.lanes.iter().map(|lane| lane.update(|seen| seen.running)).sum()
     }
 
-    /// What each connection is doing: one for each server, in their order, as often as the worker has
-    /// [connections](crate::WorkerOptions::connections) to each.
+    /// The state of each connection: one for each server, in order, repeated for each of the worker's
+    /// [connections](crate::WorkerOptions::connections) to it.
     #[must_use]
     pub fn connection_states(&self) -> Vec<ConnectionState> {
         self.lanes.iter().map(|lane| lane.update(|seen| seen.state)).collect()

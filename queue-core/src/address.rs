@@ -34,7 +34,7 @@ pub trait System: Copy + fmt::Debug + Eq + Hash + Send + Sync + 'static {
     }
 }
 
-/// A system that is spoken to in several ways, of which an address tells one by its scheme.
+/// A system with several transports, selected by the scheme of the address.
 pub trait Transports: System {
     /// How to speak to it.
     type Transport: Copy + Default + Eq + 'static;
@@ -43,7 +43,7 @@ pub trait Transports: System {
     const ALL: &'static [Self::Transport];
 }
 
-/// Where a server of this system listens. It can be connected to as far as its form goes, and is read again as it is written.
+/// The address of a server of this system. It is well-formed, and its `Display` form parses back to the same address.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Address<S: System> {
     place: Place,
@@ -98,7 +98,7 @@ impl<S: System> Address<S> {
         Ok(Address { place, pair: 0, system: PhantomData })
     }
 
-    /// The same host and port over TLS. A unix socket stays as it is.
+    /// The same host and port over TLS. A Unix socket address is unchanged.
     #[must_use]
     pub fn over_tls(mut self) -> Self {
         if let Place::Tcp(host, port) = self.place {

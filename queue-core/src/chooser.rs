@@ -4,8 +4,8 @@ use crate::random::{STEP, mix};
 
 /// How a producer chooses the server of what it sends.
 ///
-/// A server that failed is passed over for a while, whatever the choice: until a time that backs off with each failure has
-/// passed, or until it could be reached again.
+/// A server that failed is skipped for a while, whatever the selection: for a time that grows with each failure, or
+/// until it is reachable again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Selection {
@@ -18,8 +18,8 @@ pub enum Selection {
     Random,
     /// The same one for the same key, which the caller names; without a key, one after the other.
     ///
-    /// It is chosen by rendezvous hashing over the addresses as they are written, so every producer with the same list, in
-    /// whatever order, chooses alike, and while a server is away only its own keys go elsewhere.
+    /// Uses rendezvous hashing over the addresses in their text form, so all producers with the same list, in any
+    /// order, choose alike, and while a server is down only its own keys move elsewhere.
     ByKey,
 }
 

@@ -1,11 +1,11 @@
-//! What one role has asked of a limit that others share.
+//! One role's claims on a shared limit.
 
 use std::task::Waker;
 
 use crate::{Claim, Claims, JobLimit};
 
-/// The claims of a role, if there is a limit: one for each question that is under way, and for each job that was not begun
-/// with. They are given back with the role.
+/// The claims of a role, if there is a limit: one for each request in flight, and for each job that has not started.
+/// They are returned when the role is dropped.
 #[derive(Debug)]
 pub struct Claimed {
     claims: Option<(JobLimit, Claims)>,

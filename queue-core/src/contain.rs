@@ -13,7 +13,7 @@ use std::{
 ///
 /// # Errors
 ///
-/// What it panicked with.
+/// The panic's payload.
 pub async fn contain<F: Future>(
     make: impl FnOnce() -> F,
 ) -> Result<F::Output, Box<dyn Any + Send>> {

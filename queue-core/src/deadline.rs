@@ -1,15 +1,15 @@
-//! What can take too long.
+//! The steps that have deadlines.
 
 /// Which deadline passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Deadline {
-    /// Resolving the name, connecting, the TLS handshake, and what a protocol begins a connection with.
+    /// Name resolution, connecting, the TLS handshake, and the protocol's own opening exchange.
     Connect,
     /// Handing the request to the operating system.
     Write,
-    /// The server's answer after the request was written; where the request says how long the server may wait, that time
-    /// besides.
+    /// The server's answer after the request was written, plus the time that the request allows the server to wait, if
+    /// any.
     Reply,
     /// The whole call, with reconnects and retries.
     Total,

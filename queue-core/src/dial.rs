@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{Address, Endpoint, Error, System};
 
-/// How connections are made: what is refused, how a vanished peer is noticed, TLS, and a connector of the caller's own.
+/// How connections are made: what is refused, how a vanished peer is detected, TLS, and a custom connector.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Dial {
@@ -13,8 +13,9 @@ pub struct Dial {
     /// After how long without a sign of life the operating system ends a TCP connection: from 3 seconds to 9 hours, and
     /// 30 seconds unless set.
     pub dead_peer_after: Duration,
-    /// Acknowledges what came over TCP as soon as more is waited for, and not up to 40 ms later: for servers without
-    /// `TCP_NODELAY`, which hold a small answer back until the one before it is acknowledged. Linux and Android only.
+    /// Acknowledges received TCP data as soon as the client waits for more, instead of up to 40 ms later: for servers
+    /// without `TCP_NODELAY`, which hold back a small answer until the previous one is acknowledged. Linux and Android
+    /// only.
     pub acknowledges_at_once: bool,
     /// Certificates and names for TLS.
     #[cfg(feature = "__rustls")]

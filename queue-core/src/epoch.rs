@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Which connection something belongs to. Every connection that this process makes has a number of its own.
+/// Identifies the connection that something belongs to. Every connection of this process has a unique number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(u64);
 

@@ -4,15 +4,14 @@ use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt, io, i
 
 use crate::{Deadline, Fate, text::shorten};
 
-/// Why a call failed: of which kind `K` the failure is, whether the server can have acted, and what `A` a client tells of
-/// the call besides.
+/// Why a call failed: the kind `K` of failure, whether the server may have acted, and further details `A` of the call.
 ///
 /// Without parameters it is what every client's own error can be made of: why a connection could not be made, an address
 /// not be understood, or a step not be done in time. Nothing was sent then.
 ///
-/// It reads whole: its text ends with that of its cause. So [`source`](StdError::source) is what lies behind that cause,
-/// and nothing is told twice by whoever writes a chain of errors. A failure of the operating system is found by
-/// [`io_error`](Self::io_error), however deep it lies.
+/// Its text ends with that of its cause, so [`source`](StdError::source) returns what lies behind that cause, and
+/// printing the chain of errors repeats nothing. [`io_error`](Self::io_error) finds an error of the operating system,
+/// however deep it lies.
 pub struct Error<K = ErrorKind, A = ()>(Box<Inner<K, A>>);
 
 #[derive(Clone)]
@@ -25,7 +24,7 @@ struct Inner<K, A> {
     about: A,
 }
 
-/// What kind of failure an [`Error`] is.
+/// The kind of failure of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// A value that cannot be used.
@@ -38,7 +37,7 @@ pub enum ErrorKind {
     Timeout(Deadline),
 }
 
-/// What a client tells of the call that failed.
+/// Details of the failed call, provided by the client.
 pub trait About: Clone + Default {
     /// What was asked, which the text begins with.
     fn subject(&self) -> Option<&str>;
@@ -56,13 +55,13 @@ impl About for () {
 }
 
 impl<K, A: Default> Error<K, A> {
-    /// A failure of this kind, after which the server can have done so much.
+    /// A failure of this kind and fate.
     pub fn new(kind: K, fate: Fate, message: impl Into<Cow<'static, str>>) -> Self {
         let message = shorten(message.into());
         Error(Box::new(Inner { kind, fate, message, cause: None, about: A::default() }))
     }
 
-    /// What a client makes of a failure to connect, to read an address, or to be done in time.
+    /// The client's error for a failure to connect, an invalid address, or an expired deadline.
     #[must_use]
     pub fn of(error: Error) -> Self
     where
@@ -90,7 +89,7 @@ impl<K, A: Default> Error<K, A> {
 }
 
 impl<K, A> Error<K, A> {
-    /// What kind of failure this is.
+    /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> &K {
         &self.0.kind
@@ -102,7 +101,7 @@ impl<K, A> Error<K, A> {
         self.0.fate
     }
 
-    /// What is told of the call.
+    /// Details of the call.
     #[must_use]
     pub fn about(&self) -> &A {
         &self.0.about
@@ -113,7 +112,7 @@ impl<K, A> Error<K, A> {
         &mut self.0.about
     }
 
-    /// The failure of the operating system behind this one, if there is one.
+    /// The underlying error of the operating system, if any.
     #[must_use]
     pub fn io_error(&self) -> Option<&io::Error> {
         let cause = self.0.cause.as_deref().map(|cause| cause as &(dyn StdError + 'static));
@@ -240,8 +239,8 @@ macro_rules! wrap_error {
                 self.0.fate()
             }
 
-            /// The failure of the operating system behind this one, if there is one: that a connection was refused, say,
-            /// or that this process has no file descriptor left.
+            /// The underlying error of the operating system, if any: for example, that a connection was refused, or
+            /// that this process has run out of file descriptors.
             #[must_use]
             pub fn io_error(&self) -> Option<&std::io::Error> {
                 self.0.io_error()

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::{Backoff, Io, Pulse, RetryPolicy, earliest};
 
-/// What a role knows of the server behind its connection: whether the connection is new, how long an attempt may take,
-/// and when the next one may begin.
+/// What a role knows about the server of its connection: whether the connection is new, how long an attempt may take,
+/// and when the next one may start.
 ///
 /// Failures in a row put ever more time between attempts, with full jitter, until an exchange has succeeded: a server
 /// that accepts and closes is one that fails.
@@ -21,7 +21,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// A server that was not tried yet. `None` waits for a connection for ever.
+    /// A server that was not tried yet. `None` waits for a connection indefinitely.
     #[must_use]
     pub fn new(retry: RetryPolicy, connect_timeout: Option<Duration>) -> Self {
         Health {
@@ -35,7 +35,7 @@ impl Health {
         }
     }
 
-    /// Whether there is a connection that was not known yet; told once for each.
+    /// Whether there is a new connection; reported once for each.
     pub fn is_new<F>(&mut self, io: &Io<F>) -> bool {
         let is_new = io.is_open() && self.epoch != io.epoch();
         if is_new {
@@ -64,7 +64,8 @@ impl Health {
         Pulse::Dial { server, by: self.give_up_at(), ask: None }
     }
 
-    /// The connection for a call that has to be over at `by`. Its first attempt does not wait for those of the call before.
+    /// The connection for a call that must end by `by`. Its first attempt does not wait for the delays of the previous
+    /// call.
     pub fn dial_for_call(&mut self, is_first: bool, by: Option<Instant>, now: Instant) -> Pulse {
         let pulse = if is_first { self.attempt(0, now) } else { self.dial(0, now) };
         match pulse {
@@ -76,14 +77,14 @@ impl Health {
         }
     }
 
-    /// Whether the attempt under way takes longer than it may, and nobody has said what came of it.
+    /// Whether the current attempt exceeds its time limit without a result so far.
     #[must_use]
     pub fn is_overdue(&self, now: Instant) -> bool {
         self.give_up_at().is_some_and(|at| at < now)
     }
 
-    /// Whether the attempt under way was begun before `since`: for a call that is gone since then, so that its failure is
-    /// not to be charged to the one that is here.
+    /// Whether the current attempt started before `since`: on behalf of an earlier call, so its failure must not be
+    /// attributed to the current one.
     #[must_use]
     pub fn is_dialing_since_before(&self, since: Instant) -> bool {
         self.dialing.is_some_and(|at| at < since)

@@ -1,4 +1,4 @@
-//! What a role and a pump hand each other.
+//! What a role and a pump exchange.
 
 use std::{io, mem, task::Waker, time::Instant};
 
@@ -6,7 +6,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use crate::outgoing::KEPT;
 
-/// The bytes of one connection, and what is known of it. It outlives calls, futures and connections.
+/// The bytes and the state of one connection. It outlives calls, futures and connections.
 ///
 /// The receive buffer is initialised memory whose front part is data: a read goes straight into it, and a body is split
 /// off without being copied. It grows with what comes, by at most 64 KiB ahead, and never by a length that a peer
@@ -29,11 +29,11 @@ pub struct Io<F> {
     written_at: Option<Instant>,
     looked_at: Option<Instant>,
     end: Option<End<F>>,
-    /// Whom to wake once the exchange is over and no lock is held.
+    /// Wakers to wake once the exchange has ended and no lock is held.
     pub wake: Vec<Waker>,
 }
 
-/// Why there is no connection any more.
+/// Why the connection has ended.
 #[derive(Debug)]
 pub enum End<F> {
     /// None could be made.
@@ -81,13 +81,13 @@ impl<F> Io<F> {
         self.epoch
     }
 
-    /// Whether there is a connection. What came before its end can still be taken.
+    /// Whether there is a connection. Data received before its end can still be taken.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// What came and was not taken.
+    /// Received bytes that were not taken yet.
     #[must_use]
     pub fn data(&self) -> &[u8] {
         self.incoming.get(..self.filled).unwrap_or_default()
@@ -115,14 +115,14 @@ impl<F> Io<F> {
         self.wanted = missing;
     }
 
-    /// Has the pump read nothing more on this connection while so many bytes are here that were not taken. With all
-    /// written, a role has to take some of that many.
+    /// Stops the pump from reading on this connection while this many bytes are waiting to be taken. Once everything is
+    /// written, a role must take some of that many.
     pub fn limit(&mut self, bytes: usize) {
         self.limit = bytes;
     }
 
-    /// Queues bytes behind what is queued already, and leaves `bytes` empty. They are not copied when all before them was
-    /// written. Without a connection they are dropped.
+    /// Queues bytes behind those already queued, and leaves `bytes` empty. They are not copied if everything before
+    /// them was written. Without a connection, they are dropped.
     pub fn queue(&mut self, bytes: &mut BytesMut) {
         if !self.is_open {
             bytes.clear();
@@ -138,16 +138,16 @@ impl<F> Io<F> {
         }
     }
 
-    /// Queues bytes that the role keeps as well, in place of all that was not sent yet. They are not copied: for a role
-    /// that may have to say again what was not answered. Without a connection they are dropped.
+    /// Queues bytes that the role keeps as well, replacing everything not sent yet. They are not copied: for a role
+    /// that may have to resend unanswered requests. Without a connection, they are dropped.
     pub fn replace(&mut self, bytes: Bytes) {
         self.writing.clear();
         self.taken = 0;
         self.kept = if self.is_open { bytes } else { Bytes::new() };
     }
 
-    /// Takes back the last `n` queued bytes, which were not all sent. In the exchange that is told the end, or that asks
-    /// for it: after that they are gone.
+    /// Takes back the last `n` queued bytes, which were not all sent. Only in the exchange that learns of the end or
+    /// requests it: after that, they are gone.
     pub fn take_back(&mut self, n: usize) -> BytesMut {
         self.own();
         let kept = self.writing.len().saturating_sub(n);
@@ -178,14 +178,14 @@ impl<F> Io<F> {
         self.queued().len().saturating_sub(self.taken)
     }
 
-    /// How many bytes this connection has taken in all: the fate of a request is told by whether its last one is among
-    /// them.
+    /// Total number of bytes that this connection has accepted: a request's fate depends on whether its last byte is
+    /// among them.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// When the stream last took some of what was queued on this connection.
+    /// When the stream last accepted queued bytes on this connection.
     #[must_use]
     pub fn written_at(&self) -> Option<Instant> {
         self.written_at
@@ -197,20 +197,20 @@ impl<F> Io<F> {
         self.received
     }
 
-    /// When nothing more was here to be read, by a look that did not wait.
+    /// When a non-blocking read last found nothing more to read.
     #[must_use]
     pub fn looked_at(&self) -> Option<Instant> {
         self.looked_at
     }
 
-    /// Whether a look since then has shown that nothing more was here.
+    /// Whether a check since then has found nothing more to read.
     #[must_use]
     pub fn has_looked_since(&self, then: Instant) -> bool {
         self.looked_at.is_some_and(|at| at >= then)
     }
 
-    /// Why the connection ended, or was not made: told once, to be asked for behind all that came. What was not taken by
-    /// then is dropped.
+    /// Why the connection ended, or was not made. Reported once, and to be asked for after everything received:
+    /// whatever was not taken by then is dropped.
     pub fn take_end(&mut self) -> Option<End<F>> {
         let end = self.end.take()?;
         self.drop_incoming();
@@ -252,7 +252,7 @@ impl<F> Io<F> {
         (self.is_open, self.end) = (false, Some(End::Abandoned));
     }
 
-    /// What is to be written now.
+    /// The bytes to write now.
     #[must_use]
     pub fn unsent(&self) -> &[u8] {
         self.queued().get(self.taken..).unwrap_or_default()
@@ -269,7 +269,7 @@ impl<F> Io<F> {
         }
     }
 
-    /// Whether the role has to take some of what came before more is read.
+    /// Whether the role must take some received bytes before more are read.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.filled >= self.limit

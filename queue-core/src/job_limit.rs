@@ -10,8 +10,8 @@ use crate::lock;
 
 /// So many jobs, and not one more: what workers that share it may take from their servers altogether.
 ///
-/// A worker with a limit never asks for more jobs than are left, neither on several connections at once nor with the
-/// result of the last one, so no job is taken that has to be given back. Clones are the same limit. It is a counter of this
+/// A worker with a limit never requests more jobs than are left, neither on several connections at once nor along with
+/// the last result, so it never takes a job only to give it back. Clones share the same limit. It is a counter of this
 /// process, and no value that serde could carry to another.
 #[derive(Clone)]
 pub struct JobLimit(Arc<Mutex<Count>>);
@@ -27,7 +27,7 @@ struct Count {
     waiting: Vec<Waker>,
 }
 
-/// The side of a [`JobLimit`] that asks for jobs: a role's, which says of every question what came of it.
+/// The requesting side of a [`JobLimit`], used by a role, which reports the result of every request.
 #[derive(Clone, Debug)]
 pub struct Claims(JobLimit);
 
@@ -43,7 +43,7 @@ pub enum Claim {
 }
 
 impl JobLimit {
-    /// At most so many jobs.
+    /// A budget of this many jobs.
     #[must_use]
     pub fn new(jobs: u64) -> Self {
         JobLimit(Arc::new(Mutex::new(Count {

@@ -1,16 +1,16 @@
-//! What queue clients share: how addresses are written, connecting over TCP, unix sockets and TLS, deadlines with
-//! names, reconnect delays. It knows no queue.
+//! The shared, queue-independent core of queue clients: address syntax, connecting over TCP, Unix sockets and TLS,
+//! named deadlines, reconnect delays.
 //!
 //! It is made for the clients of this repository, which re-export what their users need.
 //!
-//! * [`Address`] is where a server of a [`System`] listens, and is written by the [`Scheme`] of it;
-//! * [`Limit`] is a point in time with the name of a [`Deadline`], and makes the [`Error`] of one that has passed;
-//! * [`ServerOptions`] are what every client lets its caller choose about a server; [`Dial`] of them is how connections
-//!   are made: TLS, keepalive, a connector of the caller's own;
+//! * [`Address`] is the address of a server of a [`System`], written with its [`Scheme`];
+//! * [`Limit`] is a point in time with the name of a [`Deadline`], and creates the [`Error`] once it has passed;
+//! * [`ServerOptions`] are the options for a server that all clients share; their [`Dial`] defines how connections are
+//!   made: TLS, keepalive, a custom connector;
 //! * [`RetryPolicy`] and [`Backoff`] say when to try again;
-//! * [`Role`] decides about a connection, from [`Io`] and the time alone, by [`Health`] and [`Pace`]; `Wire` and
-//!   `blocking::Wire` move its bytes;
-//! * [`Signal`] is something that happens once, and that tasks and threads wait for;
+//! * [`Role`] makes the decisions about a connection, from [`Io`] and the time alone, using [`Health`] and [`Pace`];
+//!   `Wire` and `blocking::Wire` move its bytes;
+//! * [`Signal`] is something that happens once, and that tasks and threads can wait for;
 //! * `connect` makes the connection (feature `tokio`), and so does `blocking::connect` (feature `blocking`).
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]

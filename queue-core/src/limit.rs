@@ -1,4 +1,4 @@
-//! Deadlines with names, so that an error can say which one passed.
+//! Named deadlines, so that an error can say which one passed.
 
 use std::{
     fmt,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{Deadline, Error, now};
 
-/// By when a step has to be done.
+/// When a step must be done.
 pub trait Until: Copy {
     /// What is left; zero when it is over, `None` when there is no limit.
     fn remaining(self) -> Option<Duration>;
@@ -25,14 +25,14 @@ impl Until for Limit {
     }
 }
 
-/// How many bytes of a long write one write deadline covers; the next ones have the same time again. So the time of a
-/// write grows with its length, and a peer that takes a byte now and then does not put off the end for ever.
+/// Number of bytes of a long write covered by one write deadline; the next bytes get the same time again. So the time
+/// for a write grows with its length, but a peer that accepts a byte now and then cannot delay the end forever.
 pub const WRITE_STEP: usize = 64 * 1024;
 
-/// A point in time by which one step has to be done, with the name of its deadline for the error when it has passed.
+/// The time by which a step must be done, with the name of its deadline for the error.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// The point in time; `None` waits for ever.
+    /// The point in time; `None` waits indefinitely.
     pub at: Option<Instant>,
     which: Deadline,
 }
@@ -44,7 +44,7 @@ impl Limit {
         Self::until(Deadline::Total, None)
     }
 
-    /// A limit of its own that starts now; `None`, or a duration too long for the clock, waits for ever.
+    /// A separate limit that starts now; `None`, or a duration too long for the clock, waits indefinitely.
     #[must_use]
     pub fn of(which: Deadline, wait: Option<Duration>) -> Self {
         Self::until(which, wait.and_then(|wait| now().checked_add(wait)))
@@ -78,7 +78,7 @@ impl Limit {
         self.step(self.which, Some(wait))
     }
 
-    /// One of so many equal shares of what is left.
+    /// One of this many equal shares of the remaining time.
     #[must_use]
     pub fn share(self, shares: usize) -> Self {
         let shares = u32::try_from(shares.max(1)).unwrap_or(u32::MAX);
@@ -91,7 +91,7 @@ impl Limit {
         Limit { which, ..self }
     }
 
-    /// What is left; zero when the limit has passed, `None` when there is no limit.
+    /// The remaining time; zero if the limit has passed, `None` if there is no limit.
     #[must_use]
     pub fn remaining(self) -> Option<Duration> {
         self.at.remaining()
@@ -109,7 +109,7 @@ impl Limit {
         Error::timed_out(self.which)
     }
 
-    /// The same, with what was going on.
+    /// The same, with a description of the step.
     #[must_use]
     pub fn error_while(self, detail: impl fmt::Display) -> Error {
         self.error().with_detail(detail)

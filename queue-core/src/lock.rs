@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Takes a lock, also after a panic of a thread that held it: that is for whoever waits for that thread, and the others go on.
+/// Takes a lock, even after a panic of a thread that held it: the panic concerns whoever joins that thread, and the
+/// others continue.
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

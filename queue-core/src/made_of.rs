@@ -1,4 +1,4 @@
-//! What values are made of, as tables of conversions.
+//! Conversion tables for values.
 
 /// `TryFrom` each kind of text for a type that reads itself by `FromStr`: by this table whatever takes
 /// `impl TryInto<Type>` takes text, too. The parameters of a generic type stand behind a semicolon.

@@ -1,6 +1,6 @@
-//! What a client has done so far, in numbers.
+//! Metrics of a client.
 
-/// What a client, or one of its connections, has done so far. Every number only grows.
+/// Counters of a client, or of one of its connections. They never decrease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -11,7 +11,7 @@ pub struct Metrics<Kind> {
     pub reconnects: u64,
     /// Commands that were queued for writing, those with which a client restores its state included.
     pub commands: u64,
-    /// Replies that were read, those that nobody waited for included.
+    /// Replies read, including those no caller was waiting for.
     pub replies: u64,
     /// Bytes that the transport took; under TLS, before they are encrypted.
     pub bytes_out: u64,

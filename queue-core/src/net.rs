@@ -56,12 +56,12 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// Connects to the server: by the caller's connector, or to one of the addresses that the name stands for, which is
-/// resolved each time. One attempt, TLS included, within one limit.
+/// Connects to the server: through the custom connector, or to one of the addresses that the name resolves to at that
+/// time. One attempt, including TLS, within one limit.
 ///
 /// # Errors
 ///
-/// What the client makes of a failure; it names every address that was tried.
+/// The client's error for the failure; it names every address tried.
 pub async fn connect<S: System>(
     options: &ServerOptions<S>,
     limit: Limit,
@@ -191,8 +191,8 @@ pub async fn within<F: Future>(limit: Limit, step: F) -> Result<F::Output, Error
 
 /// A timer that is kept from one reply to the next.
 ///
-/// Moving a timer to a later time costs next to nothing, while a new one for each reply would be put into the
-/// runtime's timer wheel and taken out again.
+/// Moving a timer to a later time costs almost nothing, while a new one for each reply would have to be inserted into
+/// the runtime's timer wheel and removed again.
 #[derive(Debug, Default)]
 pub struct Timer(Option<Pin<Box<Sleep>>>);
 

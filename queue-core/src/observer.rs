@@ -1,4 +1,4 @@
-//! Somebody who is told what happens.
+//! Event observers.
 
 use std::{
     fmt,
@@ -6,8 +6,8 @@ use std::{
     sync::Arc,
 };
 
-/// Who is told of each event `E`, where it happens. A panic is the observer's own: whoever tells it goes on, since a
-/// connection, or a job, may depend on that.
+/// Receives each event `E` where it happens. A panic in the observer is contained: the reporting code continues, since
+/// a connection or a job may depend on it.
 pub struct Observer<E>(Arc<dyn Fn(&E) + Send + Sync>);
 
 impl<E> Observer<E> {

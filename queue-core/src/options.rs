@@ -1,4 +1,4 @@
-//! What a caller chooses about one server, whatever it serves.
+//! Options for one server, independent of its protocol.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use crate::{Address, Deadline, Dial, Limit, Measures, RetryPolicy, System};
 
-/// What a caller chooses about one server: where it is, how long to wait for what, when to try again, and how connections
-/// are made. The options of each client hold one of these, and let it be read.
+/// Options for one server: its address, deadlines, retries, and how connections are made. Each client's options contain
+/// one of these and give read access to it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerOptions<S: System> {
     /// Where it is.
     pub address: Address<S>,
-    /// Bounds resolving, connecting, the TLS handshake, and what a protocol begins a connection with; 5 seconds unless set.
+    /// Time limit for name resolution, connecting, the TLS handshake and the protocol's own opening exchange; 5 seconds
+    /// by default.
     pub connect_timeout: Duration,
     /// Bounds handing a request to the operating system, anew for every 64 KiB of it; 10 seconds unless set.
     pub write_timeout: Duration,
@@ -45,7 +46,7 @@ impl<S: System> ServerOptions<S> {
         }
     }
 
-    /// How long an attempt to connect may take, whoever waits for it.
+    /// Time limit for an attempt to connect, regardless of who waits for it.
     #[must_use]
     pub fn connecting_timeout(&self) -> Duration {
         self.total_timeout.map_or(self.connect_timeout, |total| total.min(self.connect_timeout))
@@ -91,8 +92,8 @@ impl<S: System> ServerOptions<S> {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for plain text to another machine when TLS is required, for unix sockets elsewhere than on Unix, and
-    /// for what the protocol refuses.
+    /// `InvalidInput` for plain text to another machine if TLS is required, for Unix sockets on other systems, and for
+    /// anything that the protocol forbids.
     pub fn check(&self) -> Result<(), S::Error> {
         S::check(&self.address)?;
         Ok(self.dial.check(&self.address)?)

@@ -1,7 +1,7 @@
-//! What was told of a server since there was a connection to it.
+//! Which failures of a server were reported during an outage.
 
-/// Says what is new about a server that cannot be reached: each kind of failure `K` once, until there is a connection
-/// again. An outage, or a system that has no file descriptor left, would otherwise be told with each attempt.
+/// Reports each kind of failure `K` of an unreachable server once, until there is a connection again. Otherwise an
+/// outage, or a system out of file descriptors, would be reported with every attempt.
 #[derive(Clone, Debug)]
 pub struct Outage<K> {
     told: Vec<K>,
@@ -19,7 +19,7 @@ impl<K: Copy + PartialEq> Outage<K> {
         self.told.clear();
     }
 
-    /// Whether this kind of failure was not told yet; now it is.
+    /// Whether this kind of failure is new; marks it as reported.
     pub fn is_new(&mut self, kind: K) -> bool {
         let is_new = !self.told.contains(&kind);
         if is_new {

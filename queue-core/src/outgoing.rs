@@ -5,7 +5,7 @@ use bytes::{Buf, BytesMut};
 /// The largest buffer that is kept once all of it was written.
 pub(crate) const KEPT: usize = 256 << 10;
 
-/// Empties a buffer for what comes next. Its memory is kept, unless something large made it large.
+/// Empties a buffer for reuse. Its memory is kept, unless a large message made it large.
 pub fn emptied(buffer: &mut BytesMut) {
     buffer.clear();
     if buffer.capacity() > KEPT {

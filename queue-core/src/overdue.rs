@@ -4,9 +4,10 @@ use std::time::Instant;
 
 use crate::Io;
 
-/// An answer that is late, unless it is among what came while nobody read: it is looked for before it is missed.
+/// A late answer, unless it is among bytes that arrived while nothing was being read: those are checked before it
+/// counts as missing.
 ///
-/// What a server sends for ever is no reason to wait for ever: an answer that came in time has little before it.
+/// A server that keeps sending is no reason to keep waiting: an answer that arrived in time has little before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overdue(Option<Noticed>);
 
@@ -21,7 +22,8 @@ struct Noticed {
 const MAX_BEHIND: u64 = 8 << 20;
 
 impl Overdue {
-    /// The answer is late. Whether it may be here, so that [`Look`](crate::Pulse::Look) is what is wanted.
+    /// The answer is late. Returns whether it may have arrived already, so that the role should ask for a
+    /// [`Look`](crate::Pulse::Look).
     pub fn may_be_here<F>(&mut self, io: &Io<F>, now: Instant) -> bool {
         let noticed = *self.0.get_or_insert(Noticed { at: now, received: io.received() });
         !io.has_looked_since(noticed.at)

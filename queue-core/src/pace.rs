@@ -6,8 +6,8 @@ use crate::{Deadline, Io, WRITE_STEP, earliest};
 
 /// How long a connection may take: for the answer to its oldest request, and for each step of a write.
 ///
-/// It is asked at every exchange, so a deadline also passes while bytes keep coming. A write of any length may go on as
-/// long as each [`WRITE_STEP`] of it is taken in time; a peer that reads drop by drop is late.
+/// It is checked at every exchange, so a deadline passes even while bytes keep arriving. A write of any length may
+/// continue as long as each [`WRITE_STEP`] of it is accepted in time; a peer that reads byte by byte is late.
 #[derive(Clone, Debug)]
 pub struct Pace {
     reply: Option<Duration>,
@@ -37,23 +37,23 @@ impl From<Late> for Deadline {
 }
 
 impl Pace {
-    /// Bounds for an answer and for a step of a write; `None` waits for ever.
+    /// Time limits for an answer and for a step of a write; `None` waits indefinitely.
     #[must_use]
     pub fn new(reply: Option<Duration>, write: Option<Duration>) -> Self {
         Pace { reply, write, oldest: None, was_unwritten: false, stuck: None }
     }
 
-    /// Notes what is under way, and gives the next deadline.
+    /// Records what is in flight, and returns the next deadline.
     ///
     /// `holds` is how long the server may hold back the answer to the oldest request, if one was sent whole. `answered`
     /// says that an answer came since the last call: the next request is the oldest from now on.
     ///
-    /// An answer is due from when its request was written, or from when it is waited for: whichever is later. A pump writes
-    /// after it has asked, so the next deadline is never later than that of an answer to what is written now.
+    /// The time for an answer counts from when its request was written, or from when it is awaited, whichever is later.
+    /// A pump writes after asking, so the next deadline is never later than that of an answer to what is written now.
     ///
     /// # Errors
     ///
-    /// The deadline that has passed. Asked again it says so again.
+    /// The deadline that has passed. The result is the same if asked again.
     pub fn check<F>(
         &mut self,
         io: &Io<F>,
@@ -87,7 +87,7 @@ impl Pace {
         Ok(earliest([reply, write, soonest]))
     }
 
-    /// Forgets what was under way on a connection that has ended.
+    /// Forgets what was in flight on a connection that has ended.
     pub fn reset(&mut self) {
         (self.oldest, self.was_unwritten, self.stuck) = (None, false, None);
     }

@@ -48,14 +48,14 @@ pub trait Peer {
     }
 }
 
-/// How bad the network is: one in so many steps, 0 for never.
+/// How unreliable the network is: one in this many steps fails, 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// The connection breaks.
     pub broken: usize,
     /// An attempt to connect fails.
     pub refused: usize,
-    /// The pump is dropped behind an exchange, before it has done what the role wants.
+    /// The pump is dropped after an exchange, before it does what the role wants.
     pub dropped: usize,
     /// Nobody asks for an hour.
     pub late: usize,
@@ -68,9 +68,9 @@ pub struct Proof<R: Role, P> {
     pub role: Steady<R>,
     /// Its server.
     pub peer: P,
-    /// What goes wrong from now on.
+    /// The faults from now on.
     pub faults: Faults,
-    /// Whether time may leap to the moment that the role waits for, ahead of what comes before that; it does at first.
+    /// Whether time may jump to the moment that the role waits for, ahead of earlier events; true initially.
     pub leaps: bool,
     io: Io<R::Failure>,
     now: Instant,
@@ -82,7 +82,7 @@ pub struct Proof<R: Role, P> {
 }
 
 impl<R: Role, P: Peer> Proof<R, P> {
-    /// A role and its server; `refuse` says why a connection cannot be made.
+    /// A role and its server; `refuse` gives the reason if a connection cannot be made.
     pub fn new(role: R, peer: P, refuse: fn() -> R::Failure, seed: u64) -> Self {
         Proof {
             role: Steady(role),

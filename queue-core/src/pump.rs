@@ -18,12 +18,12 @@ use crate::{
     connect, now, socket::reading,
 };
 
-/// An attempt to make a connection, which gives up by itself.
+/// An attempt to connect, with its own time limit.
 pub type Dialing<F> = Pin<Box<dyn Future<Output = Result<Box<dyn Duplex>, F>> + Send>>;
 
 type Dialer<F> = Box<dyn FnMut(usize, Option<Instant>) -> Dialing<F> + Send>;
 
-/// A connection, or the attempt to make one, and all bytes that are under way.
+/// A connection, or the attempt to make one, with all bytes in transit.
 ///
 /// Futures and tasks only borrow it, so one that is dropped loses no byte and no attempt.
 pub struct Wire<F> {
@@ -49,7 +49,7 @@ const TURNS_IN_A_ROW: usize = 32;
 const BYTES_IN_A_ROW: u64 = 64 << 10;
 
 impl<F> Wire<F> {
-    /// Makes connections by `dial`, which is given the number of a server and the moment by which it has to be done.
+    /// Makes connections with `dial`, which gets the number of a server and the time by which it must be done.
     pub fn new(dial: impl FnMut(usize, Option<Instant>) -> Dialing<F> + Send + 'static) -> Self {
         Wire {
             dialer: Box::new(dial),
@@ -82,17 +82,17 @@ impl<F> Wire<F> {
         self
     }
 
-    /// What is known of the connection.
+    /// The state of the connection.
     #[must_use]
     pub fn io(&self) -> &Io<F> {
         &self.io
     }
 
-    /// Moves bytes until `done` has something; `None` when the role is over.
+    /// Moves bytes until `done` returns something; `None` if the role has ended.
     ///
     /// # Cancel safety
     ///
-    /// A future that polls this may be dropped at any time: the next one goes on where it was.
+    /// A future that polls this may be dropped at any time: the next one continues where it stopped.
     pub fn poll<R, T>(
         &mut self,
         cx: &mut Context<'_>,

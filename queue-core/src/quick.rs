@@ -22,7 +22,7 @@ impl Quick {
         self.0.load(Ordering::Relaxed) >= PROOF
     }
 
-    /// A job took so long.
+    /// A job took this long.
     pub fn note(&self, time: Duration) {
         if time > QUICK {
             self.0.store(0, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::{collections::hash_map::RandomState, hash::BuildHasher, time::Duration}
 
 use crate::{Backoff, Random};
 
-/// How often, and after what delays, a client connects again and repeats what was not sent.
+/// How often, and after which delays, a client reconnects and repeats what was not sent.
 ///
 /// Only what certainly did not reach a server is repeated, unless the caller has declared that it may run twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl RetryPolicy {
         self.attempts
     }
 
-    /// The same delays, with so many further attempts: `u32::MAX` for whoever has to go on until it succeeds.
+    /// The same delays, with this many further attempts: `u32::MAX` to keep trying until it succeeds.
     #[must_use]
     pub const fn up_to(mut self, attempts: u32) -> Self {
         self.attempts = attempts;

@@ -1,17 +1,17 @@
-//! What decides about a connection, and what it asks of the pump that moves its bytes.
+//! Roles: the connection logic, and what it asks of the pump that moves its bytes.
 
 use std::time::Instant;
 
 use crate::Io;
 
-/// Everything that decides about a connection, and about the ones after it: what is sent, what an answer means, which
-/// deadline comes next, when to give up, whether to reconnect and where. It has no socket, no clock, no task and no lock.
+/// Makes all decisions about a connection and its successors: what to send, what an answer means, which deadline comes
+/// next, when to give up, whether to reconnect and where. It has no socket, no clock, no task and no lock.
 ///
 /// Two pumps move roles: `Wire` on tokio, and `blocking::Wire`. A simulation is a third one, without sockets.
 ///
-/// What a role says is a level, not an event. A pump may ask at any time, may come before the moment that it was given,
-/// and may be dropped between any two exchanges. So a role never remembers what it told a pump: it compares
-/// [`Io::epoch`], [`Io::is_open`] and `now`, and asked again with nothing new it says the same.
+/// A role's answer is a level, not an event. A pump may ask at any time, even before the moment it was given, and may
+/// be dropped between any two exchanges. So a role never remembers what it told a pump: it compares [`Io::epoch`],
+/// [`Io::is_open`] and `now`, and asked again without news, it says the same.
 pub trait Role {
     /// Why a connection could not be made.
     type Failure;
@@ -31,10 +31,10 @@ impl<R: Role + ?Sized> Role for &mut R {
     }
 }
 
-/// What a role wants of its connection. The moment, where there is one, is when to ask again at the latest.
+/// What a role wants of its connection. The moment, if any, is the latest time to ask again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pulse {
-    /// A new connection. An attempt under way goes on, and an old connection is closed first.
+    /// A new connection. A current attempt continues, and an old connection is closed first.
     Dial {
         /// The number of the server.
         server: usize,
@@ -43,21 +43,21 @@ pub enum Pulse {
         /// When to ask again at the latest for another reason, which does not end the attempt. A blocking pump cannot.
         ask: Option<Instant>,
     },
-    /// Write what is queued, and read.
+    /// Write queued bytes, and read.
     Go(Option<Instant>),
-    /// Read what is here already, without waiting, and ask again: [`Io::looked_at`] tells that it was done. For an answer
-    /// that is overdue unless it is here.
+    /// Read what has already arrived, without waiting, and ask again: [`Io::looked_at`] records that. For an answer
+    /// that is overdue unless it has arrived.
     Look,
-    /// As `Look`, but a stream that cannot tell whether something is here is not read: for a connection that was idle and
-    /// is about to be written to, where a wait would cost more than the look is worth.
+    /// Like `Look`, but a stream that cannot tell whether data has arrived is not read: for a connection that was idle
+    /// and is about to be written to, where waiting would cost more than the check is worth.
     Peek,
-    /// As `Go`, and the sending side ends behind what is queued. Once it has, the role is asked again.
+    /// Like `Go`, but the sending side is closed after the queued bytes. Once that is done, the role is asked again.
     HalfClose(Option<Instant>),
     /// The connection stays, and nothing is expected of it: a blocking pump gives the thread back.
     Rest(Option<Instant>),
     /// No connection for now.
     Close(Option<Instant>),
-    /// No connection, for ever.
+    /// No connection, ever again.
     Over,
 }
 

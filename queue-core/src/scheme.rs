@@ -4,7 +4,7 @@ use std::{fmt, path::Path};
 
 use crate::{Error, decimal, excerpt};
 
-/// How one kind of server is named, and where it listens unless told otherwise.
+/// The address scheme and default port of a kind of server.
 #[derive(Clone, Copy, Debug)]
 pub struct Scheme {
     /// The server, for messages.
@@ -17,7 +17,7 @@ pub struct Scheme {
     pub port: u16,
     /// The default port of TLS.
     pub tls_port: u16,
-    /// Further pairs of schemes, of plain TCP and of TLS, where an address also says how to speak to the server.
+    /// Further pairs of schemes, for plain TCP and TLS, if an address also selects the transport.
     pub others: &'static [(&'static str, &'static str)],
 }
 

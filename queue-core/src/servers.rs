@@ -4,7 +4,7 @@ use std::{fmt, ops::Deref, str::FromStr};
 
 use crate::{Address, Error, ServerOptions, System};
 
-/// A client's own options of one server, of which [`Servers`] is a list. They are made of an address.
+/// A client's options for one server; [`Servers`] is a list of them. They can be created from an address.
 pub trait OneServer:
     Clone + From<Address<Self::System>> + Deref<Target = ServerOptions<Self::System>>
 {
@@ -14,7 +14,7 @@ pub trait OneServer:
     type Selection: Copy + Default + fmt::Debug;
 }
 
-/// What the client of these servers makes of a failure.
+/// The client's error type.
 pub type Failure<O> = <<O as OneServer>::System as System>::Error;
 
 /// One or more servers, and how to choose among them.
@@ -31,7 +31,7 @@ impl<O: OneServer> Servers<O> {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address, and when there is none.
+    /// `InvalidInput` for an invalid address, and if there is none.
     pub fn new<I>(servers: I) -> Result<Self, Failure<O>>
     where
         I: IntoIterator,
@@ -74,7 +74,7 @@ impl<O: OneServer> Servers<O> {
         &self.list
     }
 
-    /// Refuses what the options of one of them forbid.
+    /// Refuses anything that the options of one of them forbid.
     ///
     /// # Errors
     ///

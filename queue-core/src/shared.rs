@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use crate::{Error, Io, Pulse, Role, Wire, lock};
 
-/// The runtime of this task, on which `what`, such as a client, has tasks of its own.
+/// The runtime of this task, on which `what`, such as a client, runs its tasks.
 ///
 /// # Errors
 ///
@@ -43,7 +43,7 @@ impl<R: Role> Shared<R> {
         lock(&self.0)
     }
 
-    /// Changes the role. `step` also says whether its task has to see to that; it is woken outside of the lock.
+    /// Changes the role. `step` also returns whether its task must act on that; the task is woken outside the lock.
     pub fn with<T>(&self, step: impl FnOnce(&mut R) -> (T, bool)) -> T {
         let mut inner = self.lock();
         let (outcome, wakes) = step(&mut inner.role);
@@ -92,7 +92,7 @@ impl<R: Role> Shared<R> {
     }
 }
 
-/// What a [`Driver`] serves: a role that is [`Shared`], or one of several that share a state under a lock of its own.
+/// What a [`Driver`] serves: a [`Shared`] role, or one of several that share a state under its own lock.
 pub trait Serve {
     /// Why a connection could not be made.
     type Failure;
@@ -124,8 +124,8 @@ impl<S: Serve> Role for Served<'_, S> {
     }
 }
 
-/// The task of a shared role: it ends when the role is over. One that is dropped before that tells the role by a last
-/// exchange ([`End::Abandoned`](crate::End::Abandoned)), and wakes its callers.
+/// The task of a shared role; it ends with the role. If it is dropped earlier, it notifies the role in a last exchange
+/// ([`End::Abandoned`](crate::End::Abandoned)) and wakes its callers.
 #[derive(Debug)]
 pub struct Driver<S: Serve> {
     shared: S,
@@ -145,8 +145,8 @@ impl<S: Serve + Send + 'static> Driver<S>
 where
     S::Failure: Send,
 {
-    /// Starts it on the runtime of this task, where `what` is, such as a client. Without a runtime it is dropped here, which
-    /// tells those who wait.
+    /// Starts it on the runtime of this task, where `what`, such as a client, lives. Without a runtime, it is dropped
+    /// here, which notifies waiting callers.
     ///
     /// # Errors
     ///

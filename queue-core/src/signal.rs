@@ -7,7 +7,7 @@ use std::{
 
 use crate::lock;
 
-/// Something that happens once, such as a stop. What waits for it holds nothing when it is dropped.
+/// Something that happens once, such as a stop. Dropping a waiter leaves nothing behind.
 #[derive(Debug, Default)]
 pub struct Signal {
     is_set: Mutex<bool>,

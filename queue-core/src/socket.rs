@@ -1,4 +1,4 @@
-//! What both faces do with sockets.
+//! Socket handling shared by both faces.
 
 use std::{cell::Cell, io, net::SocketAddr, time::Duration};
 

@@ -147,8 +147,7 @@ impl<J> fmt::Debug for SpanHook<J> {
     }
 }
 
-/// Text of somebody else that stays on its line: control characters are escaped, and those that change the direction of
-/// writing.
+/// Foreign text on a single line: control characters are escaped, and so are characters that change the text direction.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<T>(pub T);
 
@@ -172,7 +171,7 @@ impl<T: fmt::Display> fmt::Display for Line<T> {
     }
 }
 
-/// What a handler's error says, as it may stand in a log: on one line, and cut to 256 characters.
+/// The message of a handler's error, for a log: on one line, truncated to 256 characters.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a>(pub &'a str);
 
@@ -202,7 +201,7 @@ impl<'a> Endpoint<'a> {
         Host(self)
     }
 
-    /// The port, which a unix socket has none of: `server.port`.
+    /// The port, if it is not a Unix socket: `server.port`.
     #[must_use]
     pub fn port(self) -> Option<u16> {
         match self {

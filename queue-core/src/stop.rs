@@ -1,4 +1,4 @@
-//! How a worker is told to stop.
+//! Stopping a worker.
 
 use std::{
     sync::{
@@ -13,13 +13,13 @@ use crate::{Signal, lock};
 /// How a worker stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Haste {
-    /// It begins with nothing more; what runs may end within the grace.
+    /// It starts nothing new; running jobs may finish within the grace period.
     Gently,
-    /// What runs goes back at once.
+    /// Running jobs are given back at once.
     AtOnce,
 }
 
-/// Tells a worker to stop: its handlers, which look at a signal, and its tasks, each of which has a place of its own here.
+/// Tells a worker to stop: its handlers, through a signal, and its tasks, each of which has its own place here.
 #[derive(Debug)]
 pub struct Stop {
     asked: AtomicU8,
@@ -28,7 +28,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// For a worker with so many tasks. Threads need no place: they look from time to time.
+    /// For a worker with this many tasks. Threads need no place: they poll from time to time.
     #[must_use]
     pub fn new(tasks: usize) -> Self {
         Stop {
@@ -60,7 +60,7 @@ impl Stop {
         }
     }
 
-    /// What handlers look at.
+    /// The signal for handlers.
     #[must_use]
     pub fn signal(&self) -> &Arc<Signal> {
         &self.signal

@@ -9,8 +9,7 @@ use futures_core::Stream;
 
 /// A stream of what `step` gives, one call after the other, until it gives `None`.
 ///
-/// A step that has begun stays under way from one poll to the next, so it need not be cancel safe. All steps use one
-/// allocation.
+/// A step stays in progress from one poll to the next, so it need not be cancel safe. All steps use one allocation.
 pub fn unfold<S, T, F, R>(state: S, step: F) -> impl Stream<Item = T>
 where
     F: FnMut(S) -> R,

@@ -8,7 +8,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 ///
 /// # Cancel safety
 ///
-/// Dropping it leaves the tasks as they are.
+/// Dropping it leaves the tasks running.
 pub async fn join_until(tasks: &mut JoinSet<()>, stop: impl Future, on_stop: impl FnOnce()) {
     let (mut stop, mut on_stop) = (pin!(stop), Some(on_stop));
     poll_fn(|cx| {

@@ -1,4 +1,4 @@
-//! Numbers and text as they stand in replies and messages.
+//! Numbers and text in replies and messages.
 
 use std::{any::Any, borrow::Cow};
 
@@ -14,7 +14,7 @@ pub fn decimal(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// What a panic says, if it says something.
+/// The message of a panic, if any.
 #[must_use]
 pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -29,7 +29,7 @@ pub fn excerpt(bytes: &[u8]) -> String {
     if bytes.len() > LIMIT { format!("\"{shown}…\"") } else { format!("\"{shown}\"") }
 }
 
-/// A message of any length as it is kept: of a long one the first 4 KiB, and how long it was.
+/// A message of any length, kept in at most 4 KiB: for a longer one, its start and its length.
 #[must_use]
 pub fn shorten(message: Cow<'static, str>) -> Cow<'static, str> {
     const LIMIT: usize = 4096;

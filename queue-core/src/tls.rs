@@ -101,8 +101,8 @@ impl TlsOptions {
         self
     }
 
-    /// Uses this configuration of rustls as it is: the authorities, lists, certificates and cryptography set here are passed
-    /// over then. Only [`server_name`](Self::server_name) still counts.
+    /// Uses this rustls configuration unchanged: the CAs, CRLs, certificates and cryptography set here are then
+    /// ignored. Only [`server_name`](Self::server_name) still applies.
     ///
     /// It is of the version of rustls that this crate exports as `rustls`.
     #[must_use]
@@ -118,8 +118,8 @@ impl TlsOptions {
         self
     }
 
-    /// Accepts whatever certificate the server shows. Everything is encrypted, but whoever is in between can read and
-    /// change all of it: this is for trying things out.
+    /// Accepts any certificate. Traffic is encrypted, but anyone on the path can read and alter it: use this only for
+    /// experiments.
     #[must_use]
     pub fn danger_accept_any_certificate(mut self) -> Self {
         self.made = Arc::default();

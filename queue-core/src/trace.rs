@@ -1,4 +1,4 @@
-//! What every client tells `tracing` of its connections.
+//! What every client reports to `tracing` about its connections.
 
 /// The functions of a client that tell of its connections: the attempt, what came of it, the end, and the pause before the
 /// next one. They are nothing without the client's feature `tracing`. A macro, because a span has its name, and the target that

@@ -1,10 +1,10 @@
-//! What is read although nobody waits for it.
+//! Reading without a waiting caller.
 
 use std::time::{Duration, Instant};
 
 use crate::{Io, Pulse};
 
-/// The end of a connection that nobody used, and answers that came while nobody read: both are looked for.
+/// Detects the end of an idle connection, and answers that arrived while nothing was being read.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     /// When bytes went either way.
@@ -25,7 +25,7 @@ impl Watch {
         Watch { used_at: Some(now), ..Watch::default() }
     }
 
-    /// Has what is here already be read.
+    /// Requests a read of what has already arrived.
     pub fn look(&mut self, now: Instant) {
         self.look_since = Some((now, Pulse::Look));
     }
@@ -36,7 +36,7 @@ impl Watch {
         self.look_since.is_some()
     }
 
-    /// How to look if the server has closed the connection, before something `is_queued` goes out on it.
+    /// How to check whether the server has closed the connection, before something that `is_queued` is sent on it.
     pub fn look_first<F>(&mut self, is_queued: bool, io: &Io<F>, now: Instant) -> Option<Pulse> {
         let moved = io.sent() + io.received();
         if moved != self.moved

@@ -81,7 +81,7 @@ macro_rules! serde_as_text {
     };
 }
 
-/// The error of text that is none of these words.
+/// The error for text that is none of these words.
 #[must_use]
 pub fn unknown_word(what: &str, text: &str, words: &[&str]) -> crate::Error {
     let (last, others) = words.split_last().map_or(("", &[][..]), |(last, others)| (*last, others));

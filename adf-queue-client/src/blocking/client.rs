@@ -17,23 +17,23 @@ use crate::{
 
 /// A client of an Adf.QueueServer.
 ///
-/// Calls take `&mut self` and need no runtime and no thread. Over WebSocket there is one connection; dropping the client tells
-/// the server, which gives back what was pulled and not settled.
+/// Calls take `&mut self` and need no runtime and no thread. Over WebSocket, there is one connection; dropping the
+/// client notifies the server, which takes back messages that were pulled and not settled.
 ///
-/// The server gives nothing back while the client exists, also when nobody calls it: it asks for a sign of life only while a
-/// call waits. [`reconnect`](Self::reconnect) gives back what is pulled; nothing else of one call is left for the next.
+/// The server takes nothing back while the client exists, even if it is idle: it pings only while a call waits.
+/// [`reconnect`](Self::reconnect) gives back what is pulled; nothing else of one call is left for the next.
 ///
-/// Over HTTP each request has a connection of its own, which is kept for the next one for 5 seconds where the server allows;
-/// a push ends it. What was pulled is bound to no connection: it stays pulled until somebody deletes
-/// it or puts it back, [by its id](Self::delete_pulled) if need be, also when this client has gone. And the server has no way to
-/// take a pull back. So one that was given up stays under way, and its message goes to the next pull of its queue by this
-/// client. Beyond 16 of them further pulls are refused; those that are left when the client is dropped are told to
-/// `tracing` with their ids, for [`recover`](Self::recover). No proxy is used, and no redirect followed.
+/// Over HTTP, each request has its own connection, which is kept for the next one for 5 seconds if the server allows; a
+/// push ends it. Pulled messages are bound to no connection: they stay pulled until any client deletes them or puts
+/// them back, [by id](Self::delete_pulled) if necessary, even after this client has gone. And the server cannot cancel
+/// a pull. So an abandoned pull stays in flight, and its message goes to the next pull of its queue by this client.
+/// Beyond 16 of them, further pulls are refused; those left when the client is dropped are reported to `tracing` with
+/// their ids, for [`recover`](Self::recover). No proxy is used, and no redirect followed.
 ///
-/// When the connection is lost, the call that notices fails and says what became of its request ([`Error::fate`]), unless
-/// the request certainly did not reach the server: then it goes over a new connection, within the
-/// [retry policy](crate::RetryPolicy). A [`count`](Self::count), and over WebSocket a [`pull`](Self::pull), is sent again
-/// whatever became of the connection. What a lost WebSocket had pulled is the server's again ([`JobLost`](crate::ErrorKind::JobLost)).
+/// When the connection is lost, the call that notices fails and reports the fate of its request ([`Error::fate`]),
+/// unless the request definitely did not reach the server: then it goes over a new connection, within the [retry
+/// policy](crate::RetryPolicy). A [`count`](Self::count), and over WebSocket a [`pull`](Self::pull), is always sent
+/// again. Messages pulled over a lost WebSocket return to the server ([`JobLost`](crate::ErrorKind::JobLost)).
 pub struct Client {
     options: ConnectOptions,
     way: Way,
@@ -46,8 +46,8 @@ enum Way {
 }
 
 impl Client {
-    /// Connects to a server: `"127.0.0.1:6230"`, `"adf+json://queue:6230"`, an [`Address`] or [`ConnectOptions`]. There is one
-    /// attempt: what is wrong at the start is told at once.
+    /// Connects to a server: `"127.0.0.1:6230"`, `"adf+json://queue:6230"`, an [`Address`] or [`ConnectOptions`]. There
+    /// is one attempt: startup errors are reported immediately.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl Client {
         }
     }
 
-    /// Connects again now: the old connection is closed, and the server gives back what it had pulled.
+    /// Reconnects now: the old connection is closed, and the server takes back the messages pulled over it.
     ///
     /// # Errors
     ///
@@ -183,8 +183,8 @@ impl Client {
         }
     }
 
-    /// Looks, without waiting, whether the server has closed the connection while nobody used it. What has come
-    /// meanwhile is read, and kept for whoever asks for it.
+    /// Checks, without waiting, whether the server has closed the idle connection. What has come meanwhile is read, and
+    /// kept for whoever asks for it.
     ///
     /// ```
     /// let server = fixtures::adf_queue::Server::start()?;
@@ -209,7 +209,7 @@ impl Client {
         self.options.server.total_timeout = timeout;
     }
 
-    /// What the connection was doing when it was last used. A server that has gone since is noticed by the next call.
+    /// The state of the connection when it was last used. The next call notices if the server has gone since.
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
         match &self.way {
@@ -218,7 +218,7 @@ impl Client {
         }
     }
 
-    /// What this client has done so far, over all its connections.
+    /// Metrics of this client, over all its connections.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         match &self.way {

@@ -89,7 +89,7 @@ impl Link {
         self.role.disconnect();
     }
 
-    /// Looks, without waiting, whether the server has closed the connection while nobody used it.
+    /// Checks, without waiting, whether the server has closed the idle connection.
     pub(super) fn look(&mut self) {
         self.role.look(now());
         self.wire.drive(&mut self.role, None, |role| (!role.is_looking()).then_some(()));

@@ -13,15 +13,15 @@ impl Client {
     /// Pushes messages without waiting for each answer, and gives the answers in order: of one queue, in the order of their
     /// numbers.
     ///
-    /// It is lazy: messages are taken from `pushes` as there is room, up to 256 under way with about 1 MiB in all, and many of
-    /// them go out in one write. It gives exactly one result for each message that it took. After a failure of the connection
-    /// it gives the result of every message under way, each with its own [`fate`](crate::Error::fate), and ends; the rest of
-    /// `pushes` is left untaken. What was refused, or cannot be sent, is a failure of its own message. Dropping it early is
-    /// allowed: what was not sent by then is not sent any more.
+    /// It is lazy: messages are taken from `pushes` as there is room, up to 256 in flight with about 1 MiB in total,
+    /// and many of them go out in one write. It yields exactly one result for each message taken. After a connection
+    /// failure it yields the result of every message in flight, each with its own [`fate`](crate::Error::fate), and
+    /// ends; the rest of `pushes` is not consumed. A message that is refused, or cannot be sent, fails alone. Dropping
+    /// it early is allowed: what was not sent by then is never sent.
     ///
-    /// What certainly did not reach the server when a connection was lost goes over the next one, within the
-    /// [retry policy](crate::RetryPolicy), behind those that were lost with it. Over HTTP each message waits for the answer to
-    /// the one before.
+    /// Messages that definitely did not reach the server when a connection was lost go over the next one, within the
+    /// [retry policy](crate::RetryPolicy), after those that were lost with it. Over HTTP, each message waits for the
+    /// answer to the previous one.
     ///
     /// ```
     /// # let server = fixtures::adf_queue::Server::builder().queue("/mail").start()?;

@@ -23,17 +23,17 @@ use crate::{
 /// Pushes messages for any number of threads, which share it by reference, to one or more servers. Each message is put on one
 /// server, by [`Selection`](crate::Selection).
 ///
-/// A push waits for its answer, and a connection has one push under way at a time. So each thread that pushes to a server while
-/// others do has a connection of its own, which stays for the next push: the throughput of one thread is bounded by the round
-/// trip, and that of several grows with their number. For many pushes at once over one connection there is the async
-/// [`Producer`](crate::Producer).
+/// A push waits for its answer, and a connection has one push in flight at a time. So threads that push to a server at
+/// the same time each have their own connection, which is kept for the next push: the throughput of one thread is
+/// limited by the round trip, and that of several grows with their number. For many concurrent pushes over one
+/// connection, use the async [`Producer`](crate::Producer).
 ///
 /// | what happens to a push | what the producer does |
 /// |---|---|
 /// | its server cannot be reached, or is lost before the last byte was sent | the next server has it; without one it waits, within its [timeout](ProducerOptions::timeout) |
 /// | its server is lost after that, before the answer | fails with [`Fate::Unknown`](crate::Fate::Unknown), or is sent again ([`at_least_once`](ProducerOptions::at_least_once)) |
 /// | there is no such queue | fails with `Refused(QueueNotFound)`, or creates it ([`create_queues`](ProducerOptions::create_queues)) |
-/// | its time is over | fails with `Timeout(Total)`, and says why no server took it |
+/// | its time expires | fails with `Timeout(Total)`, and says why no server took it |
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -110,7 +110,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// What the table of the [producer](Self) says; `InvalidInput` for what cannot be sent.
+    /// See the table of the [producer](Self); `InvalidInput` for what cannot be sent.
     pub fn lpush<Q>(&self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
@@ -269,7 +269,7 @@ impl Producer {
         lock(&self.report)
     }
 
-    /// What it has done so far.
+    /// A report of its work so far.
     #[must_use]
     pub fn report(&self) -> ProducerReport {
         *self.counted()

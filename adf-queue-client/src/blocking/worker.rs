@@ -14,7 +14,7 @@ type Handler = Box<dyn Fn(&JobContext) -> Ended + Send + Sync>;
 
 type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 
-/// Runs handlers for the messages of queues, and tells the servers what became of them.
+/// Runs handlers for the messages of queues, and settles them on the servers.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -35,17 +35,17 @@ type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 /// # }
 /// ```
 ///
-/// * **Threads.** There is none before [`run`](Self::run), and none of them outlives it. It has one for each server, its
-///   caller's if there is only one, which moves the bytes and runs the handlers that have proved quick. The others run in
-///   threads of their own, as many at once as there are [`slots`](WorkerOptions::slots); what they decide goes out within
-///   16 ms.
-/// * **Servers.** Each has one WebSocket connection and its own slots. One that is gone is tried again, and holds up nobody.
+/// * **Threads.** There are none before [`run`](Self::run), and none of them outlives it. It has one for each server
+///   (the caller's if there is only one), which moves the bytes and runs handlers that have proved quick. The others
+///   run in their own threads, one per [slot](WorkerOptions::slots); their decisions go out within 16 ms.
+/// * **Servers.** Each has one WebSocket connection and its own slots. One that is down is retried without holding up
+///   the others.
 /// * **Outcome.** `Ok` deletes the message. An error or a panic puts it back at the right end, at once, because the server
 ///   knows no delay; [`max_duplications`](WorkerOptions::max_duplications) bounds that. A handler that returns a
 ///   [`Decision`](crate::Decision) decides itself.
-/// * **Lost messages.** When the connection is lost, the server gives its messages to others, or to this worker again, while
-///   their handlers go on. [`JobContext::is_lost`] tells them, and nothing is sent for them. Until such a handler has ended
-///   it keeps its slot, and this worker begins no other run of the same message.
+/// * **Lost messages.** When the connection is lost, the server gives its messages to other workers, or to this one
+///   again, while their handlers keep running. [`JobContext::is_lost`] tells them, and nothing is sent for them. Until
+///   such a handler ends, it keeps its slot, and this worker starts no other run of the same message.
 /// * **Order.** A message that comes when the worker is to stop, and those that wait for a handler then, go back to where they
 ///   were when the connection closes.
 pub struct Worker {
@@ -72,7 +72,7 @@ impl Worker {
         Ok(Worker { board: Board::new(&options), options, handlers: Handlers::new() })
     }
 
-    /// Serves a queue: `handler` runs with each of its messages. What it returns says what becomes of the message
+    /// Serves a queue: `handler` runs for each of its messages. Its return value decides how to settle the message
     /// ([`IntoDecision`]).
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Worker {
         Ok(())
     }
 
-    /// A way to stop the worker and to look at it, from another thread or a signal handler's thread.
+    /// A handle to stop and observe the worker from another thread or a signal handler's thread.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
         WorkerHandle { board: self.board.clone() }
@@ -101,9 +101,9 @@ impl Worker {
     /// Runs until [`WorkerHandle::stop`], which is noticed within a fifth of a second, or within an attempt to connect; or to
     /// the last message of the [limit](WorkerOptions::limit), or that of [its queues](WorkerOptions::until_empty).
     ///
-    /// A server that cannot be reached is tried again and again; [`WorkerHandle::servers`] and
-    /// [`WorkerOptions::on_event`] tell. A handler that still runs when the [grace](WorkerOptions::grace) is over cannot be
-    /// interrupted: its message goes back to the server, and it is waited for.
+    /// An unreachable server is retried indefinitely; [`WorkerHandle::servers`] and [`WorkerOptions::on_event`] report
+    /// that. A handler still running when the [grace](WorkerOptions::grace) ends cannot be interrupted: its message
+    /// goes back to the server, and `run` waits for the handler.
     #[must_use]
     pub fn run(self) -> WorkerReport {
         let Worker { options, board, handlers } = &self;

@@ -1,10 +1,10 @@
-//! What can be asked of a server.
+//! The actions of a server.
 
 use std::fmt;
 
 macro_rules! actions {
     ($($(#[$doc:meta])+ $action:ident = $code:literal $name:literal,)+) => {
-        /// What can be asked of a server.
+        /// The actions of a server.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Action {
             $($(#[$doc])+ $action = $code,)+
@@ -52,7 +52,7 @@ actions! {
     Delete = 3 "delete",
     /// Takes the leftmost message, and waits without limit for one.
     Pull = 4 "pull",
-    /// Removes all messages that are ready. Pulled ones stay with whoever pulled them.
+    /// Removes all ready messages. Messages already pulled stay with their consumer.
     Clear = 5 "clear",
     /// Counts the messages that are ready.
     Count = 6 "count",

@@ -1,4 +1,4 @@
-//! What is asked.
+//! The requested action.
 
 use bytes::Bytes;
 
@@ -70,7 +70,7 @@ impl Request {
         Asked { action: *action, id: id.as_str(), queue: queue.as_str(), body }
     }
 
-    /// What is asked.
+    /// The requested action.
     #[must_use]
     pub fn action(&self) -> Action {
         self.action

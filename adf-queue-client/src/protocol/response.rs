@@ -1,4 +1,4 @@
-//! What a server answers.
+//! A server's answers.
 
 use std::{error::Error as StdError, fmt};
 
@@ -13,13 +13,13 @@ use crate::{MessageId, RequestId};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Response {
-    /// What was asked.
+    /// The request.
     pub action: Action,
     /// The id of the request.
     pub id: RequestId,
     /// The queue of the request, as the server gives it back.
     pub queue: Bytes,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Result<Success, Refusal>,
 }
 
@@ -31,7 +31,7 @@ impl Response {
     }
 }
 
-/// What a successful action gives.
+/// The result of a successful action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Success {
@@ -53,19 +53,19 @@ pub struct Delivered {
     pub message_id: MessageId,
     /// How often it was delivered, this time included: 1 at first, modulo 65,536.
     pub duplications: u16,
-    /// Its bytes. In JSON, what was no UTF-8 has been replaced by U+FFFD.
+    /// Its bytes. In JSON, bytes that are not UTF-8 are replaced by U+FFFD.
     pub body: Bytes,
 }
 
 impl Delivered {
-    /// Whether somebody had it before, and did not delete it.
+    /// Whether it was delivered before without being deleted.
     #[must_use]
     pub fn is_redelivered(&self) -> bool {
         self.duplications != 1
     }
 }
 
-/// Why a server did not do what was asked. The server's words can be had by `Display`.
+/// Why a server refused a request. `Display` gives the server's text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -85,7 +85,7 @@ pub enum Refusal {
 pub(super) const OK: &str = "ok";
 
 impl Refusal {
-    /// What the server calls it.
+    /// The server's text for it.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {

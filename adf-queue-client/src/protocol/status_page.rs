@@ -8,7 +8,7 @@ use queue_core::decimal;
 
 use crate::{Error, QueueName, Result};
 
-/// What a server tells of itself and of its queues.
+/// A server's statistics, and those of its queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! What all lanes of a worker share: whether to go on, and what they have done.
+//! State shared by all lanes of a worker: whether to continue, and their counters.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,7 @@ use crate::{
     work::{Ended, Loss},
 };
 
-/// A way to stop a worker and to look at it, from anywhere, and at what it was when it has ended. Cloning is cheap.
+/// A handle to stop and observe a worker from anywhere, also after it has ended. Cloning is cheap.
 ///
 /// It keeps nothing of the worker alive but its numbers.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ impl WorkerHandle {
         self.board.stop.ask(Haste::Gently);
     }
 
-    /// Gives the messages of running handlers back at once; they are told by `lost`.
+    /// Gives the messages of running handlers back at once; `lost` notifies them.
     pub fn stop_now(&self) {
         self.board.stop.ask(Haste::AtOnce);
     }
@@ -56,14 +56,14 @@ impl WorkerHandle {
         self.board.stop.asked().is_some()
     }
 
-    /// What became of messages so far.
+    /// Outcomes of messages so far.
     #[must_use]
     pub fn report(&self) -> WorkerReport {
         self.board.report()
     }
 
-    /// What was sent and received so far, over all connections. `errors` are what failed on them, and the attempts to
-    /// connect in vain, by the kind of the failure.
+    /// Traffic so far, over all connections. `errors` counts failures on them and failed attempts to connect, by the
+    /// kind of failure.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut total = Metrics::default();

@@ -9,7 +9,7 @@ use crate::{Address, Delivery, LostReason};
 
 /// A message as its handler sees it. Cloning is cheap.
 ///
-/// What becomes of the message is what the handler returns ([`Decision`](crate::Decision)).
+/// The handler's return value decides how to settle the message ([`Decision`](crate::Decision)).
 #[derive(Clone)]
 pub struct JobContext {
     delivery: Arc<Delivery>,
@@ -34,14 +34,14 @@ impl JobContext {
         &self.server
     }
 
-    /// Whether the message is somebody else's by now, most often because the connection that brought it is gone. What the
-    /// handler returns is then not sent.
+    /// Whether the message now belongs to another worker, usually because the connection that delivered it is gone. The
+    /// handler's decision is then not sent.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.loss.reason().is_some()
     }
 
-    /// Waits until the message is somebody else's, and says why. For `select!`, to abandon work that others do again.
+    /// Waits until the message belongs to another worker, and returns the reason. Use in `select!` to abandon the work.
     ///
     /// # Cancel safety
     ///
@@ -52,7 +52,8 @@ impl JobContext {
         self.loss.reason().unwrap_or(LostReason::ConnectionLost)
     }
 
-    /// Blocks until the message is somebody else's, at most for `timeout`, and says why; `None` when it is not.
+    /// Blocks until the message belongs to another worker, at most for `timeout`, and returns the reason; `None` if it
+    /// is still this worker's.
     #[must_use]
     pub fn wait_lost(&self, timeout: Duration) -> Option<LostReason> {
         // Whether in time or not, the reason tells.
@@ -60,14 +61,14 @@ impl JobContext {
         self.loss.reason()
     }
 
-    /// Whether the worker was told to stop. The handler may still come to its end, within the
+    /// Whether the worker was told to stop. The handler may still finish, within the
     /// [grace](crate::WorkerOptions::grace).
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.is_set()
     }
 
-    /// Waits until the worker is told to stop: a handler that takes long can then come to an early end.
+    /// Waits until the worker is told to stop: a long-running handler can then finish early.
     ///
     /// # Cancel safety
     ///
@@ -77,7 +78,7 @@ impl JobContext {
         self.stopping.wait().await;
     }
 
-    /// Blocks until the worker is told to stop, at most for `timeout`; whether it is.
+    /// Blocks until the worker is told to stop, at most for `timeout`; returns whether it was.
     #[must_use]
     pub fn wait_stopping(&self, timeout: Duration) -> bool {
         self.stopping.wait_timeout(timeout)

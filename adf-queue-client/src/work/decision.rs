@@ -1,4 +1,4 @@
-//! What becomes of a message, as its handler says.
+//! How handlers settle messages.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use std::fmt;
 pub enum Decision {
     /// It is done with.
     Delete,
-    /// Put back at the left end: it is the next to be pulled, by whoever pulls next.
+    /// Put back at the left end: the next pull by any client gets it.
     ReturnLeft,
     /// Put back at the right end, behind all others.
     ReturnRight,
@@ -23,8 +23,7 @@ pub enum Decision {
 queue_core::words!(Decision, crate::Error, "decision":
     "delete" = Delete, "return-left" = ReturnLeft, "return-right" = ReturnRight, "dead-letter" = DeadLetter);
 
-/// What a handler may return: `()`, a [`Decision`], or a `Result` of one of them, whose error may be anything that can be
-/// displayed.
+/// What a handler may return: `()`, a [`Decision`], or a `Result` of one of them with any `Display` error.
 pub trait IntoDecision {
     /// The decision, or what the error says.
     ///

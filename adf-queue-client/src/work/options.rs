@@ -76,8 +76,8 @@ impl WorkerOptions {
     /// For each free handler and each of these places a pull waits on the server, up to 256, which serves the oldest pull
     /// first: a worker with many places may get messages for which a handler of another worker is free.
     ///
-    /// A pull cannot be taken back, and nobody knows which queue gets the next message. So a worker of several queues may
-    /// hold one message more for each queue but the first, and for a short time one more of a queue in which messages lie that
+    /// A pull cannot be cancelled, and it is unknown which queue gets the next message. So a worker of several queues
+    /// may hold one more message for each queue after the first, and briefly one more from a queue with messages that
     /// were put back.
     #[must_use]
     pub fn prefetch(mut self, messages: usize) -> Self {
@@ -102,8 +102,8 @@ impl WorkerOptions {
     /// that is lost between the two leaves the message in both.
     ///
     /// Without one, such a message is put back at the right end without being run
-    /// ([`Poisoned`](crate::WorkerEventKind::Poisoned)), and a queue that has nothing else is asked ever less often. The same
-    /// becomes of a message that the dead-letter queue does not take.
+    /// ([`Poisoned`](crate::WorkerEventKind::Poisoned)), and a queue with nothing else is polled at growing intervals.
+    /// The same happens to a message that the dead-letter queue rejects.
     #[must_use]
     pub fn dead_letter(mut self, queue: QueueName) -> Self {
         self.dead_letter = Some(queue);
@@ -118,8 +118,8 @@ impl WorkerOptions {
         self
     }
 
-    /// How often a queue is looked at whose pull waits; 10 s unless set, at least 100 ms. The server wakes nobody for what is
-    /// put back, and never answers a pull that waits on a queue that was deleted and made again.
+    /// Polling interval for a queue with a waiting pull; 10 s by default, at least 100 ms. The server wakes no one for
+    /// messages that are put back, and never answers a pull waiting on a queue that was deleted and created again.
     #[must_use]
     pub fn recheck(mut self, interval: Duration) -> Self {
         self.recheck = interval.max(Duration::from_millis(100));
@@ -129,32 +129,33 @@ impl WorkerOptions {
     /// Takes at most the messages that this limit allows, shared with every worker that has a clone of it; any number unless
     /// set. A run ends with the last of them.
     ///
-    /// With several queues or servers, each is asked how many messages it has before one is pulled, so that a pull that waits
-    /// where there are none does not use up what is left. Where somebody else is quicker it does.
+    /// With several queues or servers, each is counted before a message is pulled, so that a pull waiting on an empty
+    /// queue does not use up the budget; if another client is quicker, it does.
     #[must_use]
     pub fn limit(mut self, limit: JobLimit) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Ends when no queue has a message that is ready, and none of its own messages is left that could be put back; for each
-    /// server by itself. A queue that does not exist counts as empty, a server that cannot be reached does not. What others
-    /// hold, and may put back later, is not waited for.
+    /// Ends when no queue has a ready message, and none of the worker's own messages could still be put back;
+    /// separately for each server. A queue that does not exist counts as empty, an unreachable server does not.
+    /// Messages held by other clients, which they may put back later, are not awaited.
     #[must_use]
     pub fn until_empty(mut self) -> Self {
         self.until_empty = true;
         self
     }
 
-    /// Tells `observer` what happens. It is called where that happens, and must not wait. If it panics, the worker goes on.
+    /// Calls `observer` for every event. It is called where the event happens, and must not block. If it panics, the
+    /// worker continues.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
         self.observer = Some(Observer::new(observer));
         self
     }
 
-    /// Whether the log says what the errors and panics of handlers say (feature `tracing`), on one line and cut to 256
-    /// characters; no unless set, for they may quote the message.
+    /// Whether to log the messages of handler errors and panics (feature `tracing`), on one line and truncated to 256
+    /// characters; off by default, because they may quote the message.
     #[must_use]
     pub fn log_errors(mut self, log: bool) -> Self {
         self.logs_errors = log;

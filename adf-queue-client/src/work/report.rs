@@ -1,4 +1,4 @@
-//! What a worker tells: counters and events.
+//! Reports of a worker: counters and events.
 
 use std::{fmt, time::Duration};
 
@@ -6,7 +6,7 @@ use queue_core::Written;
 
 use crate::{Address, Error, MessageId, QueueName};
 
-/// What became of a worker's messages.
+/// Outcomes of a worker's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -21,7 +21,7 @@ pub struct WorkerReport {
     pub abandoned: u64,
     /// Somebody else's, or gone, before there was a decision.
     pub lost: u64,
-    /// The server was told, but the connection was lost before it had answered.
+    /// The request was sent, but the connection was lost before the answer.
     pub unknown: u64,
 }
 
@@ -94,7 +94,7 @@ pub enum JobFate {
     Abandoned,
     /// It was not the worker's any more when there was a decision.
     Lost(LostReason),
-    /// The server was told, and did not answer before the connection was lost.
+    /// The request was sent, but the connection was lost before the answer.
     Unknown,
 }
 
@@ -131,7 +131,7 @@ impl JobFate {
 pub enum LostReason {
     /// The connection that brought it is gone, and the server has given it to others.
     ConnectionLost,
-    /// The worker was stopped, and its grace is over; or it was dropped.
+    /// The worker was stopped, and its grace has ended; or it was dropped.
     Stopped,
     /// The server says that it was not pulled on this connection.
     NotPulled,
@@ -176,11 +176,11 @@ impl fmt::Display for WorkerEvent {
 pub enum WorkerEventKind {
     /// A connection was made.
     Connected,
-    /// No connection could be made, or it was lost. The worker tries again, unless it stops. Until there is a connection
-    /// again, each kind of error is told once.
+    /// No connection could be made, or it was lost. The worker retries, unless it stops. Until there is a connection
+    /// again, each kind of error is reported once.
     Disconnected(Error),
-    /// A queue cannot be pulled from, or the dead-letter queue not be pushed to: most often because there is no such queue,
-    /// which nothing but `createqueue` makes. It is asked again after the pause, and pauses grow.
+    /// A queue cannot be pulled from, or the dead-letter queue cannot be pushed to: usually because there is no such
+    /// queue, and only `createqueue` creates one. It is retried after the pause, and pauses grow.
     Refused {
         /// The queue.
         queue: QueueName,
@@ -190,7 +190,7 @@ pub enum WorkerEventKind {
         #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
         pause: Duration,
     },
-    /// A handler begins with a message.
+    /// A handler starts on a message.
     Started {
         /// Its queue.
         queue: QueueName,
@@ -215,7 +215,7 @@ pub enum WorkerEventKind {
         /// How often it was delivered.
         duplications: u16,
     },
-    /// What became of a message.
+    /// The outcome of a message.
     Settled {
         /// Its queue.
         queue: QueueName,

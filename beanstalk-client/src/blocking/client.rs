@@ -14,9 +14,9 @@ use crate::{
 /// A connection to a beanstalkd server.
 ///
 /// Calls take `&mut self`: a waiting reserve occupies the whole connection, so a service that puts while it waits uses
-/// two clients. When the connection is lost, the call that notices fails and says what became of its command
-/// ([`Error::fate`]); the next call connects again, with the used tube and the watch list restored. Jobs that the lost
-/// connection held are ready again for others, and acting on them fails with
+/// two clients. When the connection is lost, the call that notices fails and reports the fate of its command
+/// ([`Error::fate`]); the next call reconnects and restores the used tube and the watch list. Jobs that the lost
+/// connection held are ready again for other clients, and acting on them fails with
 /// [`JobLost`](crate::ErrorKind::JobLost).
 pub struct Client {
     pub(super) role: ClientSession,
@@ -26,8 +26,8 @@ pub struct Client {
 impl Client {
     /// Connects to a server: `"127.0.0.1:11300"`, `"unix:/run/beanstalkd.sock"`, an [`Address`], or [`ConnectOptions`].
     ///
-    /// One attempt over every address that the name stands for, within the connect timeout; name resolution keeps the
-    /// operating system's own time.
+    /// One attempt over every address that the name resolves to, within the connect timeout; name resolution has the
+    /// operating system's own time limit.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What the server refused, and any failure of the connection; see [`Error::fate`].
+    /// A refusal by the server, or any connection failure; see [`Error::fate`].
     pub fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
         let mut operation = trace::command(&self.role, command);
         let span = operation.span().clone();
@@ -185,7 +185,7 @@ impl Client {
         self.wire.io().is_open() && self.role.session.is_open()
     }
 
-    /// Looks, without waiting, whether the server has closed the connection while nobody used it.
+    /// Checks, without waiting, whether the server has closed the idle connection.
     pub fn check_connection(&mut self) -> bool {
         self.role.look();
         self.ready().is_ok() && self.is_connected()
@@ -224,7 +224,7 @@ impl Client {
         self.role.session.epoch()
     }
 
-    /// What this client has done so far, over all its connections.
+    /// Metrics of this client, over all its connections.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         self.role.session.metrics()

@@ -33,19 +33,19 @@ use crate::{
 /// moves the bytes of the connection for all of them, and hands that over when it has its own answer. So what many
 /// threads put at the same time goes out in one write.
 ///
-/// # What becomes of a put
+/// # The fate of a put
 ///
-/// A put is *accepted* when there is room for it in the queue ([`ProducerOptions::max_jobs`],
-/// [`max_bytes`](ProducerOptions::max_bytes)). From then on it is carried out until it has its answer or its time is
-/// over ([`ProducerOptions::timeout`]), by whichever calls wait for something:
+/// A put is *accepted* once there is room for it in the queue ([`ProducerOptions::max_jobs`],
+/// [`max_bytes`](ProducerOptions::max_bytes)). From then on it is carried out until it is answered or its time expires
+/// ([`ProducerOptions::timeout`]), by whichever calls are waiting for something:
 ///
 /// | what happens | what the producer does |
 /// |---|---|
 /// | the connection is lost, or cannot be made, before the put's last byte was sent | sends it again ([`retries`](ProducerOptions::retries)) |
-/// | the connection is lost after that, before the answer | [`Delivery`] says: fails with [`Fate::Unknown`](crate::Fate::Unknown), or sends it again |
+/// | the connection is lost after that, before the answer | depending on [`Delivery`], fails with [`Fate::Unknown`](crate::Fate::Unknown), or sends it again |
 /// | the server is draining or out of memory | another server takes it; the only server's answer is the put's |
 /// | the body is larger than the server's `max-job-size` | fails at once; nothing is sent |
-/// | its time is over | fails with [`Fate::NotSent`](crate::Fate::NotSent) if no byte was sent, otherwise with [`Fate::Unknown`](crate::Fate::Unknown) |
+/// | its time expires | fails with [`Fate::NotSent`](crate::Fate::NotSent) if no byte was sent, otherwise with [`Fate::Unknown`](crate::Fate::Unknown) |
 ///
 /// Puts of one caller, one after the other, are put in that order. Puts that were sent again, or went to another
 /// server, may come later than others. Name resolution is the operating system's, and keeps its own time.
@@ -99,7 +99,7 @@ impl Producer {
     /// Makes a producer and connects it: to `"127.0.0.1:11300"`, to `"one:11300,two:11300"`, to
     /// [`Servers`](crate::Servers), or by [`ProducerOptions`].
     ///
-    /// Of several servers one has to be reachable.
+    /// With several servers, at least one must be reachable.
     ///
     /// # Errors
     ///
@@ -147,8 +147,8 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// See [what becomes of a put](Self#what-becomes-of-a-put); [`Error::fate`] says whether the job can exist.
-    /// `Closed` after [`close`](Self::close).
+    /// See [the fate of a put](Self#the-fate-of-a-put); [`Error::fate`] says whether the job may exist. `Closed` after
+    /// [`close`](Self::close).
     pub fn put<T>(&self, tube: T, body: impl AsRef<[u8]>, options: PutOptions) -> Result<Inserted>
     where
         T: TryInto<TubeName>,
@@ -159,8 +159,8 @@ impl Producer {
 
     /// Puts a job without waiting for the answer, once there is room in the queue. The [`Receipt`] gives the answer.
     ///
-    /// One thread can keep many puts under way so. They are written when something is waited for: an answer, room, or a
-    /// [`flush`](Self::flush). [`put_many`](Self::put_many) does all that by itself.
+    /// This way, one thread can keep many puts in flight. They are written when a call waits for something: an answer,
+    /// room, or a [`flush`](Self::flush). [`put_many`](Self::put_many) does all of that itself.
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl Producer {
         self.accept(&tube, &put, operation)
     }
 
-    /// Puts a job without waiting for anything: an error of kind `QueueFull` says that there is no room.
+    /// Puts a job without waiting for anything: fails with the kind `QueueFull` if there is no room.
     ///
     /// # Errors
     ///
@@ -221,49 +221,48 @@ impl Producer {
         }
     }
 
-    /// Waits until every put that was accepted so far has its answer, or its time is over.
+    /// Waits until every put accepted so far is answered, or its time has expired.
     pub fn flush(&self) {
         let shared = &self.handle.shared;
         let mark = shared.outbox.with(Outbox::mark);
         shared.wait(None, |outbox, waker| outbox.poll_passed(mark, waker));
     }
 
-    /// Accepts no further put from any clone, waits until every accepted one has its answer or its time is over, closes
-    /// the connections, and tells what has been done.
+    /// Accepts no further put from any clone, waits until every accepted one is answered or its time has expired,
+    /// closes the connections, and returns a report.
     pub fn close(&self) -> ProducerReport {
         self.handle.shared.close()
     }
 
-    /// This producer, with another [`Delivery`] for what is put through it.
+    /// This producer, with another [`Delivery`] for its puts.
     #[must_use]
     pub fn delivery(&self, delivery: Delivery) -> Self {
         let policy = Policy { delivery, ..self.policy };
         Producer { handle: self.handle.clone(), policy }
     }
 
-    /// This producer, with another timeout for what is put through it.
+    /// This producer, with another timeout for its puts.
     #[must_use]
     pub fn timeout(&self, timeout: Duration) -> Self {
         let policy = Policy { timeout, ..self.policy };
         Producer { handle: self.handle.clone(), policy }
     }
 
-    /// This producer, with a key for what is put through it: [`Selection::ByKey`](crate::Selection::ByKey) chooses the
-    /// server by it.
+    /// This producer, with a key for its puts: [`Selection::ByKey`](crate::Selection::ByKey) selects the server by it.
     #[must_use]
     pub fn key(&self, key: impl AsRef<[u8]>) -> Self {
         let policy = Policy { key: Some(stable_hash(key.as_ref())), ..self.policy };
         Producer { handle: self.handle.clone(), policy }
     }
 
-    /// What it has done so far, and what its servers are doing.
+    /// A report of its work so far, and the state of its servers.
     #[must_use]
     pub fn report(&self) -> ProducerReport {
         self.handle.shared.outbox.with(|outbox| outbox.report())
     }
 
-    /// What its connection is doing; of several, the one that can do most. A connection that was lost while nobody
-    /// waited for anything is noticed by the next call.
+    /// The state of its connection; with several, the best one. A connection lost while no call was waiting is noticed
+    /// by the next call.
     #[must_use]
     pub fn state(&self) -> ProducerState {
         self.handle.shared.outbox.with(|outbox| outbox.state())

@@ -27,7 +27,7 @@ use crate::{
     worker_outcome::Ended,
 };
 
-/// Runs a handler for every job that comes, and tells the server what became of it.
+/// Runs a handler for every incoming job, and reports the outcome to the server.
 ///
 /// ```
 /// # let server = fixtures::beanstalkd::Server::start()?;
@@ -49,11 +49,12 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It does what the async worker does, with threads: [`run`](Self::run) starts two for each slot, and has joined all of
-/// them when it returns. One drives the connection and runs the handler, which may block for as long as it likes: the
-/// other drives the connection, and so the heartbeat, while it does. With [prefetch](WorkerOptions::prefetch) one of them
-/// drives all the time and the other runs handlers. A thread cannot be ended from outside: a handler that goes on after its job was
-/// [lost](JobContext::is_lost) keeps its slot from taking another, and keeps `run` from returning.
+/// It does what the async worker does, with threads: [`run`](Self::run) starts two for each slot, and joins all of them
+/// before it returns. One drives the connection and runs the handler, which may block for as long as it likes;
+/// meanwhile the other drives the connection, and so the heartbeat. With [prefetch](WorkerOptions::prefetch), one of
+/// them always drives and the other runs handlers. A thread cannot be killed from outside: a handler that continues
+/// after its job was [lost](JobContext::is_lost) keeps its slot from taking another job, and keeps `run` from
+/// returning.
 pub struct Worker {
     options: WorkerOptions,
     board: Arc<Board>,
@@ -76,7 +77,7 @@ impl Worker {
         Ok(Worker { board: Board::new(&options), options })
     }
 
-    /// A way to stop the worker and to look at it.
+    /// A handle to stop and observe the worker.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
         WorkerHandle { board: self.board.clone() }
@@ -84,8 +85,8 @@ impl Worker {
 
     /// Runs until [`WorkerHandle::stop`], or the end that the options set.
     ///
-    /// A stop is noticed within a fifth of a second, while connecting within the connect timeout. A server that cannot be
-    /// reached is tried again and again; [`WorkerHandle::slots`] and [`WorkerOptions::on_event`] tell.
+    /// A stop takes effect within a fifth of a second; while connecting, within the connect timeout. An unreachable
+    /// server is retried indefinitely; [`WorkerHandle::slots`] and [`WorkerOptions::on_event`] report that.
     pub fn run<H, R>(self, handler: H) -> WorkerReport
     where
         H: Fn(JobContext) -> R + Sync,

@@ -13,9 +13,9 @@ const WINDOW: usize = 256;
 impl Producer {
     /// Puts many jobs into one tube without waiting for each answer, and gives the answers in order.
     ///
-    /// It is lazy: it takes bodies as the window (256 puts under way, see [`window`](PutMany::window)) has room, and
-    /// writes many of them at once. It gives exactly one result for each body that it took. Dropping it early is
-    /// allowed: what was taken is carried out even so.
+    /// It is lazy: it takes bodies as the window (256 puts in flight, see [`window`](PutMany::window)) has room, and
+    /// writes many of them at once. It yields exactly one result for each body taken. Dropping it early is allowed:
+    /// puts already taken are still carried out.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -79,7 +79,7 @@ impl<I> PutMany<'_, I>
 where
     I: Iterator<Item: AsRef<[u8]>>,
 {
-    /// How many puts may be under way; at least 1.
+    /// Maximum number of puts in flight; at least 1.
     pub fn window(mut self, puts: usize) -> Self {
         self.window = puts.max(1);
         self

@@ -215,7 +215,7 @@ impl WorkerSlot {
         !self.actions.is_empty()
     }
 
-    /// What it is doing.
+    /// Its state.
     #[must_use]
     pub fn state(&self) -> SlotState {
         self.state

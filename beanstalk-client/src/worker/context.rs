@@ -110,13 +110,13 @@ impl JobContext {
         &self.0.server
     }
 
-    /// Whether the reservation is over. The outcome will not be sent then: others run the job.
+    /// Whether the reservation has ended. If so, the outcome will not be sent: the job is for other workers to run.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         lock(&self.0.view).lost.is_some()
     }
 
-    /// Waits until the reservation is over, and says why. To be raced against the work, which is in vain then.
+    /// Waits until the reservation ends, and returns the reason. Use in `select!` to abandon the work.
     ///
     /// # Cancel safety
     ///
@@ -125,13 +125,13 @@ impl JobContext {
         self.wait(|view| view.lost).await
     }
 
-    /// Whether the worker was told to stop. The job may still end, within the [grace](crate::WorkerOptions::grace).
+    /// Whether the worker was told to stop. The job may still finish, within the [grace](crate::WorkerOptions::grace).
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.0.stopping.is_set()
     }
 
-    /// Waits until the worker is told to stop: a handler that takes long can then come to an early end, within the
+    /// Waits until the worker is told to stop: a long-running handler can then finish early, within the
     /// [grace](crate::WorkerOptions::grace).
     ///
     /// # Cancel safety
@@ -141,8 +141,8 @@ impl JobContext {
         self.0.stopping.wait().await;
     }
 
-    /// What is left of the reservation, as far as is known; a heartbeat prolongs it before it is over. `None` while the
-    /// time to run is not known.
+    /// The remaining time of the reservation, as far as known; a heartbeat extends it before it ends. `None` while the
+    /// time to run is unknown.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         lock(&self.0.view).left(Instant::now().into_std())
@@ -152,7 +152,7 @@ impl JobContext {
     ///
     /// # Errors
     ///
-    /// `JobLost` when it is over; what the server refused.
+    /// `JobLost` if the reservation has ended; a refusal by the server.
     ///
     /// # Cancel safety
     ///
@@ -168,7 +168,7 @@ impl JobContext {
     ///
     /// # Errors
     ///
-    /// `JobLost` when it was not read before the reservation was over.
+    /// `JobLost` if it was not read before the reservation ended.
     ///
     /// # Cancel safety
     ///
@@ -181,11 +181,11 @@ impl JobContext {
         }
     }
 
-    /// The job's counters and settings (`stats-job`), as they were when it was reserved.
+    /// The job's counters and settings (`stats-job`), as of its reservation.
     ///
     /// # Errors
     ///
-    /// `JobLost` when they were not read before the reservation was over.
+    /// `JobLost` if they were not read before the reservation ended.
     ///
     /// # Cancel safety
     ///

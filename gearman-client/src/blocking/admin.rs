@@ -12,8 +12,8 @@ use crate::{
 
 /// The administration of one Gearman server.
 ///
-/// When the connection is lost, the call that notices fails and says what became of its command ([`Error::fate`]); the
-/// next call connects again.
+/// When the connection is lost, the call that notices fails and reports the fate of its command ([`Error::fate`]); the
+/// next call reconnects.
 pub struct Admin {
     role: AdminSession,
     wire: Wire<Error>,
@@ -68,7 +68,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// What the server refused, and any failure of the connection; see [`Error::fate`].
+    /// A refusal by the server, or any connection failure; see [`Error::fate`].
     pub fn call(&mut self, command: &AdminCommand) -> Result<AdminReply> {
         self.role.begin(command, now())?;
         let outcome = self.wire.call(&mut self.role, AdminSession::outcome);
@@ -95,7 +95,7 @@ impl Admin {
         Listing::parse(self.call(&AdminCommand::Status)?)
     }
 
-    /// Every function, with what is queued by priority (`prioritystatus`), from server 1.1.15 on.
+    /// Every function, with its queued jobs by priority (`prioritystatus`), from server 1.1.15 on.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Admin {
         Listing::parse(self.call(&AdminCommand::PriorityStatus)?)
     }
 
-    /// Every job (`show jobs`). Their functions are not told.
+    /// Every job (`show jobs`). The server does not report their functions.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl Admin {
         Listing::parse(self.call(&AdminCommand::ShowUniqueJobs)?)
     }
 
-    /// Takes a queued job away (`cancel job`): its submitters are told that it failed. A running job is not stopped.
+    /// Removes a queued job (`cancel job`): waiting clients see a failure. A running job is not stopped.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that cannot stand in a command; a failure of the connection.
+    /// `InvalidInput` for a name that cannot be part of a command; a connection failure.
     pub fn create_function<F>(&mut self, function: F) -> Result<()>
     where
         F: TryInto<FunctionName>,
@@ -170,7 +170,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that cannot stand in a command; a failure of the connection.
+    /// `InvalidInput` for a name that cannot be part of a command; a connection failure.
     pub fn maxqueue<F>(&mut self, function: F, size: MaxQueue) -> Result<()>
     where
         F: TryInto<FunctionName>,

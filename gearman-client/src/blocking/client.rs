@@ -14,10 +14,10 @@ use crate::{
 
 /// A client of one or more Gearman servers: submits jobs and asks for their status.
 ///
-/// Calls take `&mut self` and need no runtime and no thread. A connection keeps nothing of one call for the next, so a pool
-/// may hand a client on as it is. When a connection is lost, the call that notices fails and
-/// says what became of its request ([`Error::fate`]), unless the request certainly did not reach the server: then it
-/// goes to the next server, or to the same one over a new connection, within the [retry policy](crate::RetryPolicy).
+/// Calls take `&mut self` and need no runtime and no thread. A connection keeps nothing of one call for the next, so a
+/// pool may hand a client on as it is. When a connection is lost, the call that notices fails and reports the fate of
+/// its request ([`Error::fate`]), unless the request definitely did not reach the server: then it goes to the next
+/// server, or to the same one over a new connection, within the [retry policy](crate::RetryPolicy).
 pub struct Client {
     pub(super) links: Vec<Link>,
     pub(super) router: Router,
@@ -35,7 +35,7 @@ pub(super) struct Place {
 
 impl Client {
     /// Connects to the first server that can be reached: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, an [`Address`],
-    /// [`ConnectOptions`] or [`Servers`]. Each is tried once: what is wrong at the start is told at once.
+    /// [`ConnectOptions`] or [`Servers`]. Each is tried once: startup errors are reported immediately.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What the server refused, and any failure of the connection; see [`Error::fate`].
+    /// A refusal by the server, or any connection failure; see [`Error::fate`].
     pub fn call<R: Request>(&mut self, request: &R) -> Result<R::Reply> {
         self.call_with(request, false)
     }
@@ -259,7 +259,7 @@ impl Client {
         self.links.iter().any(Link::is_connected)
     }
 
-    /// Looks, without waiting, whether the servers have closed the connections while nobody used them.
+    /// Checks, without waiting, whether the servers have closed idle connections.
     pub fn check_connection(&mut self) -> bool {
         self.links.iter_mut().for_each(Link::look);
         self.is_connected()
@@ -273,7 +273,7 @@ impl Client {
         }
     }
 
-    /// What this client has done so far, over all its connections.
+    /// Metrics of this client, over all its connections.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut metrics = self.failures.clone();
@@ -281,7 +281,7 @@ impl Client {
         metrics
     }
 
-    /// What the connection to each server is doing.
+    /// The state of the connection to each server.
     pub fn connection_states(&self) -> impl ExactSizeIterator<Item = ConnectionState> {
         self.links.iter().map(Link::connection_state)
     }

@@ -71,8 +71,8 @@ impl JobContext<'_> {
         }
     }
 
-    /// Whether the connection that brought the job is gone, as far as can be seen without waiting, so that its outcome will
-    /// not be sent, or the time is over that was announced for it: others run the job.
+    /// Whether the connection that delivered the job is gone, as far as can be seen without waiting, so that its
+    /// outcome will not be sent, or the job's announced timeout has expired: the job is for other workers to run.
     #[must_use]
     pub fn is_lost(&mut self) -> bool {
         match &mut self.place {
@@ -82,8 +82,8 @@ impl JobContext<'_> {
         }
     }
 
-    /// Waits until the connection that brought the job is gone, or its announced time is over, at most for `timeout`, and
-    /// says which; `None` when it is still this worker's.
+    /// Waits until the connection that delivered the job is gone, or its announced timeout expires, at most for
+    /// `timeout`, and returns which; `None` if the job is still this worker's.
     #[must_use]
     pub fn wait_lost(&mut self, timeout: Duration) -> Option<LostReason> {
         let job = &self.assignment.handle;
@@ -100,8 +100,8 @@ impl JobContext<'_> {
         self.stopping.is_set()
     }
 
-    /// Waits until the worker is told to stop, at most for `timeout`; whether it was. A handler that takes long can then
-    /// come to an early end.
+    /// Waits until the worker is told to stop, at most for `timeout`; returns whether it was. A long-running handler
+    /// can then finish early.
     #[must_use]
     pub fn wait_stopping(&self, timeout: Duration) -> bool {
         self.stopping.wait_timeout(timeout)

@@ -188,8 +188,7 @@ impl Link {
         self.settle();
     }
 
-    /// Looks, without waiting, whether the server has closed the connection while nobody used it.
-    /// What is there is read once.
+    /// Checks, without waiting, whether the server has closed the idle connection. What is there is read once.
     pub(super) fn look(&mut self) {
         self.role.look(now());
         self.wire.drive(&mut self.role, None, |role| (!role.is_looking()).then_some(()));

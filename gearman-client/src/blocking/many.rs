@@ -26,10 +26,10 @@ const SLICE: Duration = Duration::from_millis(1);
 impl Client {
     /// Sends requests without waiting for each answer, and gives the answers in order: to submit many background jobs.
     ///
-    /// The iterator is lazy: it takes requests as the window (256 in flight, see [`window`](CallMany::window)) has room,
-    /// and writes many of them at once. It gives exactly one result for each request it took. A request that did not
-    /// reach its server is sent again as [`call`](Self::call) does; another failure is given as its result, and the rest
-    /// goes on. Dropping it early is allowed: answers under way are read and dropped by the next call.
+    /// The iterator is lazy: it takes requests as the window (256 in flight, see [`window`](CallMany::window)) has
+    /// room, and writes many of them at once. It yields exactly one result for each request taken. A request that did
+    /// not reach its server is sent again, as by [`call`](Self::call); any other failure becomes its result, and the
+    /// rest continues. Dropping it early is allowed: outstanding answers are read and dropped by the next call.
     ///
     /// ```
     /// # let server = fixtures::gearmand::Server::start()?;
@@ -63,9 +63,9 @@ impl Client {
     /// Submits foreground jobs, many at a time, and gives their events as they come, each with the number of its job:
     /// 0 for the first of `jobs`. The first event of a job is `Created`.
     ///
-    /// It takes jobs as the window (256 not ended, see [`window`](SubmitMany::window)) has room. After an error no further
-    /// event of its job comes; the others go on. A job that did not reach its server is submitted again as
-    /// [`submit`](Self::submit) does.
+    /// It takes jobs as the window (256 unfinished, see [`window`](SubmitMany::window)) has room. After an error, no
+    /// further event of that job follows; the others continue. A job that did not reach its server is submitted again,
+    /// as by [`submit`](Self::submit).
     ///
     /// ```
     /// # let server = fixtures::gearmand::Server::start()?;
@@ -277,7 +277,7 @@ pub struct SubmitMany<'a, W, I> {
 }
 
 impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
-    /// How many jobs may be under way; at least 1.
+    /// Maximum number of jobs in flight; at least 1.
     pub fn window(mut self, jobs: usize) -> Self {
         self.batch.set_window(jobs);
         self

@@ -9,10 +9,10 @@ use crate::{
     protocol::{Packet, packets::PacketSession},
 };
 
-/// A connection on which packets are sent and received as they are.
+/// A connection for sending and receiving raw packets.
 ///
-/// Nothing happens by itself: no option is set, no answer is matched to a question, and a lost connection stays lost.
-/// This is for looking at servers; jobs are for [`Client`](super::Client) and [`Worker`](super::Worker).
+/// Nothing happens automatically: no option is set, no answer is matched to a request, and a lost connection stays
+/// lost. It is for inspecting servers; for jobs, use [`Client`](super::Client) and [`Worker`](super::Worker).
 ///
 /// ```
 /// # let server = fixtures::gearmand::Server::start()?;
@@ -88,8 +88,8 @@ impl Packets {
     ///
     /// # Errors
     ///
-    /// `ConnectionLost` when the server has closed the connection; `Protocol` for what is no packet, `PacketTooLarge`. What
-    /// [`connect`](Self::connect) fails with, if there was no connection yet.
+    /// `ConnectionLost` if the server has closed the connection; `Protocol` for bytes that are not a packet,
+    /// `PacketTooLarge`. What [`connect`](Self::connect) fails with, if there was no connection yet.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Packet>> {
         self.role.next(timeout, now());

@@ -17,8 +17,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `QueueFull` is temporary; `InvalidInput` for a name that is not valid; a failure of the connection, where
-    /// [`fate`](Error::fate) tells whether the job may exist.
+    /// `QueueFull` is temporary; `InvalidInput` for an invalid name; a connection failure, where [`fate`](Error::fate)
+    /// says whether the job may exist.
     pub fn submit<F>(
         &mut self,
         function: F,
@@ -53,7 +53,7 @@ impl Client {
         Job::run(self, submit, options)
     }
 
-    /// Submits a background job (`SUBMIT_JOB_BG`, `_HIGH_BG`, `_LOW_BG`). Nobody is told its result.
+    /// Submits a background job (`SUBMIT_JOB_BG`, `_HIGH_BG`, `_LOW_BG`). Its result is discarded.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Client {
 
     /// Submits a background job that is not run before `at` (`SUBMIT_JOB_EPOCH`), in whole seconds (rounded up).
     ///
-    /// Up to server 1.1 nothing wakes a sleeping worker when the time has come: it finds the job when it next looks.
+    /// Servers up to 1.1 do not wake a sleeping worker when the time comes: it finds the job the next time it asks.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl Client {
         self.call_with(&submit, options.idempotent)
     }
 
-    /// Submits a foreground job whose worker is told the name of a reducer function (`SUBMIT_REDUCE_JOB`).
+    /// Submits a foreground job with the name of a reducer function for its worker (`SUBMIT_REDUCE_JOB`).
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Client {
         Job::start(self, submit, options)
     }
 
-    /// Submits a background job whose worker is told the name of a reducer function (`SUBMIT_REDUCE_JOB_BACKGROUND`).
+    /// Submits a background job with the name of a reducer function for its worker (`SUBMIT_REDUCE_JOB_BACKGROUND`).
     ///
     /// # Errors
     ///
@@ -158,8 +158,8 @@ impl Client {
         self.call_with(&submit, options.idempotent)
     }
 
-    /// What the servers know of a job (`GET_STATUS`). A handle that names its server is asked for there; another one of
-    /// every server, until one knows it.
+    /// What the servers know about a job (`GET_STATUS`). A handle that names its server is looked up there; any other
+    /// is looked up on every server, until one knows it.
     ///
     /// # Errors
     ///
@@ -174,8 +174,8 @@ impl Client {
         self.ask_each(server, &GetStatus(handle), Limit::never())
     }
 
-    /// What the servers know of a job with this unique id (`GET_STATUS_UNIQUE`), whatever its function. Every server is
-    /// asked, until one knows it.
+    /// What the servers know about a job with this unique id (`GET_STATUS_UNIQUE`), whatever its function. Every server
+    /// is asked, until one knows it.
     ///
     /// # Errors
     ///

@@ -23,15 +23,14 @@ use crate::{
 /// [`can_do`](Self::can_do) and taken by hand with [`next_job`](Self::next_job). It connects again to a server that was
 /// lost, with all functions registered anew.
 ///
-/// **Lost jobs.** When a connection is lost the server gives its jobs to others, or to this worker again.
-/// [`JobContext::is_lost`] tells a handler that goes on, and its outcome is not sent. Until such a handler has ended it
-/// keeps its place, and this worker begins no other run of the same job from that server.
+/// **Lost jobs.** When a connection is lost, the server gives its jobs to other workers, or to this one again.
+/// [`JobContext::is_lost`] tells a running handler, and its outcome is not sent. Until such a handler ends, it keeps
+/// its slot, and this worker starts no other run of the same job from that server.
 ///
-/// **Threads.** There is none before [`run`](Self::run), and none of them outlives it. It has one for each connection, its
-/// caller's if there is only one, which also runs handlers: all of them with a
-/// [`slots`](WorkerOptions::slots) of 1 or with [`batch_results`](WorkerOptions::batch_results), and otherwise
-/// those that have proved quick. The others run in threads
-/// of their own, as many at once as there are slots, and their results go out within 16 ms.
+/// **Threads.** There are none before [`run`](Self::run), and none of them outlives it. It has one for each connection
+/// (the caller's if there is only one), which also runs handlers: all of them with [`slots`](WorkerOptions::slots) of 1
+/// or with [`batch_results`](WorkerOptions::batch_results), otherwise those that have proved quick. The others run in
+/// their own threads, one per slot, and their results go out within 16 ms.
 pub struct Worker {
     lanes: Vec<Lane>,
     handlers: Handlers,
@@ -91,9 +90,9 @@ impl Worker {
         })
     }
 
-    /// Serves a function: `handler` runs its jobs. What it returns is the result. A [`Failure`] fails the job, with an
-    /// exception or without. So does a panic, without: its message goes to [`WorkerOptions::on_event`] and to nobody else,
-    /// for it may hold what no submitter is to see.
+    /// Serves a function: `handler` runs its jobs. Its return value is the result. A [`Failure`] fails the job, with or
+    /// without an exception. So does a panic, without one: its message goes only to [`WorkerOptions::on_event`],
+    /// because it may contain what submitters must not see.
     ///
     /// # Errors
     ///
@@ -112,10 +111,10 @@ impl Worker {
     /// Serves a function whose jobs the server gives to others when they take longer than `timeout`, in whole
     /// milliseconds (rounded up; the server makes 1 s of less).
     ///
-    /// The server tells nobody. The worker knows the time, and [`wait_lost`](JobContext::wait_lost) tells a handler when it is over; no other
-    /// run of the job begins here before that handler has ended. Up to server 1.1 the timer is kept for the connection, not
-    /// for the job, and can miss it or hit the wrong one, so the result is sent in any case: prefer a timeout of the
-    /// submitter.
+    /// The server notifies no one. The worker knows the time, and [`wait_lost`](JobContext::wait_lost) tells a handler
+    /// when it expires; no other run of the job starts here before that handler has ended. Servers up to 1.1 keep the
+    /// timer per connection, not per job, so it can miss the job or hit the wrong one, and the result is sent in any
+    /// case: prefer a timeout at the submitter.
     ///
     /// # Errors
     ///
@@ -136,8 +135,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Serves a function by a handler with errors of its own type: `classify` says what one makes of the job. With
-    /// [`Failure::display`] it is an exception, for any error that can be displayed.
+    /// Serves a function with a handler that has its own error type: `classify` maps an error to a failure.
+    /// [`Failure::display`] makes it an exception, for any `Display` error.
     ///
     /// # Errors
     ///
@@ -227,7 +226,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// None at present: servers that are lost are tried again for ever.
+    /// None at present: lost servers are retried indefinitely.
     pub fn run(mut self) -> Result<WorkerReport> {
         self.fail_dropped();
         Ok(self.serve())
@@ -251,20 +250,20 @@ impl Worker {
         total
     }
 
-    /// Ends a [`run`](Self::run), from another thread or a signal handler, or, between jobs that are taken by hand, the
-    /// asking for further ones; and looks at the worker meanwhile.
+    /// A handle to observe the worker and to end a [`run`](Self::run) from another thread or a signal handler; between
+    /// jobs that are taken manually, it ends the requests for further ones.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
         WorkerHandle::new(self.lanes.iter().map(|lane| &lane.post().gauge), &self.stop)
     }
 
-    /// Waits until every server has read what was sent so far, and the results among it are accounted for. A server that
-    /// was never tried is connected to first; one that cannot be reached was sent nothing, and is left out.
+    /// Waits until every server has read everything sent so far, and all results in it are accounted for. A server that
+    /// was never tried is connected to first; an unreachable one was sent nothing, and is left out.
     ///
     /// # Errors
     ///
-    /// When a connection is lost meanwhile, or was lost since the last barrier with results that nobody confirms, which
-    /// are counted as unknown; and when there is no connection at all.
+    /// If a connection is lost in the meantime, or was lost since the last barrier with unconfirmed results, which are
+    /// counted as unknown; and if there is no connection at all.
     pub fn echo_barrier(&mut self) -> Result<()> {
         let mut outcome = Err(no_server());
         for lane in &mut self.lanes {

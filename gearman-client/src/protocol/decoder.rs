@@ -80,8 +80,8 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// `Protocol` when the bytes are no packet of the expected direction, `PacketTooLarge` over the limit. The stream
-    /// cannot be used any further then. What a worker said of its job is taken from a server with either magic.
+    /// `Protocol` if the bytes are not a packet of the expected direction, `PacketTooLarge` over the limit. The stream
+    /// cannot be used any further then. A worker's job updates are accepted from a server with either magic.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Packet>, Error> {
         let Found::Packet(head, len) = self.framing.find(self.data())? else { return Ok(None) };
@@ -103,9 +103,9 @@ pub(crate) struct Framing {
 
 /// What bytes begin with.
 enum Found {
-    /// A whole packet of so many bytes.
+    /// A whole packet of this many bytes.
     Packet(Head, usize),
-    /// A part of a packet, of which so many bytes are known to be missing.
+    /// Part of a packet, of which this many bytes are known to be missing.
     Part(usize),
 }
 

@@ -6,7 +6,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::Error;
 
-/// Who sends a packet to whom.
+/// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From a client to the server.
@@ -23,7 +23,7 @@ pub enum Direction {
     ServerToAny,
     /// From a worker to the server, and from there to the clients that wait for the job.
     WorkerToClient,
-    /// From nobody: the number is not in use.
+    /// The number is not in use.
     Unused,
 }
 
@@ -50,7 +50,7 @@ impl Magic {
 /// Declares the packet types from their table.
 macro_rules! packets {
     ($($(#[$doc:meta])* $number:literal $name:literal $variant:ident $direction:ident [$($argument:literal)*])+) => {
-        /// What a packet means.
+        /// The meaning of a packet.
         ///
         /// The numbers 1 to 42 are those of gearmand's `libgearman-1.0/protocol.h`; `PROTOCOL` documents most of them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,7 +83,7 @@ macro_rules! packets {
                 }
             }
 
-            /// Who sends it to whom.
+            /// Its direction.
             #[must_use]
             pub const fn direction(self) -> Direction {
                 match self {
@@ -249,7 +249,7 @@ impl fmt::Display for PacketType {
 pub struct Packet {
     /// Towards the server, or from it.
     pub magic: Magic,
-    /// What it means.
+    /// Its meaning.
     pub packet_type: PacketType,
     /// Everything behind the header. Cheap to clone; shares the receive buffer.
     pub body: Bytes,

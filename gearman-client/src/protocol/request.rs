@@ -123,7 +123,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` when the workload does not fit a packet.
+    /// `InvalidInput` if the workload does not fit into a packet.
     pub fn foreground(
         function: FunctionName,
         workload: W,
@@ -141,7 +141,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` when the workload does not fit a packet.
+    /// `InvalidInput` if the workload does not fit into a packet.
     pub fn background(
         function: FunctionName,
         workload: W,
@@ -196,7 +196,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
         Self::new(PacketType::SubmitJobSched, function, workload, options, extra)
     }
 
-    /// A foreground job whose worker is told the name of a reducer function.
+    /// A foreground job with the name of a reducer function for its worker.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
         Self::new(PacketType::SubmitReduceJob, function, workload, options, extra)
     }
 
-    /// A background job whose worker is told the name of a reducer function.
+    /// A background job with the name of a reducer function for its worker.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The client role of one connection, without its socket: who waits for which answer, and for which job.
+//! The client role of one connection, without its socket: which caller awaits which answer, and which job.
 
 #[cfg(test)]
 mod tests;

@@ -66,8 +66,8 @@ impl JobContext {
         self.say(Report::Warning(data.as_ref())).await
     }
 
-    /// Whether the connection that brought the job is gone, so that its outcome will not be sent, or the time is over that
-    /// was announced for it: others run the job.
+    /// Whether the connection that delivered the job is gone, so that its outcome will not be sent, or the job's
+    /// announced timeout has expired: the job is for other workers to run.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         match &self.place {
@@ -76,8 +76,8 @@ impl JobContext {
         }
     }
 
-    /// Waits until the connection that brought the job is gone, or its announced time is over, and says which. For `select!`, to abandon work whose result
-    /// nobody takes.
+    /// Waits until the connection that delivered the job is gone, or its announced timeout expires, and returns which.
+    /// Use in `select!` to abandon the work.
     ///
     /// # Cancel safety
     ///
@@ -89,13 +89,13 @@ impl JobContext {
         }
     }
 
-    /// Whether the worker was told to stop. The job may still end, within the [grace](crate::WorkerOptions::grace).
+    /// Whether the worker was told to stop. The job may still finish, within the [grace](crate::WorkerOptions::grace).
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stop_signal().is_set()
     }
 
-    /// Waits until the worker is told to stop: a handler that takes long can then come to an early end, within the
+    /// Waits until the worker is told to stop: a long-running handler can then finish early, within the
     /// [grace](crate::WorkerOptions::grace).
     ///
     /// # Cancel safety

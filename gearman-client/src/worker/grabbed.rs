@@ -51,8 +51,8 @@ impl GrabbedJob {
 
     /// Ends the job with its result (`WORK_COMPLETE`), and asks for the next one in the same write.
     ///
-    /// The server does not acknowledge results: `Ok` says that this one is on its way. The worker's report tells at the
-    /// end what became of it.
+    /// The server does not acknowledge results: `Ok` means that this one is on its way. The worker's report shows its
+    /// outcome at the end.
     ///
     /// # Errors
     ///

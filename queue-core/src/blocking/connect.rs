@@ -42,13 +42,13 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// Connects to the server: by the caller's connector, or to one of the addresses that the name stands for, which is
-/// resolved each time. One attempt, TLS included, within one limit; name resolution is the operating system's and keeps
-/// its own time.
+/// Connects to the server: through the custom connector, or to one of the addresses that the name resolves to at that
+/// time. One attempt, including TLS, within one limit; name resolution is the operating system's and has its own time
+/// limit.
 ///
 /// # Errors
 ///
-/// What the client makes of a failure; it names every address that was tried.
+/// The client's error for the failure; it names every address tried.
 pub fn connect<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Transport, S::Error> {
     let span = S::connecting(&options.address);
     span.run(|| {

@@ -8,7 +8,7 @@ use std::{
 
 use crate::lock;
 
-/// Jobs `T` for handlers that run in threads of their own, which are made when they are needed.
+/// Jobs `T` for handlers that run in their own threads, which are started on demand.
 #[derive(Debug)]
 pub struct Desk<T> {
     state: Mutex<Queue<T>>,
@@ -33,7 +33,7 @@ impl<T> Queue<T> {
     }
 }
 
-/// Lets the threads of a desk end, also when whoever brings the jobs panics: they are waited for.
+/// Ends the threads of a desk, even if the supplier of jobs panics, and joins them.
 #[derive(Debug)]
 pub struct Closing<'a, T>(&'a Desk<T>);
 
@@ -76,8 +76,8 @@ impl<T> Desk<T> {
         self.lock().is_full(most)
     }
 
-    /// Where none of `most` handlers is free: waits until one is, at most for so long, because nothing that comes is more urgent
-    /// than what they leave. Whether it has waited in vain.
+    /// If none of `most` handlers is free, waits until one is, at most this long, because no incoming data is more
+    /// urgent than their results. Returns whether it waited without success.
     #[must_use]
     pub fn wait_while_full(&self, most: usize, timeout: Duration) -> bool {
         let waited =

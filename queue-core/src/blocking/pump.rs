@@ -12,7 +12,7 @@ use crate::{Deadline, End, Error, Io, Limit, Pulse, Role, ServerOptions, System,
 
 type Dialer<F> = Box<dyn FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send>;
 
-/// A connection, and all bytes that are under way. Calls and threads only borrow it.
+/// A connection, with all bytes in transit. Calls and threads only borrow it.
 pub struct Wire<F> {
     dialer: Dialer<F>,
     stream: Option<Transport>,
@@ -23,16 +23,16 @@ pub struct Wire<F> {
     is_half_closed: bool,
 }
 
-/// What came of moving bytes.
+/// The result of moving bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drive<T> {
-    /// What was waited for.
+    /// The awaited result.
     Done(T),
     /// There is nothing to wait for at the socket: to be called again at that moment, or when the role was changed.
     Rest(Option<Instant>),
-    /// The time of this call was over first.
+    /// The time of this call expired first.
     Late,
-    /// The role is over.
+    /// The role has ended.
     Over,
 }
 
@@ -42,7 +42,7 @@ const STUCK: Duration = Duration::from_millis(10);
 const GLANCE: Duration = Duration::from_millis(1);
 
 impl<F> Wire<F> {
-    /// Makes connections by `dial`, which is given the number of a server and the moment by which it has to be done.
+    /// Makes connections with `dial`, which gets the number of a server and the time by which it must be done.
     pub fn new(
         dial: impl FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send + 'static,
     ) -> Self {
@@ -72,7 +72,7 @@ impl<F> Wire<F> {
         self
     }
 
-    /// What is known of the connection.
+    /// The state of the connection.
     #[must_use]
     pub fn io(&self) -> &Io<F> {
         &self.io
@@ -123,7 +123,7 @@ impl<F> Wire<F> {
         }
     }
 
-    /// Writes what the role has queued, and waits for no answer: for callers with something else to do before they wait.
+    /// Writes what the role has queued without waiting for an answer: for callers with something else to do first.
     pub fn push<R: Role<Failure = F> + ?Sized>(&mut self, role: &mut R) {
         loop {
             let now = now();
@@ -149,8 +149,8 @@ impl<F> Wire<F> {
         }
     }
 
-    /// Moves bytes until `done` has something, for a role that nobody else changes: sleeps while there is nothing to do.
-    /// `None` when the role is over, or waits for nothing.
+    /// Moves bytes until `done` returns something, for a role with no other users: sleeps while there is nothing to do.
+    /// `None` if the role has ended, or waits for nothing.
     pub fn call<R, T>(
         &mut self,
         role: &mut R,

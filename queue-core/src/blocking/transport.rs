@@ -29,7 +29,7 @@ impl Transport {
         Ok(Transport { stream, read_timeout: None, write_timeout: None, unflushed: false })
     }
 
-    /// Reads what is there, at least a byte; 0 at the end of the stream, `None` when the limit passed.
+    /// Reads available bytes, at least one; 0 at the end of the stream, `None` if the limit passed.
     ///
     /// # Errors
     ///
@@ -47,8 +47,8 @@ impl Transport {
         }
     }
 
-    /// Writes some of `bytes`, at least one and never very many; without any, hands on what the stream has taken but not
-    /// yet sent. `None` when the limit passed.
+    /// Writes some of `bytes`, at least one and never very many; if empty, flushes what the stream has accepted but not
+    /// yet sent. `None` if the limit passed.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Transport {
         }
     }
 
-    /// Hands on what the stream has taken but not yet sent; `false` when the limit passed.
+    /// Flushes what the stream has accepted but not yet sent; `false` if the limit passed.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Transport {
         self.stream.shutdown_write()
     }
 
-    /// Whether a read would not wait; `None` when the stream cannot tell.
+    /// Whether a read would not block; `None` if the stream cannot tell.
     pub fn has_input(&mut self) -> Option<bool> {
         self.stream.has_input()
     }

@@ -5,8 +5,8 @@ use std::{io, time::Instant};
 use super::Steady;
 use crate::{End, Io, Pulse, Role};
 
-/// A role and its connection, moved by hand: what comes, how much of what is unsent goes, and how late it is, is for the
-/// test to say.
+/// A role and its connection, driven by hand: the test decides what arrives, how many unsent bytes are sent, and what
+/// time it is.
 #[derive(Debug)]
 pub struct ByHand<R: Role> {
     /// The role.
@@ -75,12 +75,12 @@ impl<R: Role> ByHand<R> {
         self.io.came(n);
     }
 
-    /// What is here was read, and no more.
+    /// Everything that has arrived was read, and no more.
     pub fn looked(&mut self) {
         self.io.looked(self.now);
     }
 
-    /// What the role wants to be written.
+    /// The bytes that the role wants to write.
     #[must_use]
     pub fn unsent(&self) -> &[u8] {
         self.io.unsent()
@@ -98,7 +98,7 @@ impl<R: Role> ByHand<R> {
         all
     }
 
-    /// What the role sees of the connection.
+    /// The role's view of the connection.
     #[must_use]
     pub fn io(&self) -> &Io<R::Failure> {
         &self.io

@@ -1,4 +1,4 @@
-//! A stream that is slow for reasons of its own.
+//! A stream that is slow on purpose.
 
 use std::io;
 use std::pin::Pin;

@@ -25,7 +25,7 @@ pub async fn drop_after<F: Future>(polls: usize, future: F) -> Option<F::Output>
     .await
 }
 
-/// Drops `future` after so many turns of the runtime, whether it was woken or not: also while its driver works.
+/// Drops `future` after this many turns of the runtime, whether it was woken or not, even while its driver is working.
 #[cfg(feature = "tokio")]
 pub async fn drop_after_turns<F: Future>(turns: usize, future: F) -> Option<F::Output> {
     let mut future = pin!(future);

@@ -28,9 +28,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Refused(QueueNotFound)`: nothing but [`create_queue`](Self::create_queue) makes a queue. `InvalidInput` for a body that
-    /// the transport cannot carry: over 65,535 bytes in binary frames, no UTF-8 in JSON. A failure of the connection, where
-    /// [`fate`](Error::fate) tells whether the message may be there.
+    /// `Refused(QueueNotFound)`: only [`create_queue`](Self::create_queue) creates queues. `InvalidInput` for a body
+    /// that the transport cannot carry: over 65,535 bytes in binary frames, not UTF-8 in JSON. A connection failure,
+    /// where [`fate`](Error::fate) says whether the message may have arrived.
     pub fn lpush<Q>(&mut self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
@@ -52,8 +52,8 @@ impl Client {
         self.plain(Action::Rpush, queue, body.into())?.pushed()
     }
 
-    /// Takes the leftmost message of a queue, and waits as long as it takes for one (`pull`). Whoever waits longest has the
-    /// next message. A connection that is lost meanwhile is made again, within the retry policy.
+    /// Takes the leftmost message of a queue, waiting indefinitely for one (`pull`). The caller that has waited longest
+    /// gets the next message. If the connection is lost in the meantime, it is re-established within the retry policy.
     ///
     /// A queue that is deleted while a pull waits never answers it, not even when it is made again.
     ///
@@ -69,12 +69,12 @@ impl Client {
         self.run(Ask::Pull(queue.try_into()?), Limit::never())?.message()
     }
 
-    /// The same for at most this time; `None` when no message came. What comes too late goes to the next pull of the queue by
-    /// this client: a pull cannot be taken back. Over a thousand pulls that nobody waits for any more, a WebSocket is closed to
+    /// The same for at most this time; `None` if no message arrived. A late message goes to the next pull of the queue
+    /// by this client, since a pull cannot be cancelled. Beyond a thousand abandoned pulls, a WebSocket is closed to
     /// give their messages back.
     ///
-    /// Over HTTP the queue is counted, at growing intervals of up to a second, and pulled from once there is a message. Should
-    /// another client be quicker, this may take up to the reply timeout longer.
+    /// Over HTTP, the queue is counted, at growing intervals of up to a second, and pulled from once there is a
+    /// message. If another client is quicker, this may take up to the reply timeout longer.
     ///
     /// # Errors
     ///
@@ -88,8 +88,8 @@ impl Client {
         self.run(Ask::Pull(queue.try_into()?), limit)?.delivery()
     }
 
-    /// Takes the leftmost message of a queue if there is one: `count`, and then a pull for at most the reply timeout, because
-    /// others may be quicker.
+    /// Takes the leftmost message of a queue if there is one: `count`, then a pull for at most the reply timeout,
+    /// because other clients may be quicker.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl Client {
         self.plain(Action::Count, queue, Bytes::new())?.counted()
     }
 
-    /// Removes all messages that are ready, and says how many (`clear`). Pulled ones stay with whoever pulled them.
+    /// Removes all ready messages, and returns how many (`clear`). Messages already pulled stay with their consumer.
     ///
     /// # Errors
     ///
@@ -214,12 +214,12 @@ impl Client {
         self.run_in_total(Ask::Ping)?.done()
     }
 
-    /// Sends any request as it is, and waits for its answer: a pull as long as it takes.
+    /// Sends any request unchanged, and waits for its answer; for a pull, indefinitely.
     ///
     /// # Errors
     ///
-    /// What the server refused, and any failure of the connection. `InvalidInput` for an id that is under way, or a pull by a
-    /// number that this client has used.
+    /// A refusal by the server, or any connection failure. `InvalidInput` for an id in flight, or a pull with a number
+    /// that this client has used.
     pub fn call(&mut self, request: Request) -> Result<Success> {
         let limit = match request.action() {
             Action::Pull => Limit::never(),
@@ -228,7 +228,8 @@ impl Client {
         self.run(Ask::Raw(request), limit)?.success()
     }
 
-    /// Takes the leftmost message by a pull of this id, over HTTP: the message can be found by it whatever becomes of the call.
+    /// Takes the leftmost message by a pull with this id, over HTTP: the id finds the message whatever happens to the
+    /// call.
     ///
     /// # Errors
     ///
@@ -254,8 +255,8 @@ impl Client {
         self.by_id(Action::Delete, queue.try_into()?, id)?.done()
     }
 
-    /// Puts the message that the pull of this id brought back at the left end, over HTTP. The queue has to be the one that it
-    /// was pulled from: the server moves it to another, and loses it when there is none.
+    /// Puts the message returned by the pull with this id back at the left end, over HTTP. The queue must be the one it
+    /// was pulled from: the server would move it to another one, and lose it if that does not exist.
     ///
     /// # Errors
     ///
@@ -281,7 +282,7 @@ impl Client {
         self.by_id(Action::Rcancel, queue.try_into()?, id)?.done()
     }
 
-    /// Puts a message back that a pull over HTTP brought to nobody: [`lcancel_pulled`](Self::lcancel_pulled).
+    /// Puts back a message swallowed by an abandoned pull over HTTP: [`lcancel_pulled`](Self::lcancel_pulled).
     ///
     /// # Errors
     ///
@@ -299,8 +300,8 @@ impl Client {
         self.run_in_total(Ask::Settle(action, queue, *id, None))
     }
 
-    /// What the server tells of itself and of up to 100 queues, from its status page: the only place that tells of pulls that
-    /// wait, of pulled messages, and which queues there are. It is asked over HTTP, whatever the transport, at the same address.
+    /// Statistics of the server and of up to 100 queues, from its status page: the only source for waiting pulls,
+    /// pulled messages, and the list of queues. It is fetched over HTTP, whatever the transport, at the same address.
     ///
     /// It is made for people: a queue whose name holds the text of a whole row of the page may pass for another.
     ///
@@ -311,7 +312,7 @@ impl Client {
         Stats::parse(&self.page(None)?)
     }
 
-    /// The same for one queue; `None` when there is no such queue.
+    /// The same for one queue; `None` if there is no such queue.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ pub(crate) enum Ask {
     TryPull(QueueName),
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// Nothing but that it is so.

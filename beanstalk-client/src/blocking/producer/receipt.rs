@@ -27,7 +27,7 @@ impl Receipt {
     ///
     /// # Errors
     ///
-    /// See [what becomes of a put](super::Producer#what-becomes-of-a-put).
+    /// See [the fate of a put](super::Producer#the-fate-of-a-put).
     pub fn wait(mut self) -> Result<Inserted> {
         let slot = self.slot.take().unwrap_or(SlotId::MAX);
         let span = self.operation.span().clone();

@@ -108,34 +108,34 @@ impl JobContext {
         &self.0.server
     }
 
-    /// Whether the reservation is over. The outcome will not be sent then: others run the job.
+    /// Whether the reservation has ended. If so, the outcome will not be sent: the job is for other workers to run.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         lock(&self.0.view).lost.is_some()
     }
 
-    /// Waits until the reservation is over, at most for `timeout`, and says why; `None` when it is not over.
+    /// Waits until the reservation ends, at most for `timeout`, and returns the reason; `None` if it has not ended.
     #[must_use]
     pub fn wait_lost(&self, timeout: Duration) -> Option<LostReason> {
         let deadline = Instant::now().checked_add(timeout);
         self.wait(deadline, |view| view.lost)
     }
 
-    /// Whether the worker was told to stop. The job may still end, within the [grace](crate::WorkerOptions::grace).
+    /// Whether the worker was told to stop. The job may still finish, within the [grace](crate::WorkerOptions::grace).
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.0.stopping.is_set()
     }
 
-    /// Waits until the worker is told to stop, at most for `timeout`; whether it was. A handler that takes long can then
-    /// come to an early end, within the [grace](crate::WorkerOptions::grace).
+    /// Waits until the worker is told to stop, at most for `timeout`; returns whether it was. A long-running handler
+    /// can then finish early, within the [grace](crate::WorkerOptions::grace).
     #[must_use]
     pub fn wait_stopping(&self, timeout: Duration) -> bool {
         self.0.stopping.wait_timeout(timeout)
     }
 
-    /// What is left of the reservation, as far as is known; a heartbeat prolongs it before it is over. `None` while the
-    /// time to run is not known.
+    /// The remaining time of the reservation, as far as known; a heartbeat extends it before it ends. `None` while the
+    /// time to run is unknown.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         lock(&self.0.view).left(Instant::now())
@@ -145,7 +145,7 @@ impl JobContext {
     ///
     /// # Errors
     ///
-    /// `JobLost` when it is over; what the server refused.
+    /// `JobLost` if the reservation has ended; a refusal by the server.
     pub fn touch(&self) -> Result<()> {
         let touches = lock(&self.0.view).touches;
         self.ask(Ask::Touch(self.0.key));
@@ -157,7 +157,7 @@ impl JobContext {
     ///
     /// # Errors
     ///
-    /// `JobLost` when it was not read before the reservation was over.
+    /// `JobLost` if it was not read before the reservation ended.
     pub fn tube(&self) -> Result<TubeName> {
         let only = lock(&self.0.view).tube.clone();
         match only {
@@ -166,11 +166,11 @@ impl JobContext {
         }
     }
 
-    /// The job's counters and settings (`stats-job`), as they were when it was reserved.
+    /// The job's counters and settings (`stats-job`), as of its reservation.
     ///
     /// # Errors
     ///
-    /// `JobLost` when they were not read before the reservation was over.
+    /// `JobLost` if they were not read before the reservation ended.
     pub fn stats(&self) -> Result<JobStats> {
         if lock(&self.0.view).stats.is_none() {
             self.ask(Ask::Look(self.0.key));

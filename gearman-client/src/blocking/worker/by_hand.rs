@@ -21,8 +21,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 const GLANCE: Duration = Duration::from_millis(1);
 
 impl Worker {
-    /// The next job of a function that was announced with [`can_do`](Self::can_do); `None` when none came within
-    /// `timeout`, or at once when none can come any more: the worker is told to [stop](crate::WorkerHandle::stop), or its
+    /// The next job of a function announced with [`can_do`](Self::can_do); `None` if none arrived within `timeout`, or
+    /// immediately if none can arrive any more: the worker was told to [stop](crate::WorkerHandle::stop), or its
     /// [limit](crate::WorkerOptions::limit) is reached.
     ///
     /// Up to [`slots`](crate::WorkerOptions::slots) jobs of each connection can be held at once. End each with
@@ -30,7 +30,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// When no server can be reached at the end of the timeout.
+    /// If no server can be reached at the end of the timeout.
     pub fn next_job(&mut self, timeout: Duration) -> Result<Option<GrabbedJob>> {
         let next = self.next_assignment(timeout)?;
         if let Some((lane, assignment)) = &next
@@ -45,8 +45,8 @@ impl Worker {
         }))
     }
 
-    /// Ends a job with its result (`WORK_COMPLETE`), and asks for the next one in the same write, unless there is to be
-    /// none.
+    /// Ends a job with its result (`WORK_COMPLETE`), and requests the next one in the same write, unless no more are
+    /// wanted.
     ///
     /// The server does not acknowledge results: `Ok` says that this one was written.
     ///
@@ -122,8 +122,8 @@ impl Worker {
         self.lanes.get_mut(job.lane).is_none_or(|lane| lane.is_lost(&job.handle))
     }
 
-    /// Waits until the connection that brought a job is gone, at most for `timeout`, and says why; `None` when it is not
-    /// gone.
+    /// Waits until the connection that delivered a job is gone, at most for `timeout`, and returns the reason; `None`
+    /// if it is not gone.
     #[must_use]
     pub fn wait_lost(&mut self, job: &GrabbedJob, timeout: Duration) -> Option<LostReason> {
         self.lanes.get_mut(job.lane)?.wait_lost(&job.handle, timeout)

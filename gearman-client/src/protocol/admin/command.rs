@@ -129,7 +129,7 @@ impl AdminCommand {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a function name or a handle that cannot stand in a line. Nothing is written then.
+    /// `InvalidInput` for a function name or a handle that cannot be part of a line. Nothing is written then.
     pub fn encode(&self, out: &mut BytesMut) -> Result<(), Error> {
         let name = self.name().as_bytes();
         match self {

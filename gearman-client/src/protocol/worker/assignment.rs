@@ -13,11 +13,11 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Grab {
-    /// GRAB_JOB: neither unique id nor reducer are told.
+    /// GRAB_JOB: returns neither unique id nor reducer.
     Plain,
-    /// GRAB_JOB_UNIQ: the unique id is told.
+    /// GRAB_JOB_UNIQ: returns the unique id.
     Uniq,
-    /// GRAB_JOB_ALL: the unique id and the reducer are told.
+    /// GRAB_JOB_ALL: returns the unique id and the reducer.
     #[default]
     All,
 }
@@ -67,7 +67,7 @@ pub struct Assignment {
     pub handle: JobHandle,
     /// The function to run.
     pub function: FunctionName,
-    /// The unique id with which it was submitted: empty if there is none or the server does not tell it, `-` if
+    /// The unique id with which it was submitted: empty if there is none or the server does not report it, `-` if
     /// workloads are compared.
     pub unique: Bytes,
     /// The reducer function, if it was submitted with one.

@@ -1,12 +1,12 @@
-//! What a worker says of its jobs, and what became of that.
+//! A worker's messages about its jobs, and their outcomes.
 
 use crate::{Error, ErrorKind, Fate, JobHandle};
 
-/// What a worker says of a job that goes on.
+/// A worker's message about a running job.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Report<'a> {
-    /// WORK_STATUS: so many parts of so many are done.
+    /// WORK_STATUS: how many parts of how many are done.
     Status(u64, u64),
     /// WORK_DATA: a piece of the result.
     Data(&'a [u8]),
@@ -37,7 +37,7 @@ pub(crate) fn job_lost(job: &JobHandle) -> Error {
     )
 }
 
-/// What became of a result.
+/// The outcome of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settled {
