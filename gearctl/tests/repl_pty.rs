@@ -184,7 +184,7 @@ fn control_c_leaves_a_job_to_itself_and_fg_brings_it_back() {
         while admin.status().unwrap().iter().all(|function| function.queued() == 0) {}
         terminal.types("\u{3}");
         // Its name comes when the server has told it, which may be a moment later; it counts from the start.
-        terminal.sees(" on; ");
+        terminal.sees(" running; ");
         terminal.sees(" *1> ");
         while !terminal.says(":jobs", " *1> ").contains("foreground  queued") {}
         // A Ctrl-C at the prompt clears the line and touches no job.
@@ -265,7 +265,7 @@ fn a_wait_for_jobs_at_the_end_can_be_given_up() {
     terminal.says("quit", "[c]ancel: ");
     terminal.says("w", "\n");
     terminal.types("\u{3}");
-    terminal.sees("goes on");
+    terminal.sees("keeps running");
     terminal.sees(" *1> ");
     terminal.types("\u{4}");
     terminal.sees("[c]ancel: ");
