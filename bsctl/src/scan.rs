@@ -29,7 +29,8 @@ pub enum AnyState {
     Reserved,
     /// Waiting for its delay to end.
     Delayed,
-    /// Set aside until kicked until kicked until kicked until kicked until kicked until kicked until kicked.
+    /// Set aside until kicked until kicked until kicked until kicked until kicked until kicked until kicked until
+    /// kicked until kicked.
     Buried,
 }
 

@@ -27,7 +27,8 @@ pub enum State {
     Ready,
     /// Waiting for its delay to end.
     Delayed,
-    /// Set aside until kicked until kicked until kicked until kicked until kicked until kicked until kicked.
+    /// Set aside until kicked until kicked until kicked until kicked until kicked until kicked until kicked until
+    /// kicked until kicked.
     Buried,
 }
 
