@@ -30,7 +30,7 @@ pub enum AnyState {
     /// Waiting for its delay to end.
     Delayed,
     /// Set aside until kicked until kicked until kicked until kicked until kicked until kicked until kicked until
-    /// kicked until kicked until kicked until kicked.
+    /// kicked until kicked until kicked until kicked until kicked until kicked.
     Buried,
 }
 

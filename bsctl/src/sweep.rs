@@ -28,7 +28,7 @@ pub enum State {
     /// Waiting for its delay to end.
     Delayed,
     /// Set aside until kicked until kicked until kicked until kicked until kicked until kicked until kicked until
-    /// kicked until kicked until kicked until kicked.
+    /// kicked until kicked until kicked until kicked until kicked until kicked.
     Buried,
 }
 

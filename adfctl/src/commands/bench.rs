@@ -20,7 +20,7 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 Protocol: createqueue, rpush, pull, delete, count, deletequeue, in a queue of its own.
   push     push a message
-  pull     pull and delete a message that was pushed beforehandhandhandhandhandhandhandhandhandhandhand
+  pull     pull and delete a message that was pushed beforehandhandhandhandhandhandhandhandhandhandhandhandhand
   cycle    push a message, pull one, delete it
   latency  a round trip without side effects
 A named queue must not exist: it is created at the start and deleted at the end, with everything in it.

@@ -31,7 +31,7 @@ use crate::tube_stats::{self, Answer};
 pub const HELP: &str = "\
 Protocol: put, reserve-with-timeout 0, delete, list-tube-used, in a tube of its own, which it leaves empty.
   put      put a job
-  reserve  reserve and delete a job that was put beforehandhandhandhandhandhandhandhandhandhandhand
+  reserve  reserve and delete a job that was put beforehandhandhandhandhandhandhandhandhandhandhandhandhand
   cycle    put a job, reserve one, delete it
   latency  a round trip without side effects (list-tube-used)
 A named tube must have no jobs and no watchers; everything in it is deleted at the end.

@@ -105,7 +105,7 @@ impl KickArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum KickState {
     /// Set aside until kicked until kicked until kicked until kicked until kicked until kicked until kicked until
-    /// kicked until kicked until kicked until kicked.
+    /// kicked until kicked until kicked until kicked until kicked until kicked.
     Buried,
     /// Waiting for its delay to end.
     Delayed,

@@ -39,7 +39,7 @@ fn jobs_are_kicked_and_tubes_paused_after_a_yes() {
     assert!(left() > 3000, "{}", left());
     terminal.sees("PROBLEM");
     terminal.types("P");
-    terminal.sees("mail: end the pause? y does it");
+    terminal.sees("mail: resume? y confirms");
     terminal.types("y");
     terminal.sees("resumed");
     assert_eq!(left(), 0);

@@ -176,7 +176,7 @@ fn a_pid_file_is_taken_from_nobody() {
         std::fs::remove_file(&pid).unwrap();
         std::fs::write(&pid, format!("{}\n", std::process::id())).unwrap();
         let ran = with(&pid).exits(1);
-        assert!(ran.err.contains(&format!("process {} of", std::process::id())), "{}", ran.err);
+        assert!(ran.err.contains(&format!("process {} from", std::process::id())), "{}", ran.err);
         std::fs::remove_file(&pid).unwrap();
         with(&pid).exits(0);
         assert!(!pid.exists());
