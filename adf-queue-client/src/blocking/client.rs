@@ -183,7 +183,7 @@ impl Client {
         }
     }
 
-    /// Checks, without waiting, whether the server has closed the idle connection. What has come meanwhile is read, and
+    /// Checks, without waiting, whether the server has closed the idle connection. Data that has arrived is read, and
     /// kept for whoever asks for it.
     ///
     /// ```
