@@ -141,7 +141,7 @@ fn rtt(link: &mut Link) -> Result<Metric, CliError> {
 fn figures(stats: &QueueStats) -> Vec<Metric> {
     let metric = |name, value: f64| Metric::new(name, value, "").of(&stats.name);
     let unattended = (stats.ready > 0 && stats.waiting == 0 && stats.pulled <= 0)
-        .then_some("ready messages and nobody pulls");
+        .then_some("ready messages but no pulls");
     vec![
         Metric { unattended, ..metric("ready", stats.ready as f64).usual() },
         metric("pulled", stats.pulled as f64).usual(),

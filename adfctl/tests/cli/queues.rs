@@ -156,7 +156,7 @@ fn answers_are_sentences() {
     assert!(ran.err.contains("there is no queue nope"), "{}", ran.err);
     assert!(!ran.err.contains("count nope"), "{}", ran.err);
     let help = bare(&["work", "--help"]).exits(0);
-    assert!(help.out().contains("The command for each message"), "{}", help.out());
+    assert!(help.out().contains("Command to run for each message"), "{}", help.out());
     assert!(!help.out().contains(" job"), "{}", help.out());
 }
 

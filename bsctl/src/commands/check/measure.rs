@@ -164,7 +164,7 @@ fn tube_metrics(link: &mut Link, tube: &TubeName) -> Result<(bool, Vec<Metric>),
     let (ready, watching) =
         (of(|stats| stats.current_jobs_ready), of(|stats| stats.current_watching));
     let oldest = if ready == 0 { 0 } else { oldest_age(link, tube)? };
-    let unattended = (ready > 0 && watching == 0).then_some("ready jobs and nobody watches");
+    let unattended = (ready > 0 && watching == 0).then_some("ready jobs but no watchers");
     let metric = |name, value: u64, unit| Metric::new(name, value as f64, unit).of(tube.as_str());
     let metrics = vec![
         metric("ready", ready, "").usual(),
