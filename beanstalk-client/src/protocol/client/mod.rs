@@ -278,12 +278,7 @@ impl ClientSession {
     /// Takes in the replies that came, up to the one that is waited for.
     fn read(&mut self, io: &mut Io<Error>, now: Instant) -> Result<()> {
         self.take_over(io);
-        if let Some(Task { goal: Goal::Call | Goal::Quiet, stage: Stage::Waiting, .. }) = &self.task
-            && self.session.is_open()
-        {
-            // Those of calls that were dropped. One that breaks the protocol costs the connection, and nothing else.
-            let _ = self.session.pass_over_all_in(io);
-        }
+        self.pass_over_dropped(io);
         while let Some(Task { goal, stage, .. }) = &self.task
             && let Some(ticket) = stage.ticket()
         {
@@ -307,7 +302,17 @@ impl ClientSession {
             self.answered(response, now);
             self.take_over(io);
         }
+        self.pass_over_dropped(io);
         Ok(())
+    }
+
+    /// Takes in the replies to calls that were dropped. One that breaks the protocol costs the connection, and nothing else.
+    fn pass_over_dropped(&mut self, io: &mut Io<Error>) {
+        if let Some(Task { goal: Goal::Call | Goal::Quiet, stage: Stage::Waiting, .. }) = &self.task
+            && self.session.is_open()
+        {
+            let _ = self.session.pass_over_all_in(io);
+        }
     }
 
     /// Waits for an earlier reserve whose caller is gone: a reserve takes its job over, and a touch keeps the connection, which
