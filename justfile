@@ -17,7 +17,7 @@ lint:
 
 # Lints the SDKs with each feature alone.
 lint-features:
-    for features in "" blocking tokio stream tower serde json tls blocking-tls tokio,tls tokio,blocking-tls tokio,blocking,tracing; do \
+    for features in "" blocking tokio stream tower serde json tls blocking-tls tokio,tls tokio,tls,platform-verifier tokio,blocking-tls tokio,blocking,tracing; do \
         cargo clippy -p queue-toolkit-core -p adf-queue-client -p beanstalk-client -p gearman-client --lib --no-default-features --features "$features" --locked -- -D warnings || exit 1; \
     done
 
@@ -76,6 +76,10 @@ soak server minutes="30" *args:
 # Clients in virtual time and a network that breaks, by seeds (`just simulate 100000`), and callers that give up.
 simulate seeds="10000" cancelled="1000000":
     SIM_SEEDS={{seeds}} SIM_CANCELLED={{cancelled}} cargo test --release -p tests --test sim -- --nocapture
+
+# What breaks users of the libraries since a commit, by default since the newest release; needs cargo-semver-checks.
+semver *revision:
+    .ci/semver {{revision}}
 
 # Licences, advisories, bans, sources: needs cargo-deny.
 deny:
