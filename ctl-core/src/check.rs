@@ -116,7 +116,7 @@ pub struct Metric {
     pub value: f64,
     /// Its unit, as performance data writes it.
     pub unit: &'static str,
-    /// Why the figure is an alert by itself, such as `ready jobs and nobody watches`.
+    /// Why the figure is an alert by itself, such as `ready jobs but no watchers`.
     pub unattended: Option<&'static str>,
     /// Whether the verdict depends on it where no threshold says otherwise, so that it is reported all the same.
     pub usual: bool,
@@ -455,7 +455,7 @@ fn count_subjects(judged: &[Judged], noun: &str) -> String {
     text
 }
 
-/// The alerts by their reasons, the gravest first, such as `ready jobs and nobody watches: mail, sms and 6 more`.
+/// The alerts by their reasons, the gravest first, such as `ready jobs but no watchers: mail, sms and 6 more`.
 fn alerts(judged: &[Judged]) -> Vec<String> {
     let mut groups: Vec<(Verdict, String, Vec<String>)> = Vec::new();
     for judged in judged.iter().filter(|judged| judged.is_alert()) {
