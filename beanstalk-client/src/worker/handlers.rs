@@ -32,14 +32,18 @@ impl Handler {
         T: Future + Send + 'static,
         T::Output: IntoOutcome,
     {
-        let handler = Arc::new(handler);
         Handler(Arc::new(move |job, telling| {
             let mut process = telling.begins(job.server(), &job, job.view());
-            let span = process.span().clone();
-            let (handler, telling) = (handler.clone(), telling.clone());
+            let (span, telling) = (process.span().clone(), telling.clone());
+            // It is called where its job is handed over; its future may run in another task.
+            let made = span.run(|| catch_unwind(AssertUnwindSafe(|| handler(job.clone()))));
             Box::pin(span.follow(async move {
                 // A panic is a failure of its job, and is told within its span.
-                let ended = match contain(|| handler(job.clone())).await {
+                let ended = match made {
+                    Ok(running) => contain(|| running).await,
+                    Err(panic) => Err(panic),
+                };
+                let ended = match ended {
                     Ok(made) => Ended::with(made),
                     Err(panic) => Ended::panicked(&*panic),
                 };

@@ -23,11 +23,11 @@ use crate::{
 ///
 /// async fn send(job: JobContext) -> Result<Outcome, beanstalk_client::Error> {
 ///     job.touch().await?;
-///     Ok(if job.body.is_empty() { Outcome::bury() } else { Outcome::delete() })
+///     Ok(if job.body.is_empty() { Outcome::bury() } else { Outcome::Delete })
 /// }
 ///
 /// let test = TestJob::new(Job::for_test(7, "ann"));
-/// assert_eq!(send(test.context()).await?, Outcome::delete());
+/// assert_eq!(send(test.context()).await?, Outcome::Delete);
 /// assert_eq!(test.touches(), 1);
 /// test.lose(LostReason::ConnectionLost);
 /// assert!(send(test.context()).await.is_err());

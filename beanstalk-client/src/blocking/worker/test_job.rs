@@ -21,11 +21,11 @@ use crate::{
 ///
 /// fn send(job: &JobContext) -> Result<Outcome, Error> {
 ///     job.touch()?;
-///     Ok(if job.body.is_empty() { Outcome::bury() } else { Outcome::delete() })
+///     Ok(if job.body.is_empty() { Outcome::bury() } else { Outcome::Delete })
 /// }
 ///
 /// let test = TestJob::new(Job::for_test(7, "ann"));
-/// assert_eq!(send(&test.context())?, Outcome::delete());
+/// assert_eq!(send(&test.context())?, Outcome::Delete);
 /// assert_eq!(test.touches(), 1);
 /// test.lose(LostReason::ConnectionLost);
 /// assert!(send(&test.context()).is_err());
