@@ -2,7 +2,6 @@
 //! pulled, written, and given back with all others.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use adf_queue_client::protocol::Request;
 use adf_queue_client::{Delivery, QueueName, RequestId};
@@ -202,12 +201,9 @@ impl Look<'_> {
     }
 }
 
-/// What a pull is given to reach the server.
-const AT_ONCE: Duration = Duration::from_millis(1);
-
-/// Gives everything back by closing the connection, which the server does in one step, the last message first. Each of them
-/// wakes a pull that waits, so those would have the last messages. Where there are such pulls, messages are therefore put back
-/// one by one, which wakes nobody, and then each pull is woken by one of a connection that ends at once.
+/// Gives everything back by closing the connection, which the server does in one step, the last message first. Each message
+/// that returns this way wakes a waiting pull, so the pulls would get the last messages. Where pulls wait, all messages but
+/// the first ones, one for each pull, are therefore put back before that, one by one, which wakes nobody.
 pub(super) fn give_back(
     link: &mut Link,
     queue: &QueueName,
@@ -228,16 +224,9 @@ pub(super) fn give_back(
         link.close();
         return Ok(());
     }
-    for id in pulled.ids.iter().rev() {
+    let first = usize::try_from(waiting).unwrap_or(usize::MAX);
+    for id in pulled.ids.iter().skip(first).rev() {
         link.call(Request::lcancel(*id, queue.clone()))?;
-    }
-    for _ in 0..waiting.min(pulled.count) {
-        let mut waker = link.sibling();
-        let pull = format!("pull {queue}");
-        if waker.ask(pull, |client| client.pull_within(queue.clone(), AT_ONCE))?.is_some() {
-            // Nobody waits any more, and it goes back where it was.
-            break;
-        }
     }
     link.close();
     Ok(())
