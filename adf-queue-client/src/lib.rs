@@ -112,41 +112,28 @@
 #![doc(test(attr(deny(unused_must_use))))]
 
 mod address;
+#[cfg(feature = "tokio")]
+mod asynchronous;
 #[cfg(feature = "blocking")]
 pub mod blocking;
-#[cfg(feature = "tokio")]
-mod client;
 mod delivery;
 mod error;
-#[cfg(feature = "tokio")]
-mod http;
 #[cfg(feature = "json")]
 mod json;
-#[cfg(feature = "tokio")]
-mod link;
 mod names;
 mod options;
-#[cfg(feature = "tokio")]
-mod pipeline;
 mod produce;
-#[cfg(feature = "tokio")]
-mod producer;
-mod producer_events;
 pub mod protocol;
 mod push;
 #[cfg(test)]
 #[cfg(feature = "serde")]
 mod serde_tests;
 mod servers;
-#[cfg(feature = "stream")]
-mod streams;
 #[cfg(test)]
 mod text_tests;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod trace;
 mod work;
-#[cfg(feature = "tokio")]
-mod worker;
 
 #[cfg(feature = "tokio")]
 pub use queue_core::Duplex;
@@ -159,6 +146,10 @@ pub use queue_core::{
 #[cfg(feature = "__rustls")]
 pub use queue_core::{TlsOptions, rustls};
 
+#[cfg(feature = "tokio")]
+pub use self::asynchronous::{
+    client::Client, pipeline::PushMany, producer::Producer, worker::Worker,
+};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::work::{JobContext, ServerStatus, TestJob, WorkerHandle};
 pub use self::{
@@ -167,8 +158,10 @@ pub use self::{
     error::{Error, ErrorKind},
     names::{MessageId, QueueName, RequestId},
     options::ConnectOptions,
-    produce::{ProducerOptions, ProducerReport},
-    producer_events::{ProducerEvent, ProducerEventKind},
+    produce::{
+        ProducerOptions, ProducerReport,
+        events::{ProducerEvent, ProducerEventKind},
+    },
     protocol::{QueueStats, Refusal, Stats},
     push::Push,
     servers::Servers,
@@ -177,8 +170,6 @@ pub use self::{
         WorkerReport,
     },
 };
-#[cfg(feature = "tokio")]
-pub use self::{client::Client, pipeline::PushMany, producer::Producer, worker::Worker};
 
 /// Metrics of a client; errors by their [`ErrorKind`].
 pub type Metrics = queue_core::Metrics<ErrorKind>;

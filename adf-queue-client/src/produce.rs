@@ -1,5 +1,7 @@
 //! Shared by both faces of the producer: options, and outcomes of pushes.
 
+pub(crate) mod events;
+
 use std::{fmt, time::Duration};
 
 use queue_core::{Measurement, Measures, Observer};

@@ -2,7 +2,7 @@
 
 use adf_queue_client::{Deadline, Error, ErrorKind, Fate, QueueName, Refusal};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::process;
+use ctl_core::system::process;
 
 use crate::program::PROGRAM;
 

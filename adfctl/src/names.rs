@@ -2,7 +2,7 @@
 
 use adf_queue_client::{QueueName, RequestId};
 use ctl_core::error::CliError;
-use ctl_core::named::{Named, Words};
+use ctl_core::input::named::{Named, Words};
 
 use crate::error::cli_error;
 

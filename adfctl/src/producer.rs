@@ -4,7 +4,7 @@ use std::iter;
 
 use adf_queue_client::{MessageId, Push, QueueName};
 use ctl_core::error::CliError;
-use ctl_core::intake::settle;
+use ctl_core::input::intake::settle;
 
 use crate::link::{Link, answered};
 

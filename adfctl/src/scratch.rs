@@ -1,8 +1,8 @@
 //! A queue that nobody else uses, and that is gone afterwards.
 
 use adf_queue_client::QueueName;
+use ctl_core::commands::smoke::scratch_name;
 use ctl_core::error::CliError;
-use ctl_core::smoke::scratch_name;
 
 use crate::link::Link;
 use crate::names;

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use adf_queue_client::{Delivery, QueueName};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::signals::Interrupts;
-use ctl_core::units;
+use ctl_core::output::units;
+use ctl_core::system::signals::Interrupts;
 
 use crate::link::Link;
 

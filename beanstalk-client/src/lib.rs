@@ -119,72 +119,56 @@
 #![doc(test(attr(deny(unused_must_use))))]
 
 mod address;
+#[cfg(feature = "tokio")]
+mod asynchronous;
 #[cfg(feature = "blocking")]
 pub mod blocking;
-#[cfg(feature = "tokio")]
-mod client;
-#[cfg(feature = "tokio")]
-mod commands;
 mod error;
 #[cfg(feature = "json")]
 mod json;
 mod options;
-#[cfg(feature = "tokio")]
-mod pipeline;
-#[cfg(feature = "tokio")]
-mod producer;
-mod producer_events;
-mod producer_options;
-mod producer_report;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod producer_shared;
+mod produce;
 pub mod protocol;
 #[cfg(test)]
 #[cfg(feature = "serde")]
 mod serde_tests;
 mod servers;
 mod stats;
-#[cfg(feature = "stream")]
-mod streams;
 #[cfg(test)]
 mod text_tests;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod trace;
 mod types;
-#[cfg(feature = "tokio")]
-mod worker;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod worker_board;
-mod worker_options;
-mod worker_outcome;
-mod worker_report;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod worker_view;
+mod work;
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use self::worker_board::WorkerHandle;
-pub use self::{
-    address::Address,
-    error::{Deadline, Error, ErrorKind, Fate},
-    options::{ConnectOptions, PutOptions, ReleaseOptions},
-    producer_events::{ProducerEvent, ProducerEventKind},
-    producer_options::{Delivery, ProducerOptions},
-    producer_report::{ProducerReport, ProducerState, ServerReport},
-    servers::Servers,
-    stats::{JobState, JobStats, ServerStats, TubeStats},
-    types::{Inserted, Job, JobId, JobRef, Priority, Released, Reserved, Seconds, TubeName},
-    worker_options::{Heartbeat, Inspect, WorkerOptions},
-    worker_outcome::{Decision, IntoOutcome, Outcome, Poison, Retries},
-    worker_report::{
-        JobFate, LostReason, SlotState, SlotStatus, WorkerEvent, WorkerEventKind, WorkerReport,
-    },
-};
 #[cfg(feature = "tokio")]
-pub use self::{
+pub use self::asynchronous::{
     client::Client,
     pipeline::CallMany,
     producer::{Producer, PutMany, Receipt},
     worker::{JobContext, TestJob, Worker},
+};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use self::work::board::WorkerHandle;
+pub use self::{
+    address::Address,
+    error::{Deadline, Error, ErrorKind, Fate},
+    options::{ConnectOptions, PutOptions, ReleaseOptions},
+    produce::{
+        events::{ProducerEvent, ProducerEventKind},
+        options::{Delivery, ProducerOptions},
+        report::{ProducerReport, ProducerState, ServerReport},
+    },
+    servers::Servers,
+    stats::{JobState, JobStats, ServerStats, TubeStats},
+    types::{Inserted, Job, JobId, JobRef, Priority, Released, Reserved, Seconds, TubeName},
+    work::{
+        options::{Heartbeat, Inspect, WorkerOptions},
+        outcome::{Decision, IntoOutcome, Outcome, Poison, Retries},
+        report::{
+            JobFate, LostReason, SlotState, SlotStatus, WorkerEvent, WorkerEventKind, WorkerReport,
+        },
+    },
 };
 #[cfg(feature = "tokio")]
 pub use queue_core::Duplex;

@@ -15,8 +15,7 @@ use crate::ErrorKind;
 use crate::{
     Address, Error, Inserted, Job, JobId, TubeName, WorkerOptions,
     protocol::{ClientSession, Command, Effect, Put, Response, Session},
-    worker_outcome::Ended,
-    worker_view::View,
+    work::{outcome::Ended, view::View},
 };
 
 /// What filters know.

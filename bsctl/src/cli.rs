@@ -1,16 +1,16 @@
 //! The commands of this tool, beside those of every tool, and what runs them.
 
 use clap::{Args, Subcommand};
+use ctl_core::commands::exporter::ExporterArgs;
+use ctl_core::commands::smoke::SmokeArgs;
+use ctl_core::commands::tap::TapArgs;
+use ctl_core::commands::top::TopArgs;
+use ctl_core::commands::web::WebArgs;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::exporter::ExporterArgs;
 use ctl_core::link::Connect;
-use ctl_core::program::Program;
 use ctl_core::settings::doctor::Diagnosis;
-use ctl_core::smoke::SmokeArgs;
-use ctl_core::tap::TapArgs;
 use ctl_core::tool::Nature;
-use ctl_core::top::TopArgs;
-use ctl_core::web::WebArgs;
+use ctl_core::tool::program::Program;
 
 use crate::commands::{
     bench, bury_all, check, clear, delete, drain, export, exporter, finish, import, job, jobs,
@@ -265,12 +265,16 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Check(args) => check::run(tool, args),
         Command::Bench(args) => bench::run(tool, *args),
         Command::Wait(args) => wait::run(tool, args),
-        Command::Top(args) => ctl_core::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
-        Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
-        Command::Web(args) => {
-            ctl_core::web::run(tool, &args, &exporter::EXPORTS, &top::BOARD, &web::SITE)
+        Command::Top(args) => {
+            ctl_core::commands::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD)
         }
-        Command::Tap(args) => ctl_core::tap::run(tool, &args, tap::Lines::default),
+        Command::Exporter(args) => {
+            ctl_core::commands::exporter::run(tool, &args, &exporter::EXPORTS)
+        }
+        Command::Web(args) => {
+            ctl_core::commands::web::run(tool, &args, &exporter::EXPORTS, &top::BOARD, &web::SITE)
+        }
+        Command::Tap(args) => ctl_core::commands::tap::run(tool, &args, tap::Lines::default),
         Command::Raw(args) => raw::run(tool, args),
     }
 }

@@ -2,7 +2,7 @@
 
 use beanstalk_client::{Deadline, Error, ErrorKind, Fate};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::process;
+use ctl_core::system::process;
 
 use crate::program::PROGRAM;
 

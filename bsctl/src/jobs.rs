@@ -3,8 +3,8 @@
 use beanstalk_client::protocol::StatsJob;
 use beanstalk_client::{JobId, JobStats, TubeName};
 use ctl_core::error::CliError;
+use ctl_core::output::records::{self, Body};
 use ctl_core::output::{Column, Record, Shape};
-use ctl_core::records::{self, Body};
 use serde::Deserialize;
 
 use crate::link::Link;

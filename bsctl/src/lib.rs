@@ -22,5 +22,5 @@ pub mod tool;
 pub mod tube_stats;
 pub mod work;
 
-pub use ctl_core::run::main;
+pub use ctl_core::tool::run::main;
 pub use tool::Bsctl;

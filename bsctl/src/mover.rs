@@ -7,10 +7,10 @@ use std::time::Duration;
 use beanstalk_client::protocol::{Bury, Delete, ReserveJob};
 use beanstalk_client::{Job, JobId, JobStats, Priority, TubeName};
 use clap::Args;
-use ctl_core::bulk::Bulk;
+use ctl_core::commands::bulk::Bulk;
+use ctl_core::commands::leaving::doubting;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::leaving::doubting;
-use ctl_core::units;
+use ctl_core::output::units;
 
 use crate::commands::server::knows_reserve_job;
 use crate::error::NOT_FOUND;

@@ -3,8 +3,8 @@
 use beanstalk_client::{JobId, TubeName};
 use ctl_core::error::CliError;
 use ctl_core::input::Input;
-use ctl_core::named::{Named, Words};
-use ctl_core::names::list;
+use ctl_core::input::named::{Named, Words};
+use ctl_core::input::names::list;
 
 use crate::error::cli_error;
 

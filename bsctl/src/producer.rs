@@ -6,10 +6,10 @@ use beanstalk_client::protocol::{Command, Effect, Put, Response, Stats, Use};
 use beanstalk_client::{Error, Inserted, JobRef, PutOptions, TubeName};
 use bytes::BytesMut;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::Fleet;
-use ctl_core::intake::settle;
-use ctl_core::messages::Messages;
-use ctl_core::units;
+use ctl_core::input::intake::settle;
+use ctl_core::link::fleet::Fleet;
+use ctl_core::output::messages::Messages;
+use ctl_core::output::units;
 
 use crate::error::{UNKNOWN_COMMAND, cli_error};
 use crate::jobs::Described;

@@ -9,11 +9,11 @@ use beanstalk_client::protocol::{
 use beanstalk_client::{JobId, JobStats, TubeName};
 use bytes::Bytes;
 use clap::ValueEnum;
-use ctl_core::bulk::Gate;
+use ctl_core::commands::bulk::Gate;
 use ctl_core::error::CliError;
-use ctl_core::filter::Filters;
-use ctl_core::progress::Progress;
-use ctl_core::units;
+use ctl_core::input::filter::Filters;
+use ctl_core::output::progress::Progress;
+use ctl_core::output::units;
 
 use crate::error::BODY_DAMAGED;
 use crate::link::Link;

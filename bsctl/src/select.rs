@@ -2,12 +2,12 @@
 
 use beanstalk_client::{JobId, JobStats};
 use clap::Args;
-use ctl_core::bulk::Gate;
+use ctl_core::commands::bulk::Gate;
 use ctl_core::envelope::{self, ENVELOPE};
 use ctl_core::error::CliError;
-use ctl_core::filter::{Field, Fields, FilterArgs, Filters, Kind, Value};
-use ctl_core::progress::Progress;
-use ctl_core::units;
+use ctl_core::input::filter::{Field, Fields, FilterArgs, Filters, Kind, Value};
+use ctl_core::output::progress::Progress;
+use ctl_core::output::units;
 
 use crate::scan::{Found, Wanted, fetch, find};
 use crate::tool::Tool;

@@ -9,7 +9,7 @@ mod way;
 use beanstalk_client::{TubeName, TubeStats};
 use clap::ValueEnum;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::units;
+use ctl_core::output::units;
 
 use crate::link::Link;
 use crate::tube_stats::{self, Answer};

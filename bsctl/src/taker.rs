@@ -7,10 +7,10 @@ use beanstalk_client::protocol::{
     AnyCommand, Bury, Delete, ReserveWithTimeout, Response, StatsJob, Touch,
 };
 use beanstalk_client::{Job, JobRef, JobStats, Priority};
-use ctl_core::bulk::Bulk;
+use ctl_core::commands::bulk::Bulk;
 use ctl_core::error::CliError;
-use ctl_core::messages::Messages;
-use ctl_core::signals::Interrupts;
+use ctl_core::output::messages::Messages;
+use ctl_core::system::signals::Interrupts;
 
 use crate::error::{NOT_FOUND, cli_error};
 use crate::link::{Link, SLICE};

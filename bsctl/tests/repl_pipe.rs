@@ -401,7 +401,7 @@ fn a_damaged_job_is_held_and_can_be_finished() {
 fn signals_end_a_script_in_order() {
     use rustix::process::Signal;
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
-        if signal == Signal::HUP && ctl_core::signals::is_hangup_ignored() {
+        if signal == Signal::HUP && ctl_core::system::signals::is_hangup_ignored() {
             continue;
         }
         for waits in [true, false] {

@@ -6,12 +6,13 @@ use std::io;
 
 use serde_json::{Map, Value};
 
-use crate::{escape, process};
+use crate::output::escape;
+use crate::system::process;
 
 /// How a command ended, as the process's exit code.
 ///
 /// [`EXIT_CODES`] is the one table of names and meanings; help, man pages and README are made from it, with what a tool
-/// adds ([`Program::meanings`](crate::program::Program::meanings)).
+/// adds ([`Program::meanings`](crate::tool::program::Program::meanings)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// 0: done.

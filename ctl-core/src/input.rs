@@ -1,11 +1,20 @@
 //! Bodies and records from arguments, files and stdin.
 
+pub mod confirm;
+pub mod feed;
+pub mod filter;
+pub mod glob;
+pub mod intake;
+pub mod named;
+pub mod names;
+pub mod sizes;
+
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read, Seek as _};
 
 use crate::error::CliError;
-use crate::messages::Messages;
+use crate::output::messages::Messages;
 use crate::repl::literal;
 
 /// What `-` means: stdin, or what a session put in its place.

@@ -1,5 +1,11 @@
 //! The way to the servers: where they are, how they are reached, and what a tool does over its connections.
 
+pub mod absence;
+pub mod dial;
+pub mod fleet;
+pub mod tls;
+pub mod who;
+
 use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
@@ -8,17 +14,16 @@ use std::time::{Duration, Instant};
 
 use fixtures::fault::Faults;
 
-use crate::args::GlobalArgs;
+use crate::commands::serve::Endpoint;
 use crate::config::file::Config;
 use crate::config::{Setting, Settings, Source, keys};
-use crate::dial::{Plan, Target};
 use crate::error::{CliError, Exit};
-use crate::messages::{Messages, Trace};
+use crate::link::dial::{Plan, Target};
+use crate::link::tls::{Tls, TlsArgs};
+use crate::output::messages::{Messages, Trace};
 use crate::output::{Column, Shape};
-use crate::program::Program;
-use crate::serve::Endpoint;
-use crate::tls::{Tls, TlsArgs};
-use crate::who;
+use crate::tool::args::GlobalArgs;
+use crate::tool::program::Program;
 
 /// The connections of a tool, opened when they are first needed.
 pub trait Link: Sized + Send {

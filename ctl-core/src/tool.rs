@@ -1,20 +1,27 @@
 //! A tool, and what every command of it works with.
 
+pub mod args;
+pub mod cli;
+pub mod docs;
+pub mod program;
+pub mod run;
+pub mod shells;
+
 use clap::{Args, Subcommand};
 
-use crate::args::GlobalArgs;
-use crate::bulk::{Action, Bulk, Manner, OnError};
+use crate::commands::bulk::{Action, Bulk, Manner, OnError};
 use crate::config::Settings;
-use crate::confirm::{Asking, Confirm};
 use crate::error::{CliError, Exit};
 use crate::input::Input;
+use crate::input::confirm::{Asking, Confirm};
+use crate::link::tls::TlsArgs;
 use crate::link::{Connect, Dialer, Link};
-use crate::messages::Messages;
 use crate::output::Output;
-use crate::program::Program;
+use crate::output::messages::Messages;
 use crate::settings::doctor::Diagnosis;
-use crate::signals::Interrupts;
-use crate::tls::TlsArgs;
+use crate::system::signals::Interrupts;
+use crate::tool::args::GlobalArgs;
+use crate::tool::program::Program;
 
 /// A tool: its names, its flags, its commands and its connections.
 pub trait Tool: Sized + 'static {

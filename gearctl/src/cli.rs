@@ -1,16 +1,16 @@
 //! The commands of this tool, beside those of every tool, and what runs them.
 
 use clap::{Args, Subcommand};
+use ctl_core::commands::exporter::ExporterArgs;
+use ctl_core::commands::smoke::SmokeArgs;
+use ctl_core::commands::tap::TapArgs;
+use ctl_core::commands::top::TopArgs;
+use ctl_core::commands::web::WebArgs;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::exporter::ExporterArgs;
 use ctl_core::link::Connect;
-use ctl_core::program::Program;
 use ctl_core::settings::doctor::Diagnosis;
-use ctl_core::smoke::SmokeArgs;
-use ctl_core::tap::TapArgs;
 use ctl_core::tool::Nature;
-use ctl_core::top::TopArgs;
-use ctl_core::web::WebArgs;
+use ctl_core::tool::program::Program;
 
 use crate::commands::{
     bench, borrow, cancel, check, drain, exporter, function, functions, import, job, jobs, map,
@@ -170,12 +170,20 @@ impl ctl_core::tool::Tool for Gearctl {
             Command::Check(args) => check::run(tool, args),
             Command::Bench(args) => bench::run(tool, *args),
             Command::Wait(args) => wait::run(tool, args),
-            Command::Top(args) => ctl_core::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
-            Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
-            Command::Web(args) => {
-                ctl_core::web::run(tool, &args, &exporter::EXPORTS, &top::BOARD, &web::SITE)
+            Command::Top(args) => {
+                ctl_core::commands::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD)
             }
-            Command::Tap(args) => ctl_core::tap::run(tool, &args, tap::Packets::default),
+            Command::Exporter(args) => {
+                ctl_core::commands::exporter::run(tool, &args, &exporter::EXPORTS)
+            }
+            Command::Web(args) => ctl_core::commands::web::run(
+                tool,
+                &args,
+                &exporter::EXPORTS,
+                &top::BOARD,
+                &web::SITE,
+            ),
+            Command::Tap(args) => ctl_core::commands::tap::run(tool, &args, tap::Packets::default),
             Command::Server(args) => server::run(tool, args),
             Command::Version(args) => server::version(tool, args),
             Command::Pid(args) => server::pid(tool, args),

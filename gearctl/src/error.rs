@@ -1,7 +1,7 @@
 //! What a failure of the client means for the tool: the one table from error kinds to exit codes.
 
 use ctl_core::error::{CliError, Exit};
-use ctl_core::process;
+use ctl_core::system::process;
 use gearman_client::{Deadline, Error, ErrorKind};
 
 use crate::program::PROGRAM;

@@ -17,5 +17,5 @@ pub mod tasks;
 pub mod tool;
 pub mod work;
 
-pub use ctl_core::run::main;
+pub use ctl_core::tool::run::main;
 pub use tool::Gearctl;

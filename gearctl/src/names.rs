@@ -2,8 +2,8 @@
 
 use ctl_core::error::CliError;
 use ctl_core::input::Input;
-use ctl_core::named::{Named, Words};
-use ctl_core::names::list;
+use ctl_core::input::named::{Named, Words};
+use ctl_core::input::names::list;
 use gearman_client::{FunctionName, JobHandle, UniqueId};
 
 use crate::error::cli_error;

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use ctl_core::bulk::Gate;
+use ctl_core::commands::bulk::Gate;
 use ctl_core::error::CliError;
-use ctl_core::signals::Interrupts;
+use ctl_core::system::signals::Interrupts;
 use gearman_client::blocking::Client;
 use gearman_client::{JobEvent, JobHandle, UniqueId};
 

@@ -1,11 +1,11 @@
 //! What this tool is called, and what its help says.
 
-use ctl_core::cli;
+use ctl_core::commands::serve::Service;
 use ctl_core::error::Exit;
 use ctl_core::link::Link as _;
-use ctl_core::program::{CommonHelp, Program, QueueKey, Servers};
-use ctl_core::serve::Service;
-use ctl_core::tls::TlsNames;
+use ctl_core::link::tls::TlsNames;
+use ctl_core::tool::cli;
+use ctl_core::tool::program::{CommonHelp, Program, QueueKey, Servers};
 
 use crate::link::Link;
 use crate::names;

@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use clap::Args;
-use ctl_core::args::ProgressWhen;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::escape;
-use ctl_core::messages::Messages;
+use ctl_core::output::escape;
+use ctl_core::output::messages::Messages;
+use ctl_core::output::progress::Progress;
+use ctl_core::output::units;
 use ctl_core::output::{self, Column, Format, Output, Record};
-use ctl_core::progress::Progress;
-use ctl_core::units;
+use ctl_core::tool::args::ProgressWhen;
 use gearman_client::{JobEvent, Progress as Share};
 
 use crate::names::{show_handle, show_unique};

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use ctl_core::args::ProgressWhen;
-use ctl_core::bulk::Bulk;
+use ctl_core::commands::bulk::Bulk;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::signals::Interrupts;
-use ctl_core::units;
+use ctl_core::output::units;
+use ctl_core::system::signals::Interrupts;
+use ctl_core::tool::args::ProgressWhen;
 use gearman_client::{JobEvent, JobHandle, Progress as Share};
 
 use crate::names::show_handle;

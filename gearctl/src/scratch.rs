@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ctl_core::commands::smoke::scratch_name;
 use ctl_core::error::CliError;
-use ctl_core::smoke::scratch_name;
 use gearman_client::FunctionName;
 use gearman_client::protocol::AdminCommand;
 

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
-use ctl_core::bulk::Rate;
+use ctl_core::commands::bulk::Rate;
 use ctl_core::error::CliError;
+use ctl_core::input::intake::{self, Cut};
+use ctl_core::input::named::{self, Leading};
 use ctl_core::input::{self, Argument, Framing, Input};
-use ctl_core::intake::{self, Cut};
-use ctl_core::messages::Messages;
-use ctl_core::named::{self, Leading};
-use ctl_core::records::{Body, is_blank};
+use ctl_core::output::messages::Messages;
+use ctl_core::output::records::{Body, is_blank};
 use gearman_client::{FunctionName, Priority, SubmitOptions, Unique, UniqueId};
 use serde::Deserialize;
 

@@ -259,7 +259,7 @@ fn a_lost_connection_is_told_and_reads_are_asked_again() {
 fn signals_end_a_script_in_order() {
     use rustix::process::Signal;
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
-        if signal == Signal::HUP && ctl_core::signals::is_hangup_ignored() {
+        if signal == Signal::HUP && ctl_core::system::signals::is_hangup_ignored() {
             continue;
         }
         for waits in [true, false] {
@@ -284,7 +284,7 @@ fn signals_end_a_script_in_order() {
 fn a_signal_lets_work_in_a_session_finish_its_job() {
     use rustix::process::Signal;
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
-        if signal == Signal::HUP && ctl_core::signals::is_hangup_ignored() {
+        if signal == Signal::HUP && ctl_core::system::signals::is_hangup_ignored() {
             continue;
         }
         let server = Server::start().unwrap();

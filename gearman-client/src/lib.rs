@@ -125,82 +125,31 @@
 
 mod address;
 #[cfg(feature = "tokio")]
-mod admin;
+mod asynchronous;
 #[cfg(feature = "blocking")]
 pub mod blocking;
-#[cfg(feature = "tokio")]
-mod call;
-#[cfg(feature = "tokio")]
-mod client;
-#[cfg(feature = "tokio")]
-mod dispatch;
 mod error;
-mod event;
-mod handle;
-#[cfg(feature = "tokio")]
-mod job;
 #[cfg(feature = "json")]
 mod json;
-mod keys;
-#[cfg(feature = "tokio")]
-mod lane;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod ledger;
-#[cfg(feature = "tokio")]
-mod link;
-#[cfg(feature = "tokio")]
-mod many;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod md5;
 mod names;
 mod options;
-#[cfg(feature = "tokio")]
-mod packets;
 pub mod protocol;
 mod random;
-#[cfg(feature = "tokio")]
-mod requests;
 mod rows;
 #[cfg(test)]
 #[cfg(feature = "serde")]
 mod serde_tests;
 mod servers;
-mod short;
-#[cfg(feature = "stream")]
-mod streams;
-mod submit;
+mod submission;
 mod text;
 #[cfg(test)]
 mod text_tests;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod trace;
 mod work;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod work_script;
-#[cfg(feature = "tokio")]
-mod worker;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod worker_events;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod worker_handle;
 
-#[cfg(feature = "json")]
-pub use self::json::to_json;
-pub use self::{
-    address::Address,
-    error::{Deadline, Error, ErrorKind, Fate},
-    event::{JobEvent, JobStatus, Outcome, Progress},
-    handle::{JobHandle, Origin},
-    names::{ClientId, FunctionName, UniqueId},
-    options::ConnectOptions,
-    protocol::{Assignment, Grab, JobLimit, MaxQueue, Submitted},
-    rows::{FunctionPriorities, FunctionStatus, JobInfo, Listing, Row, UniqueJob, WorkerInfo},
-    servers::{Selection, Servers},
-    submit::{Priority, Schedule, SubmitOptions, Unique},
-    work::{Failure, LostReason, WorkerOptions, WorkerReport},
-};
 #[cfg(feature = "tokio")]
-pub use self::{
+pub use self::asynchronous::{
     admin::Admin,
     client::Client,
     job::Job,
@@ -208,11 +157,28 @@ pub use self::{
     packets::Packets,
     worker::{GrabbedJob, JobContext, TestJob, Worker},
 };
+#[cfg(feature = "json")]
+pub use self::json::to_json;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use self::{
+pub use self::work::{
+    events::{WorkerEvent, WorkerEventKind},
+    handle::WorkerHandle,
     ledger::{CrashLedger, Running, Verdict},
-    worker_events::{WorkerEvent, WorkerEventKind},
-    worker_handle::WorkerHandle,
+};
+pub use self::{
+    address::Address,
+    error::{Deadline, Error, ErrorKind, Fate},
+    names::{ClientId, FunctionName, UniqueId},
+    options::ConnectOptions,
+    protocol::{Assignment, Grab, JobLimit, MaxQueue, Submitted},
+    rows::{FunctionPriorities, FunctionStatus, JobInfo, Listing, Row, UniqueJob, WorkerInfo},
+    servers::{Selection, Servers},
+    submission::{
+        event::{JobEvent, JobStatus, Outcome, Progress},
+        handle::{JobHandle, Origin},
+        submit::{Priority, Schedule, SubmitOptions, Unique},
+    },
+    work::{Failure, LostReason, WorkerOptions, WorkerReport},
 };
 #[cfg(feature = "tokio")]
 pub use queue_core::Duplex;

@@ -1,9 +1,12 @@
 //! Names: of functions, of submissions, of workers. Each can only be built valid, so no byte of one can smuggle an
 //! argument into a packet or a line into an admin command.
 
+pub(crate) mod keys;
+pub(crate) mod short;
+
 use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
 
-use crate::{Error, random::random_bits, short::Short};
+use crate::{Error, names::short::Short, random::random_bits};
 
 /// The name of a function: 1 to 512 visible ASCII bytes without spaces.
 ///

@@ -1,6 +1,15 @@
 //! Shared by both faces of the worker: options, handler failures, and outcomes of jobs.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod events;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod handle;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod ledger;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod script;
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::{any::Any, borrow::Cow, sync::Arc};
 use std::{fmt, time::Duration};
 

@@ -1,5 +1,9 @@
 //! Where a server listens.
 
+pub(crate) mod chooser;
+pub(crate) mod scheme;
+pub(crate) mod servers;
+
 use std::{convert::Infallible, fmt, hash::Hash, marker::PhantomData, path::PathBuf, str::FromStr};
 
 use crate::{Endpoint, Error, Scheme, Span};

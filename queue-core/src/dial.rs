@@ -1,5 +1,12 @@
 //! How connections are made.
 
+#[cfg(feature = "tokio")]
+pub(crate) mod net;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod socket;
+#[cfg(feature = "__rustls")]
+pub(crate) mod tls;
+
 use std::time::Duration;
 
 use crate::{Address, Endpoint, Error, System};

@@ -1,5 +1,9 @@
 //! Why something failed, and whether the server can have acted on it.
 
+pub(crate) mod deadline;
+pub(crate) mod fate;
+pub(crate) mod limit;
+
 use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt, io, iter, sync::Arc};
 
 use crate::{Deadline, Fate, text::shorten};

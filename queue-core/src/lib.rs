@@ -16,138 +16,97 @@
 #![deny(missing_docs)]
 
 mod address;
-#[cfg(feature = "tokio")]
-mod attentive;
-mod backoff;
 #[cfg(feature = "blocking")]
 pub mod blocking;
-mod chooser;
-mod claimed;
 mod clock;
-mod contain;
-mod deadline;
 mod dial;
-mod duration;
-mod epoch;
 mod error;
-mod fate;
-mod health;
-mod io;
-mod job_limit;
-#[cfg(feature = "json")]
-mod json;
-mod level;
-mod limit;
-mod lock;
-mod made_of;
-mod measure;
-mod metrics;
-#[cfg(feature = "tokio")]
-mod net;
-mod observer;
-mod operation;
 mod options;
-mod outage;
-mod outgoing;
-mod overdue;
-mod pace;
 #[cfg(any(test, feature = "proof"))]
 pub mod proof;
 #[cfg(feature = "tokio")]
 mod pump;
-mod quick;
 mod random;
-mod retry;
 mod role;
-#[cfg(test)]
-mod role_tests;
-mod scheme;
-#[cfg(feature = "serde")]
-mod serde_forms;
-mod serde_options;
-mod servers;
-#[cfg(feature = "tower")]
-mod service;
-#[cfg(feature = "tokio")]
-mod shared;
 mod signal;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod socket;
-mod span;
-mod stop;
 #[cfg(feature = "stream")]
 mod stream;
-#[cfg(feature = "tokio")]
-mod tasks;
 mod text;
-#[cfg(feature = "__rustls")]
-mod tls;
 mod trace;
-mod wakers;
-mod watch;
-mod words;
+mod worker;
 
-#[cfg(feature = "json")]
-pub use self::json::{JsonError, from_json, to_json};
 #[cfg(feature = "tokio")]
-pub use self::net::{Connector, Duplex, Timer, connect, within};
+pub use self::dial::net::{Connector, Duplex, Timer, connect, within};
+#[cfg(feature = "__rustls")]
+pub use self::dial::tls::TlsOptions;
+#[cfg(feature = "serde")]
+pub use self::options::serde_forms::{counts, seconds};
+#[cfg(feature = "serde")]
+pub use self::options::serde_options::{Delays, Either, InSeconds, OrNever, given_or_form};
+#[cfg(feature = "tokio")]
+pub use self::pump::shared::{Driver, Serve, Shared, runtime};
+#[cfg(feature = "tokio")]
+pub use self::pump::tasks::{in_thread, join_until};
 #[cfg(feature = "tokio")]
 pub use self::pump::{Dialing, Wire};
-#[cfg(feature = "serde")]
-pub use self::serde_forms::{counts, seconds};
-#[cfg(feature = "serde")]
-pub use self::serde_options::{Delays, Either, InSeconds, OrNever, given_or_form};
-#[cfg(feature = "tower")]
-pub use self::service::{NotCalled, SharedService};
-#[cfg(feature = "tokio")]
-pub use self::shared::{Driver, Serve, Shared, runtime};
 #[cfg(feature = "stream")]
 pub use self::stream::unfold;
-#[cfg(feature = "tokio")]
-pub use self::tasks::{in_thread, join_until};
-#[cfg(feature = "__rustls")]
-pub use self::tls::TlsOptions;
+#[cfg(feature = "json")]
+pub use self::text::json::{JsonError, from_json, to_json};
+#[cfg(feature = "tower")]
+pub use self::worker::service::{NotCalled, SharedService};
 pub use self::{
-    address::{Address, System, Transports},
-    backoff::Backoff,
-    chooser::{Chooser, Selection, affinity, stable_hash},
-    claimed::Claimed,
+    address::{
+        Address, System, Transports,
+        chooser::{Chooser, Selection, affinity, stable_hash},
+        scheme::{Endpoint, Scheme},
+        servers::{Failure, OneServer, Servers},
+    },
     clock::{after, now},
-    contain::contain,
-    deadline::Deadline,
     dial::Dial,
-    duration::{Written, read_duration},
-    epoch::Epoch,
-    error::{About, Error, ErrorKind},
-    fate::Fate,
-    health::Health,
-    io::{End, Io},
-    job_limit::{Claim, Claims, JobLimit},
-    level::Level,
-    limit::{Limit, Until, WRITE_STEP},
-    lock::lock,
-    measure::{AttributeValue, Facts, Instrument, Measurement, Measures, Place, one_line, titled},
-    metrics::{ConnectionState, Metrics},
-    observer::Observer,
-    operation::{Batch, Operation},
-    options::ServerOptions,
-    outage::Outage,
-    outgoing::{emptied, written},
-    overdue::Overdue,
-    pace::{Late, Pace},
-    quick::Quick,
+    error::{
+        About, Error, ErrorKind,
+        deadline::Deadline,
+        fate::Fate,
+        limit::{Limit, Until, WRITE_STEP},
+    },
+    options::{
+        ServerOptions,
+        backoff::Backoff,
+        duration::{Written, read_duration},
+        level::Level,
+        retry::RetryPolicy,
+    },
     random::{Random, mix},
-    retry::RetryPolicy,
-    role::{Pulse, Role, earliest},
-    scheme::{Endpoint, Scheme},
-    servers::{Failure, OneServer, Servers},
-    signal::Signal,
-    span::{Line, Span, SpanHook, Words},
-    stop::{Haste, Stop},
-    text::{decimal, excerpt, panic_text, shorten},
-    wakers::Wakers,
-    watch::Watch,
-    words::unknown_word,
+    role::{
+        Pulse, Role, earliest,
+        epoch::Epoch,
+        health::Health,
+        io::{End, Io},
+        outage::Outage,
+        outgoing::{emptied, written},
+        overdue::Overdue,
+        pace::{Late, Pace},
+        watch::Watch,
+    },
+    signal::{Signal, lock::lock, wakers::Wakers},
+    text::{decimal, excerpt, panic_text, shorten, words::unknown_word},
+    trace::{
+        measure::{
+            AttributeValue, Facts, Instrument, Measurement, Measures, Place, one_line, titled,
+        },
+        metrics::{ConnectionState, Metrics},
+        observer::Observer,
+        operation::{Batch, Operation},
+        span::{Line, Span, SpanHook, Words},
+    },
+    worker::{
+        claimed::Claimed,
+        contain::contain,
+        job_limit::{Claim, Claims, JobLimit},
+        quick::Quick,
+        stop::{Haste, Stop},
+    },
 };
 #[cfg(feature = "__rustls")]
 pub use rustls;

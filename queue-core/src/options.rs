@@ -1,5 +1,13 @@
 //! Options for one server, independent of its protocol.
 
+pub(crate) mod backoff;
+pub(crate) mod duration;
+pub(crate) mod level;
+pub(crate) mod retry;
+#[cfg(feature = "serde")]
+pub(crate) mod serde_forms;
+pub(crate) mod serde_options;
+
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
 use std::time::Duration;

@@ -1,5 +1,12 @@
 //! Moves the bytes and the time of a role, on tokio.
 
+#[cfg(feature = "tokio")]
+pub(crate) mod attentive;
+#[cfg(feature = "tokio")]
+pub(crate) mod shared;
+#[cfg(feature = "tokio")]
+pub(crate) mod tasks;
+
 use std::{
     fmt, io,
     pin::{Pin, pin},
@@ -15,7 +22,7 @@ use tokio::{
 
 use crate::{
     Deadline, Duplex, End, Error, Io, Limit, Pulse, Role, ServerOptions, System, WRITE_STEP,
-    connect, now, socket::reading,
+    connect, dial::socket::reading, now,
 };
 
 /// An attempt to connect, with its own time limit.

@@ -1,5 +1,16 @@
 //! Roles: the connection logic, and what it asks of the pump that moves its bytes.
 
+pub(crate) mod epoch;
+pub(crate) mod health;
+pub(crate) mod io;
+pub(crate) mod outage;
+pub(crate) mod outgoing;
+pub(crate) mod overdue;
+pub(crate) mod pace;
+#[cfg(test)]
+pub(crate) mod tests;
+pub(crate) mod watch;
+
 use std::time::Instant;
 
 use crate::Io;

@@ -1,5 +1,8 @@
 //! Something that happens once, and that any number of tasks and threads wait for.
 
+pub(crate) mod lock;
+pub(crate) mod wakers;
+
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,

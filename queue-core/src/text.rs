@@ -1,5 +1,10 @@
 //! Numbers and text in replies and messages.
 
+#[cfg(feature = "json")]
+pub(crate) mod json;
+pub(crate) mod made_of;
+pub(crate) mod words;
+
 use std::{any::Any, borrow::Cow};
 
 /// Strict decimal: digits only, no sign, no leading zero, no overflow.

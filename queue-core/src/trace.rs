@@ -1,5 +1,11 @@
 //! What every client reports to `tracing` about its connections.
 
+pub(crate) mod measure;
+pub(crate) mod metrics;
+pub(crate) mod observer;
+pub(crate) mod operation;
+pub(crate) mod span;
+
 /// The functions of a client that tell of its connections: the attempt, what came of it, the end, and the pause before the
 /// next one. They are nothing without the client's feature `tracing`. A macro, because a span has its name, and the target that
 /// filters know, from where it stands.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use adf_queue_client::{Push, QueueName};
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
-use ctl_core::bench::{self, Client, Done, Kind, Plan};
+use ctl_core::commands::bench::{self, Client, Done, Kind, Plan};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
-use ctl_core::signals::Interrupts;
+use ctl_core::system::signals::Interrupts;
 
 use crate::error::{QUEUE_EXISTS, cli_error};
 use crate::link::Link;

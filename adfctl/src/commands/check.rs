@@ -4,14 +4,16 @@ use std::time::Instant;
 
 use adf_queue_client::QueueStats;
 use clap::{Args, Subcommand};
-use ctl_core::check::{CheckFlags, Measured, Metric, Missing, Title, conclude, measure_all};
+use ctl_core::commands::check::{
+    CheckFlags, Measured, Metric, Missing, Title, conclude, measure_all,
+};
+use ctl_core::commands::ping::PATIENCE;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::glob::Patterns;
+use ctl_core::input::glob::Patterns;
+use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
-use ctl_core::messages::Messages;
-use ctl_core::named::One;
-use ctl_core::ping::PATIENCE;
-use ctl_core::units::milliseconds;
+use ctl_core::output::messages::Messages;
+use ctl_core::output::units::milliseconds;
 
 use super::push::push;
 use super::queue::stats;

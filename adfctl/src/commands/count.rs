@@ -2,11 +2,11 @@
 
 use adf_queue_client::QueueName;
 use clap::Args;
+use ctl_core::commands::twice::{Twice, look_twice};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::{self, Answered, Fleet};
-use ctl_core::named::Several;
+use ctl_core::input::named::Several;
+use ctl_core::link::fleet::{self, Answered, Fleet};
 use ctl_core::output::{Column, Record, Shape};
-use ctl_core::twice::{Twice, look_twice};
 
 use super::queues::FIGURES;
 use crate::link::Link;

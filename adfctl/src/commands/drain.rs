@@ -4,15 +4,15 @@ use std::ffi::OsString;
 
 use adf_queue_client::{Delivery, QueueName};
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::filter::{self, FilterArgs, Filters};
-use ctl_core::fleet::on_each;
-use ctl_core::named::Several;
+use ctl_core::input::filter::{self, FilterArgs, Filters};
+use ctl_core::input::named::Several;
+use ctl_core::link::fleet::on_each;
+use ctl_core::output::records;
+use ctl_core::output::units;
 use ctl_core::output::{Handover, Output};
-use ctl_core::records;
-use ctl_core::signals::Interrupts;
-use ctl_core::units;
+use ctl_core::system::signals::Interrupts;
 
 use crate::leaving::hand_over;
 use crate::link::Link;

@@ -6,13 +6,13 @@ use std::collections::HashSet;
 use adf_queue_client::protocol::Request;
 use adf_queue_client::{Delivery, QueueName, RequestId};
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::filter::{self, FilterArgs, Filters};
-use ctl_core::fleet::on_each;
+use ctl_core::input::filter::{self, FilterArgs, Filters};
+use ctl_core::input::named::Several;
 use ctl_core::link::Link as _;
-use ctl_core::named::Several;
-use ctl_core::{records, units};
+use ctl_core::link::fleet::on_each;
+use ctl_core::output::{records, units};
 
 use super::queues::list;
 use crate::link::Link;

@@ -1,8 +1,8 @@
 //! `exporter`: the counts of the status page as metrics.
 
 use adf_queue_client::QueueStats;
+use ctl_core::commands::exporter::{Choice, Counts, Exports, Kind, Known, Metrics, Names};
 use ctl_core::error::CliError;
-use ctl_core::exporter::{Choice, Counts, Exports, Kind, Known, Metrics, Names};
 
 use crate::link::Link;
 use crate::tool::Adfctl;

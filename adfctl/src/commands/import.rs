@@ -5,10 +5,10 @@ use std::ffi::OsString;
 
 use adf_queue_client::{Push, QueueName};
 use clap::Args;
-use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::commands::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::input::intake::{self, Batches, Cut};
 use ctl_core::input::{Argument, Meter};
-use ctl_core::intake::{self, Batches, Cut};
 
 use crate::messages;
 use crate::names;

@@ -1,8 +1,8 @@
 //! `pop`: take messages for good. A message is deleted only after its output has been written.
 
 use clap::Args;
+use ctl_core::commands::leaving;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::leaving;
 use ctl_core::output::Handover;
 
 use super::pull::TakeArgs;

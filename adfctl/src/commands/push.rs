@@ -4,12 +4,12 @@ use std::ffi::OsString;
 
 use adf_queue_client::{MessageId, Push, QueueName};
 use clap::{ArgGroup, Args};
-use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::Fleet;
+use ctl_core::input::intake::{self, Batches, Cut};
+use ctl_core::input::named::{self, Leading};
 use ctl_core::input::{Argument, Framing, Meter};
-use ctl_core::intake::{self, Batches, Cut};
-use ctl_core::named::{self, Leading};
+use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Record, Shape};
 
 use crate::link::Link;

@@ -3,10 +3,10 @@
 use adf_queue_client::{QueueName, QueueStats};
 use clap::{Args, Subcommand};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::on_each;
-use ctl_core::named::Several;
+use ctl_core::input::named::Several;
+use ctl_core::link::fleet::on_each;
 use ctl_core::output::Record;
-use ctl_core::units;
+use ctl_core::output::units;
 
 use crate::error::{QUEUE_EXISTS, no_queue};
 use crate::link::Link;

@@ -1,14 +1,14 @@
 //! `queues`: the queues of the server with their counts.
 
 use clap::Args;
+use ctl_core::commands::twice::{Figures, Twice, look_twice};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::{self, Answered, Fleet};
-use ctl_core::glob::is_wanted;
-use ctl_core::messages::Messages;
-use ctl_core::named::{self, Several};
+use ctl_core::input::glob::is_wanted;
+use ctl_core::input::named::{self, Several};
+use ctl_core::link::fleet::{self, Answered, Fleet};
+use ctl_core::output::messages::Messages;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::settings::doctor::Diagnosis;
-use ctl_core::twice::{Figures, Twice, look_twice};
 
 use adf_queue_client::QueueStats;
 

@@ -6,7 +6,7 @@ use adf_queue_client::protocol::{Action, Request, Success};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::Argument;
-use ctl_core::named::Leading;
+use ctl_core::input::named::Leading;
 use ctl_core::output::Record;
 
 use crate::names::{self, Queue};

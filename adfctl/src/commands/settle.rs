@@ -4,7 +4,7 @@ use adf_queue_client::blocking::Client;
 use adf_queue_client::{Error, QueueName, RequestId};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::named::{self, One};
+use ctl_core::input::named::{self, One};
 use ctl_core::output::Record;
 
 use crate::error::NOT_PULLED;

@@ -2,8 +2,8 @@
 
 use adf_queue_client::blocking::Client;
 use adf_queue_client::{Delivery, Error, QueueName, Transport};
+use ctl_core::commands::smoke::{STEPS, Steps};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::smoke::{STEPS, Steps};
 
 use crate::link::Link;
 use crate::scratch;

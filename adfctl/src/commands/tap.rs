@@ -3,7 +3,7 @@
 use adf_queue_client::protocol::between::{FrameHead, FrameKind, Heading, RequestHead};
 use adf_queue_client::protocol::http::Answer;
 use adf_queue_client::protocol::{Action, Encoding};
-use ctl_core::tap::{Decoder, Look, Said, Side};
+use ctl_core::commands::tap::{Decoder, Look, Said, Side};
 
 /// The end of `tap --help`.
 pub const HELP: &str = "\

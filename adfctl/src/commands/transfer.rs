@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use adf_queue_client::{Delivery, Push, QueueName, RequestId};
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::commands::leaving::doubting;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::filter::{self, FilterArgs, Filters};
-use ctl_core::leaving::doubting;
+use ctl_core::input::filter::{self, FilterArgs, Filters};
 use ctl_core::link::Link as _;
 
 use super::export::{Look, Pulled, give_back, require_websocket};

@@ -2,12 +2,12 @@
 
 use adf_queue_client::{QueueName, QueueStats};
 use clap::Args;
+use ctl_core::commands::wait::{self, Look, WaitFlags};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
-use ctl_core::named::One;
+use ctl_core::output::units;
 use ctl_core::repl::expect::Condition;
-use ctl_core::units;
-use ctl_core::wait::{self, Look, WaitFlags};
 use serde_json::json;
 
 use crate::error::no_queue;

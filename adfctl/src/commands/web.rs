@@ -1,6 +1,6 @@
 //! `web`: what the page shows of queues, and what it does with them.
 
-use ctl_core::web::{Action, Field, Kind, Site, View};
+use ctl_core::commands::web::{Action, Field, Kind, Site, View};
 
 /// The end of `web --help`.
 pub const HELP: &str = "\

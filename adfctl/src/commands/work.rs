@@ -6,12 +6,12 @@ use std::sync::Arc;
 use adf_queue_client::blocking::Worker;
 use adf_queue_client::{JobLimit, QueueName, Servers, WorkerHandle, WorkerOptions, WorkerReport};
 use clap::Args;
+use ctl_core::commands::work::{self, Hands, Ledger, Recipe, WorkFlags};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::Fleet;
+use ctl_core::input::named::Several;
 use ctl_core::link::Link as _;
-use ctl_core::named::Several;
+use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Record, Shape};
-use ctl_core::work::{self, Hands, Ledger, Recipe, WorkFlags};
 
 use crate::error::cli_error;
 use crate::link::Link;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::builder::ValueHint;
 use clap::{Args, Subcommand};
-use ctl_core::named::Leading;
+use ctl_core::input::named::Leading;
 use ctl_core::repl::builtin;
 use ctl_core::repl::guest::Words;
 use ctl_core::repl::help::Group;

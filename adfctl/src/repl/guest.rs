@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use ctl_core::error::{CliError, Exit};
+use ctl_core::output::units;
 use ctl_core::repl::Prompt;
 use ctl_core::repl::complete::Wanted;
 use ctl_core::repl::guest::{Guest, Interactive, Parts, Words, say_loss};
 use ctl_core::repl::known::{Fetch, KnownNames};
 use ctl_core::repl::on_exit::Answers;
-use ctl_core::units;
 
 use super::grammar::{self, Verb};
 use super::state::{CLOSE, DELETE, HELD, LCANCEL, RCANCEL, State};

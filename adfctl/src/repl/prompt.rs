@@ -1,7 +1,7 @@
 //! The prompt: where the session is, and what it holds.
 
 use adf_queue_client::QueueName;
-use ctl_core::color::Role;
+use ctl_core::output::color::Role;
 use ctl_core::repl::Prompt;
 
 use super::state::State;

@@ -7,10 +7,10 @@ use adf_queue_client::{
     WorkerEventKind, WorkerHandle,
 };
 use clap::ValueEnum;
-use ctl_core::child::Place;
-use ctl_core::fleet::name_at;
-use ctl_core::units;
-use ctl_core::work::{self, Ended, Fate, Given, Ledger};
+use ctl_core::commands::work::{self, Ended, Fate, Given, Ledger};
+use ctl_core::link::fleet::name_at;
+use ctl_core::output::units;
+use ctl_core::system::child::Place;
 
 /// What arguments may have of the message, and where a line for the shell finds it.
 pub const PLACES: &[Place] = &[("{id}", "$ADFCTL_MESSAGE_ID"), ("{queue}", "$ADFCTL_QUEUE")];

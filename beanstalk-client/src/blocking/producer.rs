@@ -19,7 +19,7 @@ pub use self::{many::PutMany, receipt::Receipt};
 use crate::{
     Delivery, Error, Inserted, ProducerOptions, ProducerReport, ProducerState, PutOptions, Result,
     TubeName,
-    producer_shared::SharedOutbox,
+    produce::shared::SharedOutbox,
     protocol::{
         Put,
         producer::{Outbox, Policy, Probes, full, stable_hash},

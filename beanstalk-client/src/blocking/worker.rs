@@ -23,8 +23,10 @@ use crate::{
     Error, ErrorKind, Fate, IntoOutcome, Result, SlotState, WorkerEventKind, WorkerHandle,
     WorkerOptions, WorkerReport,
     trace::Telling,
-    worker_board::{Board, Lane},
-    worker_outcome::Ended,
+    work::{
+        board::{Board, Lane},
+        outcome::Ended,
+    },
 };
 
 /// Runs a handler for every incoming job, and reports the outcome to the server.

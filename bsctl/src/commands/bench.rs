@@ -9,13 +9,13 @@ use beanstalk_client::protocol::{Delete, ListTubeUsed, Put};
 use beanstalk_client::{PutOptions, TubeName};
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
-use ctl_core::args::ProgressWhen;
-use ctl_core::bench::{self, Client, Done, Kind, Plan};
-use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::commands::bench::{self, Client, Done, Kind, Plan};
+use ctl_core::commands::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
-use ctl_core::messages::Messages;
-use ctl_core::signals::Interrupts;
+use ctl_core::output::messages::Messages;
+use ctl_core::system::signals::Interrupts;
+use ctl_core::tool::args::ProgressWhen;
 
 use super::smoke::scratch_tube;
 use crate::error::cli_error;

@@ -4,13 +4,13 @@ mod measure;
 
 use beanstalk_client::JobId;
 use clap::{Args, Subcommand};
-use ctl_core::check::{CheckFlags, Missing, Title, conclude, measure_all};
+use ctl_core::commands::check::{CheckFlags, Missing, Title, conclude, measure_all};
+use ctl_core::commands::ping::PATIENCE;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::glob::Patterns;
+use ctl_core::input::glob::Patterns;
+use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
-use ctl_core::named::One;
-use ctl_core::ping::PATIENCE;
-use ctl_core::units;
+use ctl_core::output::units;
 
 use crate::names::Tube;
 use crate::program::PROGRAM;

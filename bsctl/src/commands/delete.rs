@@ -3,9 +3,9 @@
 use beanstalk_client::protocol::Delete;
 use beanstalk_client::{JobId, JobRef};
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::units;
+use ctl_core::output::units;
 
 use crate::error::NOT_FOUND;
 use crate::tool::{Tool, forget_held, held};

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use beanstalk_client::protocol::{ListTubes, Stats, StatsTube};
 use beanstalk_client::{TubeName, TubeStats};
+use ctl_core::commands::exporter::{Choice, Counts, Exports, Kind, Known, Metrics, Names};
 use ctl_core::error::CliError;
-use ctl_core::exporter::{Choice, Counts, Exports, Kind, Known, Metrics, Names};
 
 use crate::link::Link;
 use crate::tool::Bsctl;

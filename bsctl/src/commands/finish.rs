@@ -5,9 +5,9 @@ use std::time::Duration;
 use beanstalk_client::protocol::{Bury, Release, ReserveJob, StatsJob};
 use beanstalk_client::{JobId, JobRef, Priority, ReleaseOptions};
 use clap::Args;
-use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::commands::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::units;
+use ctl_core::output::units;
 
 use super::delete::{limited, start, would};
 use crate::error::cli_error;

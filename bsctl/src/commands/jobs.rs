@@ -1,10 +1,10 @@
 //! `jobs`: list the jobs of a server.
 
 use clap::Args;
-use ctl_core::bulk::{Action, OnError};
+use ctl_core::commands::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::on_each;
-use ctl_core::named::{self, Several};
+use ctl_core::input::named::{self, Several};
+use ctl_core::link::fleet::on_each;
 
 use crate::jobs::{self, JOBS, JOBS_WITH_BODY};
 use crate::names::Tube;
@@ -114,7 +114,7 @@ fn list(tool: &mut Tool, wanted: &Wanted, with_body: bool) -> Result<Exit, CliEr
     if found.missing > 0 {
         tool.messages.warn(format!(
             "the server counts {} more that were not found: try --to-id with a higher id",
-            ctl_core::units::count(found.missing, "job")
+            ctl_core::output::units::count(found.missing, "job")
         ));
     }
     Ok(interrupts.requested().unwrap_or(Exit::Done))

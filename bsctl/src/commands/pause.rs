@@ -6,10 +6,10 @@ use beanstalk_client::TubeName;
 use beanstalk_client::protocol::PauseTube;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::on_each;
-use ctl_core::named::One;
+use ctl_core::input::named::One;
+use ctl_core::link::fleet::on_each;
 use ctl_core::output::Record;
-use ctl_core::units;
+use ctl_core::output::units;
 
 use crate::error::{NOT_FOUND, cli_error};
 use crate::jobs;

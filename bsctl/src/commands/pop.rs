@@ -2,9 +2,9 @@
 
 use beanstalk_client::{Job, JobRef, TubeName};
 use clap::Args;
-use ctl_core::bulk::Bulk;
+use ctl_core::commands::bulk::Bulk;
+use ctl_core::commands::leaving::{self, Source};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::leaving::{self, Source};
 use ctl_core::output::Handover;
 
 use super::reserve::TakeArgs;

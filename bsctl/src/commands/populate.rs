@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use clap::Args;
-use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::commands::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::Fleet;
-use ctl_core::intake::{Batches, Items};
-use ctl_core::named::One;
+use ctl_core::input::intake::{Batches, Items};
+use ctl_core::input::named::One;
+use ctl_core::input::sizes::{Random, Sizes};
+use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
-use ctl_core::sizes::{Random, Sizes};
-use ctl_core::units;
+use ctl_core::output::units;
 
 use super::put::lanes::{self, Event};
 use crate::names::Tube;

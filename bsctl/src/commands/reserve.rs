@@ -5,12 +5,12 @@ use std::time::Duration;
 use beanstalk_client::protocol::ReserveJob;
 use beanstalk_client::{Job, JobId, JobStats, TubeName};
 use clap::{Args, ValueEnum};
-use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::commands::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::input::named::{self, Several};
 use ctl_core::link::Link as _;
-use ctl_core::named::{self, Several};
+use ctl_core::output::units;
 use ctl_core::output::{BodiesArgs, Handover};
-use ctl_core::units;
 
 use crate::jobs::{self, BODIES};
 use crate::leaving::hand_over;

@@ -1,9 +1,9 @@
 //! `retry`: bring the buried jobs of a tube back.
 
 use clap::Args;
-use ctl_core::bulk::BulkArgs;
+use ctl_core::commands::bulk::BulkArgs;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::named::One;
+use ctl_core::input::named::One;
 
 use super::kick::{self, KickArgs};
 use crate::names::Tube;

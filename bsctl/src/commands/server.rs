@@ -5,8 +5,8 @@ use beanstalk_client::protocol::{ReserveJob, Stats};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
+use ctl_core::output::units;
 use ctl_core::settings::doctor::Diagnosis;
-use ctl_core::units;
 
 use crate::link::Link;
 use crate::tool::Tool;

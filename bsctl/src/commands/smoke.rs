@@ -7,9 +7,9 @@ use beanstalk_client::protocol::{
     Use,
 };
 use beanstalk_client::{JobRef, PutOptions, TubeName};
+use ctl_core::commands::smoke::{STEPS, Steps, scratch_name};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
-use ctl_core::smoke::{STEPS, Steps, scratch_name};
 
 use crate::error::cli_error;
 use crate::link::{Link, reply_line};

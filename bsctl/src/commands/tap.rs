@@ -1,7 +1,7 @@
 //! `tap`: what applications and beanstalkd say to each other.
 
 use beanstalk_client::protocol::Response;
-use ctl_core::tap::{Decoder, Look, Said, Side};
+use ctl_core::commands::tap::{Decoder, Look, Said, Side};
 use fixtures::beanstalkd::Version;
 use fixtures::beanstalkd::command::{self, Command};
 

@@ -1,7 +1,7 @@
 //! `top`: what the tubes have to do, live.
 
+use ctl_core::commands::top::{Act, Board, Figure, Row, columns};
 use ctl_core::output::{Column, Shape};
-use ctl_core::top::{Act, Board, Figure, Row, columns};
 
 /// The end of `top --help`.
 pub const HELP: &str = "\

@@ -3,14 +3,14 @@
 use beanstalk_client::TubeName;
 use bytes::Bytes;
 use clap::Args;
-use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::commands::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::on_each;
+use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
-use ctl_core::named::One;
+use ctl_core::link::fleet::on_each;
 use ctl_core::output::Format;
 use ctl_core::output::Record;
-use ctl_core::units;
+use ctl_core::output::units;
 
 use crate::mover::{Changes, Mover, Original};
 use crate::names::{self, Tube};

@@ -4,9 +4,9 @@ use beanstalk_client::TubeStats;
 use beanstalk_client::protocol::ListTubes;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::Fleet;
-use ctl_core::glob::is_wanted;
-use ctl_core::named::{self, Several};
+use ctl_core::input::glob::is_wanted;
+use ctl_core::input::named::{self, Several};
+use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Record, Shape};
 
 use super::stats::record;

@@ -3,11 +3,11 @@
 use beanstalk_client::protocol::{ListTubeUsed, StatsJob, StatsTube};
 use beanstalk_client::{JobId, TubeName, TubeStats};
 use clap::Args;
+use ctl_core::commands::wait::{self, Look, WaitFlags};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::named::{self, One};
+use ctl_core::input::named::{self, One};
+use ctl_core::output::units;
 use ctl_core::repl::expect::Condition;
-use ctl_core::units;
-use ctl_core::wait::{self, Look, WaitFlags};
 use serde_json::json;
 
 use crate::jobs;

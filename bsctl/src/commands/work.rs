@@ -8,11 +8,11 @@ use beanstalk_client::{
     WorkerReport,
 };
 use clap::{Args, ValueEnum};
+use ctl_core::commands::work::{self, Hands, Ledger, Recipe, WorkFlags};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::input::named::{self, Several};
 use ctl_core::link::Link as _;
-use ctl_core::named::{self, Several};
 use ctl_core::output::{Record, Shape};
-use ctl_core::work::{self, Hands, Ledger, Recipe, WorkFlags};
 
 use crate::error::cli_error;
 use crate::names::Tube;

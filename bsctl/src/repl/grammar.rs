@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use clap::builder::ValueHint;
-use ctl_core::named::{One, Several};
+use ctl_core::input::named::{One, Several};
+use ctl_core::output::units;
 use ctl_core::repl::builtin;
 use ctl_core::repl::guest::Words;
 use ctl_core::repl::help::Group;
-use ctl_core::units;
 
 use crate::names::Tube;
 

@@ -6,13 +6,13 @@ use beanstalk_client::JobId;
 use beanstalk_client::protocol::ListTubes;
 use clap::{ArgMatches, Command};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::output::units;
 use ctl_core::repl::Prompt;
 use ctl_core::repl::complete::Wanted;
 use ctl_core::repl::guest::{Guest, Interactive, Parts, Words, say_loss};
 use ctl_core::repl::known::{Fetch, KnownNames};
 use ctl_core::repl::on_exit::Answers;
 use ctl_core::repl::shell::{ON_OFF, Setting};
-use ctl_core::units;
 
 use super::grammar::{self, ON_LAST_JOB, Verb};
 use super::state::{BURY, CLOSE, DELETE, HELD, RELEASE, State, USED, WATCHED};

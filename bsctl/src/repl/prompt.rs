@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use beanstalk_client::TubeName;
-use ctl_core::color::Role;
+use ctl_core::output::color::Role;
 use ctl_core::repl::Prompt;
 
 use super::held::{WARN_BELOW, shortest};

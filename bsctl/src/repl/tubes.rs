@@ -2,9 +2,9 @@
 
 use beanstalk_client::protocol::{Ignore, Use, Watch};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::named::{One, Several};
+use ctl_core::input::named::{One, Several};
 use ctl_core::output::Record;
-use ctl_core::units;
+use ctl_core::output::units;
 
 use super::state::State;
 use crate::names::Tube;

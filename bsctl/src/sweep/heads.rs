@@ -4,7 +4,7 @@ use std::slice;
 
 use beanstalk_client::Job;
 use beanstalk_client::protocol::{AnyCommand, Command, Delete, PeekBuried, PeekDelayed, PeekReady};
-use ctl_core::bulk::Bulk;
+use ctl_core::commands::bulk::Bulk;
 use ctl_core::error::CliError;
 
 use super::{State, Target, Way};

@@ -2,10 +2,10 @@
 
 use beanstalk_client::{JobId, TubeName};
 use clap::Args;
-use ctl_core::bulk::{Bulk, BulkArgs, Gate};
+use ctl_core::commands::bulk::{Bulk, BulkArgs, Gate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
-use ctl_core::units;
+use ctl_core::output::units;
 
 use super::{State, Targets, Way, describe, sweep, sweep_ids, targets};
 use crate::link::Link;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use beanstalk_client::{JobStats, Outcome, Retries};
 use clap::ValueEnum;
-use ctl_core::units;
-use ctl_core::work::Ended;
+use ctl_core::commands::work::Ended;
+use ctl_core::output::units;
 
 /// "Try again later", as sysexits.h has it.
 const TEMPFAIL: i32 = 75;

@@ -9,10 +9,10 @@ use beanstalk_client::{
     JobFate, JobId, JobStats, LostReason, Outcome, TubeName, WorkerEvent, WorkerEventKind,
     WorkerHandle,
 };
-use ctl_core::child::Place;
-use ctl_core::fleet::name_at;
-use ctl_core::units;
-use ctl_core::work::{self, Fate, Given, Ledger};
+use ctl_core::commands::work::{self, Fate, Given, Ledger};
+use ctl_core::link::fleet::name_at;
+use ctl_core::output::units;
+use ctl_core::system::child::Place;
 
 use self::fate::Fates;
 

@@ -76,7 +76,7 @@ fn signalled(server: &Server, with: rustix::process::Signal) -> Ran {
 fn every_code_of_the_table_is_provoked() {
     for (code, way) in WAYS {
         // Under `nohup` it ends nothing.
-        if *code == 129 && ctl_core::signals::is_hangup_ignored() {
+        if *code == 129 && ctl_core::system::signals::is_hangup_ignored() {
             continue;
         }
         let server = Server::start().unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bsctl::Bsctl;
-use ctl_core::cli::tree;
+use ctl_core::tool::cli::tree;
 use fixtures::beanstalkd::Server;
 
 use crate::harness::*;

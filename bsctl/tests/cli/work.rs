@@ -410,7 +410,7 @@ fn is_gone(pid: rustix::process::Pid) {
 fn endings() -> Vec<(rustix::process::Signal, i32)> {
     use rustix::process::Signal;
     let mut all = vec![(Signal::TERM, 143), (Signal::INT, 130)];
-    if !ctl_core::signals::is_hangup_ignored() {
+    if !ctl_core::system::signals::is_hangup_ignored() {
         all.push((Signal::HUP, 129));
     }
     all

@@ -11,9 +11,9 @@ use toml_edit::{Document, DocumentMut, Item, Table, TableLike};
 use super::Environment;
 use super::keys::{self, Key};
 use crate::error::{CliError, Exit};
-use crate::escape;
-use crate::files;
-use crate::program::Program;
+use crate::output::escape;
+use crate::system::files;
+use crate::tool::program::Program;
 
 /// The key of the context in force when nobody says.
 pub const SELECTED: &str = "context";

@@ -6,13 +6,13 @@ use clap::ValueEnum;
 use toml_edit::{Array, Item, Value};
 
 use super::word;
-use crate::color::Tint;
 use crate::error::CliError;
-use crate::escape;
 use crate::output::Format;
-use crate::program::Program;
+use crate::output::color::Tint;
+use crate::output::escape;
+use crate::output::units;
 use crate::repl::grammar::closest;
-use crate::units;
+use crate::tool::program::Program;
 
 /// The servers' addresses.
 pub const ADDRESS: &str = "address";

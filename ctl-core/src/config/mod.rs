@@ -158,7 +158,7 @@ pub fn word<T: clap::ValueEnum>(text: &str) -> Result<T, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units;
+    use crate::output::units;
     use std::time::Duration;
 
     #[test]

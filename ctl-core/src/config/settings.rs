@@ -8,11 +8,11 @@ use clap::{ArgMatches, Args, parser::ValueSource};
 use super::file::{Config, Place};
 use super::keys::{self, ADDRESS, Key, PROMPT_COLOR, PROTECTED, QUEUE, TRANSPORT};
 use super::{Environment, Setting, Source, word};
-use crate::color::{Role, Tint};
 use crate::error::CliError;
-use crate::escape;
-use crate::program::Program;
+use crate::output::color::{Role, Tint};
+use crate::output::escape;
 use crate::settings::CONTEXT;
+use crate::tool::program::Program;
 
 /// Flags that say where other settings come from.
 #[derive(Debug, Clone, Default, Args)]
@@ -369,7 +369,7 @@ fn flag_of(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::TOOL;
+    use crate::tool::program::TOOL;
 
     fn settings(text: &str, args: &SettingsArgs) -> Settings {
         let folder = tempfile::tempdir().unwrap();

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::Case;
 use super::program::{Ran, ended, signal};
-use crate::cli;
 use crate::tool::Tool;
+use crate::tool::cli;
 
 /// What can be measured, by the grammar; first what leaves jobs in the queue until the end.
 fn modes<T: Tool>() -> Vec<String> {

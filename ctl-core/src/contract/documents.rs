@@ -2,9 +2,9 @@
 
 use super::Case;
 use super::program::Program;
-use crate::cli;
-use crate::docs::{section, visible};
 use crate::tool::Tool;
+use crate::tool::cli;
+use crate::tool::docs::{section, visible};
 
 fn names<T: Tool>() -> Vec<String> {
     visible(&cli::tree::<T>()).map(|command| command.get_name().to_owned()).collect()

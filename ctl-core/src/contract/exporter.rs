@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Case;
 use super::program::{Program, Running, fed};
-use crate::exporter::Names;
+use crate::commands::exporter::Names;
 use crate::tool::Tool;
 
 fn add<T: Tool>(case: &Case<T>, address: &str, body: &str) {

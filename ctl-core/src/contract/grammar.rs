@@ -2,12 +2,12 @@
 
 use clap::Command;
 
-use crate::cli;
-use crate::docs::visible;
-use crate::named::{FLAG, PLACE};
+use crate::input::named::{FLAG, PLACE};
 use crate::repl::guest::Interactive;
 use crate::repl::place::value_name;
 use crate::repl::tree;
+use crate::tool::cli;
+use crate::tool::docs::visible;
 
 /// The top of the help lists every command once.
 pub fn every_command_is_in_exactly_one_group<T: Interactive>() {

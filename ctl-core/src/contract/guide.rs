@@ -1,7 +1,7 @@
 //! The commands that the guide shows are commands of the tool.
 
-use crate::cli;
 use crate::tool::Tool;
+use crate::tool::cli;
 
 /// Parses every command of the guide that begins with the tool's name, in a `console` block or in a table. Nothing is run.
 pub fn every_command_of_the_guide_can_be_typed<T: Tool>() {

@@ -49,9 +49,9 @@ pub mod web;
 pub mod work;
 
 use self::program::Program;
-use crate::exporter::Names;
+use crate::commands::exporter::Names;
+use crate::commands::serve::Endpoint;
 use crate::link::Link;
-use crate::serve::Endpoint;
 use crate::tool::Tool;
 
 /// The in-memory server of a tool.

@@ -7,8 +7,8 @@ use std::process::Stdio;
 use super::Case;
 use super::program::ended;
 use super::shortage::{by, copied};
+use crate::commands::serve::Endpoint;
 use crate::link::Link as _;
-use crate::serve::Endpoint;
 use crate::tool::Tool;
 
 /// Not 69, after which scripts wait for the server.

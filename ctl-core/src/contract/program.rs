@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::tls::TlsNames;
+use crate::link::tls::TlsNames;
 use crate::tool::Tool;
 
 /// How a run ended.

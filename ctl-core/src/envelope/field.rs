@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value as Json;
 
 use super::{Decode, ENVELOPE, decode};
-use crate::filter::{Field, Kind, Value};
+use crate::input::filter::{Field, Kind, Value};
 
 /// The field of a job whose body may have an envelope.
 pub const FIELD: Field = Field::new(ENVELOPE, Kind::Free).of_body().open();

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::msgpack::{real, string};
 use super::{DEEPEST, Envelope, MOST_VALUES, Why, json};
-use crate::escape;
+use crate::output::escape;
 
 /// The key of an object's class.
 pub const CLASS: &str = "$class";

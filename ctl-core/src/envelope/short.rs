@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::escape;
+use crate::output::escape;
 
 /// The longest line, in bytes.
 const MOST: usize = 400;

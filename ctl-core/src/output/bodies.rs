@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::record::{BODY, Column, Field, Record, Shape};
 use super::{Format, Output, table};
 use crate::error::CliError;
-use crate::records;
+use crate::output::records;
 
 /// Flags of commands that show bodies.
 #[derive(Debug, Clone, Default, Args)]

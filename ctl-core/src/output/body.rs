@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::record::BODY;
 use crate::error::CliError;
-use crate::escape;
+use crate::output::escape;
 
 /// The value of `--encoding`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]

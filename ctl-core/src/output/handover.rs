@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use super::destination::Arrival;
 use super::{List, Record};
 use crate::error::CliError;
-use crate::messages::Messages;
-use crate::signals::Interrupts;
-use crate::units;
+use crate::output::messages::Messages;
+use crate::output::units;
+use crate::system::signals::Interrupts;
 
 /// Is given jobs to delete whose records have arrived, and is called a few times a second also without any, to keep the
 /// others from running out of time.

@@ -5,10 +5,10 @@ use serde_json::Value;
 use super::object::Object;
 use super::record::{Column, Field, Layout, Record, Shape, Show};
 use super::{BODY, Format, Output, Style, bodies, csv, no_body, table, unknown_column};
-use crate::color::Role;
 use crate::envelope::{self, Decode, ENVELOPE};
 use crate::error::CliError;
-use crate::escape;
+use crate::output::color::Role;
+use crate::output::escape;
 
 /// A list of results of one shape. Nothing but [`List::finish`] completes it. Where a command is done on each of several
 /// servers, all their lists are one, with a column that says whose a result is; it ends with the last server.

@@ -5,15 +5,23 @@
 
 mod bodies;
 mod body;
+pub mod color;
 mod csv;
 mod destination;
+pub mod escape;
 mod fit;
 mod handover;
 mod list;
 mod memory;
+pub mod messages;
 mod object;
+pub mod progress;
 mod record;
+pub mod records;
 mod table;
+pub(crate) mod times;
+pub mod units;
+pub(crate) mod wrap;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
@@ -31,11 +39,10 @@ pub use list::List;
 pub(crate) use memory::Memory;
 pub use record::{BODY, Column, Field, Layout, Record, Shape, Show};
 
-use crate::color::Role;
 use crate::envelope::Decode;
 use crate::error::{CliError, Exit};
-use crate::escape;
-use crate::signals;
+use crate::output::color::Role;
+use crate::system::signals;
 use list::Rows;
 use object::Object;
 

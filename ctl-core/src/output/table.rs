@@ -10,11 +10,11 @@ use super::body::Encoding;
 use super::fit::{self, Fit, Need};
 use super::list::SERVER;
 use super::record::{BODY, Column, Field, Record};
-use crate::color::Role;
 use crate::envelope::{ENVELOPE, short};
 use crate::error::CliError;
-use crate::escape;
-use crate::wrap;
+use crate::output::color::Role;
+use crate::output::escape;
+use crate::output::wrap;
 
 /// How a table is drawn.
 #[derive(Debug, Clone, Copy)]

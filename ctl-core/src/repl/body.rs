@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::error::{CliError, Exit};
 use crate::output::{Format, Output, Record, Shape};
+use crate::output::{records, units};
 use crate::tool::{Context, Tool};
-use crate::{records, units};
 
 /// How much of a body a person is shown.
 const SHOWN: usize = 4096;

@@ -236,7 +236,7 @@ fn word(name: &str, in_quotes: bool) -> Candidate {
         (true, None) => name.to_owned(),
         (false, _) => format!("{quoted} "),
     };
-    Candidate { shown: crate::escape::line(name).into_owned(), replacement }
+    Candidate { shown: crate::output::escape::line(name).into_owned(), replacement }
 }
 
 /// Files that `typed` is the start of; `before` is what stands before the file name in the word.
@@ -260,7 +260,7 @@ fn files(typed: &str, before: &str) -> Vec<Candidate> {
             let quoted = lexer::quote(path.as_bytes());
             let end = if is_folder { "" } else { " " };
             Some(Candidate {
-                shown: crate::escape::line(&name).into_owned(),
+                shown: crate::output::escape::line(&name).into_owned(),
                 replacement: format!("{before}{quoted}{end}"),
             })
         })

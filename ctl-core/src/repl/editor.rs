@@ -24,8 +24,8 @@ use super::history::MAX_ENTRIES;
 use super::lexer::{self, LexError, Open};
 use super::prompt::Prompt;
 use super::source::MAX_STATEMENT;
-use crate::color::Role;
 use crate::error::CliError;
+use crate::output::color::Role;
 
 /// What a line editor needs to know.
 pub struct EditorSetup {
@@ -220,7 +220,7 @@ impl Editor {
 
 /// Entries come from a file that others may have written: only lines that a terminal shows as they are.
 fn remember(editor: &mut rustyline::Editor<Assistant, MemHistory>, entry: &str) {
-    if entry.chars().all(|c| c == '\n' || !crate::escape::acts(c)) {
+    if entry.chars().all(|c| c == '\n' || !crate::output::escape::acts(c)) {
         // Only a full disk could fail, and this history is in memory.
         let _ = editor.add_history_entry(entry);
     }
@@ -287,7 +287,7 @@ impl Notices {
     /// Prints one line; what could act on a terminal is escaped. Do not hold a lock that the reader of
     /// the terminal needs: this may wait for it.
     pub fn print(&self, text: &str) {
-        let line = format!("{}\n", crate::escape::line(text));
+        let line = format!("{}\n", crate::output::escape::line(text));
         let printed =
             self.printer.as_ref().is_some_and(|printer| lock(printer).print(line.clone()).is_ok());
         if !printed {
@@ -402,7 +402,7 @@ fn from_history(line: &str, context: &Context<'_>) -> Option<String> {
 
 impl Highlighter for Assistant {
     fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
-        Cow::Owned(crate::color::Role::Faint.paint(hint, self.color))
+        Cow::Owned(crate::output::color::Role::Faint.paint(hint, self.color))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use crate::error::{CliError, Exit};
-use crate::signals;
+use crate::system::signals;
 
 /// Whether a signal has ended the session; clones share the state.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +13,7 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Catches the signals from now on, beside [`Interrupts`](crate::signals::Interrupts), which are to come first: each
+    /// Catches the signals from now on, beside [`Interrupts`](crate::system::signals::Interrupts), which are to come first: each
     /// interrupts a command that is running, too.
     ///
     /// # Errors

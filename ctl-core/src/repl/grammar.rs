@@ -7,7 +7,7 @@ use super::lexer::Word;
 use super::literal;
 use super::place::value_name;
 use crate::error::CliError;
-use crate::program::tip;
+use crate::tool::program::tip;
 
 /// What a statement is by the grammar.
 #[derive(Debug)]

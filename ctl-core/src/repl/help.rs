@@ -3,7 +3,7 @@
 use clap::Command;
 
 use crate::error::CliError;
-use crate::wrap;
+use crate::output::wrap;
 
 /// A group of commands, called `@name` by `help`.
 #[derive(Clone, Copy, Debug)]

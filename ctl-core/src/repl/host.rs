@@ -23,16 +23,16 @@ use super::shell::{Leaving, Setting, Shell, Terminal};
 use super::sink::Written;
 use super::tree::{self, FORMATS};
 use super::values::KnownSettings;
-use crate::args::GlobalArgs;
-use crate::color::Role;
+use crate::commands::ping::PATIENCE;
+use crate::commands::top;
 use crate::error::{CliError, Exit};
-use crate::escape;
 use crate::link::{Dialer, Link};
+use crate::output::color::Role;
+use crate::output::escape;
 use crate::output::{Destination, Format, Memory, Output, Record, Style};
-use crate::ping::PATIENCE;
-use crate::signals::Interrupts;
+use crate::system::signals::Interrupts;
 use crate::tool::Tool;
-use crate::top;
+use crate::tool::args::GlobalArgs;
 
 /// The setting that decides what becomes of what the session holds.
 const ON_EXIT: &str = "on_exit";

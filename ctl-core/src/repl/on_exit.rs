@@ -6,8 +6,8 @@ use super::Prompt;
 use super::editor::Edited;
 use super::guest::{Guest, lock};
 use super::shell::{Leaving, Terminal};
-use crate::color::Role;
 use crate::error::CliError;
+use crate::output::color::Role;
 
 /// The setting `on_exit`.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ use super::lexer::Word;
 use super::literal::to_path;
 use super::vars::Vars;
 use crate::error::{CliError, Exit};
-use crate::process;
+use crate::system::process;
 
 /// Runs a line of the shell, which finds the variables in its environment; it may read from a person's terminal, but
 /// never from a script.

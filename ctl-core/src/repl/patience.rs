@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::units;
+use crate::output::units;
 
 /// As long as the line or `--timeout` say; else a person waits until Ctrl-C, while a script, which nobody may be watching,
 /// looks once.

@@ -7,7 +7,7 @@ use super::Prompt;
 use super::editor::Edited;
 use super::source::{Input, LineRead, Script, StdinLines, Waiting};
 use crate::error::CliError;
-use crate::signals::Interrupts;
+use crate::system::signals::Interrupts;
 
 type Tick = Box<dyn FnMut(Waiting) -> bool>;
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unicode_width::UnicodeWidthStr;
 
 use super::guest::Guest;
-use crate::color::Role;
 use crate::error::CliError;
-use crate::escape;
+use crate::output::color::Role;
+use crate::output::escape;
 
 /// A prompt, made of parts that may have a role.
 #[derive(Clone, Debug, Default)]

@@ -20,7 +20,7 @@ use super::source::{Input, Lines, ReadLines, Script};
 use super::vars::Vars;
 use super::{builtin, grammar, help, literal, outside};
 use crate::error::{CliError, Exit};
-use crate::escape;
+use crate::output::escape;
 
 /// What a session does with errors and commands.
 #[derive(Clone, Debug, Default)]
@@ -560,7 +560,7 @@ fn lex_error(error: &LexError) -> CliError {
 fn which_entries(entries: &[String], which: Option<&str>) -> Result<String, CliError> {
     let numbered = entries.iter().enumerate();
     let line = |(at, entry): (usize, &String)| {
-        format!("{:5}  {}\n", at + 1, crate::escape::line(&entry.replace('\n', "↵")))
+        format!("{:5}  {}\n", at + 1, crate::output::escape::line(&entry.replace('\n', "↵")))
     };
     let text = which.and_then(|w| w.strip_prefix('/')).map(|w| w.strip_suffix('/').unwrap_or(w));
     if let Some(text) = text {

@@ -13,7 +13,7 @@ use super::history::Keep;
 use super::lexer::Word;
 use crate::error::{CliError, Exit};
 use crate::output::Destination;
-use crate::signals::Interrupts;
+use crate::system::signals::Interrupts;
 
 /// What a tool adds to make a session of its own.
 pub trait Shell {

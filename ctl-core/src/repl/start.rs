@@ -29,7 +29,7 @@ use crate::input::Input;
 use crate::link::Link;
 use crate::output::{Destination, Output};
 use crate::settings;
-use crate::signals::Interrupts;
+use crate::system::signals::Interrupts;
 use crate::tool::{Context, Tool};
 
 /// Where the commands come from.
@@ -170,7 +170,7 @@ fn tell_on_panic<G: Guest>(names: KnownNames) {
             && let Some(words) = last_words::<G>(&names)
         {
             // A stderr that cannot be written has nowhere to be reported.
-            let _ = writeln!(io::stderr(), "{}", crate::escape::lines(&words));
+            let _ = writeln!(io::stderr(), "{}", crate::output::escape::lines(&words));
         }
     }));
 }

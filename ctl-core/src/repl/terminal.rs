@@ -12,7 +12,7 @@ use super::history::{HistoryFile, Keep};
 use super::plain::PlainTerminal;
 use super::shell::Terminal;
 use crate::error::CliError;
-use crate::signals::Interrupts;
+use crate::system::signals::Interrupts;
 
 /// What a terminal session needs.
 pub struct PersonSetup {

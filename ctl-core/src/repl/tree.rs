@@ -6,7 +6,7 @@ use clap::{ArgMatches, Command, Subcommand};
 
 use super::builtin;
 use super::guest::Interactive;
-use crate::{cli, docs};
+use crate::tool::{cli, docs};
 
 /// Global flags that a line may have; the others are for the start of the session.
 const LINE_FLAGS: &[&str] = &[

@@ -7,14 +7,14 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::in_force;
+use crate::commands::ping::PATIENCE;
 use crate::config::Setting;
 use crate::config::keys::{self, ADDRESS, Key, TLS_INSECURE};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
+use crate::output::units;
 use crate::output::{Column, Field, Record, Shape};
-use crate::ping::PATIENCE;
 use crate::tool::{Context, Tool};
-use crate::units;
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]

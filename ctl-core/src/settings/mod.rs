@@ -11,9 +11,9 @@ use crate::config::keys::{self, Key};
 use crate::config::{Chosen, Settings, Source};
 use crate::error::CliError;
 use crate::output::{Column, Output, Record, Shape};
-use crate::program::Program;
 use crate::repl::complete::Wanted;
 use crate::repl::known::KnownNames;
+use crate::tool::program::Program;
 use crate::tool::{Context, Tool};
 
 /// What the value of an argument is called that names a context.

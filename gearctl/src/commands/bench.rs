@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
-use ctl_core::bench::{self, Done, Kind, Plan};
+use ctl_core::commands::bench::{self, Done, Kind, Plan};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::messages::Messages;
-use ctl_core::signals::Interrupts;
+use ctl_core::output::messages::Messages;
+use ctl_core::system::signals::Interrupts;
 use gearman_client::blocking::{Client, Worker};
 use gearman_client::protocol::{Echo, Submit};
 use gearman_client::{FunctionName, SubmitOptions};

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, Manner, OnError, Rate};
+use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError, Rate};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::{Fleet, name_at};
-use ctl_core::named::{One, Several};
+use ctl_core::input::named::{One, Several};
+use ctl_core::link::fleet::{Fleet, name_at};
 use ctl_core::output::{BodiesArgs, List, Record};
-use ctl_core::{records, units};
+use ctl_core::output::{records, units};
 use gearman_client::blocking::{GrabbedJob, Worker};
 use gearman_client::{FunctionName, JobLimit};
 

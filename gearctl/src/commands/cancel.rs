@@ -1,11 +1,11 @@
 //! `cancel`: take queued jobs away.
 
 use clap::Args;
-use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::commands::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::Fleet;
+use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
-use ctl_core::units;
+use ctl_core::output::units;
 use gearman_client::JobHandle;
 use gearman_client::protocol::AdminCommand;
 

@@ -3,11 +3,13 @@
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use ctl_core::check::{CheckFlags, Measured, Metric, Missing, Title, conclude, measure_all};
+use ctl_core::commands::check::{
+    CheckFlags, Measured, Metric, Missing, Title, conclude, measure_all,
+};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::glob::Patterns;
+use ctl_core::input::glob::Patterns;
+use ctl_core::input::named::{self, One};
 use ctl_core::link::Link as _;
-use ctl_core::named::{self, One};
 use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus, SubmitOptions};
 
 use super::functions::{priorities, status_of, statuses};
@@ -16,8 +18,8 @@ use crate::link::{Answer, Link};
 use crate::names::{Function, show_function};
 use crate::program::PROGRAM;
 use crate::tool::Tool;
-use ctl_core::ping::PATIENCE;
-use ctl_core::units::milliseconds;
+use ctl_core::commands::ping::PATIENCE;
+use ctl_core::output::units::milliseconds;
 
 /// The end of `check --help`.
 pub const HELP: &str = "\

@@ -8,12 +8,12 @@ use std::ffi::OsString;
 use std::sync::mpsc::Receiver;
 
 use clap::{Args, ValueEnum};
-use ctl_core::bulk::{Action, Bulk, Manner, OnError, Rate};
+use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError, Rate};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::{Answered, Fleet, name_at};
-use ctl_core::named::Several;
+use ctl_core::input::named::Several;
+use ctl_core::link::fleet::{Answered, Fleet, name_at};
 use ctl_core::output::{Column, Handover, Record, Shape};
-use ctl_core::{records, units};
+use ctl_core::output::{records, units};
 use gearman_client::FunctionName;
 
 use super::functions::status_of;

@@ -1,7 +1,7 @@
 //! `exporter`: the counts of every function as metrics.
 
+use ctl_core::commands::exporter::{Choice, Counts, Exports, Kind, Known, Metrics, Names};
 use ctl_core::error::CliError;
-use ctl_core::exporter::{Choice, Counts, Exports, Kind, Known, Metrics, Names};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionPriorities, FunctionStatus};
 

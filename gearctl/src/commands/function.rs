@@ -4,10 +4,10 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{Args, Subcommand};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::Fleet;
-use ctl_core::named::{Leading, One};
+use ctl_core::input::named::{Leading, One};
+use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
-use ctl_core::units;
+use ctl_core::output::units;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, MaxQueue};
 

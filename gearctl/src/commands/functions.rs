@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use clap::Args;
+use ctl_core::commands::twice::{Figures, Twice, look_twice};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::{self, Fleet};
-use ctl_core::glob::is_wanted;
-use ctl_core::messages::Messages;
-use ctl_core::named::{self, Several};
+use ctl_core::input::glob::is_wanted;
+use ctl_core::input::named::{self, Several};
+use ctl_core::link::fleet::{self, Fleet};
+use ctl_core::output::messages::Messages;
 use ctl_core::output::{Column, Format, Record, Shape};
-use ctl_core::twice::{Figures, Twice, look_twice};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus};
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::Fleet;
+use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
 use gearman_client::JobStatus;
 

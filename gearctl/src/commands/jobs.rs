@@ -2,7 +2,7 @@
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::Fleet;
+use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Record, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{JobInfo, UniqueJob};

@@ -1,10 +1,10 @@
 //! `run`: foreground jobs, their results as they come.
 
 use clap::Args;
-use ctl_core::args::ProgressWhen;
-use ctl_core::bulk::{Action, Bulk, Manner, OnError};
+use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::intake::would;
+use ctl_core::input::intake::would;
+use ctl_core::tool::args::ProgressWhen;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionStatus};
 

@@ -4,8 +4,8 @@ use std::thread;
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::Fleet;
 use ctl_core::link::Link as _;
+use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::settings::doctor::Diagnosis;
 use gearman_client::protocol::{AdminCommand, AdminReply};

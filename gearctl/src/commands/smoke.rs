@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
+use ctl_core::commands::smoke::{STEPS, Steps};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::smoke::{STEPS, Steps};
 use gearman_client::blocking::Worker;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, SubmitOptions, WorkerInfo};

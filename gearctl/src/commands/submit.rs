@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use ctl_core::bulk::{Action, Manner, OnError};
+use ctl_core::commands::bulk::{Action, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::intake::would;
+use ctl_core::input::intake::would;
+use ctl_core::output::units;
 use ctl_core::output::{Column, Record, Shape};
-use ctl_core::signals::Interrupts;
-use ctl_core::units;
+use ctl_core::system::signals::Interrupts;
 use gearman_client::blocking::Client;
 use gearman_client::protocol::GetStatus;
 use gearman_client::{JobHandle, Priority};

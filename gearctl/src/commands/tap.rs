@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use ctl_core::tap::{Decoder, Look, Role, Said, Side};
+use ctl_core::commands::tap::{Decoder, Look, Role, Said, Side};
 use gearman_client::protocol::{AdminCommand, Magic, Packet, PacketType, ReplyShape};
 
 /// The end of `tap --help`.

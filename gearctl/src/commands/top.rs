@@ -1,7 +1,7 @@
 //! `top`: what the functions have to do, live.
 
+use ctl_core::commands::top::{Board, Figure, Row, columns};
 use ctl_core::output::{Column, Shape};
-use ctl_core::top::{Board, Figure, Row, columns};
 
 /// The end of `top --help`.
 pub const HELP: &str = "\

@@ -1,12 +1,12 @@
 //! `wait`: until a condition is true.
 
 use clap::Args;
+use ctl_core::commands::wait::{self, Look, WaitFlags};
 use ctl_core::config::Settings;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
-use ctl_core::named::One;
 use ctl_core::repl::expect::Condition;
-use ctl_core::wait::{self, Look, WaitFlags};
 use gearman_client::{FunctionName, FunctionStatus, JobHandle};
 use serde_json::json;
 

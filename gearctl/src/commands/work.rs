@@ -6,14 +6,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use clap::Args;
+use ctl_core::commands::work::{self, Crew as _, Supervisor, WorkFlags};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::input::named::Several;
 use ctl_core::link::Link as _;
-use ctl_core::messages::Messages;
-use ctl_core::named::Several;
+use ctl_core::output::messages::Messages;
+use ctl_core::output::units;
 use ctl_core::output::{Record, Shape};
-use ctl_core::signals::Interrupts;
-use ctl_core::units;
-use ctl_core::work::{self, Crew as _, Supervisor, WorkFlags};
+use ctl_core::system::signals::Interrupts;
 use gearman_client::blocking::Worker;
 use gearman_client::{ClientId, JobLimit, WorkerOptions};
 

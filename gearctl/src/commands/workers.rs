@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::Fleet;
-use ctl_core::named::{self, One};
+use ctl_core::input::named::{self, One};
+use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Record, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, WorkerInfo};

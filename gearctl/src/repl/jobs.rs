@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ctl_core::error::{CliError, Exit};
+use ctl_core::output::progress::Progress;
 use ctl_core::output::{Column, Record, Shape};
-use ctl_core::progress::Progress;
 use gearman_client::{Address, JobHandle};
 
 use super::state::State;

@@ -2,7 +2,7 @@
 //! goes.
 
 use ctl_core::error::CliError;
-use ctl_core::units;
+use ctl_core::output::units;
 
 use super::state::State;
 use crate::commands::run;

@@ -1,6 +1,6 @@
 //! The prompt: which servers, and what the session has under way.
 
-use ctl_core::color::Role;
+use ctl_core::output::color::Role;
 use ctl_core::repl::Prompt;
 
 use super::state::State;

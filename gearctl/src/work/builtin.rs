@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ctl_core::units;
+use ctl_core::output::units;
 use gearman_client::blocking::{GrabbedJob, Worker};
 
 use super::{Ended, Outcome, Shift};

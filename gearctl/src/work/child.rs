@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use ctl_core::child::{Data, DataArgs, LastLine, Order, Piece, Place, Running, Template};
+use ctl_core::commands::work::CommandEnd;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::process;
-use ctl_core::work::CommandEnd;
+use ctl_core::system::child::{Data, DataArgs, LastLine, Order, Piece, Place, Running, Template};
+use ctl_core::system::process;
 use gearman_client::blocking::{GrabbedJob, Worker};
 
 use super::{Ended, Outcome, Shift};

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use ctl_core::commands::work::{CommandEnd, Crew};
 use ctl_core::error::CliError;
-use ctl_core::messages::Messages;
-use ctl_core::shortage::Shortage;
-use ctl_core::work::{CommandEnd, Crew};
+use ctl_core::output::messages::Messages;
+use ctl_core::system::shortage::Shortage;
 use gearman_client::blocking::{GrabbedJob, Worker};
 use gearman_client::{ErrorKind, JobLimit};
 

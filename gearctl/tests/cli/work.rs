@@ -255,7 +255,7 @@ fn a_worker_ends_when_it_is_enough() {
 fn the_first_signal_finishes_the_job() {
     use rustix::process::Signal;
     finishes_first(Signal::TERM, 143);
-    if !ctl_core::signals::is_hangup_ignored() {
+    if !ctl_core::system::signals::is_hangup_ignored() {
         finishes_first(Signal::HUP, 129);
     }
 }

@@ -12,7 +12,7 @@ use super::lane::{Lane, Post};
 use crate::{
     JobHandle, LostReason, Result,
     protocol::{Assignment, Report},
-    work_script::Script,
+    work::script::Script,
 };
 
 /// Jobs whose holder dropped them, to be failed, each with its lane.

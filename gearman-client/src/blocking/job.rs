@@ -6,11 +6,17 @@ use queue_core::Limit;
 use crate::{
     Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
     UniqueId,
-    event::end_of,
-    protocol::client::route::{
-        Attempts, Order, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses,
+    protocol::{
+        GetStatusUnique, Request, Submit, Submitted,
+        client::{
+            Mail,
+            route::{
+                Attempts, Order, is_worth_another, may_be_passed_over, may_repeat, no_server,
+                pauses,
+            },
+        },
     },
-    protocol::{GetStatusUnique, Request, Submit, Submitted, client::Mail},
+    submission::event::end_of,
 };
 
 /// A foreground job: an iterator over its events, ending with the one that ends the job.

@@ -17,8 +17,7 @@ use crate::{
     Address, ConnectOptions, Deadline, Error, FunctionName, JobHandle, LostReason, Result,
     WorkerOptions, WorkerReport,
     protocol::{Assignment, End, Report, worker::lane::Lane as Role},
-    worker_events::Teller,
-    worker_handle::Gauge,
+    work::{events::Teller, handle::Gauge},
 };
 
 /// A server, and whoever moves the bytes of its connection.

@@ -16,10 +16,9 @@ use super::{
 };
 use crate::{
     Failure, FunctionName, JobLimit, WorkerOptions, WorkerReport,
-    keys::Keys,
+    names::keys::Keys,
     protocol::{Assignment, End},
-    work::Failed,
-    worker_events::Teller,
+    work::{Failed, events::Teller},
 };
 
 type Handler = Box<dyn Fn(&mut JobContext<'_>) -> Result<Bytes, Failure> + Send + Sync>;

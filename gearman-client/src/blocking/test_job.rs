@@ -1,7 +1,7 @@
 //! A job for the test of a handler.
 
 use super::held::{JobContext, Place};
-use crate::{Assignment, JobEvent, LostReason, work_script::Script};
+use crate::{Assignment, JobEvent, LostReason, work::script::Script};
 
 /// A job for the test of a handler, without a worker and without a server.
 ///

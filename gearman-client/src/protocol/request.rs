@@ -8,11 +8,11 @@ use crate::{
     Error, ErrorKind, FunctionName, JobHandle, Origin, Priority, Schedule, SubmitOptions, Unique,
     UniqueId,
     error::excerpt,
+    names::short::Short,
     protocol::{
         Packet, PacketType,
         packet::{request, size_of_packet},
     },
-    short::Short,
     text::Decimal,
 };
 

@@ -16,13 +16,12 @@ use queue_core::{Io, emptied};
 
 use crate::{
     Address, Error, ErrorKind, Fate, JobEvent, JobHandle, Metrics, Origin, Progress,
-    keys::Keys,
+    names::{keys::Keys, short::Short},
     protocol::{
         Packet, PacketType, Request, SetExceptions,
         request::{created_handle, received_handle, refusal},
     },
     random::note_process,
-    short::Short,
 };
 
 /// The client role of one connection.

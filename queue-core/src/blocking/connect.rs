@@ -16,7 +16,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::{Duplex, Transport, prompt::Prompt};
 use crate::{
     Dial, Endpoint, Error, Limit, ServerOptions, System,
-    socket::{Attempts, no_answer_in_time, prepare},
+    dial::socket::{Attempts, no_answer_in_time, prepare},
 };
 
 type Connect = dyn Fn(Option<Duration>) -> io::Result<Box<dyn Duplex>> + Send + Sync;
@@ -176,7 +176,7 @@ fn unix(path: &Path, limit: Limit) -> io::Result<UnixStream> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::{Deadline, socket::tests::Places};
+    use crate::{Deadline, dial::socket::tests::Places};
 
     fn reach(addresses: Vec<SocketAddr>, time: Duration) -> Result<TcpStream, Error> {
         let attempts = Attempts::new("name", 7, addresses.len());

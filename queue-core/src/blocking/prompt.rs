@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::Duplex;
-use crate::socket::Acks;
+use crate::dial::socket::Acks;
 
 /// A socket that acknowledges what came before it waits for more.
 pub(super) struct Prompt {
@@ -73,7 +73,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::socket::tests::in_two_parts;
+    use crate::dial::socket::tests::in_two_parts;
 
     /// The shortest time that an answer took.
     fn shortest(address: SocketAddr, wrap: impl Fn(TcpStream) -> Box<dyn Duplex>) -> Duration {

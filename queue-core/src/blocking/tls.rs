@@ -10,7 +10,7 @@ use rustls::ClientConnection;
 use super::Duplex;
 use crate::{
     Error, Limit,
-    tls::{NO_ANSWER, Prepared, handshake_failed},
+    dial::tls::{NO_ANSWER, Prepared, handshake_failed},
 };
 
 /// A stream within TLS.

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use super::Duplex;
-use crate::{Until, socket::portion};
+use crate::{Until, dial::socket::portion};
 
 /// A stream, and the timeouts that are set on it, so that they are only set when they have to change.
 pub struct Transport {
@@ -151,7 +151,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{Limit, socket::WRITE_SIZE};
+    use crate::{Limit, dial::socket::WRITE_SIZE};
 
     /// Takes whatever it is offered, and notes how much that was.
     struct Greedy(Arc<Mutex<Vec<usize>>>);

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 
 use adf_queue_client::Delivery;
-use ctl_core::bulk::Bulk;
-use ctl_core::child::Template;
+use ctl_core::commands::bulk::Bulk;
+use ctl_core::commands::work::{CommandEnd, Ended, Given, Recipe, Shift};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::signals::Interrupts;
-use ctl_core::work::{CommandEnd, Ended, Given, Recipe, Shift};
+use ctl_core::system::child::Template;
+use ctl_core::system::signals::Interrupts;
 
 use super::put_back;
 use crate::link::Link;

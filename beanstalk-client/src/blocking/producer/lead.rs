@@ -10,7 +10,7 @@ use queue_core::{Io, Pulse, Role, blocking::Drive, now};
 use super::{Shared, seat::Seat};
 use crate::{
     Error, ProducerReport,
-    producer_shared::SharedOutbox,
+    produce::shared::SharedOutbox,
     protocol::producer::{Lead, Outbox, SlotId},
 };
 

@@ -12,7 +12,7 @@ use super::desk::{Ask, Desk};
 use crate::{
     Address, Job, JobStats, LostReason, Result, TubeName,
     protocol::{Change, JobKey, Taken},
-    worker_view::View,
+    work::view::View,
 };
 
 /// A job as its handler sees it: the [`Job`] itself, and its reservation. Cloning is cheap.

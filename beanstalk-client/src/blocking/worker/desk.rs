@@ -12,8 +12,10 @@ use queue_core::lock;
 
 use super::context::JobContext;
 use crate::{
-    IntoOutcome, WorkerEventKind, protocol::JobKey, trace::Telling, worker_board::Board,
-    worker_outcome::Ended, worker_view::View,
+    IntoOutcome, WorkerEventKind,
+    protocol::JobKey,
+    trace::Telling,
+    work::{board::Board, outcome::Ended, view::View},
 };
 
 /// What a handler asks its slot for.

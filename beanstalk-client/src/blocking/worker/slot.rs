@@ -20,8 +20,10 @@ use super::{
 use crate::{
     Address, Error, WorkerEventKind, WorkerOptions,
     protocol::{Action, JobKey, WorkerSlot},
-    worker_board::{Board, Lane},
-    worker_view::View,
+    work::{
+        board::{Board, Lane},
+        view::View,
+    },
 };
 
 pub(super) struct Slot<'a> {

@@ -8,7 +8,7 @@ use super::context::{Inner, JobContext, Slot};
 use crate::{
     Address, Job, JobStats, LostReason,
     protocol::{Change, JobKey, Taken},
-    worker_view::test_stats,
+    work::view::test_stats,
 };
 
 /// A job for the test of a handler, without a worker and without a server.

@@ -7,17 +7,17 @@ use beanstalk_client::protocol::{
     Delete, ListTubes, Put, ReserveJob, ReserveWithTimeout, Stats, StatsJob, StatsTube,
 };
 use beanstalk_client::{Job, JobId, JobState, JobStats, PutOptions, TubeName, TubeStats};
-use ctl_core::args::ProgressWhen;
-use ctl_core::bulk::Gate;
-use ctl_core::check::{CheckFlags, Measured, Metric};
+use ctl_core::commands::bulk::Gate;
+use ctl_core::commands::check::{CheckFlags, Measured, Metric};
 use ctl_core::error::CliError;
-use ctl_core::filter::Filters;
-use ctl_core::glob::Patterns;
+use ctl_core::input::filter::Filters;
+use ctl_core::input::glob::Patterns;
 use ctl_core::link::Link as _;
-use ctl_core::messages::Messages;
-use ctl_core::progress::Progress;
-use ctl_core::signals::Interrupts;
-use ctl_core::units::milliseconds;
+use ctl_core::output::messages::Messages;
+use ctl_core::output::progress::Progress;
+use ctl_core::output::units::milliseconds;
+use ctl_core::system::signals::Interrupts;
+use ctl_core::tool::args::ProgressWhen;
 
 use super::What;
 use crate::commands::smoke::scratch_tube;

@@ -1,7 +1,7 @@
 //! The inverse of splitting: bytes written as one word.
 
 use super::ENCODINGS;
-use crate::escape;
+use crate::output::escape;
 
 /// Writes `bytes` so that [`next_statement`](super::next_statement) reads them back as one word: bare when possible, in
 /// double quotes otherwise. Bytes that are not UTF-8, and characters that a terminal would obey or hide, are escaped.

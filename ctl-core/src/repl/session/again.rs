@@ -4,9 +4,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::{Flow, Session};
 use crate::error::CliError;
+use crate::output::units;
 use crate::repl::lexer::Word;
 use crate::repl::shell::{Shell, Terminal};
-use crate::units;
 
 impl<S: Shell> Session<'_, S> {
     pub(super) fn repeat(

@@ -9,7 +9,7 @@ use super::super::shell::Setting;
 use super::super::{Prompt, builtin};
 use super::*;
 use crate::output::Destination;
-use crate::signals::Interrupts;
+use crate::system::signals::Interrupts;
 
 /// A shell whose only commands are `say TEXT`, `fail CODE`, `secret`, `interrupt`.
 struct Fake {

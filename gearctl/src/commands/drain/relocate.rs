@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use ctl_core::bulk::Action;
+use ctl_core::commands::bulk::Action;
+use ctl_core::commands::leaving::doubting;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::Fleet;
-use ctl_core::leaving::doubting;
+use ctl_core::input::named::{Leading, Named as _};
 use ctl_core::link::Link as _;
-use ctl_core::named::{Leading, Named as _};
+use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
 use gearman_client::blocking::Client;
 use gearman_client::{FunctionName, JobHandle, Priority, SubmitOptions, UniqueId};

@@ -5,12 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ctl_core::bulk::Gate;
+use ctl_core::commands::bulk::Gate;
 use ctl_core::error::CliError;
-use ctl_core::fleet::Fleet;
 use ctl_core::link::Link as _;
-use ctl_core::messages::Messages;
+use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
+use ctl_core::output::messages::Messages;
 use gearman_client::blocking::{GrabbedJob, Worker};
 use gearman_client::{FunctionName, JobLimit, WorkerOptions};
 

@@ -7,7 +7,7 @@
 
 use queue_core::Endpoint;
 
-use crate::{Address, md5::md5};
+use crate::{Address, servers::md5::md5};
 
 /// How many hashes of a server are on the ring; each has four points.
 const HASHES: u32 = 4;

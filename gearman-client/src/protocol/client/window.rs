@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use super::route::may_repeat;
 use crate::{
     Error, JobEvent, JobHandle, Result,
-    keys::Keys,
+    names::keys::Keys,
     protocol::{Request, Submit},
 };
 

@@ -22,9 +22,8 @@ use super::{
 };
 use crate::{
     Address, ClientId, Error, FunctionName, Origin,
-    keys::Keys,
+    names::{keys::Keys, short::Short},
     protocol::{Epoch, Packet, PacketType, packet::request},
-    short::Short,
 };
 
 /// The worker role on the connections to one server, one after the other: [`reopen`](Self::reopen) begins the next.

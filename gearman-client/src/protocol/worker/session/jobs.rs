@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     Error, JobHandle,
+    names::short::Short,
     protocol::{Epoch, PacketType},
-    short::Short,
     text::Decimal,
 };
 

@@ -1,0 +1,305 @@
+//! The async producer.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use bytes::Bytes;
+use queue_core::{Limit, Measures, lock, now};
+use tokio::time::timeout_at;
+
+use crate::{
+    Deadline, Error, MessageId, ProducerEventKind, ProducerOptions, ProducerReport, QueueName,
+    Result,
+    asynchronous::link::Link,
+    protocol::{
+        Action,
+        client::{Answer, Ask},
+        producer::{Course, Router, Step},
+    },
+    trace,
+};
+
+/// Pushes messages for any number of tasks, to one or more servers.
+///
+/// Clones are cheap and share everything: one WebSocket connection to each server, with any number of pushes in flight.
+/// Each message goes to one server, chosen by [`Selection`](crate::Selection).
+///
+/// | what happens to a push | what the producer does |
+/// |---|---|
+/// | its server cannot be reached, or is lost before the last byte was sent | the next server has it; without one it waits, within its [timeout](ProducerOptions::timeout) |
+/// | its server is lost after that, before the answer | fails with [`Fate::Unknown`](crate::Fate::Unknown), or is sent again ([`at_least_once`](ProducerOptions::at_least_once)) |
+/// | there is no such queue | fails with `Refused(QueueNotFound)`, or creates it ([`create_queues`](ProducerOptions::create_queues)) |
+/// | its time expires | fails with `Timeout(Total)`, and says why no server took it |
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = fixtures::adf_queue::Server::start()?;
+/// # let address = server.address();
+/// use adf_queue_client::{Producer, ProducerOptions};
+///
+/// let options: ProducerOptions = address.parse()?; // or several: "one:6230,two:6230"
+/// let producer = Producer::new(options.create_queues(true))?;
+/// producer.rpush("/mail", "hello").await?;
+/// assert_eq!(producer.report().to_string(), "1 messages pushed, 1 queues created");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Producer {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: ProducerOptions,
+    links: Vec<Link>,
+    router: Mutex<Router>,
+    report: Mutex<ProducerReport>,
+}
+
+impl Producer {
+    /// Makes a producer and connects it to the first server that can be reached; each is tried once. Otherwise as
+    /// [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)`, `Tls`, or `Protocol` when something
+    /// else answers there. Otherwise as [`new`](Self::new), and `InvalidInput` outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping closes the half-made connection.
+    pub async fn connect<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<ProducerOptions>,
+        Error: From<O::Error>,
+    {
+        let producer = Self::new(options)?;
+        let mut last = None;
+        for (server, options) in producer.inner.options.servers.options().iter().enumerate() {
+            let limit = options.connecting_limit();
+            match producer.ask(server, Ask::Ready, limit).await {
+                Ok(_) => return Ok(producer),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| Error::invalid("there is no server")))
+    }
+
+    /// A producer that connects when the first message is pushed: from [`ProducerOptions`],
+    /// [`ConnectOptions`](crate::ConnectOptions), or addresses as text, separated by commas.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address; `Unsupported` for a transport over HTTP.
+    pub fn new<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<ProducerOptions>,
+        Error: From<O::Error>,
+    {
+        let options = options.try_into()?.checked()?;
+        let links = options.servers.options().iter().cloned().map(Link::new).collect();
+        let router = Mutex::new(Router::of(&options));
+        let inner = Inner { options, links, router, report: Mutex::default() };
+        Ok(Producer { inner: Arc::new(inner) })
+    }
+
+    /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Gives its number in the queue of the
+    /// server that took it.
+    ///
+    /// # Errors
+    ///
+    /// See the table of the [producer](Self); `InvalidInput` for what cannot be sent, and outside a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// One that was never polled has sent nothing. After that the message may be pushed, once, or not.
+    pub async fn lpush<Q>(&self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+    {
+        self.push(Action::Lpush, None, queue.try_into()?, body.into()).await
+    }
+
+    /// Adds a message at the right end of a queue (`rpush`); see [`lpush`](Self::lpush).
+    ///
+    /// # Errors
+    ///
+    /// As [`lpush`](Self::lpush).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lpush`](Self::lpush).
+    pub async fn rpush<Q>(&self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+    {
+        self.push(Action::Rpush, None, queue.try_into()?, body.into()).await
+    }
+
+    /// The same at the left end, on the server of this key: [`Selection::ByKey`](crate::Selection::ByKey) chooses by it, and
+    /// the other selections ignore it.
+    ///
+    /// # Errors
+    ///
+    /// As [`lpush`](Self::lpush).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lpush`](Self::lpush).
+    pub async fn lpush_by_key<Q>(
+        &self,
+        key: impl AsRef<[u8]>,
+        queue: Q,
+        body: impl Into<Bytes>,
+    ) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+    {
+        self.push(Action::Lpush, Some(key.as_ref()), queue.try_into()?, body.into()).await
+    }
+
+    /// The same at the right end; see [`lpush_by_key`](Self::lpush_by_key).
+    ///
+    /// # Errors
+    ///
+    /// As [`lpush`](Self::lpush).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lpush`](Self::lpush).
+    pub async fn rpush_by_key<Q>(
+        &self,
+        key: impl AsRef<[u8]>,
+        queue: Q,
+        body: impl Into<Bytes>,
+    ) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+    {
+        self.push(Action::Rpush, Some(key.as_ref()), queue.try_into()?, body.into()).await
+    }
+
+    async fn push(
+        &self,
+        action: Action,
+        key: Option<&[u8]>,
+        queue: QueueName,
+        body: Bytes,
+    ) -> Result<MessageId> {
+        let servers = self.inner.options.servers.options();
+        let measures = servers.first().map_or(Measures::none(), |server| &server.measures);
+        let only = match servers {
+            [only] => Some(&only.address),
+            _ => None,
+        };
+        let mut operation = trace::push(measures, only, action, &queue, body.len());
+        let span = operation.span().clone();
+        let pushing = self.push_to_some(action, key, queue, body);
+        let (outcome, server) = span.follow(pushing).await;
+        let took = server.and_then(|server| servers.get(server)).map(|server| &server.address);
+        trace::pushed(&mut operation, took.filter(|_| only.is_none()), &outcome);
+        outcome
+    }
+
+    /// What came of a push, and which server it went to last.
+    async fn push_to_some(
+        &self,
+        action: Action,
+        key: Option<&[u8]>,
+        queue: QueueName,
+        body: Bytes,
+    ) -> (Result<MessageId>, Option<usize>) {
+        let mut last = None;
+        let limit = Limit::of(Deadline::Total, Some(self.inner.options.timeout));
+        let course = Course::new(key, limit.at, self.inner.options.terms());
+        let mut course = course.to(&queue, &self.router());
+        let outcome = loop {
+            let step = self.step(|router| course.next(router, now()));
+            let over = match step {
+                Err(error) => Some(Err(error)),
+                Ok(Step::Wait(at, back)) => {
+                    let _ = timeout_at(at.into(), back.wait()).await;
+                    None
+                }
+                Ok(Step::Create(server)) => {
+                    let ask = Ask::Plain(Action::CreateQueue, queue.clone(), Bytes::new());
+                    let outcome = self.ask(server, ask, limit).await;
+                    let outcome = outcome.and_then(Answer::done);
+                    let before = course.counts.created;
+                    let over = self.step(|router| course.created(router, server, outcome, now()));
+                    if course.counts.created > before {
+                        self.inner
+                            .options
+                            .tell(vec![(server, ProducerEventKind::Created(queue.clone()))]);
+                    }
+                    over
+                }
+                Ok(Step::Count(server)) => {
+                    let ask = Ask::Plain(Action::Count, queue.clone(), Bytes::new());
+                    let outcome = self.ask(server, ask, limit).await;
+                    let outcome = outcome.and_then(Answer::counted);
+                    self.step(|router| course.counted(router, server, outcome, now()))
+                }
+                Ok(Step::Push(server)) => {
+                    last = Some(server);
+                    let ask = Ask::Plain(action, queue.clone(), body.clone());
+                    let outcome = self.ask(server, ask, limit).await;
+                    let outcome = outcome.and_then(Answer::pushed);
+                    self.step(|router| course.pushed(router, server, outcome, now()))
+                }
+            };
+            if let Some(outcome) = over {
+                break outcome;
+            }
+        };
+        self.counted().count(&outcome, course.counts);
+        (outcome, last)
+    }
+
+    async fn ask(&self, server: usize, ask: Ask, limit: Limit) -> Result<Answer> {
+        match self.inner.links.get(server) {
+            Some(link) => link.run(ask, limit).await,
+            None => Err(Error::invalid("there is no such server")),
+        }
+    }
+
+    /// Does something with the router, and tells what happened to its servers.
+    fn step<T>(&self, step: impl FnOnce(&mut Router) -> T) -> T {
+        let mut router = self.router();
+        let outcome = step(&mut router);
+        let events = router.take_events();
+        drop(router);
+        self.inner.options.tell(events);
+        outcome
+    }
+
+    fn router(&self) -> MutexGuard<'_, Router> {
+        lock(&self.inner.router)
+    }
+
+    fn counted(&self) -> MutexGuard<'_, ProducerReport> {
+        lock(&self.inner.report)
+    }
+
+    /// A report of its work so far.
+    #[must_use]
+    pub fn report(&self) -> ProducerReport {
+        *self.counted()
+    }
+}
+
+impl fmt::Debug for Producer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Producer")
+            .field("options", &self.inner.options)
+            .field("report", &self.report())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,132 @@
+//! One put of the async producer, from its first poll on.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Instant,
+};
+
+use queue_core::now;
+
+use crate::{
+    Inserted, Result, TubeName,
+    produce::shared::SharedOutbox,
+    protocol::{
+        Put,
+        producer::{Outbox, Policy, SlotId},
+    },
+};
+
+/// A put and its slot. Dropping it leaves the slot; an accepted put goes on.
+pub(super) struct Call<'a> {
+    shared: &'a Arc<SharedOutbox>,
+    policy: &'a Policy,
+    stage: Stage,
+    deadline: Option<Instant>,
+}
+
+enum Stage {
+    New,
+    InLine(SlotId),
+    Queued(SlotId),
+    Done,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(shared: &'a Arc<SharedOutbox>, policy: &'a Policy) -> Self {
+        Call { shared, policy, stage: Stage::New, deadline: None }
+    }
+
+    /// Ready with the answer.
+    pub(super) fn poll_answer<B: AsRef<[u8]>>(
+        &mut self,
+        tube: &TubeName,
+        put: &Put<B>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Inserted>> {
+        self.shared.with(|outbox| {
+            ready!(self.poll_room_in(outbox, tube, put, cx))?;
+            let Stage::Queued(slot) = self.stage else { return Poll::Pending };
+            let answer = ready!(outbox.poll_answer(slot, cx.waker()));
+            self.stage = Stage::Done;
+            Poll::Ready(answer)
+        })
+    }
+
+    /// Ready once the put is accepted.
+    pub(super) fn poll_room<B: AsRef<[u8]>>(
+        &mut self,
+        tube: &TubeName,
+        put: &Put<B>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        self.shared.with(|outbox| self.poll_room_in(outbox, tube, put, cx))
+    }
+
+    fn poll_room_in<B: AsRef<[u8]>>(
+        &mut self,
+        outbox: &mut Outbox,
+        tube: &TubeName,
+        put: &Put<B>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        match self.stage {
+            Stage::New => {
+                if !self.enter(outbox, tube, put)? {
+                    let slot = outbox.stand_in_line(put, self.deadline, cx.waker());
+                    self.stage = Stage::InLine(slot);
+                    return Poll::Pending;
+                }
+            }
+            Stage::InLine(slot) => {
+                let stands = (self.policy, self.deadline);
+                let room = ready!(outbox.poll_room(slot, put, tube, stands, now(), cx.waker()));
+                // An error has freed the slot.
+                self.stage = if room.is_ok() { Stage::Queued(slot) } else { Stage::Done };
+                return Poll::Ready(room);
+            }
+            Stage::Queued(_) | Stage::Done => {}
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Enters the queue if there is room; whether there was.
+    pub(super) fn try_enter<B: AsRef<[u8]>>(
+        &mut self,
+        tube: &TubeName,
+        put: &Put<B>,
+    ) -> Result<bool> {
+        self.shared.with(|outbox| self.enter(outbox, tube, put))
+    }
+
+    fn enter<B: AsRef<[u8]>>(
+        &mut self,
+        outbox: &mut Outbox,
+        tube: &TubeName,
+        put: &Put<B>,
+    ) -> Result<bool> {
+        let now = now();
+        self.deadline = now.checked_add(self.policy.timeout);
+        let slot = outbox.offer(put, tube, self.policy, self.deadline, now)?;
+        if let Some(slot) = slot {
+            self.stage = Stage::Queued(slot);
+        }
+        Ok(slot.is_some())
+    }
+
+    /// Leaves the slot of an accepted put to the caller.
+    pub(super) fn take_slot(mut self) -> Option<SlotId> {
+        match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Queued(slot) => Some(slot),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if let Stage::InLine(slot) | Stage::Queued(slot) = self.stage {
+            self.shared.with(|outbox| outbox.abandon(slot));
+        }
+    }
+}

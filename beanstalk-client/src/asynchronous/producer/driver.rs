@@ -1,0 +1,35 @@
+//! The task that moves the bytes of one connection of an async producer.
+
+use std::{sync::Arc, task::Waker, time::Instant};
+
+use queue_core::{Driver, Io, Pulse, Serve, Wire};
+use tokio::runtime::Handle as Runtime;
+
+use crate::{ConnectOptions, Error, produce::shared::SharedOutbox};
+
+/// Starts the driver of a server.
+pub(super) fn spawn(
+    runtime: &Runtime,
+    outbox: &Arc<SharedOutbox>,
+    server: usize,
+    options: &ConnectOptions,
+) {
+    outbox.with(|outbox| outbox.claim(server));
+    runtime.spawn(Driver::new(Lane { outbox: outbox.clone(), server }, Wire::to(options)));
+}
+
+/// A lane as its driver sees it.
+struct Lane {
+    outbox: Arc<SharedOutbox>,
+    server: usize,
+}
+
+impl Serve for Lane {
+    type Failure = Error;
+
+    fn exchange(&self, task: &Waker, io: &mut Io<Error>, now: Instant) -> Pulse {
+        let sleep =
+            |outbox: &mut crate::protocol::producer::Outbox| outbox.sleep(self.server, task);
+        self.outbox.exchange(self.server, io, now, sleep).0
+    }
+}

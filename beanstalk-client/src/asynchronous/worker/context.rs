@@ -1,0 +1,267 @@
+//! A job as its handler sees it.
+
+use std::{
+    collections::VecDeque,
+    ops::Deref,
+    sync::{Arc, Mutex},
+    task::Waker,
+    time::Duration,
+};
+
+use queue_core::{Signal, lock, now};
+use tokio::{sync::Notify, time::Instant};
+
+use crate::{
+    Address, Job, JobStats, LostReason, Result, TubeName,
+    protocol::{Change, JobKey, Taken},
+    work::view::View,
+};
+
+/// A job as its handler sees it: the [`Job`] itself, and its reservation. Cloning is cheap.
+#[derive(Clone)]
+pub struct JobContext(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    key: JobKey,
+    job: Job,
+    server: Arc<Address>,
+    view: Mutex<View>,
+    changed: Notify,
+    slot: Slot,
+    stopping: Arc<Signal>,
+}
+
+/// Who answers what a handler asks.
+pub(super) enum Slot {
+    Worker(Arc<Mail>),
+    /// Nobody: it is the [test](super::TestJob) of a handler.
+    Test,
+}
+
+impl Inner {
+    pub(super) fn new(
+        taken: Taken,
+        server: Arc<Address>,
+        slot: Slot,
+        stopping: Arc<Signal>,
+    ) -> Arc<Self> {
+        let Taken { key, job, tube, stats, end } = taken;
+        let view = Mutex::new(View { tube, stats, end, ..View::default() });
+        Arc::new(Inner { key, job, server, view, changed: Notify::new(), slot, stopping })
+    }
+}
+
+impl JobContext {
+    pub(super) fn new(
+        taken: Taken,
+        server: Arc<Address>,
+        mail: Arc<Mail>,
+        stopping: Arc<Signal>,
+    ) -> Self {
+        JobContext(Inner::new(taken, server, Slot::Worker(mail), stopping))
+    }
+
+    fn ask(&self, ask: Ask) {
+        match (&self.0.slot, ask) {
+            (Slot::Worker(mail), ask) => mail.ask(ask),
+            (Slot::Test, Ask::Touch(_)) => self.confirm_touch(),
+            // They are known from the start.
+            (Slot::Test, Ask::Look(_)) => {}
+        }
+    }
+
+    /// A touch is answered as a server does that holds the job for us.
+    pub(super) fn confirm_touch(&self) {
+        self.update(|view| {
+            if view.lost.is_none() {
+                let ttr = view.stats.as_ref().map_or(0, |stats| stats.ttr.unsigned_abs());
+                let end = now().checked_add(Duration::from_secs(ttr));
+                view.apply(Change::Touched(end));
+            }
+        });
+    }
+
+    /// How many touches were answered.
+    pub(super) fn touches(&self) -> u64 {
+        lock(&self.0.view).touches
+    }
+
+    /// As if the worker had been told to stop.
+    pub(super) fn stop(&self) {
+        self.0.stopping.set();
+    }
+
+    pub(super) fn key(&self) -> JobKey {
+        self.0.key
+    }
+
+    pub(super) fn view(&self) -> &Mutex<View> {
+        &self.0.view
+    }
+
+    pub(super) fn update(&self, change: impl FnOnce(&mut View)) {
+        change(&mut lock(&self.0.view));
+        self.0.changed.notify_waiters();
+    }
+
+    /// The server that the job is from.
+    #[must_use]
+    pub fn server(&self) -> &Address {
+        &self.0.server
+    }
+
+    /// Whether the reservation has ended. If so, the outcome will not be sent: the job is for other workers to run.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        lock(&self.0.view).lost.is_some()
+    }
+
+    /// Waits until the reservation ends, and returns the reason. Use in `select!` to abandon the work.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn lost(&self) -> LostReason {
+        self.wait(|view| view.lost).await
+    }
+
+    /// Whether the worker was told to stop. The job may still finish, within the [grace](crate::WorkerOptions::grace).
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.0.stopping.is_set()
+    }
+
+    /// Waits until the worker is told to stop: a long-running handler can then finish early, within the
+    /// [grace](crate::WorkerOptions::grace).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn stopping(&self) {
+        self.0.stopping.wait().await;
+    }
+
+    /// The remaining time of the reservation, as far as known; a heartbeat extends it before it ends. `None` while the
+    /// time to run is unknown.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        lock(&self.0.view).left(Instant::now().into_std())
+    }
+
+    /// Prolongs the reservation now (`touch`): its time to run starts again.
+    ///
+    /// # Errors
+    ///
+    /// `JobLost` if the reservation has ended; a refusal by the server.
+    ///
+    /// # Cancel safety
+    ///
+    /// The touch may still be carried out.
+    pub async fn touch(&self) -> Result<()> {
+        let touches = lock(&self.0.view).touches;
+        self.ask(Ask::Touch(self.0.key));
+        self.wait(|view| view.touch_after(self.0.job.id, touches)).await
+    }
+
+    /// The tube that the job is from. A worker of several tubes asks the server for it (`stats-job`), as
+    /// [`stats`](Self::stats) does.
+    ///
+    /// # Errors
+    ///
+    /// `JobLost` if it was not read before the reservation ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn tube(&self) -> Result<TubeName> {
+        let only = lock(&self.0.view).tube.clone();
+        match only {
+            Some(only) => Ok(only),
+            None => self.stats().await.map(|stats| stats.tube),
+        }
+    }
+
+    /// The job's counters and settings (`stats-job`), as of its reservation.
+    ///
+    /// # Errors
+    ///
+    /// `JobLost` if they were not read before the reservation ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn stats(&self) -> Result<JobStats> {
+        if lock(&self.0.view).stats.is_none() {
+            self.ask(Ask::Look(self.0.key));
+        }
+        self.wait(|view| view.counters(self.0.job.id)).await
+    }
+
+    async fn wait<T>(&self, mut look: impl FnMut(&View) -> Option<T>) -> T {
+        loop {
+            let mut changed = std::pin::pin!(self.0.changed.notified());
+            changed.as_mut().enable();
+            if let Some(found) = look(&lock(&self.0.view)) {
+                return found;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Deref for JobContext {
+    type Target = Job;
+
+    fn deref(&self) -> &Job {
+        &self.0.job
+    }
+}
+
+impl std::fmt::Debug for JobContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("JobContext").field(&self.0.job).finish()
+    }
+}
+
+/// What a handler asks its slot for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ask {
+    Touch(JobKey),
+    Look(JobKey),
+}
+
+/// The way from handlers to their slot.
+#[derive(Debug, Default)]
+pub(super) struct Mail(Mutex<Post>);
+
+#[derive(Debug, Default)]
+struct Post {
+    asks: VecDeque<Ask>,
+    waker: Option<Waker>,
+}
+
+/// Nobody needs more questions than that at once; the oldest are the ones that are being answered.
+const MAX_ASKS: usize = 1024;
+
+impl Mail {
+    fn ask(&self, ask: Ask) {
+        let mut post = lock(&self.0);
+        if post.asks.len() < MAX_ASKS {
+            post.asks.push_back(ask);
+        }
+        let waker = post.waker.take();
+        drop(post);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn take(&self, waker: &Waker) -> VecDeque<Ask> {
+        let mut post = lock(&self.0);
+        match &mut post.waker {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+        std::mem::take(&mut post.asks)
+    }
+}

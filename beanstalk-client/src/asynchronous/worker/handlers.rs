@@ -1,0 +1,172 @@
+//! Running handlers: one at a time in each slot, in a task of its own.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use queue_core::contain;
+use tokio::task::JoinHandle;
+
+use super::context::JobContext;
+use crate::{
+    IntoOutcome,
+    protocol::JobKey,
+    trace::Telling,
+    work::{outcome::Ended, view::View},
+};
+
+type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
+
+/// The user's handler, whatever its types.
+#[derive(Clone)]
+pub(super) struct Handler(Arc<Run>);
+
+type Run = dyn Fn(JobContext, &Arc<Telling>) -> Running + Send + Sync;
+
+impl Handler {
+    pub(super) fn new<H, T>(handler: H) -> Self
+    where
+        H: Fn(JobContext) -> T + Send + Sync + 'static,
+        T: Future + Send + 'static,
+        T::Output: IntoOutcome,
+    {
+        Handler(Arc::new(move |job, telling| {
+            let mut process = telling.begins(job.server(), &job, job.view());
+            let (span, telling) = (process.span().clone(), telling.clone());
+            // It is called where its job is handed over; its future may run in another task.
+            let made = span.run(|| catch_unwind(AssertUnwindSafe(|| handler(job.clone()))));
+            Box::pin(span.follow(async move {
+                // A panic is a failure of its job, and is told within its span.
+                let ended = match made {
+                    Ok(running) => contain(|| running).await,
+                    Err(panic) => Err(panic),
+                };
+                let ended = match ended {
+                    Ok(made) => Ended::with(made),
+                    Err(panic) => Ended::panicked(&*panic),
+                };
+                telling.ended(&mut process, job.id, job.view(), &ended);
+                ended
+            }))
+        }))
+    }
+}
+
+/// The jobs of one slot that were given to the handler, in their order. Only the first one runs.
+pub(super) struct Handlers {
+    handler: Handler,
+    telling: Arc<Telling>,
+    /// Whether the first poll is made here, without a task.
+    is_inline: bool,
+    jobs: VecDeque<JobContext>,
+    task: Option<Task>,
+}
+
+/// A handler's task; ended when it is dropped.
+struct Task(JoinHandle<Ended>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Handlers {
+    pub(super) fn new(handler: Handler, telling: Telling, is_inline: bool) -> Self {
+        let telling = Arc::new(telling);
+        Handlers { handler, telling, is_inline, jobs: VecDeque::new(), task: None }
+    }
+
+    pub(super) fn push(&mut self, job: JobContext) {
+        self.jobs.push_back(job);
+    }
+
+    pub(super) fn find(&self, key: JobKey) -> Option<&JobContext> {
+        self.jobs.iter().find(|job| job.key() == key)
+    }
+
+    pub(super) fn update(&self, key: JobKey, change: impl FnOnce(&mut View)) {
+        if let Some(job) = self.find(key) {
+            job.update(change);
+        }
+    }
+
+    /// Ends the handler that runs, if it runs this job.
+    pub(super) fn abort(&mut self, key: JobKey) {
+        if self.jobs.front().is_some_and(|job| job.key() == key)
+            && let Some(task) = &self.task
+        {
+            task.0.abort();
+        }
+    }
+
+    /// Ends all at once.
+    pub(super) fn clear(&mut self) {
+        self.task = None;
+        self.jobs.clear();
+    }
+
+    /// The jobs that no handler has begun with.
+    pub(super) fn take_waiting(&mut self) -> Vec<JobContext> {
+        let running = usize::from(self.task.is_some());
+        self.jobs.split_off(running.min(self.jobs.len())).into()
+    }
+
+    /// The next job that has ended. `began` is told of each that begins.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut began: impl FnMut(&JobContext),
+    ) -> Poll<(JobContext, Ended)> {
+        loop {
+            let ended = match &mut self.task {
+                Some(task) => match Pin::new(&mut task.0).poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(ended)) => ended,
+                    Poll::Ready(Err(error)) => match error.try_into_panic() {
+                        Ok(panic) => Ended::panicked(&*panic),
+                        Err(_) => Ended::lost(),
+                    },
+                },
+                None => {
+                    let Some(job) = self.jobs.front() else { return Poll::Pending };
+                    if job.is_lost() {
+                        // Its time was over while it waited for its turn.
+                        Ended::lost()
+                    } else {
+                        began(job);
+                        let running = (self.handler.0)(job.clone(), &self.telling);
+                        match begin(running, self.is_inline, cx) {
+                            Ok(ended) => ended,
+                            Err(running) => {
+                                self.task = Some(Task(tokio::spawn(running)));
+                                continue;
+                            }
+                        }
+                    }
+                }
+            };
+            self.task = None;
+            match self.jobs.pop_front() {
+                Some(job) => return Poll::Ready((job, ended)),
+                None => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// Polls a handler's future once, if it is to be inline.
+fn begin(mut running: Running, is_inline: bool, cx: &mut Context<'_>) -> Result<Ended, Running> {
+    let first = catch_unwind(AssertUnwindSafe(|| {
+        if is_inline && let Poll::Ready(ended) = running.as_mut().poll(cx) {
+            return Ok(ended);
+        }
+        Err(running)
+    }));
+    first.unwrap_or_else(|panic| Ok(Ended::panicked(&*panic)))
+}

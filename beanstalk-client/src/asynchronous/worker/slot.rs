@@ -1,0 +1,148 @@
+//! One slot: a connection to one server, kept for as long as the worker works, and the handlers of its jobs.
+
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use queue_core::{Haste, Wire, now};
+
+use super::{
+    context::{Ask, JobContext, Mail},
+    handlers::{Handler, Handlers},
+};
+use crate::{
+    Address, Error, WorkerEventKind, WorkerOptions,
+    protocol::{Action, WorkerSlot},
+    trace::Telling,
+    work::board::{Board, Lane},
+};
+
+pub(super) struct Slot {
+    lane: Lane,
+    board: Arc<Board>,
+    server: Arc<Address>,
+    mail: Arc<Mail>,
+    handlers: Handlers,
+    role: WorkerSlot,
+    wire: Wire<Error>,
+}
+
+/// How often one poll goes round before others of the runtime get their turn.
+const MAX_ROUNDS: usize = 64;
+
+impl Slot {
+    pub(super) fn new(
+        lane: Lane,
+        options: &WorkerOptions,
+        board: Arc<Board>,
+        handler: Handler,
+    ) -> Self {
+        Slot {
+            lane,
+            board,
+            server: Arc::new(options.address(lane.server).clone()),
+            mail: Arc::new(Mail::default()),
+            handlers: Handlers::new(
+                handler,
+                Telling::new(options, lane.server),
+                options.prefetch > 1,
+            ),
+            role: WorkerSlot::new(options, lane.server, lane.slot as u64),
+            wire: Wire::to(options.connect(lane.server)),
+        }
+    }
+
+    /// Works until the worker is stopped, or all is done.
+    pub(super) async fn run(mut self) {
+        poll_fn(|cx| {
+            let polled = self.poll(cx);
+            self.board.follow(self.lane.slot, &mut self.role);
+            polled
+        })
+        .await;
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.board.stop.wake(self.lane.slot, cx.waker());
+        self.role.wake_when_enough(cx.waker());
+        for _ in 0..MAX_ROUNDS {
+            let now = now();
+            self.heed_stop(now);
+            self.answer_mail(cx, now);
+            self.poll_handlers(cx, now);
+            let has_actions = |role: &mut WorkerSlot| role.has_actions().then_some(());
+            match self.wire.poll(cx, &mut self.role, has_actions) {
+                Poll::Ready(Some(())) => self.act(now),
+                Poll::Ready(None) => {
+                    self.handlers.clear();
+                    return Poll::Ready(());
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn heed_stop(&mut self, now: Instant) {
+        match self.board.stop.asked() {
+            Some(Haste::AtOnce) => self.role.stop_now(now),
+            Some(Haste::Gently) => self.role.stop(now),
+            None => {}
+        }
+    }
+
+    fn answer_mail(&mut self, cx: &Context<'_>, now: Instant) {
+        for ask in self.mail.take(cx.waker()) {
+            match ask {
+                Ask::Touch(key) => self.role.touch(key, now),
+                Ask::Look(key) => self.role.look(key, now),
+            }
+        }
+    }
+
+    /// Begins with jobs, and tells of those that have ended.
+    fn poll_handlers(&mut self, cx: &mut Context<'_>, now: Instant) {
+        loop {
+            let (board, server, slot) = (&self.board, &self.server, self.lane.slot);
+            let began =
+                |job: &JobContext| board.tell(server, slot, WorkerEventKind::Started(job.id));
+            let Poll::Ready((job, ended)) = self.handlers.poll(cx, began) else { return };
+            if let Some(error) = ended.reason {
+                self.tell(WorkerEventKind::Failed { job: job.id, error });
+            }
+            self.role.finish(job.key(), ended.outcome, now);
+        }
+    }
+
+    fn tell(&self, what: WorkerEventKind) {
+        self.board.tell(&self.server, self.lane.slot, what);
+    }
+
+    fn act(&mut self, now: Instant) {
+        while let Some(action) = self.role.next_action() {
+            match action {
+                Action::Run(taken) => {
+                    let (server, mail) = (self.server.clone(), self.mail.clone());
+                    let job =
+                        JobContext::new(taken, server, mail, self.board.stop.signal().clone());
+                    self.handlers.push(job);
+                }
+                Action::Update(key, change) => {
+                    self.handlers.update(key, |view| view.apply(change));
+                }
+                Action::Abort(key) => self.handlers.abort(key),
+                Action::HandBack => {
+                    for job in self.handlers.take_waiting() {
+                        self.role.give_back(job.key(), now);
+                    }
+                }
+                Action::Connected(id) => self.board.connected(&self.server, self.lane, &id),
+                Action::Tell(what) => self.tell(what),
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! A job for the test of a handler.
+
+use std::sync::Arc;
+
+use queue_core::Signal;
+
+use super::context::{Inner, JobContext, Slot};
+use crate::{
+    Address, Job, JobStats, LostReason,
+    protocol::{Change, JobKey, Taken},
+    work::view::test_stats,
+};
+
+/// A job for the test of a handler, without a worker and without a server.
+///
+/// It plays the worker's part: touches are confirmed and counted, and the test says when the reservation is lost or the
+/// worker stops.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use beanstalk_client::{Job, JobContext, LostReason, Outcome, TestJob};
+///
+/// async fn send(job: JobContext) -> Result<Outcome, beanstalk_client::Error> {
+///     job.touch().await?;
+///     Ok(if job.body.is_empty() { Outcome::bury() } else { Outcome::Delete })
+/// }
+///
+/// let test = TestJob::new(Job::for_test(7, "ann"));
+/// assert_eq!(send(test.context()).await?, Outcome::Delete);
+/// assert_eq!(test.touches(), 1);
+/// test.lose(LostReason::ConnectionLost);
+/// assert!(send(test.context()).await.is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TestJob(JobContext);
+
+impl TestJob {
+    /// A job of the tube `default`, reserved for the first time, with a minute to run.
+    #[must_use]
+    pub fn new(job: Job) -> Self {
+        let stats = test_stats(&job).map(Box::new);
+        let taken = Taken { key: JobKey::default(), job, tube: None, stats, end: None };
+        let server = Arc::new(Address::default());
+        let test =
+            TestJob(JobContext(Inner::new(taken, server, Slot::Test, Signal::default().into())));
+        test.0.confirm_touch();
+        test.0.update(|view| view.touches = 0);
+        test
+    }
+
+    /// What the handler is given.
+    #[must_use]
+    pub fn context(&self) -> JobContext {
+        self.0.clone()
+    }
+
+    /// What [`stats`](JobContext::stats) and [`tube`](JobContext::tube) tell. Of a text as the server sends it:
+    /// [`JobStats::parse`].
+    pub fn set_stats(&self, stats: JobStats) {
+        self.0.update(|view| view.stats = Some(Box::new(stats)));
+    }
+
+    /// How often the handler has prolonged its reservation.
+    #[must_use]
+    pub fn touches(&self) -> u64 {
+        self.0.touches()
+    }
+
+    /// Ends the reservation.
+    pub fn lose(&self, reason: LostReason) {
+        self.0.update(|view| view.apply(Change::Lost(reason)));
+    }
+
+    /// Tells the handler that its worker is to stop.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}

@@ -1,0 +1,7 @@
+//! What the producers of both faces share: options, events, reports.
+
+pub(crate) mod events;
+pub(crate) mod options;
+pub(crate) mod report;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod shared;

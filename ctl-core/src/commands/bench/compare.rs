@@ -1,0 +1,158 @@
+//! Another run to compare with, and what must not be.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use super::Plan;
+use super::report::{conditions, number};
+use crate::error::CliError;
+use crate::output::units;
+use crate::output::{Field, Record};
+
+/// What limits can name, and the column that has it.
+const METRICS: [(&str, &str); 9] = [
+    ("rate", "ops_per_second"),
+    ("min", "min_ms"),
+    ("mean", "mean_ms"),
+    ("p50", "p50_ms"),
+    ("p90", "p90_ms"),
+    ("p99", "p99_ms"),
+    ("p99.9", "p99_9_ms"),
+    ("max", "max_ms"),
+    ("errors", "errors"),
+];
+/// Those that are told of every comparison.
+const TOLD: [&str; 4] = ["rate", "p50", "p90", "p99"];
+
+/// The report of another run under the same conditions.
+pub(super) struct Base {
+    name: String,
+    all: Value,
+}
+
+impl Base {
+    /// Reads what `-o json` or `-o ndjson` wrote; the last row is that of all clients.
+    pub(super) fn read(path: &Path, plan: &Plan) -> Result<Self, CliError> {
+        let name = path.to_string_lossy().into_owned();
+        let text =
+            std::fs::read_to_string(path).map_err(|error| CliError::reading(&name, &error))?;
+        let wrong = |why: &str| {
+            CliError::bad_data(format!("{name} is not a benchmark report: {why}"))
+                .hint("bench -o json > base.json")
+        };
+        let rows = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+        let rows =
+            rows.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(&error.to_string()))?;
+        let last = match rows.into_iter().next_back() {
+            Some(Value::Array(rows)) => rows.into_iter().next_back(),
+            last => last,
+        };
+        let all = last.filter(Value::is_object).ok_or_else(|| wrong("it has no row"))?;
+        for (key, field) in conditions(plan).fields() {
+            let Field::Value(here) = field else { continue };
+            let there = all.get(key).ok_or_else(|| wrong(&format!("it has no `{key}`")))?;
+            let same = match (there.as_f64(), here.as_f64()) {
+                (Some(there), Some(here)) => there == here,
+                _ => there == here,
+            };
+            if !same {
+                let why =
+                    format!("cannot compare with {name}: its {key} is {there}, here it is {here}");
+                return Err(CliError::bad_data(why).hint("the same flags as in that run"));
+            }
+        }
+        Ok(Self { name, all })
+    }
+
+    fn number(&self, key: &str) -> Option<f64> {
+        self.all.get(key).and_then(Value::as_f64)
+    }
+
+    /// How much higher a column is now, in percent.
+    fn change(&self, now: &Record, key: &str) -> Option<f64> {
+        let (before, now) = (self.number(key)?, number(now, key)?);
+        (before > 0.0).then(|| (now / before - 1.0) * 100.0)
+    }
+
+    /// `against base.json: rate +3.1%, p50 -2.0%`.
+    pub(super) fn against(&self, now: &Record) -> String {
+        let told = METRICS.iter().filter(|(metric, _)| TOLD.contains(metric));
+        let changes = told.filter_map(|(metric, key)| {
+            self.change(now, key).map(|change| format!("{metric} {change:+.1}%"))
+        });
+        format!("against {}: {}", self.name, changes.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// What makes a run a failure: `p99>20%`, `rate<1000`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Limit {
+    text: String,
+    metric: &'static str,
+    key: &'static str,
+    is_above: bool,
+    value: f64,
+    is_relative: bool,
+}
+
+impl Limit {
+    /// Whether it is about the difference from another run.
+    pub(super) fn is_relative(&self) -> bool {
+        self.is_relative
+    }
+
+    /// What is wrong, if something is.
+    pub(super) fn broken(&self, now: &Record, base: Option<&Base>) -> Option<String> {
+        let Self { text, metric, value, .. } = self;
+        let (measured, limit, shown) = if self.is_relative {
+            let change = base?.change(now, self.key)?;
+            let limit = if self.is_above { *value } else { -*value };
+            (change, limit, format!("{metric} changed by {change:+.1}%"))
+        } else {
+            let measured = number(now, self.key)?;
+            (measured, *value, format!("{metric} is {measured}"))
+        };
+        let is_broken = if self.is_above { measured > limit } else { measured < limit };
+        is_broken.then(|| format!("{shown}, and the limit is {text}"))
+    }
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = METRICS.map(|(name, _)| name).join(", ");
+        let rule = || {
+            format!(
+                "`{text}` is not a limit (write METRIC>VALUE or METRIC<VALUE, such as p99>20%, p99>5ms or rate<1000; metrics: {names})"
+            )
+        };
+        let at = text.find(['<', '>']).ok_or_else(rule)?;
+        let (name, rest) = text.split_at(at);
+        let is_above = rest.starts_with('>');
+        let value = rest.get(1..).unwrap_or_default().trim();
+        let (metric, key) =
+            METRICS.into_iter().find(|(metric, _)| *metric == name.trim()).ok_or_else(rule)?;
+        let percent = value.strip_suffix('%');
+        let number = |digits: &str| {
+            digits.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
+        };
+        let value = match percent {
+            Some(digits) => number(digits),
+            None if key.ends_with("_ms") => units::duration(value).ok().map(units::milliseconds),
+            None => number(value),
+        };
+        let value = value.ok_or_else(rule)?;
+        let is_relative = percent.is_some();
+        Ok(Self { text: text.to_owned(), metric, key, is_above, value, is_relative })
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

@@ -1,0 +1,368 @@
+//! `bench`: how fast a server answers, in closed and open loop, in a place of its own that is gone afterwards.
+//!
+//! A tool says what an operation is ([`Client`]); when each begins, how long it took, the report and the comparison with
+//! another run are here. Every run is bounded in number and in time.
+
+mod compare;
+mod lane;
+mod report;
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use clap::Args;
+
+use crate::error::CliError;
+use crate::input::sizes::{Random, Sizes};
+use crate::output::messages::Messages;
+use crate::output::progress::Progress;
+use crate::output::{times, units};
+use crate::system::files;
+use crate::system::signals::Interrupts;
+use crate::tool::args::ProgressWhen;
+
+use self::compare::{Base, Limit};
+use self::lane::{Lane, Tally};
+pub use self::report::{Measured, ROWS};
+
+/// Flags of every `bench`.
+#[derive(Debug, Args)]
+pub struct LoadArgs {
+    /// Number of clients, each with its own connection
+    #[arg(short = 'j', long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    clients: u16,
+
+    /// Measure N operations in total [default: 100000, or as many as fit into --duration]
+    #[arg(short = 'c', long, value_name = "N", visible_alias = "count",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    msgs: Option<u64>,
+
+    /// Measure for this long [default: until all operations are done, at most 10m]
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    duration: Option<Duration>,
+
+    /// Warm-up time before measuring starts [default: 0]
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    warmup: Option<Duration>,
+
+    /// Body size, or a range to draw sizes from, e.g. 1k..64k
+    #[arg(long, value_name = "SIZE", default_value = "128", value_parser = sizes)]
+    size: Sizes,
+
+    /// Operations that a client sends before it waits for their replies
+    #[arg(long, value_name = "N", default_value_t = 1, visible_alias = "batch",
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pipeline: u16,
+
+    /// Start N operations per second regardless of replies (open loop); times count from when each was due
+    #[arg(long, value_name = "N", value_parser = rate)]
+    rate: Option<f64>,
+
+    /// Leave the benchmark's jobs in place
+    #[arg(long)]
+    keep: bool,
+
+    /// Also write the report's rows to this new file as CSV
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+
+    /// Compare with the report of an earlier run (-o json)
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+
+    /// Exit 1 if this holds: 'p99>20%' or 'rate<10%' relative to --compare, 'p99>5ms' or 'rate<1000' on its own
+    #[arg(long, value_name = "EXPR")]
+    fail_if: Vec<Limit>,
+}
+
+/// What a mode does with jobs, which bounds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing stays behind an operation.
+    Passing,
+    /// Each operation leaves a job in the queue, until the end.
+    Leaving,
+    /// Each operation takes a job that was there before.
+    Taking,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Mode {
+    /// What users call it.
+    pub name: &'static str,
+    /// What it does with jobs.
+    pub kind: Kind,
+    /// Whether a client can send several operations at once.
+    pub pipelines: bool,
+}
+
+/// One client of a benchmark.
+pub trait Client: Send {
+    /// Carries out an operation for each of these bodies, all sent at once, and tells `done` of each in turn as its answer
+    /// comes. Fewer are told when there is nothing left to take.
+    ///
+    /// # Errors
+    /// The failure of the connection: those that `done` was not told of have failed with it.
+    fn perform(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError>;
+}
+
+/// Is told how an operation ended, when it does.
+pub type Done<'a> = dyn FnMut(Result<(), CliError>) + 'a;
+
+/// Operations, unless `--msgs` or `--duration` says otherwise.
+const USUAL: u64 = 100_000;
+/// The longest run, unless `--duration` says otherwise.
+const LONGEST: Duration = Duration::from_secs(600);
+/// What a server may be made to keep at most: of bodies, and of its own for each of them.
+const MOST_KEPT: u64 = 1 << 30;
+const OF_EACH: u64 = 256;
+/// Jobs that are left at once before the benchmark.
+const BATCH: u64 = 500;
+/// How often it is looked whether the run is to end.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// What is going to be measured.
+pub struct Plan {
+    mode: &'static str,
+    clients: u16,
+    most: u64,
+    longest: Duration,
+    warmup: Duration,
+    sizes: Sizes,
+    pipeline: u16,
+    rate: Option<f64>,
+    keeps: bool,
+    csv: Option<(String, File)>,
+    base: Option<Base>,
+    limits: Vec<Limit>,
+}
+
+impl Plan {
+    /// What these flags ask for; `largest` is the largest body that the server takes, if that is known.
+    ///
+    /// # Errors
+    /// Flags that exclude each other, or more than a server should be made to keep (2); a larger body (65); another run that
+    /// cannot be read or compared with (65, 66); a file that cannot be made (74).
+    pub fn new(
+        args: &LoadArgs,
+        Mode { name: mode, kind, pipelines }: Mode,
+        largest: Option<u64>,
+    ) -> Result<Self, CliError> {
+        let sizes = args.size;
+        if args.pipeline > 1 && !pipelines {
+            let why = format!("{mode} waits for each reply, so --pipeline does not apply");
+            return Err(CliError::usage(why).hint("--clients, for more concurrency"));
+        }
+        if let Some(largest) = largest.filter(|largest| sizes.largest > *largest) {
+            let (asked, largest) = (sizes.largest, units::show_size(largest));
+            let why = format!("bodies of {asked} bytes exceed the server's limit of {largest}");
+            return Err(CliError::bad_data(why).hint("a smaller --size"));
+        }
+        if kind == Kind::Taking && args.warmup.is_some_and(|time| !time.is_zero()) {
+            let why =
+                format!("{mode} takes jobs that were put beforehand, so --warmup does not apply");
+            return Err(CliError::usage(why).hint("the mode that both puts and takes supports it"));
+        }
+        let needs_base = args.fail_if.iter().find(|limit| limit.is_relative());
+        if let (Some(limit), None) = (needs_base, &args.compare) {
+            let why =
+                format!("--fail-if '{limit}' compares with another run, but --compare is missing");
+            return Err(CliError::usage(why).hint("--compare base.json, the output of -o json"));
+        }
+        let mut plan = Self {
+            mode,
+            clients: args.clients,
+            most: most(args, kind)?,
+            longest: args.duration.unwrap_or(LONGEST),
+            warmup: args.warmup.unwrap_or_default(),
+            sizes,
+            pipeline: args.pipeline,
+            rate: args.rate,
+            keeps: args.keep,
+            csv: None,
+            base: None,
+            limits: args.fail_if.clone(),
+        };
+        plan.base = args.compare.as_deref().map(|path| Base::read(path, &plan)).transpose()?;
+        if let Some(path) = &args.csv {
+            let file = files::new_file(path)?;
+            plan.csv = Some((path.to_string_lossy().into_owned(), file));
+        }
+        Ok(plan)
+    }
+
+    /// How many clients there are.
+    #[must_use]
+    pub fn clients(&self) -> u16 {
+        self.clients
+    }
+
+    /// Whether what the benchmark leaves behind stays.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        self.keeps
+    }
+
+    /// Leaves a job for each operation of a mode that takes them, before it is measured; `send` sends some at once, as
+    /// [`Client::perform`] does.
+    ///
+    /// # Errors
+    /// The first failure of `send`, or of one of its jobs; a signal.
+    pub fn fill(
+        &self,
+        interrupts: &Interrupts,
+        mut send: impl FnMut(&[Bytes], &mut Done<'_>) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        let mut bodies = Bodies::new(self.sizes, 0);
+        let mut left = self.most;
+        while left > 0 {
+            interrupts.check()?;
+            let batch: Vec<Bytes> = (0..left.min(BATCH)).map(|_| bodies.next()).collect();
+            left -= batch.len() as u64;
+            let mut failed = None;
+            send(&batch, &mut |outcome| failed = outcome.err().or(failed.take()))?;
+            failed.map_or(Ok(()), Err)?;
+        }
+        Ok(())
+    }
+}
+
+/// The bound of a run's operations.
+fn most(args: &LoadArgs, kind: Kind) -> Result<u64, CliError> {
+    let mean = (args.size.smallest + args.size.largest) / 2;
+    let room = MOST_KEPT / (mean + OF_EACH);
+    let usual = match args.duration {
+        Some(_) if kind != Kind::Taking => u64::MAX,
+        _ => USUAL,
+    };
+    if kind == Kind::Passing {
+        return Ok(args.msgs.unwrap_or(usual));
+    }
+    match args.msgs {
+        Some(asked) if asked > room => {
+            let kept = units::show_size(MOST_KEPT);
+            let why = format!("{asked} jobs of this size exceed the limit of {kept} in the server");
+            Err(CliError::usage(why).hint(format!("--msgs {room} at most, or a smaller --size")))
+        }
+        asked => Ok(asked.unwrap_or(usual).min(room)),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| format!("`{text}` is not a rate (examples: 100, 0.5)"))
+}
+
+/// The largest body that a benchmark makes.
+const LARGEST: u64 = MOST_KEPT / 4;
+
+fn sizes(text: &str) -> Result<Sizes, String> {
+    let sizes: Sizes = text.parse()?;
+    if sizes.largest > LARGEST {
+        return Err(format!("`{text}` is more than {}", units::show_size(LARGEST)));
+    }
+    Ok(sizes)
+}
+
+/// Bodies of the sizes that were asked for, the same in each run.
+struct Bodies {
+    /// The longest one; the others are its beginning. Text, so that each transport carries it.
+    text: Bytes,
+    sizes: Sizes,
+    random: Random,
+}
+
+impl Bodies {
+    fn new(sizes: Sizes, seed: u64) -> Self {
+        let text = (b' '..=b'~').cycle().take(usize::try_from(sizes.largest).unwrap_or(0));
+        Self { text: text.collect::<Vec<u8>>().into(), sizes, random: Random::new(seed) }
+    }
+
+    fn next(&mut self) -> Bytes {
+        let size = self.sizes.draw(&mut self.random);
+        self.text.slice(..usize::try_from(size).unwrap_or(0).min(self.text.len()))
+    }
+}
+
+/// What all clients share while they run.
+struct Shared<'a> {
+    plan: &'a Plan,
+    start: Instant,
+    /// Operations that are still to begin.
+    left: AtomicU64,
+    /// Those that have ended.
+    ended: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Shared<'_> {
+    fn is_over(&self, now: Instant) -> bool {
+        let longest = self.plan.warmup.saturating_add(self.plan.longest);
+        self.stop.load(Ordering::Relaxed) || now.duration_since(self.start) >= longest
+    }
+
+    fn is_warm(&self, at: Instant) -> bool {
+        at.duration_since(self.start) >= self.plan.warmup
+    }
+
+    /// How many of so many may begin.
+    fn take(&self, wanted: u64) -> u64 {
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            (left > 0).then(|| left.saturating_sub(wanted))
+        });
+        taken.map_or(0, |left| left.min(wanted))
+    }
+}
+
+/// Runs the clients until all operations are done, the time is over, or a signal comes: what was measured till then counts.
+///
+/// # Errors
+/// A defect of this tool.
+pub fn measure<C: Client>(
+    plan: &Plan,
+    clients: Vec<C>,
+    (when, messages): (ProgressWhen, &Messages),
+    interrupts: &Interrupts,
+) -> Result<Measured, CliError> {
+    let blank = times::histogram()?;
+    let total = Some(plan.most).filter(|most| *most < u64::MAX);
+    let mut progress = Progress::start(when, messages, plan.mode, total);
+    let shared = Shared {
+        plan,
+        start: Instant::now(),
+        left: AtomicU64::new(plan.most),
+        ended: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+    };
+    let tallies = thread::scope(|scope| {
+        let lanes = clients.into_iter().zip(0_u64..).map(|(client, number)| {
+            let lane = Lane::new(client, number, &shared, Tally::new(blank.clone()));
+            scope.spawn(move || lane.run())
+        });
+        let lanes: Vec<_> = lanes.collect();
+        let mut shown = 0;
+        while lanes.iter().any(|lane| !lane.is_finished()) {
+            thread::sleep(SLICE);
+            if interrupts.requested().is_some() {
+                shared.stop.store(true, Ordering::Relaxed);
+            }
+            let ended = shared.ended.load(Ordering::Relaxed);
+            progress.advance_by(ended - shown);
+            shown = ended;
+        }
+        // A client that panicked has measured nothing.
+        let broken = || Tally::broken(blank.clone());
+        lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|_| broken())).collect()
+    });
+    progress.finish();
+    Ok(Measured::new(plan, tallies, Tally::new(blank), shared.start))
+}
+
+#[cfg(test)]
+mod tests;

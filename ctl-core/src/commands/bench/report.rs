@@ -1,0 +1,199 @@
+//! What was measured: a row for each client, and one for all of them.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+
+use super::lane::Tally;
+use super::{Plan, Sizes};
+use crate::error::{CliError, Exit};
+use crate::output::times::milliseconds;
+use crate::output::units;
+use crate::output::{Column, Field, Record, Shape};
+use crate::system::signals::Interrupts;
+use crate::tool::{Context, Tool};
+
+/// What the row of all clients is called.
+pub(super) const ALL: &str = "all";
+
+/// The clients of a benchmark and all of them together, as rows.
+pub static ROWS: Shape = Shape::rows(
+    "client",
+    &[
+        Column::new("client", "CLIENT"),
+        Column::new("ops", "OPS"),
+        Column::new("errors", "ERRORS"),
+        Column::wide("seconds", "SECONDS"),
+        Column::new("ops_per_second", "OPS/S"),
+        Column::wide("bytes_per_second", "BYTES/S"),
+        Column::wide("min_ms", "MIN MS"),
+        Column::wide("mean_ms", "MEAN MS"),
+        Column::new("p50_ms", "P50 MS"),
+        Column::new("p90_ms", "P90 MS"),
+        Column::new("p99_ms", "P99 MS"),
+        Column::new("p99_9_ms", "P99.9 MS"),
+        Column::new("max_ms", "MAX MS"),
+        Column::on_request("mode", "MODE"),
+        Column::on_request("clients", "CLIENTS"),
+        Column::on_request("size", "SIZE"),
+        Column::on_request("pipeline", "PIPELINE"),
+        Column::on_request("rate", "RATE"),
+        Column::on_request("errors_by_code", "ERRORS BY CODE"),
+    ],
+);
+
+/// What a run has measured.
+pub struct Measured {
+    rows: Vec<Record>,
+    pub(super) all: Tally,
+    last_error: Option<CliError>,
+}
+
+impl Measured {
+    /// From what each client has measured; `all` is still empty.
+    pub(super) fn new(plan: &Plan, tallies: Vec<Tally>, mut all: Tally, start: Instant) -> Self {
+        let begun = start + plan.warmup;
+        let mut rows = Vec::new();
+        let mut last_error = None;
+        for (mut tally, number) in tallies.into_iter().zip(1_u64..) {
+            rows.push(row(plan, number.into(), &tally, begun));
+            all.add(&tally);
+            last_error = tally.last_error.take().or(last_error);
+        }
+        rows.push(row(plan, ALL.into(), &all, begun));
+        Self { rows, all, last_error }
+    }
+
+    /// Shows it, compares it, and gives the exit code. The clients of one are left out.
+    ///
+    /// # Errors
+    /// Not one operation succeeded: its failure; failures of writing.
+    pub fn report<T: Tool>(
+        mut self,
+        context: &mut Context<T>,
+        mut plan: Plan,
+        interrupts: &Interrupts,
+    ) -> Result<Exit, CliError> {
+        let failed: u64 = self.all.errors.values().sum();
+        let ops = self.all.times.len();
+        if let (0, Some(error)) = (ops, self.last_error.take()) {
+            return Err(error);
+        }
+        if let [_, _] = self.rows.as_slice() {
+            self.rows.remove(0);
+        }
+        if let Some((name, file)) = &mut plan.csv {
+            let written = file.write_all(csv(&self.rows).as_bytes());
+            written.map_err(|error| CliError::writing(name, &error))?;
+        }
+        let of_all = self.rows.last().cloned().unwrap_or_default();
+        let mut list = context.out.list(&ROWS)?;
+        for record in self.rows {
+            list.push(record)?;
+        }
+        list.finish()?;
+        if let Some(rate) = plan.rate
+            && number(&of_all, "ops_per_second").is_some_and(|came| came < 0.95 * rate)
+        {
+            let came = number(&of_all, "ops_per_second").unwrap_or_default();
+            context.messages.note(format!("target rate {rate}/s, achieved {came:.0}/s"));
+        }
+        if let Some(base) = &plan.base {
+            context.messages.note(base.against(&of_all));
+        }
+        if failed > 0 {
+            let errors = self.all.errors.iter().map(|(code, count)| format!("{count} {code}"));
+            let errors = errors.collect::<Vec<_>>().join(", ");
+            let last = self.last_error.map(|error| format!(": {}", error.message));
+            context.messages.warn(format!("failed: {errors}{}", last.unwrap_or_default()));
+        }
+        if let Some(exit) = interrupts.requested() {
+            return Ok(exit);
+        }
+        let broken =
+            plan.limits.iter().filter_map(|limit| limit.broken(&of_all, plan.base.as_ref()));
+        let broken: Vec<String> = broken.collect();
+        if !broken.is_empty() {
+            return Err(CliError::new(Exit::Negative, "SLOWER", broken.join("; ")));
+        }
+        Ok(if failed > 0 { Exit::Partial } else { Exit::Done })
+    }
+}
+
+/// The number in this column.
+pub(super) fn number(record: &Record, key: &str) -> Option<f64> {
+    match record.get(key) {
+        Some(Field::Value(value)) => value.as_f64(),
+        _ => None,
+    }
+}
+
+/// The columns that say what was measured: runs that differ in them cannot be compared.
+pub(super) fn conditions(plan: &Plan) -> Record {
+    let Sizes { smallest, largest } = plan.sizes;
+    let size = match smallest == largest {
+        true => smallest.to_string(),
+        false => format!("{smallest}..{largest}"),
+    };
+    Record::new()
+        .with("mode", plan.mode)
+        .with("clients", plan.clients)
+        .with("size", size)
+        .with("pipeline", plan.pipeline)
+        .with("rate", plan.rate)
+}
+
+fn row(plan: &Plan, client: Value, tally: &Tally, begun: Instant) -> Record {
+    let took = tally.end.map_or(Duration::ZERO, |end| end.saturating_duration_since(begun));
+    let seconds = took.as_secs_f64();
+    let a_second =
+        |count: u64| (seconds > 0.0).then(|| (count as f64 / seconds * 10.0).round() / 10.0);
+    let times = &tally.times;
+    let ms = |nanoseconds: u64| (!times.is_empty()).then(|| milliseconds(nanoseconds));
+    let errors: u64 = tally.errors.values().sum();
+    let by_code = tally.errors.iter().map(|(code, count)| ((*code).to_owned(), (*count).into()));
+    let mut record = Record::new()
+        .with("client", client)
+        .with("ops", times.len())
+        .with("errors", errors)
+        .with("seconds", units::milliseconds(took) / 1e3)
+        .with("ops_per_second", a_second(times.len()))
+        .with("bytes_per_second", a_second(tally.bytes))
+        .with("min_ms", ms(times.min()))
+        .with("mean_ms", ms(times.mean() as u64))
+        .with("p50_ms", ms(times.value_at_quantile(0.5)))
+        .with("p90_ms", ms(times.value_at_quantile(0.9)))
+        .with("p99_ms", ms(times.value_at_quantile(0.99)))
+        .with("p99_9_ms", ms(times.value_at_quantile(0.999)))
+        .with("max_ms", ms(times.max()));
+    for (key, field) in conditions(plan).fields() {
+        if let Field::Value(value) = field {
+            record.push(key.to_owned(), value.clone());
+        }
+    }
+    record.with("errors_by_code", Value::Object(Map::from_iter(by_code)))
+}
+
+/// Numbers and words only, so nothing needs quotes.
+fn csv(rows: &[Record]) -> String {
+    let keys: Vec<&str> = ROWS
+        .columns
+        .iter()
+        .map(|column| column.key)
+        .filter(|key| *key != "errors_by_code")
+        .collect();
+    let mut text = keys.join(",");
+    text.push('\n');
+    for row in rows {
+        let cells = keys.iter().map(|key| match row.get(key) {
+            Some(Field::Value(Value::String(word))) => word.clone(),
+            Some(Field::Value(Value::Null)) | None => String::new(),
+            Some(Field::Value(value)) => value.to_string(),
+            Some(Field::Body(_)) => String::new(),
+        });
+        text.push_str(&cells.collect::<Vec<_>>().join(","));
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,545 @@
+//! The engine of commands that act on many things: counting, stopping, progress, the report, the exit code.
+//!
+//! The command plans, asks, and sends its requests; the engine is told how each one went.
+
+mod rate;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use crate::error::{CliError, Exit};
+use crate::input::Meter;
+use crate::output::messages::Messages;
+use crate::output::progress::Progress;
+use crate::output::units;
+use crate::output::{Format, List, Output, Record};
+use crate::system::signals::Interrupts;
+use crate::tool::args::ProgressWhen;
+
+use self::rate::Pace;
+pub use self::rate::Rate;
+
+/// Flags of bulk commands.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Bulk options")]
+pub struct BulkArgs {
+    /// Process at most N items
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+
+    /// What to do when an item fails
+    #[arg(long, value_name = "WHAT", default_value = "continue")]
+    pub on_error: OnError,
+
+    /// Maximum number of requests in flight
+    #[arg(long, value_name = "N", default_value_t = 100,
+          value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub batch: u16,
+
+    /// Rate limit: N/s, N/m or N/h, evenly spaced
+    #[arg(long, value_name = "N/s")]
+    pub rate: Option<Rate>,
+}
+
+impl BulkArgs {
+    /// `--batch` as a count; under `--rate` as many at most as keep the pace even.
+    #[must_use]
+    pub fn window(&self) -> usize {
+        let batch = usize::from(self.batch);
+        self.rate.map_or(batch, |rate| rate.step().min(batch))
+    }
+}
+
+/// How a bulk command goes on.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner {
+    /// What a failure means.
+    pub on_error: OnError,
+    /// How fast it goes; as fast as it can without.
+    pub rate: Option<Rate>,
+}
+
+impl From<OnError> for Manner {
+    fn from(on_error: OnError) -> Self {
+        Self { on_error, rate: None }
+    }
+}
+
+impl From<&BulkArgs> for Manner {
+    fn from(args: &BulkArgs) -> Self {
+        Self { on_error: args.on_error, rate: args.rate }
+    }
+}
+
+/// The value of `--on-error`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnError {
+    /// Start nothing new after the first failure.
+    Stop,
+    /// Continue, and report failures at the end.
+    Continue,
+}
+
+/// What the command does, for sentences: "deleted 3 jobs from tube mail".
+#[derive(Debug, Clone)]
+pub struct Action {
+    /// Past tense, such as `deleted`.
+    pub past: &'static str,
+    /// One of what, such as `job`.
+    pub noun: &'static str,
+    /// The rest of the sentence, such as `from tube mail`; may be empty.
+    pub place: String,
+}
+
+/// Failures that the report lists; later ones are only counted.
+const LISTED: usize = 10;
+
+/// A running bulk command.
+pub struct Bulk {
+    action: Action,
+    on_error: OnError,
+    /// What a look at the start said.
+    total: Option<u64>,
+    gate: Gate,
+    progress: Progress,
+    messages: Messages,
+    started: Instant,
+    succeeded: u64,
+    failed: u64,
+    skipped: u64,
+    /// Sent, and never answered.
+    unknown: u64,
+    /// Read, and not sent.
+    not_sent: u64,
+    failures: Vec<Failure>,
+    /// Why nothing more can be sent.
+    broken: Option<CliError>,
+}
+
+/// What did not succeed, and why.
+struct Failure {
+    item: String,
+    error: CliError,
+    is_shown: bool,
+}
+
+/// Whether new work may be taken; closes with a signal or, under `--on-error stop`, with a failure.
+#[derive(Clone)]
+pub struct Gate {
+    closed: Arc<AtomicBool>,
+    /// A failure closes it.
+    stops: bool,
+    interrupts: Interrupts,
+    pace: Option<Arc<Pace>>,
+}
+
+impl Gate {
+    /// Closes with a signal, for work that has nothing to count.
+    #[must_use]
+    pub fn of(interrupts: &Interrupts) -> Self {
+        Self { closed: Arc::default(), stops: false, interrupts: interrupts.clone(), pace: None }
+    }
+
+    /// Waits until it is the turn of `count` more, where there is a pace; gives whether they may be taken.
+    #[must_use]
+    pub fn turn(&self, count: usize) -> bool {
+        if let Some(pace) = &self.pace {
+            pace.wait(count, || !self.is_open());
+        }
+        self.is_open()
+    }
+
+    /// Whether new work may be taken.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::SeqCst) && self.interrupts.requested().is_none()
+    }
+
+    /// Takes no new work from now on, when a failure is to stop the command: for those who see it first.
+    pub fn failed(&self) {
+        if self.stops {
+            self.close();
+        }
+    }
+
+    /// Takes no new work from now on.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Bulk {
+    /// Starts counting; `total` is what a look at the start says, for the progress.
+    #[must_use]
+    pub fn start(
+        action: Action,
+        manner: impl Into<Manner>,
+        total: Option<u64>,
+        progress: ProgressWhen,
+        interrupts: Interrupts,
+        messages: &Messages,
+    ) -> Self {
+        let Manner { on_error, rate } = manner.into();
+        let (stops, pace) = (on_error == OnError::Stop, rate.map(|rate| Arc::new(Pace::new(rate))));
+        let label = format!("{} {}s", action.past, action.noun);
+        Self {
+            action,
+            on_error,
+            total,
+            gate: Gate { closed: Arc::default(), stops, interrupts, pace },
+            progress: Progress::start(progress, messages, label, total),
+            messages: messages.clone(),
+            started: Instant::now(),
+            succeeded: 0,
+            failed: 0,
+            skipped: 0,
+            unknown: 0,
+            not_sent: 0,
+            failures: Vec::new(),
+            broken: None,
+        }
+    }
+
+    /// Whether new work may be taken, for lazy pipelines.
+    #[must_use]
+    pub fn gate(&self) -> Gate {
+        self.gate.clone()
+    }
+
+    /// How many succeeded so far.
+    #[must_use]
+    pub fn succeeded(&self) -> u64 {
+        self.succeeded
+    }
+
+    /// One was done.
+    pub fn success(&mut self) {
+        self.successes(1);
+    }
+
+    /// So many were done at once; a server may name any number.
+    pub fn successes(&mut self, count: u64) {
+        self.succeeded = self.succeeded.saturating_add(count);
+        self.show_failures();
+        self.progress.advance_by(count);
+    }
+
+    /// One was not there any more, or not to be touched.
+    pub fn skip(&mut self) {
+        self.skipped += 1;
+        self.progress.advance();
+    }
+
+    /// One failed; `item` names it.
+    ///
+    /// # Errors
+    /// The connection itself failed, so nothing more can be done: [`Bulk::abort`] reports what was done.
+    pub fn failure(&mut self, item: impl Into<String>, error: CliError) -> Result<(), CliError> {
+        self.failed += 1;
+        self.progress.advance();
+        if self.on_error == OnError::Stop {
+            self.gate.close();
+        }
+        if error.ends_everything() {
+            self.gate.close();
+            return Err(error);
+        }
+        let item = item.into();
+        if self.failures.len() < LISTED {
+            self.failures.push(Failure { item, error, is_shown: false });
+        }
+        self.show_failures();
+        Ok(())
+    }
+
+    /// One was tried: it was done, or it failed; `item` names it.
+    ///
+    /// # Errors
+    /// As [`Bulk::failure`].
+    pub fn count(
+        &mut self,
+        item: impl Into<String>,
+        outcome: Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        match outcome {
+            Ok(()) => {
+                self.success();
+                Ok(())
+            }
+            Err(error) => self.failure(item, error),
+        }
+    }
+
+    /// One that was sent, or was to be, failed. Unlike [`Bulk::failure`] this goes on when the connection itself has failed, so
+    /// that all that were read are told of: they are counted by what may have become of them, and [`Bulk::finish`] gives the
+    /// first error with these numbers.
+    pub fn unsent(&mut self, item: impl Into<String>, error: CliError) {
+        if !error.ends_everything() {
+            // Only what ends everything is an error here.
+            let _ = self.failure(item, error);
+            return;
+        }
+        match error.is_unknown {
+            true => self.unknown += 1,
+            false => self.not_sent += 1,
+        }
+        self.progress.advance();
+        self.gate.close();
+        self.broken.get_or_insert(error);
+    }
+
+    /// Whether nothing more can be sent.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// The first failure waits for a success: without one it is the command's error.
+    fn show_failures(&mut self) {
+        self.show_failures_from(usize::from(self.succeeded == 0));
+    }
+
+    fn show_failures_from(&mut self, first: usize) {
+        let unseen = self.failures.iter_mut().skip(first).filter(|failure| !failure.is_shown);
+        for Failure { item, error, is_shown } in unseen {
+            let CliError { code, message, .. } = error;
+            let item = if message.contains(&*item) { String::new() } else { format!("{item}: ") };
+            self.messages.warn(format!("{item}{code}: {message}"));
+            *is_shown = true;
+        }
+    }
+
+    /// It goes through this file, if it is one whose size is known.
+    pub fn measure(&mut self, meter: Option<Meter>) {
+        self.progress.measure(meter);
+    }
+
+    /// Where the results come one by one on a terminal, they are the progress.
+    pub fn beside(&mut self, list: &List<'_>) {
+        if list.streams() && list.is_on_terminal() {
+            self.hide();
+        }
+    }
+
+    /// Shows no progress any more: nobody is looking.
+    pub fn hide(&mut self) {
+        self.progress = Progress::start(ProgressWhen::Never, &self.messages, "", None);
+    }
+
+    /// Goes on to the end, unless the work itself failed.
+    ///
+    /// # Errors
+    /// That failure, told by [`Bulk::abort`].
+    pub fn after(self, work: Result<(), CliError>) -> Result<Self, CliError> {
+        match work {
+            Ok(()) => Ok(self),
+            Err(error) => Err(self.abort(error)),
+        }
+    }
+
+    /// The command cannot go on: says what was done until then and gives the error back. Of a single one, the error
+    /// says it all.
+    #[must_use]
+    pub fn abort(mut self, error: CliError) -> CliError {
+        if let Some(broken) = self.broken.take() {
+            return self.tell_fates(broken);
+        }
+        self.progress.finish();
+        self.show_failures_from(0);
+        if !self.is_single() {
+            self.messages.note(format!("before that: {}", self.sentence()));
+        }
+        error
+    }
+
+    /// The error, which says itself what became of all of them: it is the last line.
+    fn tell_fates(mut self, mut error: CliError) -> CliError {
+        self.progress.finish();
+        self.show_failures_from(0);
+        if let Some(total) = self.total {
+            self.not_sent = total.saturating_sub(self.attempted() + self.unknown);
+        }
+        if !self.is_single() {
+            error.message = format!("{}; before that: {}", error.message, self.sentence());
+        }
+        error.counts = vec![
+            ("succeeded", self.succeeded),
+            ("failed", self.failed),
+            ("skipped", self.skipped),
+            ("unknown", self.unknown),
+            ("not_sent", self.not_sent),
+        ];
+        error
+    }
+
+    /// Whether there is one item at most, as far as is known.
+    fn is_single(&self) -> bool {
+        match self.total {
+            Some(total) => total <= 1,
+            None => self.attempted() + self.unknown + self.not_sent <= 1,
+        }
+    }
+
+    /// How many have an outcome.
+    fn attempted(&self) -> u64 {
+        self.succeeded.saturating_add(self.failed + self.skipped)
+    }
+
+    /// Reports, and gives the exit code: 0, 3 for partial success, 130 or 143 after a signal. When everything
+    /// failed, the first failure is the result.
+    ///
+    /// # Errors
+    /// The first failure when nothing succeeded; what [`Bulk::unsent`] was told that ended everything; failures of writing
+    /// the report.
+    pub fn finish(self, out: &mut Output) -> Result<Exit, CliError> {
+        self.finish_with(out, |_| {})
+    }
+
+    /// As [`Bulk::finish`], with more fields in the report; `extend` adds them.
+    ///
+    /// # Errors
+    /// As [`Bulk::finish`].
+    pub fn finish_with(
+        self,
+        out: &mut Output,
+        extend: impl FnOnce(&mut Record),
+    ) -> Result<Exit, CliError> {
+        let messages = self.messages.clone();
+        let is_interrupted = self.gate.interrupts.requested().is_some();
+        let (exit, report, sentence) = self.conclude(extend)?;
+        // Where stdout has figures, a person who pressed Ctrl-C has words.
+        if is_interrupted && !matches!(out.style.format, Format::Table | Format::Wide) {
+            messages.note(&sentence);
+        }
+        out.done_with(&report, &["attempted", "succeeded", "failed", "skipped"], &sentence)?;
+        Ok(exit)
+    }
+
+    /// Ends a command whose results went to a file, or to stdout: as [`Bulk::finish`] or [`Bulk::finish_quietly`].
+    ///
+    /// # Errors
+    /// As these.
+    pub fn finish_beside(self, file: Option<&Output>, out: &mut Output) -> Result<Exit, CliError> {
+        if file.is_some() { self.finish(out) } else { self.finish_quietly() }
+    }
+
+    /// Ends a command that only looked: its results went to stdout, and what it did needs no words.
+    ///
+    /// # Errors
+    /// The first failure when nothing succeeded.
+    pub fn finish_silently(self) -> Result<Exit, CliError> {
+        self.conclude(|_| {}).map(|(exit, _, _)| exit)
+    }
+
+    /// Ends without a report on stdout, for commands whose results went there; the summary is a note.
+    ///
+    /// # Errors
+    /// The first failure when nothing succeeded.
+    pub fn finish_quietly(self) -> Result<Exit, CliError> {
+        let messages = self.messages.clone();
+        let tell = self.attempted() > 1;
+        let (exit, _, sentence) = self.conclude(|_| {})?;
+        if tell || !exit.is_done() {
+            messages.note(sentence);
+        }
+        Ok(exit)
+    }
+
+    fn conclude(
+        mut self,
+        extend: impl FnOnce(&mut Record),
+    ) -> Result<(Exit, Record, String), CliError> {
+        if let Some(error) = self.broken.take() {
+            return Err(self.tell_fates(error));
+        }
+        self.progress.finish();
+        let signal = self.gate.interrupts.requested();
+        let listed = u64::try_from(self.failures.len()).unwrap_or(u64::MAX);
+        if self.failed > listed {
+            self.messages.warn(format!("and {} more failures", self.failed - listed));
+        }
+        if self.succeeded == 0 && signal.is_none() && !self.failures.is_empty() {
+            let Failure { item, error, .. } = self.failures.swap_remove(0);
+            let more = if self.failed > 1 {
+                format!(" (and {} more)", self.failed - 1)
+            } else {
+                String::new()
+            };
+            let message = if error.message.contains(&item) {
+                format!("{}{more}", error.message)
+            } else {
+                format!("{item}: {}{more}", error.message)
+            };
+            return Err(CliError { message, ..error });
+        }
+        self.show_failures_from(0);
+        let exit = match signal {
+            Some(exit) => exit,
+            None if self.failed > 0 => Exit::Partial,
+            None => Exit::Done,
+        };
+        let mut report = self.report();
+        extend(&mut report);
+        let mut sentence = self.sentence();
+        if signal.is_some() {
+            sentence = format!("interrupted: {sentence}");
+        }
+        Ok((exit, report, sentence))
+    }
+
+    fn report(&self) -> Record {
+        let failures: Vec<_> = self
+            .failures
+            .iter()
+            .map(
+                |Failure { item, error, .. }| json!({"item": item, "code": error.code, "message": error.message}),
+            )
+            .collect();
+        Record::new()
+            .with("action", self.action.past)
+            .with("attempted", self.attempted())
+            .with("succeeded", self.succeeded)
+            .with("failed", self.failed)
+            .with("skipped", self.skipped)
+            .with(
+                "duration_ms",
+                u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            )
+            .with("failures", failures)
+    }
+
+    fn sentence(&self) -> String {
+        let Action { past, noun, place } = &self.action;
+        let mut text = format!("{past} {}", units::count(self.succeeded, noun));
+        if !place.is_empty() {
+            text.push_str(&format!(" {place}"));
+        }
+        let not_sent = match self.total {
+            Some(_) => "not sent",
+            None => "read but not sent",
+        };
+        for (number, what) in [
+            (self.failed, "failed"),
+            (self.skipped, "skipped"),
+            (self.unknown, "of unknown fate"),
+            (self.not_sent, not_sent),
+        ] {
+            if number > 0 {
+                text.push_str(&format!(", {number} {what}"));
+            }
+        }
+        text.push_str(&format!(" in {}", units::show_duration(round(self.started.elapsed()))));
+        text
+    }
+}
+
+fn round(duration: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1))
+}
+
+#[cfg(test)]
+mod tests;

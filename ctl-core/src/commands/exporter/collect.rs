@@ -1,0 +1,224 @@
+//! Asking the servers for what there is to see, each over a connection of its own.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use super::{Exports, Metrics, Names};
+use crate::commands::ping::PATIENCE;
+use crate::error::CliError;
+use crate::input::glob::{fits, is_wanted};
+use crate::link::Link;
+use crate::output::messages::Messages;
+use crate::tool::{Context, Tool};
+
+/// What is known of a server: which questions it does not answer.
+#[derive(Debug, Default)]
+pub struct Known(Vec<&'static str>);
+
+impl Known {
+    /// The answer to an optional question, unless this server is known to have none: silence is waited for once.
+    ///
+    /// # Errors
+    /// That of the question.
+    pub fn ask<O>(
+        &mut self,
+        question: &'static str,
+        ask: impl FnOnce() -> Result<Option<O>, CliError>,
+    ) -> Result<Option<O>, CliError> {
+        if self.0.contains(&question) {
+            return Ok(None);
+        }
+        let answer = ask()?;
+        if answer.is_none() {
+            self.0.push(question);
+        }
+        Ok(answer)
+    }
+}
+
+/// Which queues are looked at.
+#[derive(Debug, Clone, Args)]
+pub struct Choice {
+    /// Include only names matching this pattern (* and ?); repeatable
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) only: Vec<String>,
+
+    /// Exclude names matching this pattern; repeatable
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+
+    /// Maximum number of names, in alphabetical order
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) max: usize,
+}
+
+impl Choice {
+    /// Those that are wanted, by their names, and how many more there are.
+    #[must_use]
+    pub fn of<Q>(&self, queues: Vec<Q>, name: impl Fn(&Q) -> String) -> (Vec<(String, Q)>, usize) {
+        let mut wanted: Vec<(String, Q)> = queues
+            .into_iter()
+            .map(|queue| (name(&queue), queue))
+            .filter(|(name, _)| is_wanted(name, &self.only) && !fits(name, &self.exclude))
+            .collect();
+        wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let more = wanted.len().saturating_sub(self.max);
+        wanted.truncate(self.max);
+        (wanted, more)
+    }
+}
+
+/// The servers of a command, and what is asked of them.
+pub(crate) struct Collector<T: Tool> {
+    pub(crate) exports: &'static Exports<T>,
+    pub(crate) names: Names,
+    choice: Choice,
+    servers: Vec<Server<T::Link>>,
+    /// Where it is told that a server does not answer, or answers again.
+    messages: Option<Messages>,
+}
+
+/// What a server said, and when.
+pub(crate) struct Look {
+    pub(crate) metrics: Metrics,
+    pub(crate) at: Instant,
+    pub(crate) took: Duration,
+}
+
+impl<T: Tool> Collector<T> {
+    /// Every server of the command; none is asked yet. Answers are bounded as those of `ping`.
+    ///
+    /// # Errors
+    /// An address is wrong: exit 2.
+    pub(crate) fn new(
+        context: &mut Context<T>,
+        exports: &'static Exports<T>,
+        names: Names,
+        choice: Choice,
+    ) -> Result<Self, CliError> {
+        context.link.dialer_mut().default_timeout(PATIENCE);
+        let servers = context.link.each()?.into_iter().map(Server::new).collect();
+        let messages = Some(context.messages.clone());
+        Ok(Self { exports, names, choice, servers, messages })
+    }
+
+    /// As [`Collector::new`], by the usual names.
+    ///
+    /// # Errors
+    /// As [`Collector::new`].
+    pub(crate) fn usual(
+        context: &mut Context<T>,
+        exports: &'static Exports<T>,
+        choice: Choice,
+    ) -> Result<Self, CliError> {
+        let names = exports.names(None)?;
+        Self::new(context, exports, names, choice)
+    }
+
+    /// Says nothing of servers that come and go: the caller shows them.
+    pub(crate) fn silence(&mut self) {
+        self.messages = None;
+    }
+
+    /// The addresses, in the order of all answers.
+    pub(crate) fn addresses(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.servers.iter().map(|server| server.address.as_str())
+    }
+
+    /// What every server says now: all are asked at once.
+    pub(crate) fn looks(&self) -> Vec<Result<Look, CliError>> {
+        self.ask_all(|link, known| self.look(link, known))
+    }
+
+    /// What one server says now.
+    pub(crate) fn look_at(&self, server: usize) -> Result<Look, CliError> {
+        let server = self.servers.get(server);
+        let server = server.ok_or_else(|| CliError::internal("there is no such server"))?;
+        server.ask(self.messages.as_ref(), |link, known| self.look(link, known))
+    }
+
+    fn look(&self, link: &mut T::Link, known: &mut Known) -> Result<Look, CliError> {
+        let at = Instant::now();
+        let metrics = (self.exports.scrape)(link, &self.names, &self.choice, known)?;
+        Ok(Look { metrics, at, took: at.elapsed() })
+    }
+
+    /// Asks every server at once.
+    pub(crate) fn ask_all<O: Send>(
+        &self,
+        question: impl Fn(&mut T::Link, &mut Known) -> Result<O, CliError> + Sync,
+    ) -> Vec<Result<O, CliError>> {
+        let (question, messages) = (&question, self.messages.as_ref());
+        thread::scope(|scope| {
+            let ask = |server| scope.spawn(move || Server::ask(server, messages, question));
+            let asked: Vec<_> = self.servers.iter().map(ask).collect();
+            let defect =
+                || CliError::internal("querying a server failed because of a defect in the tool");
+            asked.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(defect()))).collect()
+        })
+    }
+}
+
+/// A server that is asked.
+struct Server<L> {
+    address: String,
+    /// Whoever asks has it alone.
+    link: Mutex<Asking<L>>,
+}
+
+struct Asking<L> {
+    link: L,
+    known: Known,
+    /// It was told that the server does not answer.
+    is_down: bool,
+}
+
+impl<L: Link> Server<L> {
+    fn new((address, link): (String, L)) -> Self {
+        Self { address, link: Mutex::new(Asking { link, known: Known::default(), is_down: false }) }
+    }
+
+    /// Asks over the connection of this server. One that failed is made anew the next time.
+    fn ask<O>(
+        &self,
+        messages: Option<&Messages>,
+        question: impl FnOnce(&mut L, &mut Known) -> Result<O, CliError>,
+    ) -> Result<O, CliError> {
+        let mut asking = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        let Asking { link, known, .. } = &mut *asking;
+        let answer = link.connect().and_then(|()| question(link, known));
+        match (&answer, messages) {
+            (Ok(_), Some(messages)) if asking.is_down => {
+                messages.note(format!("{} answers again", self.address));
+            }
+            (Err(error), Some(messages)) if !asking.is_down => {
+                messages.warn(error.at(&self.address));
+            }
+            _ => {}
+        }
+        asking.is_down = answer.is_err();
+        if asking.is_down {
+            asking.link.close();
+            asking.known = Known::default();
+        }
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_by_name_are_looked_at_of_those_that_fit() {
+        let choice =
+            Choice { only: vec!["a*".into(), "b".into()], exclude: vec!["*x".into()], max: 2 };
+        let queues = ["b", "ab", "ax", "c", "aa"].map(str::to_owned).to_vec();
+        let (wanted, more) = choice.of(queues, Clone::clone);
+        assert_eq!(wanted.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["aa", "ab"]);
+        assert_eq!(more, 1);
+    }
+}

@@ -1,0 +1,267 @@
+//! `latency`: round trips, one after the other, and what they took in each stretch of time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::Args;
+use hdrhistogram::Histogram;
+
+use crate::commands::ping::PATIENCE;
+use crate::error::{CliError, Exit};
+use crate::link::Link;
+use crate::output::messages::Messages;
+use crate::output::{Column, Record, Shape};
+use crate::output::{times, units};
+use crate::tool::{Context, Tool};
+
+/// Arguments of `latency`.
+#[derive(Debug, Args)]
+pub struct LatencyArgs {
+    /// Interval between two round trips
+    #[arg(short, long, value_name = "DUR", default_value = "100ms", value_parser = units::duration)]
+    interval: Duration,
+
+    /// Period that each line covers
+    #[arg(long, value_name = "DUR", default_value = "5s", value_parser = stretch)]
+    every: Duration,
+
+    /// Exit after N lines [default: 1 in a pipe]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+}
+
+fn stretch(text: &str) -> Result<Duration, String> {
+    let stretch = units::duration(text)?;
+    if stretch < Duration::from_millis(100) {
+        return Err(format!("`{text}` is too short: a line must cover at least 100ms"));
+    }
+    Ok(stretch)
+}
+
+static TIMES: Shape = Shape::rows(
+    "server",
+    &[
+        Column::on_request("ts", "TIME"),
+        Column::new("server", "SERVER"),
+        Column::new("n", "N"),
+        Column::new("lost", "LOST"),
+        Column::new("min_ms", "MIN"),
+        Column::new("avg_ms", "AVG"),
+        Column::new("p50_ms", "P50"),
+        Column::new("p99_ms", "P99"),
+        Column::new("max_ms", "MAX"),
+    ],
+);
+
+/// Runs `latency`: a line for each server and stretch of time, and a summary at the end, also after Ctrl-C.
+///
+/// # Errors
+/// No server answers the first time (69, 124, 76); stdout fails (74).
+pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit, CliError> {
+    context.link.dialer_mut().default_timeout(PATIENCE);
+    context.out.expect(&TIMES)?;
+    let interrupts = context.interrupts()?;
+    let mut servers: Vec<(String, T::Link)> = context.link.each()?;
+    let firsts: Vec<Result<_, CliError>> =
+        servers.iter_mut().map(|(_, link)| link.connect().and_then(|()| link.ping(0))).collect();
+    if firsts.iter().all(Result::is_err) {
+        let worst = firsts.into_iter().filter_map(Result::err).max_by_key(|e| e.exit.code());
+        return Err(worst.unwrap_or_else(|| CliError::usage("no server given")));
+    }
+    let most = args.count.or((!context.out.style.terminal).then_some(1));
+    let (over, messages) = (AtomicBool::new(false), context.messages.clone());
+    let mut list = context.out.list(&TIMES)?.live();
+    let (addresses, links): (Vec<String>, Vec<T::Link>) = servers.into_iter().unzip();
+    let blank = Times::new()?;
+    let mut wholes = vec![blank.clone(); addresses.len()];
+    thread::scope(|scope| {
+        let (lines, told) = mpsc::sync_channel(addresses.len());
+        for (server, (link, address)) in links.into_iter().zip(&addresses).enumerate() {
+            let meter = Meter { link, address, messages: &messages, over: &over };
+            let (lines, times) = (lines.clone(), blank.clone());
+            scope
+                .spawn(move || meter.run(args, times, |times| lines.send((server, times)).is_ok()));
+        }
+        drop(lines);
+        let mut left = most.map(|most| most.saturating_mul(addresses.len() as u64));
+        let measured = loop {
+            let (server, times) = match told.recv_timeout(TICK) {
+                Ok(told) => told,
+                Err(RecvTimeoutError::Timeout) if interrupts.requested().is_none() => continue,
+                Err(_) => break Ok(()),
+            };
+            let address = addresses.get(server).map(String::as_str).unwrap_or_default();
+            let shown = list.push(times.record(address)).and_then(|()| list.flush());
+            if let Some(whole) = wholes.get_mut(server) {
+                whole.add(&times);
+            }
+            left = left.map(|left| left - 1);
+            if shown.is_err() || left == Some(0) {
+                break shown;
+            }
+        };
+        over.store(true, Ordering::SeqCst);
+        // What has been measured since the last line counts in the summary.
+        for (server, times) in told {
+            if let Some(whole) = wholes.get_mut(server).filter(|_| interrupts.requested().is_some())
+            {
+                whole.add(&times);
+            }
+        }
+        measured
+    })?;
+    list.finish()?;
+    for (address, whole) in addresses.iter().zip(&wholes) {
+        context.messages.note(whole.summary(address));
+    }
+    let has_lost = wholes.iter().any(|whole| whole.lost > 0);
+    let exit = if has_lost { Exit::Unavailable } else { Exit::Done };
+    Ok(interrupts.requested().unwrap_or(exit))
+}
+
+/// How often signals are looked for.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Measures one server.
+struct Meter<'m, L> {
+    link: L,
+    address: &'m str,
+    messages: &'m Messages,
+    over: &'m AtomicBool,
+}
+
+impl<L: Link> Meter<'_, L> {
+    /// Tells what came of each stretch of time, the last one cut short by the end, until nobody wants to hear more.
+    fn run(mut self, args: &LatencyArgs, mut times: Times, mut tell: impl FnMut(Times) -> bool) {
+        let (mut n, mut is_down) = (0, false);
+        let mut end = Instant::now() + args.every;
+        loop {
+            n += 1;
+            match self.link.connect().and_then(|()| self.link.ping(n)) {
+                Ok(pong) => {
+                    times.came(pong.took);
+                    if std::mem::take(&mut is_down) {
+                        self.messages.note(format!("{} answers again", self.address));
+                    }
+                }
+                Err(error) => {
+                    times.lost += 1;
+                    self.link.close();
+                    if !std::mem::replace(&mut is_down, true) {
+                        self.messages.warn(error.at(self.address));
+                    }
+                }
+            }
+            // One that is away is not asked without a pause.
+            let pause = if is_down { args.interval.max(TICK) } else { args.interval };
+            let next = Instant::now() + pause;
+            while Instant::now() < next && !self.over.load(Ordering::SeqCst) {
+                thread::sleep(TICK.min(next.saturating_duration_since(Instant::now())));
+            }
+            let (is_over, now) = (self.over.load(Ordering::SeqCst), Instant::now());
+            if is_over || now >= end {
+                end = now + args.every;
+                let is_heard = tell(times.take());
+                if is_over || !is_heard {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// What round trips took.
+#[derive(Debug, Clone)]
+struct Times {
+    histogram: Histogram<u64>,
+    lost: u64,
+}
+
+impl Times {
+    fn new() -> Result<Self, CliError> {
+        Ok(Self { histogram: times::histogram()?, lost: 0 })
+    }
+
+    fn came(&mut self, took: Duration) {
+        self.histogram.saturating_record(times::nanoseconds(took));
+    }
+
+    fn add(&mut self, other: &Self) {
+        // Both have the same bounds.
+        let _ = self.histogram.add(&other.histogram);
+        self.lost += other.lost;
+    }
+
+    /// These, which are forgotten here.
+    fn take(&mut self) -> Self {
+        let taken = self.clone();
+        self.histogram.clear();
+        self.lost = 0;
+        taken
+    }
+
+    fn n(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// What is told of them: the smallest, the average, two percentiles, the largest; none without an answer.
+    fn told(&self) -> Option<[f64; 5]> {
+        let times = &self.histogram;
+        // The average of times that fit is one of them.
+        let average = times.mean() as u64;
+        let [half, most] = [0.5, 0.99].map(|quantile| times.value_at_quantile(quantile));
+        let all = [times.min(), average, half, most, times.max()];
+        (!times.is_empty()).then(|| all.map(times::milliseconds))
+    }
+
+    fn record(&self, address: &str) -> Record {
+        let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        let record = Record::new().with("ts", now).with("server", address);
+        let record = record.with("n", self.n()).with("lost", self.lost);
+        let keys = ["min_ms", "avg_ms", "p50_ms", "p99_ms", "max_ms"];
+        keys.into_iter().enumerate().fold(record, |record, (at, key)| {
+            record.with(key, self.told().and_then(|told| told.get(at).copied()))
+        })
+    }
+
+    fn summary(&self, address: &str) -> String {
+        let asked = self.n() + self.lost;
+        let count = format!("{address}: {} of {asked} answered", self.n());
+        match self.told() {
+            Some([min, average, half, most, max]) => format!(
+                "{count}, min {min} ms, avg {average} ms, p50 {half} ms, p99 {most} ms, max {max} ms"
+            ),
+            None => count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_what_came_and_stretches_add_up() {
+        let mut first = Times::new().unwrap();
+        (1..=100).for_each(|ms| first.came(Duration::from_millis(ms)));
+        let near = |told: Option<[f64; 5]>, expected: [f64; 5]| {
+            let told = told.unwrap();
+            let is_near =
+                |(told, expected): (&f64, &f64)| (told - expected).abs() <= expected / 500.0;
+            assert!(told.iter().zip(&expected).all(is_near), "{told:?} {expected:?}");
+        };
+        near(first.told(), [1.0, 50.5, 50.0, 99.0, 100.0]);
+        let mut second = Times { lost: 3, ..Times::new().unwrap() };
+        assert_eq!(second.told(), None);
+        assert_eq!(second.summary("x"), "x: 0 of 3 answered");
+        second.came(Duration::from_micros(500));
+        second.add(&first);
+        assert_eq!((second.n(), second.lost), (101, 3));
+        near(second.told(), [0.5, 50.005, 50.0, 99.0, 100.0]);
+        assert!(second.summary("x").starts_with("x: 101 of 104 answered, min 0.5 ms"));
+        let taken = second.take();
+        assert_eq!((taken.n(), second.n(), second.lost), (101, 0, 0));
+    }
+}

@@ -1,0 +1,106 @@
+//! Jobs that leave the queue for the output: written first, and deleted when they have arrived there.
+
+use crate::commands::bulk::Bulk;
+use crate::error::{CliError, Exit};
+use crate::output::Handover;
+use crate::system::signals::Interrupts;
+
+/// A queue that jobs leave, one batch after the other.
+pub trait Source {
+    /// A job that was taken.
+    type Job;
+    /// What stands for it until it has arrived.
+    type Key;
+
+    /// The next jobs, at most `most`; none when there are none in time, or a signal came.
+    ///
+    /// # Errors
+    /// The failure of the connection.
+    fn next(&mut self, most: usize) -> Result<Vec<Self::Job>, CliError>;
+
+    /// Hands jobs over and deletes them; after the last ones the list ends.
+    ///
+    /// # Errors
+    /// Failures of writing or of the connection; a signal. What has not arrived is back in the queue, or will be when the
+    /// connection ends.
+    fn hand_over(
+        &mut self,
+        out: &mut Handover<'_, Self::Key>,
+        jobs: Vec<Self::Job>,
+        are_last: bool,
+        bulk: &mut Bulk,
+    ) -> Result<(), CliError>;
+
+    /// What it means that nothing came.
+    fn nothing(&self) -> CliError;
+}
+
+/// Names in an error.
+const NAMED: usize = 20;
+
+/// Adds to an error which of what was to go elsewhere (each a `noun`) may be both where it was and in `target`.
+#[must_use]
+pub fn doubting(error: CliError, noun: &str, names: &[impl ToString], target: &str) -> CliError {
+    if names.is_empty() {
+        return error;
+    }
+    let named: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let all = named.join(", ");
+    let (s, they) = if names.len() == 1 { ("", "it was") } else { ("s", "they were") };
+    error.remark(format!("({noun}{s} {all}{more} may be both where {they} and in {target})"))
+}
+
+/// Jobs that are held at once.
+const WINDOW: usize = 100;
+
+/// Runs `pop`: takes up to `count` jobs for good. The reader of the last one of them may wait for the end of this process.
+///
+/// # Errors
+/// Nothing came, or a signal before anything did; what [`Source`] gives; failures of writing.
+pub fn pop<S: Source>(
+    source: &mut S,
+    mut out: Handover<'_, S::Key>,
+    count: u64,
+    mut bulk: Bulk,
+    interrupts: &Interrupts,
+) -> Result<Exit, CliError> {
+    let (gate, mut taken) = (bulk.gate(), 0);
+    while taken < count && gate.is_open() {
+        let left = usize::try_from(count - taken).unwrap_or(usize::MAX);
+        let jobs = source.next(out.window(left.min(WINDOW)))?;
+        if jobs.is_empty() {
+            break;
+        }
+        taken += jobs.len() as u64;
+        let handed = source.hand_over(&mut out, jobs, taken == count, &mut bulk);
+        bulk = bulk.after(handed)?;
+    }
+    if taken == 0 {
+        interrupts.check()?;
+        return Err(source.nothing());
+    }
+    if taken < count {
+        bulk = bulk.after(out.finish(&mut |_| Ok(())))?;
+    }
+    bulk.finish_quietly()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_there_twice_is_named_and_bounded() {
+        let said = |names: Vec<u64>| {
+            doubting(CliError::unavailable("lost"), "job", &names, "tube b").message
+        };
+        assert_eq!(said(vec![]), "lost");
+        assert_eq!(said(vec![7]), "lost (job 7 may be both where it was and in tube b)");
+        let many = said((1..=25).collect());
+        assert!(many.contains("jobs 1, 2,") && many.contains("20 and 5 more may be"), "{many}");
+    }
+}

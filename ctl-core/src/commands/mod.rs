@@ -1,0 +1,20 @@
+//! Commands that every tool has, and the engines of those that several have.
+
+pub mod bench;
+pub mod bulk;
+pub mod check;
+pub mod exporter;
+pub mod latency;
+pub mod leaving;
+pub(crate) mod own;
+pub mod ping;
+pub mod serve;
+pub mod smoke;
+pub mod tap;
+pub mod thresholds;
+pub mod top;
+pub mod twice;
+pub mod wait;
+pub mod watch;
+pub mod web;
+pub mod work;

@@ -1,0 +1,129 @@
+//! The tool's own commands, run for a page or a picture: what they do there is what they do in a shell.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use crate::error::{CliError, Exit};
+use crate::input::Input;
+use crate::link::Link;
+use crate::output::messages::Messages;
+use crate::output::{Format, Memory, Output, Style};
+use crate::repl::guest::Interactive;
+use crate::tool::Context;
+use crate::tool::args::GlobalArgs;
+use crate::tool::cli;
+use crate::tool::run::dispatch;
+
+/// The most that a command may say, in bytes.
+const MOST: usize = 16 << 20;
+/// The longest name, in bytes.
+const LONGEST: usize = 1024;
+
+/// Runs commands over connections of its own.
+pub(crate) struct Own<T: Interactive> {
+    globals: GlobalArgs,
+    /// One for each server, with its address.
+    links: Vec<(String, Mutex<T::Link>)>,
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub(crate) struct Came {
+    /// Its result: a JSON document, or text.
+    pub(crate) result: Value,
+    /// What it said on the way.
+    pub(crate) messages: String,
+    pub(crate) exit: Exit,
+}
+
+impl Came {
+    /// As a document.
+    pub(crate) fn document(&self) -> Value {
+        json!({
+            "result": self.result,
+            "messages": self.messages,
+            "exit": self.exit.code(),
+            "done": self.exit == Exit::Done,
+        })
+    }
+
+    /// In one line, for people.
+    pub(crate) fn line(&self) -> String {
+        let result = match &self.result {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            document => document.to_string(),
+        };
+        let said = [self.messages.trim(), result.trim()];
+        said.into_iter().find(|text| !text.is_empty()).unwrap_or("done").replace('\n', "; ")
+    }
+}
+
+impl<T: Interactive> Own<T> {
+    /// Over connections to the servers of a context.
+    ///
+    /// # Errors
+    /// The servers are not known: an address that is wrong.
+    pub(crate) fn of(context: &mut Context<T>) -> Result<Self, CliError> {
+        let links = context.link.each()?.into_iter();
+        let links = links.map(|(address, link)| (address, Mutex::new(link))).collect();
+        Ok(Self { globals: context.globals.clone(), links })
+    }
+
+    /// Runs a command at this server; `line` begins with its name. Its result is in JSON, or in words.
+    ///
+    /// # Errors
+    /// There is no such server; the command's own.
+    pub(crate) fn run(
+        &self,
+        server: &str,
+        format: Format,
+        (line, body): (Vec<String>, Option<Vec<u8>>),
+    ) -> Result<Came, CliError> {
+        let (_, link) = self
+            .links
+            .iter()
+            .find(|(address, _)| address == server)
+            .ok_or_else(|| CliError::usage("there is no such server"))?;
+        let sibling = link.lock().unwrap_or_else(PoisonError::into_inner).sibling();
+        let whole = [T::PROGRAM.name, "--no-input"].map(str::to_owned);
+        let whole: Vec<String> = whole.into_iter().chain(line).collect();
+        let (cli, _) =
+            cli::parse::<T>(&whole).map_err(|error| CliError::usage(error.render().to_string()))?;
+        let command = cli.command.ok_or_else(|| CliError::usage("no command given"))?;
+        let mut globals = cli.globals;
+        // As this command was started, but for what the line says.
+        globals.verbose = 0;
+        globals.timeout = self.globals.timeout;
+        let style = globals.restyle(&Style { format, ..Style::default() });
+        let why = "the result is too long to show: narrow it down";
+        let memory = || Memory::bounded(MOST, why);
+        let (out, messages) = (memory(), memory());
+        let mut context = Context::<T>::beside(
+            globals,
+            sibling,
+            Output::to(Box::new(out.clone()), style),
+            Messages::to(Box::new(messages.clone()), T::PROGRAM.name, false, false),
+            body.map_or(Input::Taken, Input::Bytes),
+        );
+        let exit = dispatch(&mut context, command)?;
+        let text = out.text();
+        let result: Value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Ok(Came { result, messages: messages.text(), exit })
+    }
+}
+
+/// A name is never taken for a flag, a file or stdin, whatever place it has.
+///
+/// # Errors
+/// It could be: exit 2.
+pub(crate) fn name(value: &str, field: &str) -> Result<String, CliError> {
+    let is_name = value.len() <= LONGEST && !value.starts_with(['-', '@']) && !value.contains('\0');
+    match is_name {
+        true => Ok(value.to_owned()),
+        false => {
+            Err(CliError::usage(format!("{field} is not valid: a name must not start with - or @")))
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `ping`: are the servers there, and how far away are they.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::error::{CliError, Exit};
+use crate::link::Link;
+use crate::output::Record;
+use crate::output::units;
+use crate::tool::{Context, Tool};
+
+/// Arguments of `ping`.
+#[derive(Debug, Args)]
+pub struct PingArgs {
+    /// Number of round trips
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    count: u64,
+
+    /// Interval between two round trips
+    #[arg(short, long, value_name = "DUR", default_value = "1s", value_parser = units::duration)]
+    interval: Duration,
+}
+
+/// The bound of `ping` and `check` where the flags say nothing.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Runs `ping`: asks every server, shows each answer as it comes, and says at the end what came, also after Ctrl-C.
+///
+/// # Errors
+/// No server can be reached (69), answers in time (124) or answers as it should (76).
+pub fn run<T: Tool>(context: &mut Context<T>, args: &PingArgs) -> Result<Exit, CliError> {
+    context.link.dialer_mut().default_timeout(PATIENCE);
+    let interrupts = context.interrupts()?;
+    let mut servers: Vec<Server<T::Link>> =
+        context.link.each()?.into_iter().map(Server::new).collect();
+    if let [only] = servers.as_mut_slice() {
+        // The connection of a session, where there is one.
+        std::mem::swap(&mut only.link, &mut context.link);
+    }
+    let mut list = context.out.list(T::Link::PING)?.live();
+    let (mut asked, is_alone) = (Ok(()), servers.len() == 1);
+    'rounds: for n in 1..=args.count {
+        if n > 1 {
+            asked = list.flush();
+            if asked.is_err() || interrupts.sleep(args.interval).is_err() {
+                break;
+            }
+        }
+        for server in &mut servers {
+            match server.ask(n) {
+                Ok(record) => asked = list.push(record),
+                // The error says it all.
+                Err(_) if n == 1 && is_alone => break 'rounds,
+                Err((record, said)) => {
+                    context.messages.warn(said);
+                    asked = list.push(record);
+                }
+            }
+            if asked.is_err() || interrupts.requested().is_some() {
+                break 'rounds;
+            }
+        }
+    }
+    if let [only] = servers.as_mut_slice() {
+        std::mem::swap(&mut only.link, &mut context.link);
+    }
+    asked?;
+    if servers.iter().all(|server| server.times.is_empty()) {
+        let failure = servers.into_iter().filter_map(|server| server.failure).max_by_key(code);
+        return Err(failure.unwrap_or_else(|| CliError::interrupted(Exit::Interrupted)));
+    }
+    list.finish()?;
+    if args.count > 1 || servers.len() > 1 {
+        servers.iter().for_each(|server| context.messages.note(server.summary()));
+    }
+    let worst = servers.iter().filter_map(|server| server.failure.as_ref()).max_by_key(|e| code(e));
+    let worst = worst.map_or(Exit::Done, |error| error.exit);
+    Ok(interrupts.requested().unwrap_or(worst))
+}
+
+fn code(error: &CliError) -> u8 {
+    error.exit.code()
+}
+
+/// A server that is asked, and what came.
+struct Server<L> {
+    address: String,
+    link: L,
+    times: Vec<Duration>,
+    lost: u64,
+    /// The last one.
+    failure: Option<CliError>,
+}
+
+impl<L: Link> Server<L> {
+    fn new((address, link): (String, L)) -> Self {
+        Self { address, link, times: Vec::new(), lost: 0, failure: None }
+    }
+
+    /// What came of the `n`th question, or that nothing came, and why.
+    fn ask(&mut self, n: u64) -> Result<Record, (Record, String)> {
+        let record = Record::new().with("address", self.address.as_str()).with("n", n);
+        // The way there is no part of the time.
+        match self.link.connect().and_then(|()| self.link.ping(n)) {
+            Ok(pong) => {
+                self.times.push(pong.took);
+                let record = record.with("ms", units::milliseconds(pong.took));
+                Ok(match pong.more {
+                    Some((key, value)) => record.with(key, value),
+                    None => record,
+                })
+            }
+            Err(error) => {
+                self.lost += 1;
+                let text = error.to_string();
+                let said = error.at(&self.address);
+                self.failure = Some(error);
+                Err((record.with("error", text), said))
+            }
+        }
+    }
+
+    /// Such as `localhost:11300: 4 of 5 answered, min 0.1 ms, avg 0.2 ms, max 0.3 ms`.
+    fn summary(&self) -> String {
+        let came = self.times.len();
+        let asked = came as u64 + self.lost;
+        let count = format!("{}: {came} of {asked} answered", self.address);
+        let sum: Duration = self.times.iter().sum();
+        let average = u32::try_from(came).ok().and_then(|came| sum.checked_div(came));
+        match (self.times.iter().min(), average, self.times.iter().max()) {
+            (Some(min), Some(average), Some(max)) => {
+                let [min, average, max] = [*min, average, *max].map(units::milliseconds);
+                format!("{count}, min {min} ms, avg {average} ms, max {max} ms")
+            }
+            _ => count,
+        }
+    }
+}

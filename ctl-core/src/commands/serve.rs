@@ -1,0 +1,229 @@
+//! `serve`: an in-memory server as a program, for tests and development, alone or around a command.
+
+mod child;
+mod requests;
+
+use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::{fmt, io};
+
+use clap::Args;
+use fixtures::fault::{Fault, Faults};
+
+use crate::error::{CliError, Exit};
+use crate::output::messages::Messages;
+use crate::output::units;
+use crate::output::{Output, Record};
+use crate::system::listen;
+use crate::system::notice::Notice;
+use crate::system::signals::Interrupts;
+
+pub use self::requests::Requests;
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Address to listen on; port 0 picks a free port, unix:PATH is a Unix socket [default: the standard port on
+    /// 127.0.0.1, or a free port with a command]
+    #[arg(long, value_name = "ADDR", conflicts_with = "port")]
+    listen: Option<String>,
+
+    /// Shorthand for --listen 127.0.0.1:N
+    #[arg(long, value_name = "N")]
+    port: Option<u16>,
+
+    /// Print the address on stdout, on a line of its own
+    #[arg(long)]
+    print_addr: bool,
+
+    /// Write the address to this file once connections are accepted
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<PathBuf>,
+
+    /// Stop when the parent process exits
+    #[arg(long)]
+    exit_with_parent: bool,
+
+    /// Allow listening on addresses that other machines can reach
+    #[arg(long)]
+    allow_remote: bool,
+
+    /// Delay every reply by this much, e.g. 5ms
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    latency: Option<Duration>,
+
+    /// Scripted fault, e.g. 'put:every=10:DRAINING'; repeatable
+    #[arg(long, value_name = "FAULT")]
+    fail: Vec<Fault>,
+
+    /// Record each request to this new file, one JSON object per line
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// Load records from this file first, or - for stdin, in the format that `import` reads
+    #[arg(long, value_name = "FILE|-")]
+    seed_file: Option<OsString>,
+
+    /// Stop after this long without a request
+    #[arg(long, value_name = "DUR", value_parser = units::duration, conflicts_with = "command")]
+    max_idle: Option<Duration>,
+
+    /// Command to run; the server stops when it exits
+    #[arg(value_name = "CMD", last = true)]
+    command: Vec<OsString>,
+}
+
+/// A kind of server.
+#[derive(Debug, Clone, Copy)]
+pub struct Service {
+    /// What it imitates, such as `beanstalkd`.
+    pub name: &'static str,
+    /// Its usual port.
+    pub port: u16,
+    /// What an address may begin with, such as `tcp://`.
+    pub schemes: &'static [&'static str],
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone)]
+pub enum Endpoint {
+    /// On this address; port 0 is a free one.
+    Tcp(SocketAddr),
+    /// On a unix socket at this path; only on systems that have such sockets.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Endpoint {
+    /// As the in-memory servers read it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Serves until a signal comes, the parent ends or the command ends, which is told the address in these variables. `start`
+/// starts the server, which runs until it is dropped, and gives the address that it was bound to; `seed` puts a file of
+/// records into the server at an address; `faults` are those of the server.
+///
+/// # Errors
+/// An address that cannot be one or that `--allow-remote` is missing for, a fault on a request that the server does not know (2), one that cannot be bound (69), a
+/// command that cannot be run (126, 127), a file that cannot be written (74).
+pub fn serve<S>(
+    (service, variables): (&Service, &[&str]),
+    (args, requests): (&ServeArgs, &Requests),
+    interrupts: &Interrupts,
+    out: &mut Output,
+    messages: &Messages,
+    start: impl FnOnce(Endpoint) -> io::Result<(S, String)>,
+    (seed, faults): (impl FnOnce(&OsStr, &str) -> Result<(), CliError>, impl FnOnce(&S) -> Faults),
+) -> Result<Exit, CliError> {
+    let parent = if args.exit_with_parent { Some(Parent::now()?) } else { None };
+    let wanted = service.wanted(args);
+    let endpoint = service.endpoint(&wanted, args.allow_remote)?;
+    let (server, address) = start(endpoint).map_err(|error| {
+        CliError::unavailable(format!("cannot listen on {wanted}: {error}"))
+            .hint("--port 0 takes a free port")
+    })?;
+    if let Some(file) = &args.seed_file {
+        seed(file, &address)?;
+    }
+    requests.begin();
+    let faults = faults(&server);
+    let late = args.latency.map(|latency| Fault::always().delay(latency));
+    for fault in late.into_iter().chain(args.fail.iter().cloned()) {
+        faults.try_add(fault).map_err(|error| CliError::usage(error.to_string()))?;
+    }
+    let is_alone = args.command.is_empty();
+    let messages = if is_alone { &messages.stamped() } else { messages };
+    messages.note(format!("in-memory {} on {address}", service.name));
+    if args.print_addr {
+        out.done(&Record::new().with("addr", address.as_str()), &address)?;
+    }
+    let ready = match &args.ready_file {
+        Some(path) => Some(Notice::write(path, &address)?),
+        None => None,
+    };
+    let idle = || args.max_idle.is_some_and(|longest| requests.idle() >= longest);
+    let gone = || parent.as_ref().is_some_and(Parent::is_gone) || idle();
+    let exit = if is_alone {
+        until_ended(interrupts, gone)
+    } else {
+        child::run(&args.command, (variables, &address), interrupts, gone)?
+    };
+    drop(ready);
+    drop(server);
+    Ok(exit)
+}
+
+impl Service {
+    fn wanted(&self, args: &ServeArgs) -> String {
+        match (&args.listen, args.port) {
+            (Some(address), _) => address.clone(),
+            (None, Some(port)) => format!("127.0.0.1:{port}"),
+            (None, None) if args.command.is_empty() => format!("127.0.0.1:{}", self.port),
+            (None, None) => "127.0.0.1:0".to_owned(),
+        }
+    }
+
+    fn endpoint(&self, wanted: &str, allow_remote: bool) -> Result<Endpoint, CliError> {
+        if let Some(path) = wanted.strip_prefix("unix:") {
+            return unix_socket(path.strip_prefix("//").unwrap_or(path));
+        }
+        let bare = self.schemes.iter().find_map(|scheme| wanted.strip_prefix(scheme));
+        let address = listen::address(bare.unwrap_or(wanted), allow_remote, "mock")
+            .map_err(|error| error.hint("--listen 127.0.0.1:0 or unix:/path/to/socket"))?;
+        Ok(Endpoint::Tcp(address))
+    }
+}
+
+fn until_ended(interrupts: &Interrupts, gone: impl Fn() -> bool) -> Exit {
+    loop {
+        if interrupts.sleep(Duration::from_millis(200)).is_err() {
+            return interrupts.requested().unwrap_or(Exit::Interrupted);
+        }
+        if gone() {
+            return Exit::Done;
+        }
+    }
+}
+
+#[cfg(unix)]
+fn unix_socket(path: &str) -> Result<Endpoint, CliError> {
+    Ok(Endpoint::Unix(path.into()))
+}
+
+#[cfg(not(unix))]
+fn unix_socket(path: &str) -> Result<Endpoint, CliError> {
+    Err(CliError::usage(format!("cannot listen on {path}: this system has no unix sockets")))
+}
+
+/// The process that started this one.
+struct Parent(#[cfg(unix)] u32);
+
+impl Parent {
+    #[cfg(unix)]
+    fn now() -> Result<Self, CliError> {
+        Ok(Self(std::os::unix::process::parent_id()))
+    }
+
+    #[cfg(not(unix))]
+    fn now() -> Result<Self, CliError> {
+        Err(CliError::usage("--exit-with-parent is not supported on this system")
+            .hint("serve -- CMD ends with the command"))
+    }
+
+    /// An orphan gets another parent.
+    #[cfg(unix)]
+    fn is_gone(&self) -> bool {
+        std::os::unix::process::parent_id() != self.0
+    }
+
+    #[cfg(not(unix))]
+    fn is_gone(&self) -> bool {
+        false
+    }
+}

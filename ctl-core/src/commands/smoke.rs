@@ -1,0 +1,121 @@
+//! `smoke`: a table of steps, of which each one needs those before it.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Instant;
+
+use clap::Args;
+
+use crate::error::{CliError, Exit};
+use crate::output::units;
+use crate::output::{Column, Output, Record, Shape};
+
+/// Arguments of `smoke`.
+#[derive(Debug, Args)]
+pub struct SmokeArgs {}
+
+/// The steps of a check, as rows.
+pub static STEPS: Shape = Shape::rows(
+    "step",
+    &[
+        Column::new("step", "STEP"),
+        Column::new("command", "COMMAND"),
+        Column::new("expected", "EXPECTED").ranked(3),
+        Column::new("got", "GOT").ranked(0),
+        Column::new("ms", "MS").ranked(2),
+        Column::new("ok", "OK").ranked(0),
+    ],
+);
+
+/// What was tried, and what came of it.
+#[derive(Debug)]
+pub struct Steps {
+    rows: Vec<Record>,
+    has_failed: bool,
+    /// When the present step began.
+    since: Instant,
+    /// What ended the connection.
+    broken: Option<CliError>,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self { rows: Vec::new(), has_failed: false, since: Instant::now(), broken: None }
+    }
+}
+
+impl Steps {
+    /// When the present step began.
+    #[must_use]
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// A step has ended, and the next one begins. Whether it did as it should is given back.
+    pub fn note(
+        &mut self,
+        (step, command): (&'static str, &str),
+        expected: &'static str,
+        got: &str,
+        ok: bool,
+    ) -> bool {
+        let ms = units::milliseconds(self.since.elapsed());
+        self.since = Instant::now();
+        self.has_failed |= !ok;
+        let row = Record::new()
+            .with("step", step)
+            .with("command", command)
+            .with("expected", expected)
+            .with("got", got)
+            .with("ms", ms)
+            .with("ok", ok);
+        self.rows.push(row);
+        ok
+    }
+
+    /// A step has failed with this error. What is no refusal has ended the connection.
+    pub fn fail(
+        &mut self,
+        (step, command): (&'static str, &str),
+        expected: &'static str,
+        error: CliError,
+    ) {
+        let got = format!("{}: {}", error.code, error.message);
+        self.note((step, command), expected, &got, false);
+        self.broken = Some(error).filter(|error| error.exit != Exit::Negative);
+    }
+
+    /// Whether a step has not done as it should.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// This ended the connection.
+    pub fn broke(&mut self, error: CliError) {
+        self.broken = Some(error);
+    }
+
+    /// Writes the table.
+    ///
+    /// # Errors
+    /// What ended the connection, and failures of writing; a failed step is exit 1.
+    pub fn finish(self, out: &mut Output) -> Result<Exit, CliError> {
+        let mut list = out.list(&STEPS)?;
+        for row in self.rows {
+            list.push(row)?;
+        }
+        list.finish()?;
+        match self.broken {
+            Some(error) => Err(error),
+            None if self.has_failed => Ok(Exit::Negative),
+            None => Ok(Exit::Done),
+        }
+    }
+}
+
+/// A name that nobody else uses, for a queue of a command of this tool.
+#[must_use]
+pub fn scratch_name(tool: &str, purpose: &str) -> String {
+    let random = RandomState::new().hash_one(std::process::id());
+    format!("{tool}-{purpose}-{random:016x}")
+}

@@ -1,0 +1,393 @@
+//! What passes on one connection, as lines: which answer belongs to which question, and how long it took.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::cutter::{Cutter, Found};
+use super::decoder::{Decoder, Role, Said, Side};
+use super::record::{Recorder, Tape};
+use super::summary::Summary;
+use crate::input::filter::{self, Fields, Filters, Kind, Value};
+use crate::output::Record;
+use crate::output::escape;
+use crate::output::units;
+
+/// Questions that may wait for their answers on one connection.
+const MOST_QUESTIONS: usize = 4096;
+/// Of so many of them it is kept what they were said of.
+const WITH_ARGUMENTS: usize = 64;
+/// The longest arguments in a line, in bytes.
+const LONGEST: usize = 512;
+
+/// Where connections tell what passes.
+#[derive(Debug)]
+pub(super) struct News {
+    pub(super) lines: SyncSender<Item>,
+    /// Lines that nobody took in time.
+    pub(super) dropped: AtomicU64,
+    pub(super) connections: AtomicU64,
+    pub(super) summary: Mutex<Summary>,
+    pub(super) choice: Choice,
+    pub(super) recorder: Option<Recorder>,
+    /// It was told that the server cannot be reached.
+    pub(super) is_down: AtomicBool,
+}
+
+/// Something to tell.
+#[derive(Debug)]
+pub(super) enum Item {
+    Line(Box<Line>),
+    Warning(String),
+}
+
+/// Which lines are told.
+#[derive(Debug, Default)]
+pub(super) struct Choice {
+    /// None at all.
+    pub(super) is_silent: bool,
+    pub(super) filters: Filters,
+    /// Only answers that took longer.
+    pub(super) slow: Option<Duration>,
+    /// So many bytes of a body are shown.
+    pub(super) body: usize,
+    /// Bodies are decoded before they are shown.
+    pub(super) decodes: bool,
+}
+
+/// A line.
+#[derive(Debug)]
+pub(super) struct Line {
+    at: SystemTime,
+    connection: u64,
+    side: Side,
+    verb: Cow<'static, str>,
+    arguments: String,
+    body: Option<(Vec<u8>, u64)>,
+    bytes: Option<u64>,
+    took: Option<Duration>,
+    to: Option<String>,
+    is_error: bool,
+}
+
+impl Line {
+    /// As it is shown, with so many bytes of the body; `is_short` leaves the date away.
+    pub(super) fn record(&self, is_short: bool, shown: usize) -> Record {
+        let at = humantime::format_rfc3339_millis(self.at).to_string();
+        let at = match at.get("2026-01-01T".len()..at.len() - 1) {
+            Some(time) if is_short => time.to_owned(),
+            _ => at,
+        };
+        let ms = self.took.map(units::milliseconds);
+        let record = Record::new()
+            .with("ts", at)
+            .with("connection", self.connection)
+            .with("from", self.side.name())
+            .with("verb", self.verb.as_ref())
+            .with("size", self.body.as_ref().map(|(_, size)| *size))
+            .with("ms", ms)
+            .with("to", self.to.as_deref())
+            .with("args", self.arguments.as_str())
+            .with("bytes", self.bytes)
+            .with("error", self.is_error);
+        match &self.body {
+            Some((body, _)) => record.with_body(body.clone()).showing(shown),
+            None => record,
+        }
+    }
+}
+
+impl Choice {
+    fn wants(&self, line: &Line) -> bool {
+        let is_slow = |slow| line.took.is_some_and(|took| took >= slow);
+        self.slow.is_none_or(is_slow) && self.filters.fit(line)
+    }
+}
+
+impl Fields for Line {
+    const NOUN: &'static str = "line";
+
+    const FIELDS: &'static [filter::Field] = &[
+        filter::Field::new("verb", Kind::Text),
+        filter::Field::new("from", Kind::Word(&["client", "server"])),
+        filter::Field::new("connection", Kind::Whole),
+        filter::Field::new("size", Kind::Size),
+        filter::Field::new("took", Kind::Time),
+        filter::Field::new("to", Kind::Text),
+        filter::Field::new("args", Kind::Text),
+        filter::Field::new("body", Kind::Text),
+        filter::Field::new("error", Kind::Word(&["true", "false"])),
+    ];
+
+    fn value(&self, field: &str, _: &[String]) -> Option<Value<'_>> {
+        Some(match field {
+            "verb" => Value::text(&*self.verb),
+            "from" => Value::text(self.side.name()),
+            "connection" => Value::Whole(self.connection),
+            "size" => Value::Whole(self.body.as_ref()?.1),
+            "took" => Value::Time(self.took?),
+            "to" => Value::text(self.to.as_ref()?),
+            "args" => Value::text(&self.arguments),
+            "body" => Value::text(&self.body.as_ref()?.0),
+            "error" => Value::text(if self.is_error { "true" } else { "false" }),
+            _ => return None,
+        })
+    }
+}
+
+impl News {
+    /// Shows a line, if lines are shown and this one is wanted: what it is chosen by is more of its body than is shown.
+    fn line(&self, line: impl FnOnce() -> Line) {
+        if self.choice.is_silent {
+            return;
+        }
+        let mut line = line();
+        if !self.choice.wants(&line) {
+            return;
+        }
+        if let Some((beginning, _)) = &mut line.body
+            && !self.choice.decodes
+        {
+            beginning.truncate(self.choice.body);
+        }
+        if self.lines.try_send(Item::Line(Box::new(line))).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn warn(&self, text: String) {
+        if self.lines.try_send(Item::Warning(text)).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn summary(&self) -> MutexGuard<'_, Summary> {
+        self.summary.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that is listened to.
+#[derive(Debug)]
+pub(super) struct Connection<D> {
+    number: u64,
+    decoder: D,
+    cutters: [Cutter; 2],
+    questions: Questions,
+    tape: Tape,
+    news: Arc<News>,
+}
+
+/// Questions without an answer, the oldest first.
+#[derive(Debug, Default)]
+struct Questions {
+    asked: VecDeque<Question>,
+    /// There were too many, or a side is not understood: answers cannot be told apart any more.
+    is_lost: bool,
+}
+
+#[derive(Debug)]
+struct Question {
+    key: Cow<'static, str>,
+    verb: Cow<'static, str>,
+    arguments: String,
+    at: Instant,
+}
+
+impl Questions {
+    fn ask(&mut self, key: Cow<'static, str>, said: &Said, at: Instant) {
+        if self.asked.len() >= MOST_QUESTIONS {
+            self.lose();
+        }
+        if self.is_lost {
+            return;
+        }
+        let is_few = self.asked.len() < WITH_ARGUMENTS;
+        let arguments = if is_few { clipped(&said.arguments) } else { String::new() };
+        self.asked.push_back(Question { key, verb: said.verb.clone(), arguments, at });
+    }
+
+    fn answer(&mut self, key: Option<&str>) -> Option<Question> {
+        let at = match key {
+            Some(key) => self.asked.iter().position(|question| question.key == key)?,
+            None => 0,
+        };
+        self.asked.remove(at)
+    }
+
+    fn lose(&mut self) {
+        *self = Self { asked: VecDeque::new(), is_lost: true };
+    }
+}
+
+impl<D: Decoder> Connection<D> {
+    /// An application has connected.
+    pub(super) fn open(number: u64, peer: SocketAddr, decoder: D, news: Arc<News>) -> Self {
+        news.connections.fetch_add(1, Ordering::Relaxed);
+        let mut new = Self {
+            number,
+            decoder,
+            cutters: Default::default(),
+            questions: Questions::default(),
+            tape: Tape::default(),
+            news,
+        };
+        new.tell(Side::Client, "(open)", peer.to_string());
+        new
+    }
+
+    /// The server has taken the connection.
+    pub(super) fn reached(&self) {
+        if self.news.is_down.swap(false, Ordering::Relaxed) {
+            self.news.warn("the server is reachable again".to_owned());
+        }
+    }
+
+    /// The server cannot be reached.
+    pub(super) fn unreachable(&mut self, address: &str, error: &std::io::Error) {
+        self.tell(Side::Server, "(unreachable)", error.to_string());
+        if !self.news.is_down.swap(true, Ordering::Relaxed) {
+            let text = format!("cannot reach {address}: {error}; applications see a reset");
+            self.news.warn(text);
+        }
+    }
+
+    /// The side has ended its stream.
+    pub(super) fn ended(&mut self, side: Side) {
+        self.understand(side, None, Instant::now());
+        self.over(side, true);
+        self.tell(side, "(end)", String::new());
+    }
+
+    /// The connection of this side was lost.
+    pub(super) fn reset(&mut self, side: Side) {
+        self.over(side, false);
+        self.tell(side, "(reset)", String::new());
+    }
+
+    fn over(&mut self, side: Side, is_orderly: bool) {
+        if let (Some(recorder), Ok(number)) = (&self.news.recorder, usize::try_from(self.number)) {
+            self.tape.ended(recorder, number, side, is_orderly);
+        }
+    }
+
+    /// These bytes have passed.
+    pub(super) fn passed(&mut self, side: Side, bytes: &[u8], at: Instant) {
+        let ends = self.understand(side, Some(bytes), at);
+        if let (Some(recorder), Ok(number)) = (&self.news.recorder, usize::try_from(self.number)) {
+            self.tape.passed(recorder, number, side, bytes, &ends);
+        }
+    }
+
+    /// Decodes what has passed, or the end of the stream. Gives where units end in these bytes.
+    fn understand(&mut self, side: Side, bytes: Option<&[u8]>, at: Instant) -> Vec<usize> {
+        let Self { number, decoder, cutters, questions, news, .. } = self;
+        let mut ends = Vec::new();
+        let [client, server] = cutters;
+        let cutter = if side == Side::Client { client } else { server };
+        let place = Place { connection: *number, side, at };
+        let all = bytes.map_or(0, <[u8]>::len);
+        let note = |decoder: &mut D, found: Found<'_>| match found {
+            Found::Unit { kept, len, behind } => {
+                ends.push(all.saturating_sub(behind));
+                if let Some(said) = decoder.read(side, kept, len) {
+                    place.said(news, questions, said, len);
+                }
+            }
+            Found::Stranger { why, kept } => {
+                questions.lose();
+                place.stranger(news, why, kept);
+            }
+        };
+        match bytes {
+            Some(bytes) => cutter.feed(decoder, side, bytes, note),
+            None => cutter.end(decoder, note),
+        }
+        ends
+    }
+
+    /// A line about the connection itself.
+    fn tell(&mut self, side: Side, verb: &'static str, arguments: String) {
+        let place = Place { connection: self.number, side, at: Instant::now() };
+        self.news.line(|| Line { arguments, ..place.line(verb.into()) });
+    }
+}
+
+/// Where and when something was said.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    connection: u64,
+    side: Side,
+    at: Instant,
+}
+
+impl Place {
+    fn line(self, verb: Cow<'static, str>) -> Line {
+        Line {
+            at: SystemTime::now(),
+            connection: self.connection,
+            side: self.side,
+            verb,
+            arguments: String::new(),
+            body: None,
+            bytes: None,
+            took: None,
+            to: None,
+            is_error: false,
+        }
+    }
+
+    fn said(self, news: &News, questions: &mut Questions, said: Said, len: u64) {
+        if self.side == Side::Client {
+            news.summary().sent(&said.verb);
+        }
+        let question = match &said.role {
+            Role::Tells => None,
+            Role::Asks(key) => {
+                let was_lost = questions.is_lost;
+                questions.ask(key.clone(), &said, self.at);
+                if questions.is_lost && !was_lost {
+                    let connection = self.connection;
+                    news.warn(format!(
+                        "connection {connection}: more than {MOST_QUESTIONS} commands await a reply; replies are shown without times from now on"
+                    ));
+                }
+                None
+            }
+            Role::Answers(key) => questions.answer(key.as_deref()),
+        };
+        let took = question.as_ref().map(|question| self.at.saturating_duration_since(question.at));
+        if let (Some(question), Some(took)) = (&question, took) {
+            news.summary().answered(&question.verb, took, said.is_error);
+        }
+        let to = |Question { verb, arguments, .. }: Question| match arguments.as_str() {
+            "" => verb.into_owned(),
+            arguments => format!("{verb} {arguments}"),
+        };
+        news.line(|| Line {
+            arguments: clipped(&said.arguments),
+            body: said.body,
+            bytes: Some(len),
+            took,
+            to: question.map(to),
+            is_error: said.is_error,
+            ..self.line(said.verb)
+        });
+    }
+
+    fn stranger(self, news: &News, why: &str, kept: &[u8]) {
+        let shown = escape::bytes_line(kept.get(..32).unwrap_or(kept));
+        let (connection, side) = (self.connection, self.side.name());
+        news.warn(format!(
+            "connection {connection}: data from the {side} is passed on undecoded: {why} ({shown})"
+        ));
+        news.line(|| Line { arguments: why.to_owned(), ..self.line("(undecoded)".into()) });
+    }
+}
+
+fn clipped(text: &str) -> String {
+    escape::clip(text, LONGEST).into_owned()
+}

@@ -1,0 +1,169 @@
+//! Cuts what one side of a connection sends into units, in memory that no length a peer announces can make grow.
+
+use super::decoder::{Decoder, Look, Side};
+
+/// So much of a unit is kept for its decoder.
+pub(super) const KEPT: usize = 16 << 10;
+/// A unit whose length cannot be told after so many bytes is none.
+const LONGEST_HEAD: usize = 64 << 10;
+
+/// One side of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Cutter {
+    /// The beginning of the unit, or all bytes whose unit is not known yet.
+    kept: Vec<u8>,
+    unit: Option<Unit>,
+    /// Nothing more is decoded.
+    is_lost: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Unit {
+    /// None for one that ends with the stream.
+    len: Option<u64>,
+    seen: u64,
+}
+
+/// What is found while bytes pass.
+#[derive(Debug)]
+pub(super) enum Found<'a> {
+    /// A unit: its beginning, its length, and how many of the bytes that came last lie behind it.
+    Unit { kept: &'a [u8], len: u64, behind: usize },
+    /// Nothing of the protocol: why, and the beginning.
+    Stranger { why: &'static str, kept: &'a [u8] },
+}
+
+impl Cutter {
+    /// Takes bytes that have passed.
+    pub(super) fn feed<D: Decoder>(
+        &mut self,
+        decoder: &mut D,
+        side: Side,
+        bytes: &[u8],
+        mut found: impl FnMut(&mut D, Found<'_>),
+    ) {
+        if self.is_lost {
+            return;
+        }
+        let joined;
+        let mut data = bytes;
+        if self.unit.is_none() && !self.kept.is_empty() {
+            let mut before = std::mem::take(&mut self.kept);
+            before.extend_from_slice(bytes);
+            joined = before;
+            data = &joined;
+        }
+        while !data.is_empty() {
+            let Some(unit) = &mut self.unit else {
+                let why = match decoder.look(side, data) {
+                    Look::Unit(len) => {
+                        // Every unit takes something, so that this ends.
+                        self.unit = Some(Unit { len: Some(len.max(1)), seen: 0 });
+                        continue;
+                    }
+                    Look::ToTheEnd => {
+                        self.unit = Some(Unit { len: None, seen: 0 });
+                        continue;
+                    }
+                    Look::More if data.len() <= LONGEST_HEAD => {
+                        self.kept = data.to_vec();
+                        return;
+                    }
+                    Look::More => "no end of it was found",
+                    Look::Stranger(why) => why,
+                };
+                self.is_lost = true;
+                return found(decoder, Found::Stranger { why, kept: data });
+            };
+            let missing = unit.len.map_or(u64::MAX, |len| len - unit.seen);
+            let here = usize::try_from(missing).unwrap_or(usize::MAX).min(data.len());
+            let (of_unit, behind) = data.split_at(here);
+            let room = KEPT.saturating_sub(self.kept.len());
+            self.kept.extend_from_slice(of_unit.get(..room).unwrap_or(of_unit));
+            unit.seen = unit.seen.saturating_add(here as u64);
+            data = behind;
+            if let Some(len) = unit.len.filter(|len| *len == unit.seen) {
+                self.unit = None;
+                found(decoder, Found::Unit { kept: &self.kept, len, behind: behind.len() });
+                self.kept.clear();
+            }
+        }
+    }
+
+    /// The stream has ended: a unit that was to end with it has.
+    pub(super) fn end<D: Decoder>(
+        &mut self,
+        decoder: &mut D,
+        mut found: impl FnMut(&mut D, Found<'_>),
+    ) {
+        if let Some(Unit { len: None, seen }) = self.unit.take() {
+            found(decoder, Found::Unit { kept: &self.kept, len: seen, behind: 0 });
+        }
+        *self = Self { is_lost: true, ..Self::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::tap::decoder::Said;
+    use proptest::prelude::*;
+
+    /// A byte that says how many follow, from 0 to 9; `e` is a unit to the end.
+    struct Digits;
+
+    impl Decoder for Digits {
+        fn look(&mut self, _: Side, data: &[u8]) -> Look {
+            match data {
+                [digit @ b'1'..=b'9', ..] => Look::Unit(1 + u64::from(digit - b'0') * 10_000),
+                [digit @ b'0'..=b'0', ..] => Look::Unit(u64::from(digit - b'0')),
+                [b'm', _, ..] => Look::Unit(2),
+                [b'm'] => Look::More,
+                [b'e', ..] => Look::ToTheEnd,
+                _ => Look::Stranger("no digit"),
+            }
+        }
+
+        fn read(&mut self, _: Side, _: &[u8], _: u64) -> Option<Said> {
+            None
+        }
+    }
+
+    fn cut(bytes: &[u8], pieces: &[usize]) -> Vec<(u64, usize)> {
+        let mut cutter = Cutter::default();
+        let mut all = Vec::new();
+        let mut note = |_: &mut Digits, found: Found<'_>| match found {
+            Found::Unit { kept, len, .. } => all.push((len, kept.len())),
+            Found::Stranger { .. } => all.push((0, 0)),
+        };
+        let (mut rest, mut sizes) = (bytes, pieces.iter().cycle());
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
+            cutter.feed(&mut Digits, Side::Client, piece, &mut note);
+            rest = behind;
+        }
+        cutter.end(&mut Digits, &mut note);
+        assert!(cutter.kept.capacity() <= 2 * LONGEST_HEAD);
+        all
+    }
+
+    #[test]
+    fn units_are_found_and_only_their_beginnings_are_kept() {
+        let bytes = [&b"0mx1"[..], &[b'.'; 10_000], b"3", &[b'.'; 30_000], b"e", &[b'.'; 20_000]];
+        let expected = [(1, 1), (2, 2), (10_001, 10_001), (30_001, KEPT), (20_001, KEPT)].to_vec();
+        for pieces in [&[1][..], &[7, 1000], &[100_000]] {
+            assert_eq!(cut(&bytes.concat(), pieces), expected, "{pieces:?}");
+        }
+        assert_eq!(cut(b"0x00", &[1]), [(1, 1), (0, 0)]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_cuts_of_the_network_do_not_matter(
+            bytes in proptest::collection::vec(prop_oneof![Just(b'0'), Just(b'm'), Just(b'1'), any::<u8>()], 0..200),
+            pieces in proptest::collection::vec(1_usize..50, 1..10),
+        ) {
+            prop_assert_eq!(cut(&bytes, &pieces), cut(&bytes, &[usize::MAX]));
+        }
+    }
+}

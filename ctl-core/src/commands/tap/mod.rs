@@ -1,0 +1,388 @@
+//! `tap`: a relay between applications and their server that shows what they say to each other.
+//!
+//! The relay has a thread of its own and waits for nobody but its sockets. What is shown and what is recorded goes through
+//! bounded queues, and what finds no room there is left out and counted.
+
+mod connection;
+mod cutter;
+mod decoder;
+mod record;
+mod relay;
+mod replay;
+mod summary;
+
+use std::io;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use self::connection::{Choice, Item, Line, News};
+pub use self::decoder::{Decoder, Look, Role, Said, Side};
+use self::record::Recorder;
+use self::relay::Target;
+use self::summary::Summary;
+use crate::envelope::Decode;
+use crate::error::{CliError, Exit};
+use crate::input::filter::FilterArgs;
+use crate::link::Link;
+use crate::output::escape;
+use crate::output::messages::Messages;
+use crate::output::units;
+use crate::output::{Column, Format, List, Memory, Output, Record, Shape, Style};
+use crate::system::files;
+use crate::system::listen;
+use crate::system::signals::Interrupts;
+use crate::tool::{Context, Tool};
+
+/// Arguments of `tap`.
+#[derive(Debug, Args)]
+pub struct TapArgs {
+    /// Address that applications connect to; port 0 picks a free port
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    listen: String,
+
+    /// Server to relay to [default: as for other commands]
+    #[arg(long, value_name = "ADDR")]
+    to: Option<String>,
+
+    /// Allow listening on addresses that other machines can reach
+    #[arg(long)]
+    allow_remote: bool,
+
+    /// Print the address on stdout, on a line of its own
+    #[arg(long)]
+    print_addr: bool,
+
+    /// Show only lines that match, e.g. verb==put, size>1k or body~=REGEX (in its first 4 KiB); repeated filters must
+    /// all match
+    #[arg(long, value_name = "EXPR")]
+    filter: Vec<String>,
+
+    /// Show only replies that took at least this long
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    slow: Option<Duration>,
+
+    /// Number of bytes to show of each body
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u16).range(..=4096))]
+    body: u16,
+
+    /// Print only the summary, on stdout
+    #[arg(long, conflicts_with_all = ["filter", "slow"])]
+    summary: bool,
+
+    /// Record everything to this new file, as a transcript for --replay
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// Send the client's part of this transcript to the server and compare the replies
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "listen", "allow_remote", "print_addr", "filter", "slow", "body", "summary", "record",
+    ])]
+    replay: Option<PathBuf>,
+}
+
+impl TapArgs {
+    /// Whether the tap says something to the server itself.
+    #[must_use]
+    pub fn replays(&self) -> bool {
+        self.replay.is_some()
+    }
+}
+
+/// Lines that may wait to be shown.
+const ROOM: usize = 8192;
+/// How often it is looked for signals, and what was written is flushed.
+const TICK: Duration = Duration::from_millis(50);
+/// How often it is told that lines are left out.
+const OFTEN: Duration = Duration::from_secs(1);
+/// How long a connection to the server may take, and an answer of a replay, unless the flags say so.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+static LINES: Shape = Shape::rows(
+    "verb",
+    &[
+        Column::new("ts", "TIME"),
+        Column::new("connection", "CONN"),
+        Column::new("from", "FROM"),
+        Column::new("verb", "VERB"),
+        Column::new("size", "SIZE"),
+        Column::new("ms", "MS"),
+        Column::new("args", "ARGS"),
+        Column::on_request("bytes", "BYTES"),
+        Column::on_request("error", "ERROR"),
+        Column::wide("to", "TO"),
+        Column::new("body", "BODY"),
+    ],
+);
+
+/// Runs `tap`; `decoder` makes one for each connection.
+///
+/// # Errors
+/// Flags that are wrong (2), an address that cannot be bound (69), a file that cannot be written (74). A replay fails when
+/// the server answers otherwise (1) or cannot be reached (69).
+pub fn run<T: Tool, D: Decoder>(
+    context: &mut Context<T>,
+    args: &TapArgs,
+    decoder: fn() -> D,
+) -> Result<Exit, CliError> {
+    let to = server(context, args.to.as_deref())?;
+    if let Some(path) = &args.replay {
+        let transcript = replay::read(path)?;
+        let record = replay::record(&transcript).with("to", to.as_str());
+        let events = transcript.events.len();
+        if context.globals.dry_run {
+            let record = record.with("dry_run", true);
+            let sentence = format!("would replay {events} events to {to}");
+            return context.out.done(&record, &sentence);
+        }
+        let patience = context.link.dialer().timeout().unwrap_or(PATIENCE);
+        replay::play(&transcript, &to, patience)?;
+        let sentence = format!("{to} replied to {events} events as in the transcript");
+        return context.out.done_with(&record, &["events"], &sentence);
+    }
+    context.refuse_dry_run("tap", "--replay FILE --dry-run, to check a transcript")?;
+    let choice = choice(context, args)?;
+    let interrupts = context.interrupts()?;
+    let wanted = listen::tcp_address(&args.listen, args.allow_remote, "tap")?;
+    let (listener, address) = listen::bind(wanted)?;
+    let recorder = args.record.as_deref().map(|path| {
+        let tool = T::PROGRAM.name;
+        let remarks =
+            vec![T::PROGRAM.service.name.to_owned(), format!("Recorded by: {tool} tap --to {to}")];
+        Recorder::begin(files::new_file(path)?, remarks)
+            .map_err(|error| CliError::writing(&escape::line(&path.to_string_lossy()), &error))
+    });
+    let recorder = recorder.transpose()?;
+    let messages = context.messages.stamped();
+    messages.note(format!("tap on {address}, relaying to {to}: point applications at it"));
+    if args.print_addr {
+        listen::print(&mut context.out, address)?;
+    }
+    let (lines, items) = sync_channel(ROOM);
+    let news = Arc::new(News {
+        lines,
+        dropped: AtomicU64::new(0),
+        connections: AtomicU64::new(0),
+        summary: Mutex::new(Summary::default()),
+        choice,
+        recorder,
+        is_down: AtomicBool::new(false),
+    });
+    let patience = context.link.dialer().plan().connect_timeout.unwrap_or(PATIENCE);
+    let relay = Relay::start(listener, Target { address: to, patience }, &news, decoder)?;
+    let exit = show(&mut context.out, &messages, &interrupts, &items, &news, &relay)?;
+    relay.end()?;
+    sum_up(&mut context.out, &messages, args, &news)?;
+    Ok(exit)
+}
+
+/// The server to relay to, as host and port.
+fn server<T: Tool>(context: &mut Context<T>, to: Option<&str>) -> Result<String, CliError> {
+    let text = match to {
+        Some(to) => to.to_owned(),
+        None => context.link.dialer_mut().address()?,
+    };
+    let addresses = T::Link::parse(&text)?;
+    let [address] = addresses.as_slice() else {
+        return Err(CliError::usage(format!(
+            "a tap relays to a single server, but {text} names several"
+        ))
+        .hint("--to with one of them"));
+    };
+    let shown = address.to_string();
+    let place = shown.split_once("://").map_or(&*shown, |(_, place)| place);
+    let place = place.split('/').next().unwrap_or(place);
+    if T::Link::is_tls(address) {
+        return Err(CliError::usage(format!("a tap cannot read TLS, which {shown} uses"))
+            .hint("the address of the same server without TLS"));
+    }
+    if shown.starts_with("unix:") {
+        return Err(CliError::usage(format!(
+            "a tap relays only to TCP addresses, and {shown} is not one"
+        ))
+        .hint("--to 127.0.0.1:PORT"));
+    }
+    Ok(place.to_owned())
+}
+
+fn choice<T: Tool>(context: &Context<T>, args: &TapArgs) -> Result<Choice, CliError> {
+    let Style { format, sort_by, .. } = &context.out.style;
+    if *format == Format::Raw {
+        return Err(CliError::usage("a tap shows only the start of bodies")
+            .hint("--record keeps everything"));
+    }
+    if sort_by.is_some() && !args.summary {
+        return Err(CliError::usage("lines are shown as they arrive and cannot be sorted")
+            .hint("--summary --sort-by max_ms"));
+    }
+    let filters = FilterArgs { filters: args.filter.clone() }.read::<Line>()?;
+    let decodes = context.out.style.decoding() != Decode::None;
+    let body = args.body.into();
+    Ok(Choice { is_silent: args.summary, filters, slow: args.slow, body, decodes })
+}
+
+/// The relay in its thread; it stops when this is dropped.
+struct Relay {
+    stop: Arc<AtomicBool>,
+    thread: Mutex<Option<thread::JoinHandle<io::Result<()>>>>,
+}
+
+impl Relay {
+    fn start<D: Decoder>(
+        listener: TcpListener,
+        target: Target,
+        news: &Arc<News>,
+        decoder: fn() -> D,
+    ) -> Result<Self, CliError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (news, stopping) = (Arc::clone(news), Arc::clone(&stop));
+        let relay = move || relay::run(listener, &target, &news, &stopping, decoder);
+        let thread = thread::Builder::new().name("relay".to_owned()).spawn(relay);
+        let thread = thread.map_err(|error| CliError::thread(&error))?;
+        Ok(Self { stop, thread: Mutex::new(Some(thread)) })
+    }
+
+    fn is_over(&self) -> bool {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        thread.as_ref().is_none_or(thread::JoinHandle::is_finished)
+    }
+
+    fn end(&self) -> Result<(), CliError> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let failed = |error: &dyn std::fmt::Display| {
+            CliError::internal(format!("the relay has failed: {error}"))
+        };
+        match thread.map(thread::JoinHandle::join) {
+            None | Some(Ok(Ok(()))) => Ok(()),
+            Some(Ok(Err(error))) => Err(failed(&error)),
+            Some(Err(_)) => Err(failed(&"a defect in the tool")),
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // Who ended it has heard how.
+        let _ = self.end();
+    }
+}
+
+/// Shows lines until a signal comes. A reader that goes away ends the lines, and not the relay.
+fn show(
+    out: &mut Output,
+    messages: &Messages,
+    interrupts: &Interrupts,
+    items: &Receiver<Item>,
+    news: &News,
+    relay: &Relay,
+) -> Result<Exit, CliError> {
+    let is_short = matches!(out.style.format, Format::Table | Format::Wide);
+    let mut list =
+        if news.choice.is_silent { None } else { Some(out.list(&LINES)?.live().eager()) };
+    let mut told = Told { dropped: 0, at: Instant::now() };
+    let exit = loop {
+        if let Some(exit) = interrupts.requested() {
+            break exit;
+        }
+        if relay.is_over() {
+            break Exit::Internal;
+        }
+        let done = match items.recv_timeout(TICK) {
+            Ok(Item::Line(line)) => push(list.as_mut(), line.record(is_short, news.choice.body)),
+            Ok(Item::Warning(text)) => {
+                messages.warn(text);
+                Ok(())
+            }
+            Err(RecvTimeoutError::Timeout) => list.as_mut().map_or(Ok(()), List::flush),
+            Err(RecvTimeoutError::Disconnected) => break Exit::Internal,
+        };
+        told.dropped(news, messages);
+        match done {
+            Ok(()) => {}
+            Err(error) if error.is_broken_pipe() => {
+                messages.warn("the reader of the lines is gone: relaying continues without them");
+                list = None;
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    let is_deserted = list.is_none() && !news.choice.is_silent;
+    for item in items.try_iter() {
+        if let Item::Line(line) = item {
+            push(list.as_mut(), line.record(is_short, news.choice.body))?;
+        }
+    }
+    list.map_or(Ok(()), List::finish)?;
+    if is_deserted {
+        *out = Output::to(Box::new(io::sink()), out.style.clone());
+    }
+    Ok(exit)
+}
+
+fn push(list: Option<&mut List<'_>>, record: Record) -> Result<(), CliError> {
+    list.map_or(Ok(()), |list| list.push(record))
+}
+
+/// How many lines that are left out it was told of, and when.
+struct Told {
+    dropped: u64,
+    at: Instant,
+}
+
+impl Told {
+    fn dropped(&mut self, news: &News, messages: &Messages) {
+        let dropped = news.dropped.load(Ordering::Relaxed);
+        if dropped > self.dropped && self.at.elapsed() >= OFTEN {
+            let more = dropped - self.dropped;
+            messages.warn(format!("{more} lines were dropped: the reader is too slow"));
+            *self = Self { dropped, at: Instant::now() };
+        }
+    }
+}
+
+/// What has passed, and what became of the record.
+fn sum_up(
+    out: &mut Output,
+    messages: &Messages,
+    args: &TapArgs,
+    news: &News,
+) -> Result<(), CliError> {
+    let dropped = news.dropped.load(Ordering::Relaxed);
+    let connections = news.connections.load(Ordering::Relaxed);
+    let records = news.summary().records();
+    messages.note(format!("{connections} connections, {dropped} lines dropped"));
+    if args.summary {
+        let mut list = out.list(&summary::SHAPE)?;
+        records.into_iter().try_for_each(|record| list.push(record))?;
+        list.finish()?;
+    } else if !records.is_empty() {
+        let text = Memory::default();
+        let style = Style { format: Format::Table, ..Style::default() };
+        let mut table = Output::to(Box::new(text.clone()), style);
+        let mut list = table.list(&summary::SHAPE)?;
+        records.into_iter().try_for_each(|record| list.push(record))?;
+        list.finish()?;
+        text.text().lines().for_each(|line| messages.note(line));
+    }
+    let Some(recorder) = &news.recorder else { return Ok(()) };
+    let path = args.record.as_deref().map(|path| path.to_string_lossy()).unwrap_or_default();
+    let failed = |error| CliError::writing(&crate::output::escape::line(&path), &error);
+    match recorder.finish().map_err(failed)? {
+        0 => Ok(()),
+        lost => Err(CliError::new(
+            Exit::Io,
+            "INCOMPLETE",
+            format!("{lost} events are missing from the record: the disk was too slow"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

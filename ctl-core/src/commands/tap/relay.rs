@@ -1,0 +1,142 @@
+//! Carries bytes between applications and their server: as they come, with nothing added and nothing held back. Ends and
+//! resets are passed on as what they are.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::TcpListener;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::time::timeout;
+
+use super::connection::{Connection, News};
+use super::decoder::{Decoder, Side};
+use crate::system::listen::accept;
+
+/// Connections at once; others wait to be accepted.
+const CONNECTIONS: usize = 512;
+/// As much passes in one go.
+const CHUNK: usize = 32 << 10;
+
+/// Where the relay goes, and how long it tries.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    pub(super) address: String,
+    pub(super) patience: Duration,
+}
+
+/// Relays until `stop` is set.
+///
+/// # Errors
+/// The operating system refuses what a server needs.
+pub(super) fn run<D: Decoder>(
+    listener: TcpListener,
+    target: &Target,
+    news: &Arc<News>,
+    stop: &AtomicBool,
+    decoder: impl Fn() -> D,
+) -> io::Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let mut number = 0;
+    let is_over = || stop.load(Ordering::Relaxed);
+    let done = runtime.block_on(accept(listener, CONNECTIONS, is_over, |client, peer| {
+        number += 1;
+        let tapped = Connection::open(number, peer, decoder(), Arc::clone(news));
+        serve(client, target.clone(), tapped)
+    }));
+    // A name may still be looked up.
+    runtime.shutdown_background();
+    done
+}
+
+/// One application's connection, until both sides have ended.
+async fn serve<D: Decoder>(mut client: TcpStream, target: Target, mut tapped: Connection<D>) {
+    let connecting = timeout(target.patience, TcpStream::connect(&target.address)).await;
+    let late = |_| Err(io::ErrorKind::TimedOut.into());
+    let mut server = match connecting.unwrap_or_else(late) {
+        Ok(server) => server,
+        Err(error) => {
+            tapped.unreachable(&target.address, &error);
+            let _ = client.set_zero_linger();
+            return;
+        }
+    };
+    tapped.reached();
+    // Without it the last bytes of a command would wait for the answer to those before.
+    let _ = client.set_nodelay(true);
+    let _ = server.set_nodelay(true);
+    let tapped = Mutex::new(tapped);
+    let reset = {
+        let (from_client, to_client) = client.split();
+        let (from_server, to_server) = server.split();
+        let there = carry(Side::Client, from_client, to_server, &tapped);
+        let back = carry(Side::Server, from_server, to_client, &tapped);
+        both(there, back).await.err()
+    };
+    if let Some(side) = reset {
+        let mut tapped = tapped.lock().unwrap_or_else(PoisonError::into_inner);
+        tapped.reset(side);
+        let _ = client.set_zero_linger();
+        let _ = server.set_zero_linger();
+    }
+}
+
+/// Carries what one side sends, up to the end of its stream. Fails with the side whose connection is lost.
+async fn carry<D: Decoder>(
+    side: Side,
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    tapped: &Mutex<Connection<D>>,
+) -> Result<(), Side> {
+    let other = if side == Side::Client { Side::Server } else { Side::Client };
+    let tapped = || tapped.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        let came = from.read(&mut buffer).await.map_err(|_| side)?;
+        let at = Instant::now();
+        let mut rest = buffer.get(..came).unwrap_or_default();
+        if rest.is_empty() {
+            // Who is gone already needs no end.
+            let _ = to.shutdown().await;
+            tapped().ended(side);
+            return Ok(());
+        }
+        while !rest.is_empty() {
+            let passed = to.write(rest).await.map_err(|_| other)?;
+            let (done, left) = rest.split_at_checked(passed).unwrap_or((rest, &[]));
+            // Before anything else is polled, so that no answer is seen before its question. What the server has said was
+            // its answer when it came, however slowly the application reads.
+            let at = if side == Side::Client { Instant::now() } else { at };
+            tapped().passed(side, done, at);
+            rest = left;
+        }
+    }
+}
+
+/// Both, or the first failure.
+async fn both<E>(
+    one: impl Future<Output = Result<(), E>>,
+    other: impl Future<Output = Result<(), E>>,
+) -> Result<(), E> {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut is_one_over, mut is_other_over) = (false, false);
+    poll_fn(|context| {
+        if !is_one_over && let Poll::Ready(done) = one.as_mut().poll(context) {
+            done?;
+            is_one_over = true;
+        }
+        if !is_other_over && let Poll::Ready(done) = other.as_mut().poll(context) {
+            done?;
+            is_other_over = true;
+        }
+        if is_one_over && is_other_over { Poll::Ready(Ok(())) } else { Poll::Pending }
+    })
+    .await
+}

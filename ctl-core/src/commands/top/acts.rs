@@ -1,0 +1,110 @@
+//! What a person does with a queue from the picture: first it is said what would be done, then it is done, if they agree.
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use super::board::{Known, Row};
+use super::view::Prompt;
+use crate::commands::own::{self, Came, Own};
+use crate::error::CliError;
+use crate::output::Format;
+use crate::repl::guest::Interactive;
+use crate::tool::Context;
+
+/// Runs commands in threads, so that the picture goes on.
+pub(super) struct Acts<T: Interactive> {
+    own: Arc<Own<T>>,
+    answers: (mpsc::Sender<Answer>, mpsc::Receiver<Answer>),
+    /// What the prompt asks.
+    asked: Option<Asked>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    server: String,
+    line: Vec<String>,
+    /// Such as `mail: kick the buried jobs`.
+    what: String,
+}
+
+struct Answer {
+    is_done: bool,
+    asked: Asked,
+    came: Result<Came, CliError>,
+}
+
+impl<T: Interactive> Acts<T>
+where
+    T::Link: Send,
+{
+    /// Over connections of their own.
+    ///
+    /// # Errors
+    /// As of [`Own::of`].
+    pub(super) fn of(context: &mut Context<T>) -> Result<Self, CliError> {
+        Ok(Self { own: Arc::new(Own::of(context)?), answers: mpsc::channel(), asked: None })
+    }
+
+    /// Does what the prompt asks.
+    pub(super) fn go(&mut self) -> Prompt {
+        match self.asked.take() {
+            Some(asked) => self.run(asked, true),
+            None => Prompt::None,
+        }
+    }
+
+    fn run(&self, asked: Asked, is_done: bool) -> Prompt {
+        let mut line = asked.line.clone();
+        line.insert(1, if is_done { "--yes" } else { "--dry-run" }.to_owned());
+        let (own, answers) = (Arc::clone(&self.own), self.answers.0.clone());
+        let what = asked.what.clone();
+        thread::spawn(move || {
+            let came = own.run(&asked.server, Format::Table, (line, None));
+            let _ = answers.send(Answer { is_done, asked, came });
+        });
+        Prompt::Waits(what)
+    }
+
+    /// What came of a command, once.
+    pub(super) fn came(&mut self) -> Option<Prompt> {
+        let Answer { is_done, asked, came } = self.answers.1.try_recv().ok()?;
+        Some(match came {
+            Err(error) => Prompt::Told(format!("{}: {}", asked.what, error.message)),
+            Ok(came) if is_done => Prompt::Told(came.line()),
+            Ok(_) => Prompt::Asks(self.asked.insert(asked).what.clone()),
+        })
+    }
+}
+
+/// What the key of an act asks for; none where no act has it.
+pub(super) fn prompt<T: Interactive>(
+    acts: Option<&mut Acts<T>>,
+    key: char,
+    row: Option<&Row<'_>>,
+    known: &Known,
+) -> Option<Prompt>
+where
+    T::Link: Send,
+{
+    let mut ours = known.board.acts.iter().filter(|act| act.key == key).peekable();
+    ours.peek()?;
+    let Some(acts) = acts else {
+        return Some(Prompt::Told(format!("{key} makes a change: top --write enables it")));
+    };
+    let row = row?;
+    let Some(act) = ours.find(|act| (act.fits)(row)) else {
+        return Some(Prompt::Told(format!("{}: nothing to do for {key}", row.name)));
+    };
+    let name = match own::name(row.name, known.noun) {
+        Ok(name) => name,
+        Err(error) => return Some(Prompt::Told(error.message)),
+    };
+    let line = act.line.iter().map(|word| word.replace("{queue}", &name)).collect();
+    let mut what = row.name.to_owned();
+    if known.servers.len() > 1 {
+        what.push_str(&format!(" on {}", row.server));
+    }
+    what.push_str(&format!(": {}", act.name));
+    let asked = Asked { server: row.server.to_owned(), line, what };
+    Some(acts.run(asked, false))
+}

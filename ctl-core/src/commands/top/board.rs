@@ -1,0 +1,421 @@
+//! What a tool shows of its queues and servers, and what of it is known now.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::view::View;
+use crate::commands::exporter::{Kind, Look, Metrics};
+use crate::error::CliError;
+use crate::output::{Column, Shape};
+
+/// What `top` shows of a tool's queues, all of it from what its exporter collects.
+#[derive(Debug)]
+pub struct Board {
+    /// The columns of [`Board::figures`], by [`columns`].
+    pub shape: &'static Shape,
+    /// What is shown of a queue, in this order.
+    pub figures: &'static [Figure],
+    /// What is shown of a server; [`Source::Sum`] is of its queues.
+    pub server: &'static [Figure],
+    /// The figure that rows are sorted by, and whose history is drawn.
+    pub main: &'static str,
+    /// What is wrong with a queue.
+    pub problem: fn(&Row<'_>) -> Option<String>,
+    /// What a person can do with a queue, where that is allowed.
+    pub acts: &'static [Act],
+}
+
+/// A command on a queue, by a key.
+#[derive(Debug)]
+pub struct Act {
+    /// The key; several acts may have one, of which the first that fits is meant.
+    pub key: char,
+    /// What it does, such as `kick the buried jobs`.
+    pub name: &'static str,
+    /// The command, with `{queue}` in place of the queue's name.
+    pub line: &'static [&'static str],
+    /// Whether it makes sense for a queue.
+    pub fits: fn(&Row<'_>) -> bool,
+}
+
+/// Something that is shown of a queue or a server.
+#[derive(Debug, Clone, Copy)]
+pub struct Figure {
+    /// Its key and title.
+    pub column: Column,
+    /// Where it comes from.
+    pub source: Source,
+    /// How it is written.
+    pub unit: Unit,
+    /// What is left out first where there is no room: the highest.
+    pub rank: u8,
+}
+
+/// Where a figure comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The server's address, where there are several.
+    Server,
+    /// The name of the queue.
+    Name,
+    /// What is wrong with it.
+    Problem,
+    /// A family of metrics, and a label beside that of the queue.
+    Family(&'static str, Option<(&'static str, &'static str)>),
+    /// How much it grows in a second.
+    Rate(&'static str, Option<(&'static str, &'static str)>),
+    /// The sum of a figure of the server's queues.
+    Sum(&'static str),
+}
+
+/// How a figure is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// As it is.
+    Text,
+    /// A whole number.
+    Count,
+    /// Per second; what can also fall has a sign.
+    PerSecond,
+    /// A number of seconds.
+    Seconds,
+}
+
+impl Figure {
+    /// A figure of this source and unit; it is left out where there is no room, those of a high rank first.
+    #[must_use]
+    pub const fn new(column: Column, source: Source, unit: Unit, rank: u8) -> Self {
+        Self { column, source, unit, rank }
+    }
+
+    /// The server, which is shown where there are several.
+    #[must_use]
+    pub const fn server() -> Self {
+        Self::new(Column::new("server", "SERVER"), Source::Server, Unit::Text, 3)
+    }
+
+    /// The name of a queue.
+    #[must_use]
+    pub const fn name(title: &'static str) -> Self {
+        Self::new(Column::new("name", title), Source::Name, Unit::Text, 0)
+    }
+
+    /// What is wrong with a queue.
+    #[must_use]
+    pub const fn problem() -> Self {
+        Self::new(Column::new("problem", "PROBLEM"), Source::Problem, Unit::Text, 2)
+    }
+
+    /// A number of jobs, or of those who work on them.
+    #[must_use]
+    pub const fn count(column: Column, family: &'static str, rank: u8) -> Self {
+        Self::new(column, Source::Family(family, None), Unit::Count, rank)
+    }
+
+    /// The same of samples with this label.
+    #[must_use]
+    pub const fn labelled(self, label: (&'static str, &'static str)) -> Self {
+        match self.source {
+            Source::Family(family, _) => {
+                Self { source: Source::Family(family, Some(label)), ..self }
+            }
+            Source::Rate(family, _) => Self { source: Source::Rate(family, Some(label)), ..self },
+            _ => self,
+        }
+    }
+
+    /// How much a family grows in a second.
+    #[must_use]
+    pub const fn rate(column: Column, family: &'static str, rank: u8) -> Self {
+        Self::new(column, Source::Rate(family, None), Unit::PerSecond, rank)
+    }
+
+    /// A number of seconds.
+    #[must_use]
+    pub const fn seconds(column: Column, family: &'static str, rank: u8) -> Self {
+        Self::new(column, Source::Family(family, None), Unit::Seconds, rank)
+    }
+
+    /// The sum of the figure of this key over the queues of a server.
+    #[must_use]
+    pub const fn sum(column: Column) -> Self {
+        Self::new(column, Source::Sum(column.key), Unit::Count, 0)
+    }
+}
+
+/// The columns of these figures, for a [`Shape`].
+#[must_use]
+pub const fn columns<const N: usize>(figures: &[Figure; N]) -> [Column; N] {
+    let mut columns = [Column::new("", ""); N];
+    let mut at = 0;
+    while at < N {
+        // Within both; there are no iterators in constants.
+        #[allow(clippy::indexing_slicing)]
+        {
+            columns[at] = figures[at].column.ranked(figures[at].rank);
+        }
+        at += 1;
+    }
+    columns
+}
+
+impl Board {
+    /// The figure that rows are sorted by when nobody says, or the one of this key or title.
+    pub(super) fn figure(&self, name: Option<&str>) -> usize {
+        let key = name.and_then(|name| self.shape.key_of(name)).unwrap_or(self.main);
+        self.figures.iter().position(|figure| figure.column.key == key).unwrap_or(0)
+    }
+}
+
+/// What is known of a queue now: one value for each figure of the board.
+#[derive(Debug)]
+pub struct Row<'a> {
+    /// Where it is.
+    pub server: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    figures: &'static [Figure],
+    values: &'a [Option<f64>],
+}
+
+impl Row<'_> {
+    /// The value of this figure.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<f64> {
+        let at = self.figures.iter().position(|figure| figure.column.key == key)?;
+        self.values.get(at).copied().flatten()
+    }
+
+    /// The value of this figure, or nothing.
+    #[must_use]
+    pub fn count(&self, key: &str) -> f64 {
+        self.get(key).unwrap_or(0.0)
+    }
+
+    pub(super) fn at(&self, figure: usize) -> Option<f64> {
+        self.values.get(figure).copied().flatten()
+    }
+}
+
+/// How many looks the history of a queue has.
+const HISTORY: usize = 60;
+/// How long it is shown that a server has started again.
+const NEWS: Duration = Duration::from_secs(60);
+
+/// What is known of all servers.
+pub(crate) struct Known {
+    /// What the tool is called, and what it calls a queue.
+    pub(super) tool: &'static str,
+    pub(super) noun: &'static str,
+    pub(super) board: &'static Board,
+    pub(super) servers: Vec<Server>,
+    /// What of it is wanted where there is no screen.
+    view: View,
+    /// In the order of the view.
+    is_ordered: bool,
+}
+
+/// What is known of a server.
+pub(super) struct Server {
+    pub(super) address: String,
+    /// Why it does not answer, and since when.
+    pub(super) down: Option<(Instant, String)>,
+    pub(super) version: Option<String>,
+    /// The figures of the server.
+    pub(super) values: Vec<Option<f64>>,
+    /// How many queues are not looked at.
+    pub(super) left_out: u64,
+    /// How often it was asked.
+    pub(super) looks: u64,
+    queues: BTreeMap<String, Queue>,
+    restarted: Option<Instant>,
+    /// What it said of each of its figures.
+    said: Vec<Option<f64>>,
+    /// The last look, to find out what has grown since.
+    last: Option<Look>,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// What the server said of each figure.
+    said: Vec<Option<f64>>,
+    /// What is shown of each figure.
+    values: Vec<Option<f64>>,
+    history: Vec<f64>,
+}
+
+impl Known {
+    pub(crate) fn new<'a>(
+        board: &'static Board,
+        (tool, noun): (&'static str, &'static str),
+        addresses: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let view = View::new(board.figure(None), Duration::ZERO);
+        let servers = addresses.map(Server::new).collect();
+        Self { tool, noun, board, servers, view, is_ordered: false }
+    }
+
+    /// Takes what a server said, or why it did not.
+    pub(crate) fn take(&mut self, server: usize, look: Result<Look, CliError>) {
+        let Some(server) = self.servers.get_mut(server) else { return };
+        server.looks += 1;
+        match look {
+            Ok(look) => server.came(self.board, self.noun, look),
+            Err(error) => server.failed(error.message),
+        }
+    }
+
+    /// Wants only what this filter of a view fits, ordered by a figure as on the screen, if there is one.
+    pub(super) fn choose(&mut self, filter: Option<&str>, order: Option<usize>) {
+        self.view.filter = filter.unwrap_or_default().to_owned();
+        self.view.sort = order.unwrap_or(self.view.sort);
+        self.is_ordered = order.is_some();
+    }
+
+    /// What is known of every queue that is wanted.
+    pub(super) fn chosen(&self) -> Vec<Row<'_>> {
+        if self.is_ordered {
+            return self.view.rows(self);
+        }
+        self.rows().filter(|row| self.view.wants(row)).collect()
+    }
+
+    /// What is known of every queue.
+    pub(super) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let figures = self.board.figures;
+        self.servers.iter().flat_map(move |server| {
+            server.queues.iter().map(move |(name, queue)| Row {
+                server: &server.address,
+                name,
+                figures,
+                values: &queue.values,
+            })
+        })
+    }
+
+    /// The last values of the main figure of a queue, the oldest first.
+    pub(super) fn history(&self, row: &Row<'_>) -> &[f64] {
+        let server = self.servers.iter().find(|server| server.address == row.server);
+        let queue = server.and_then(|server| server.queues.get(row.name));
+        queue.map_or(&[], |queue| &queue.history)
+    }
+
+    /// How often every server was asked at least.
+    pub(super) fn looks(&self) -> u64 {
+        self.servers.iter().map(|server| server.looks).min().unwrap_or(0)
+    }
+}
+
+impl Server {
+    fn new(address: &str) -> Self {
+        Self {
+            address: address.to_owned(),
+            down: None,
+            version: None,
+            values: Vec::new(),
+            left_out: 0,
+            looks: 0,
+            queues: BTreeMap::new(),
+            restarted: None,
+            said: Vec::new(),
+            last: None,
+        }
+    }
+
+    /// Whether it has started again a moment ago.
+    pub(super) fn is_new(&self) -> bool {
+        self.restarted.is_some_and(|at| at.elapsed() < NEWS)
+    }
+
+    /// What is not known is not shown: neither counts nor what had grown until then.
+    fn failed(&mut self, why: String) {
+        let since = self.down.take().map_or_else(Instant::now, |(since, _)| since);
+        self.down = Some((since, why));
+        self.last = None;
+        self.said.clear();
+        self.values.clear();
+        self.queues.clear();
+    }
+
+    fn came(&mut self, board: &'static Board, noun: &str, look: Look) {
+        let metrics = &look.metrics;
+        self.down = None;
+        self.version = metrics.label("_info", "version").map(str::to_owned);
+        self.left_out = metrics.value_ending("_left_out").map_or(0, |count| count as u64);
+        if self.last.as_ref().is_some_and(|last| metrics.started_after(&last.metrics)) {
+            self.restarted = Some(look.at);
+        }
+        let passed = self.last.as_ref().map(|last| look.at.saturating_duration_since(last.at));
+        let seconds = passed.map(|passed| passed.as_secs_f64());
+        let main = board.figure(None);
+        let mut queues = BTreeMap::new();
+        for (name, said) in of_queues(board.figures, metrics, noun) {
+            let Queue { said: before, mut history, .. } =
+                self.queues.remove(name).unwrap_or_default();
+            let values = shown(board.figures, metrics, (&said, &before), seconds);
+            history.push(values.get(main).copied().flatten().unwrap_or(0.0));
+            history.drain(..history.len().saturating_sub(HISTORY));
+            queues.insert(name.to_owned(), Queue { said, values, history });
+        }
+        let sum = |key: &str| {
+            let at = board.figures.iter().position(|figure| figure.column.key == key)?;
+            Some(queues.values().filter_map(|queue| queue.values.get(at).copied().flatten()).sum())
+        };
+        let said = board.server.iter().map(|figure| match figure.source {
+            Source::Family(family, None) | Source::Rate(family, None) => metrics.value(family),
+            Source::Sum(key) => sum(key),
+            _ => None,
+        });
+        let said: Vec<Option<f64>> = said.collect();
+        self.values = shown(board.server, metrics, (&said, &self.said), seconds);
+        self.said = said;
+        self.queues = queues;
+        self.last = Some(look);
+    }
+}
+
+/// What a server says of each figure of its queues.
+fn of_queues<'m>(
+    figures: &[Figure],
+    metrics: &'m Metrics,
+    noun: &str,
+) -> BTreeMap<&'m str, Vec<Option<f64>>> {
+    let mut queues = BTreeMap::<&str, Vec<Option<f64>>>::new();
+    for (at, figure) in figures.iter().enumerate() {
+        let (family, wanted) = match figure.source {
+            Source::Family(family, wanted) | Source::Rate(family, wanted) => (family, wanted),
+            Source::Server | Source::Name | Source::Problem | Source::Sum(_) => continue,
+        };
+        for (labels, value) in metrics.samples(family) {
+            let is_wanted = wanted.is_none_or(|(key, text)| {
+                labels.iter().any(|(name, label)| name == key && label == text)
+            });
+            let Some((_, name)) = labels.iter().find(|(key, _)| key == noun && is_wanted) else {
+                continue;
+            };
+            let values = queues.entry(name).or_insert_with(|| vec![None; figures.len()]);
+            if let Some(place) = values.get_mut(at) {
+                *place = Some(value);
+            }
+        }
+    }
+    queues
+}
+
+/// What is shown of what was said now and before; `seconds` have passed since.
+fn shown(
+    figures: &[Figure],
+    metrics: &Metrics,
+    (now, before): (&[Option<f64>], &[Option<f64>]),
+    seconds: Option<f64>,
+) -> Vec<Option<f64>> {
+    let one = |(at, figure): (usize, &Figure)| {
+        let now = now.get(at).copied().flatten()?;
+        let Source::Rate(family, _) = figure.source else { return Some(now) };
+        let grown = now - before.get(at).copied().flatten()?;
+        // A counter that went back has begun anew.
+        let is_known = grown >= 0.0 || metrics.kind(family) == Some(Kind::Gauge);
+        seconds.filter(|seconds| is_known && *seconds > 0.0).map(|seconds| grown / seconds)
+    };
+    figures.iter().enumerate().map(one).collect()
+}

@@ -1,0 +1,366 @@
+//! `top`: what the queues have to do, live. A picture on a terminal, elsewhere one snapshot after the other.
+
+mod acts;
+pub mod board;
+mod frame;
+mod pace;
+mod screen;
+mod snapshot;
+mod view;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+
+use self::acts::Acts;
+pub(crate) use self::board::Known;
+pub use self::board::{Act, Board, Figure, Row, Source, Unit, columns};
+use self::pace::Pace;
+use self::screen::{Happened, Screen};
+use self::snapshot::Recording;
+pub(crate) use self::snapshot::document;
+use self::view::{Action, Prompt, View};
+use crate::commands::exporter::{Choice, Collector, Exports, Look};
+use crate::error::{CliError, Exit};
+use crate::output::Format;
+use crate::output::units;
+use crate::repl::guest::Interactive;
+use crate::tool::{Context, Tool};
+
+/// What the command is called.
+pub const NAME: &str = "top";
+
+/// Arguments of `top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Polling interval, at least 100ms [default: 1s]
+    #[arg(short, long, value_name = "DUR", value_parser = pause)]
+    interval: Option<Duration>,
+
+    /// Print one snapshot and exit; in a pipe the default, unless -i or --iterations is given
+    #[arg(long, short_alias = 'b', conflicts_with = "iterations")]
+    once: bool,
+
+    /// Take N snapshots and exit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    iterations: Option<u64>,
+
+    /// Show only what has this text in its name, or fits this pattern (* and ?)
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+
+    /// Record each snapshot to a new file, in the format of -o ndjson
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// Enable keys that make changes; press ? for a list
+    #[arg(long)]
+    write: bool,
+
+    #[command(flatten)]
+    choice: Choice,
+}
+
+impl TopArgs {
+    /// How often the servers are asked, where there is an end. In a pipe nobody may be there to end it.
+    fn looks(&self, is_terminal: bool) -> Option<u64> {
+        let is_once = self.once || (!is_terminal && self.interval.is_none());
+        self.iterations.or(is_once.then_some(1))
+    }
+
+    /// The pause between two looks.
+    fn every(&self) -> Duration {
+        self.interval.unwrap_or(Duration::from_secs(1))
+    }
+}
+
+/// The shortest pause: a server has other things to do.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// A pause between two looks, as a flag gives it.
+pub(crate) fn pause(text: &str) -> Result<Duration, String> {
+    let pause = units::duration(text)?;
+    if pause < SHORTEST {
+        return Err(format!("`{text}` is too short: the interval must be at least 100ms"));
+    }
+    Ok(pause)
+}
+
+/// Runs `top`. Servers that do not answer are shown as such, and come back by themselves.
+///
+/// # Errors
+/// Flags that are wrong (2); no server answers the first time: that of the worst; stdout or the terminal fails (74).
+pub fn run<T: Interactive>(
+    context: &mut Context<T>,
+    args: &TopArgs,
+    exports: &'static Exports<T>,
+    board: &'static Board,
+) -> Result<Exit, CliError>
+where
+    T::Link: Send,
+{
+    if args.write {
+        context.refuse_dry_run("top --write", "without --write, it changes nothing")?;
+    }
+    let is_table = matches!(context.out.style.format, Format::Table | Format::Wide);
+    let shows = is_table && !args.once && context.out.style.terminal && screen::is_possible();
+    // Columns that there are not are told before anything is asked.
+    context.out.expect(board.shape)?;
+    let sort = board.figure(context.out.style.sort_by.as_deref());
+    // The second signal must not end it before the terminal is given back.
+    let interrupts = context.gentle_interrupts()?;
+    let mut collector = Collector::usual(context, exports, args.choice.clone())?;
+    if shows {
+        collector.silence();
+    }
+    let recording = args.record.as_deref().map(Recording::create).transpose()?;
+    let first = collector.looks();
+    if first.iter().all(Result::is_err) {
+        let worst = first.into_iter().filter_map(Result::err).max_by_key(|e| e.exit.code());
+        return Err(worst.unwrap_or_else(|| CliError::usage("no server given")));
+    }
+    let mut known = Known::new(board, (T::PROGRAM.name, exports.noun), collector.addresses());
+    let take = |known: &mut Known, looks: Vec<_>| {
+        looks.into_iter().enumerate().for_each(|(server, look)| known.take(server, look));
+    };
+    if shows {
+        take(&mut known, first);
+        let mut view = View::new(sort, args.every());
+        view.filter = args.filter.clone().unwrap_or_default();
+        let acts = if args.write { Some(Acts::<T>::of(context)?) } else { None };
+        let bounds = (view, args.iterations);
+        return picture(context, collector, known, bounds, (recording, acts));
+    }
+    // As on the screen, the busiest come first.
+    let order = context.out.style.sort_by.take().map(|_| sort);
+    known.choose(args.filter.as_deref(), order);
+    let mut looks = Some(first);
+    snapshot::all(context, args, &interrupts, &mut known, recording, |known| {
+        let looks = looks.take().unwrap_or_else(|| collector.looks());
+        let worst = looks.iter().filter_map(|look| look.as_ref().err()).map(|error| error.exit);
+        let worst = worst.max_by_key(|exit| exit.code());
+        take(known, looks);
+        worst.unwrap_or(Exit::Done)
+    })
+}
+
+/// Shows a picture until a person leaves.
+fn picture<T: Interactive>(
+    context: &mut Context<T>,
+    collector: Collector<T>,
+    mut known: Known,
+    (mut view, iterations): (View, Option<u64>),
+    (mut recording, mut acts): (Option<Recording>, Option<Acts<T>>),
+) -> Result<Exit, CliError>
+where
+    T::Link: Send,
+{
+    let (interrupts, color) = (context.gentle_interrupts()?, context.out.style.color);
+    let pace = Arc::new(Pace::new(view.every));
+    let _ends = pace.ends();
+    let looks = ask(collector, &pace);
+    let mut screen = Screen::open(&context.messages)?;
+    let mut is_new = true;
+    loop {
+        while let Ok((server, look)) = looks.try_recv() {
+            known.take(server, look);
+            is_new = true;
+        }
+        if let Some(recording) = &mut recording {
+            recording.add(&context.out, &known)?;
+        }
+        if let Some(exit) = interrupts.requested() {
+            return Ok(exit);
+        }
+        if let Some(prompt) = acts.as_mut().and_then(Acts::came) {
+            if matches!(prompt, Prompt::Told(_)) {
+                pace.set(view.every, view.paused);
+            }
+            view.prompt = prompt;
+            is_new = true;
+        }
+        let (width, height) = screen.size();
+        if is_new {
+            view.keep_within(view.rows(&known).len(), frame::page(height, known.servers.len()));
+            screen.show(&frame::frame(&known, &view, (width, height), color))?;
+        }
+        if iterations.is_some_and(|iterations| known.looks() >= iterations) {
+            return Ok(Exit::Done);
+        }
+        is_new = match screen.wait(TICK)? {
+            None => false,
+            Some(Happened::Changed) => {
+                screen.clear()?;
+                true
+            }
+            Some(Happened::Key(key)) => {
+                let page = frame::page(height, known.servers.len());
+                match view.key(key, known.board.figures.len(), page) {
+                    Action::Nothing => false,
+                    Action::Show => true,
+                    Action::Look => {
+                        pace.set(view.every, view.paused);
+                        true
+                    }
+                    Action::Act(key) => {
+                        let rows = view.rows(&known);
+                        let prompt =
+                            acts::prompt(acts.as_mut(), key, rows.get(view.chosen), &known);
+                        drop(rows);
+                        let is_one = prompt.is_some();
+                        view.prompt = prompt.unwrap_or(view.prompt);
+                        is_one
+                    }
+                    Action::Agree => {
+                        if let Some(acts) = &mut acts {
+                            view.prompt = acts.go();
+                        }
+                        true
+                    }
+                    Action::Redraw => {
+                        screen.clear()?;
+                        true
+                    }
+                    Action::Suspend => {
+                        screen.suspend()?;
+                        true
+                    }
+                    Action::Quit => return Ok(Exit::Done),
+                }
+            }
+        };
+    }
+}
+
+/// How long a key is waited for before answers are looked at.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Asks each server in a thread of its own, so that one that keeps silent holds up nobody.
+fn ask<T: Tool>(
+    collector: Collector<T>,
+    pace: &Arc<Pace>,
+) -> mpsc::Receiver<(usize, Result<Look, CliError>)> {
+    let servers = collector.addresses().len();
+    let collector = Arc::new(collector);
+    let (answers, looks) = mpsc::sync_channel(servers.max(1));
+    for server in 0..servers {
+        let (collector, pace) = (Arc::clone(&collector), Arc::clone(pace));
+        let answers = answers.clone();
+        thread::spawn(move || {
+            let mut seen = pace.begin();
+            while pace.wait(&mut seen) && answers.send((server, collector.look_at(server))).is_ok()
+            {
+            }
+        });
+    }
+    looks
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::commands::exporter::{Kind, Metrics};
+    use crate::output::{Column, Shape};
+
+    const FIGURES: [Figure; 7] = [
+        Figure::server(),
+        Figure::name("TUBE"),
+        Figure::count(Column::new("ready", "READY"), "jobs", 1).labelled(("state", "ready")),
+        Figure::rate(Column::new("put_per_second", "PUT/S"), "puts", 4),
+        Figure::seconds(Column::new("oldest", "OLDEST"), "age", 5),
+        Figure::count(Column::new("waiting", "WAITING"), "waiting", 6),
+        Figure::problem(),
+    ];
+    static SHAPE: Shape = Shape::rows("name", &columns(&FIGURES));
+
+    /// What a tool may show.
+    pub(super) static BOARD: Board = Board {
+        shape: &SHAPE,
+        figures: &FIGURES,
+        server: &[
+            Figure::sum(Column::new("ready", "ready")),
+            Figure::rate(Column::new("put_per_second", "put/s"), "all_puts", 0),
+        ],
+        main: "ready",
+        problem: |row| {
+            let is_alone = row.count("ready") > 0.0 && row.count("waiting") == 0.0;
+            is_alone.then(|| "nobody waits".to_owned())
+        },
+        acts: &[],
+    };
+
+    fn look(at: Instant, puts: f64, queues: &[(&str, f64, f64)]) -> Look {
+        let mut metrics = Metrics::default();
+        metrics.add(Kind::Gauge, "server_info", "", [("version", "1.2")], 1.0);
+        metrics.add(Kind::Counter, "all_puts", "", [], puts);
+        for (name, ready, waiting) in queues {
+            let tube = ("tube", *name);
+            metrics.add(Kind::Gauge, "jobs", "", [tube, ("state", "ready")], *ready);
+            metrics.add(Kind::Gauge, "jobs", "", [tube, ("state", "buried")], 99.0);
+            metrics.add(Kind::Counter, "puts", "", [tube], puts);
+            metrics.add(Kind::Gauge, "age", "", [tube], 720.0);
+            metrics.add(Kind::Gauge, "waiting", "", [tube], *waiting);
+        }
+        Look { metrics, at, took: Duration::ZERO }
+    }
+
+    /// A server with three tubes, and one that is away.
+    pub(super) fn known() -> Known {
+        let mut known = Known::new(&BOARD, ("tool", "tube"), ["one:1", "dead:1"].into_iter());
+        let queues = [("mail", 5.0, 0.0), ("sms", 5.0, 1.0), ("big", 70.0, 2.0)];
+        known.take(0, Ok(look(Instant::now(), 10.0, &queues)));
+        known.take(1, Err(CliError::unavailable("nobody is there")));
+        known
+    }
+
+    fn rate(known: &Known, name: &str) -> Option<f64> {
+        known.rows().find(|row| row.name == name)?.get("put_per_second")
+    }
+
+    #[test]
+    fn rates_are_of_the_time_since_the_last_look() {
+        let mut known = Known::new(&BOARD, ("tool", "tube"), std::iter::once("one:1"));
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        known.take(0, Ok(look(start, 10.0, &[("a", 1.0, 0.0)])));
+        assert_eq!((rate(&known, "a"), known.servers[0].values[1]), (None, None));
+        known.take(0, Ok(look(after(2), 30.0, &[("a", 1.0, 0.0), ("b", 2.0, 0.0)])));
+        assert_eq!((rate(&known, "a"), rate(&known, "b")), (Some(10.0), None));
+        assert_eq!(known.servers[0].values, [Some(3.0), Some(10.0)]);
+        assert!(!known.servers[0].is_new());
+        known.take(0, Ok(look(after(3), 1.0, &[("a", 1.0, 0.0)])));
+        assert_eq!(rate(&known, "a"), None, "the counter has begun anew");
+        assert!(known.servers[0].is_new());
+        known.take(0, Ok(look(after(4), 1.0, &[("a", 1.0, 0.0)])));
+        assert_eq!(rate(&known, "a"), Some(0.0));
+    }
+
+    #[test]
+    fn of_a_server_that_is_away_nothing_is_shown_and_nothing_is_counted() {
+        let mut known = known();
+        assert_eq!(known.rows().count(), 3);
+        known.take(0, Err(CliError::unavailable("gone")));
+        assert_eq!((known.rows().count(), known.servers[0].values.len()), (0, 0));
+        known.take(0, Ok(look(Instant::now(), 99.0, &[("mail", 1.0, 0.0)])));
+        assert_eq!(rate(&known, "mail"), None);
+        assert!(known.servers[0].down.is_none() && !known.servers[0].is_new());
+        assert_eq!((known.looks(), known.servers[0].looks), (1, 3));
+    }
+
+    #[test]
+    fn a_history_has_an_end() {
+        let mut known = Known::new(&BOARD, ("tool", "tube"), std::iter::once("one:1"));
+        for ready in 0..200 {
+            known.take(0, Ok(look(Instant::now(), 0.0, &[("a", f64::from(ready), 0.0)])));
+        }
+        let row = known.rows().next().unwrap();
+        let history = known.history(&row);
+        assert_eq!((history.len(), history.last()), (60, Some(&199.0)));
+    }
+}

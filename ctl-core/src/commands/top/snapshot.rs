@@ -1,0 +1,165 @@
+//! Snapshots for pipes and programs: rows in plain lines and tables, a document each in JSON and YAML.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::SystemTime;
+
+use serde_json::{Map, Value, json};
+
+use super::TopArgs;
+use super::board::{Figure, Known, Row, Server, Source, Unit};
+use crate::error::{CliError, Exit};
+use crate::output::escape;
+use crate::output::{Format, Output, Record};
+use crate::system::files;
+use crate::system::signals::Interrupts;
+use crate::tool::{Context, Tool};
+
+/// Writes one snapshot after each look. Documents are one, unless several are asked for: NDJSON has one on each line.
+pub(super) fn all<T: Tool>(
+    context: &mut Context<T>,
+    args: &TopArgs,
+    interrupts: &Interrupts,
+    known: &mut Known,
+    mut recording: Option<Recording>,
+    mut look: impl FnMut(&mut Known) -> Exit,
+) -> Result<Exit, CliError> {
+    let is_document = matches!(context.out.style.format, Format::Json | Format::Yaml);
+    let looks = args.looks(context.out.style.terminal);
+    let most = looks.or(is_document.then_some(1));
+    let mut documents = Vec::new();
+    let mut looks = 0;
+    let exit = loop {
+        let exit = look(known);
+        looks += 1;
+        if let Some(recording) = &mut recording {
+            recording.add(&context.out, known)?;
+        }
+        match context.out.style.format {
+            Format::Json | Format::Yaml => documents.push(document(&context.out, known)?),
+            Format::Ndjson => {
+                let document = document(&context.out, known)?;
+                context.out.document(&document)?;
+            }
+            _ => {
+                match (looks, context.out.style.format) {
+                    (1, _) => {}
+                    // One table, whose heading stands once.
+                    (_, Format::Csv) => context.out.style.headers = false,
+                    _ => context.out.text("\n")?,
+                }
+                rows(&mut context.out, known)?;
+            }
+        }
+        context.out.flush()?;
+        if most.is_some_and(|most| looks >= most) || interrupts.sleep(args.every()).is_err() {
+            break interrupts.requested().unwrap_or(exit);
+        }
+    };
+    match documents.as_slice() {
+        [] => {}
+        [only] if args.iterations.is_none() => context.out.document(only)?,
+        all => context.out.document(&all)?,
+    }
+    context.out.flush()?;
+    Ok(exit)
+}
+
+/// Looks in a file, one on each line.
+pub(super) struct Recording {
+    file: File,
+    name: String,
+    looks: u64,
+}
+
+impl Recording {
+    /// Into a new file, for its owner alone.
+    ///
+    /// # Errors
+    /// The file is there already, or cannot be made: exit 74.
+    pub(super) fn create(path: &Path) -> Result<Self, CliError> {
+        let file = files::new_file(path)?;
+        Ok(Self { file, name: escape::line(&path.to_string_lossy()).into_owned(), looks: 0 })
+    }
+
+    /// Adds what is known, if it is of another look than before.
+    ///
+    /// # Errors
+    /// The file cannot be written: exit 74.
+    pub(super) fn add(&mut self, out: &Output, known: &Known) -> Result<(), CliError> {
+        let looks = known.looks();
+        if looks == self.looks {
+            return Ok(());
+        }
+        self.looks = looks;
+        let line = format!("{}\n", document(out, known)?);
+        self.file.write_all(line.as_bytes()).map_err(|error| CliError::writing(&self.name, &error))
+    }
+}
+
+fn rows(out: &mut Output, known: &Known) -> Result<(), CliError> {
+    let mut list = out.list(known.board.shape)?;
+    for row in known.chosen() {
+        list.push(record(known, &row))?;
+    }
+    list.finish()
+}
+
+fn record(known: &Known, row: &Row<'_>) -> Record {
+    let board = known.board;
+    let mut record = Record::new();
+    for (at, figure) in board.figures.iter().enumerate() {
+        record.push(
+            figure.column.key,
+            match figure.source {
+                Source::Server => row.server.into(),
+                Source::Name => row.name.into(),
+                Source::Problem => (board.problem)(row).into(),
+                _ => number(figure, row.at(at)),
+            },
+        );
+    }
+    record
+}
+
+fn number(figure: &Figure, value: Option<f64>) -> Value {
+    match (value, figure.unit) {
+        (None, _) => Value::Null,
+        // Three decimals are more than a look is exact.
+        (Some(value), Unit::PerSecond) => json!((value * 1e3).round() / 1e3),
+        (Some(value), _) => json!(value as i64),
+    }
+}
+
+/// `{"ts": .., "servers": [..], "tubes": [..]}`.
+pub(crate) fn document(out: &Output, known: &Known) -> Result<Value, CliError> {
+    let board = known.board;
+    let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let servers: Vec<Value> =
+        known.servers.iter().map(|server| of_server(board.server, server)).collect();
+    // A list in which --columns and --sort-by mean what they always do.
+    let rows = out.values(board.shape, known.chosen().iter().map(|row| record(known, row)))?;
+    let mut document = Map::new();
+    document.insert("ts".to_owned(), now.into());
+    document.insert("servers".to_owned(), servers.into());
+    document.insert(format!("{}s", known.noun), rows.into());
+    Ok(document.into())
+}
+
+fn of_server(figures: &[Figure], server: &Server) -> Value {
+    let mut fields = Map::new();
+    fields.insert("server".to_owned(), server.address.as_str().into());
+    fields.insert("up".to_owned(), server.down.is_none().into());
+    if let Some((_, why)) = &server.down {
+        fields.insert("error".to_owned(), why.as_str().into());
+        return fields.into();
+    }
+    fields.insert("version".to_owned(), server.version.as_deref().into());
+    for (figure, value) in figures.iter().zip(&server.values) {
+        fields.insert(figure.column.key.to_owned(), number(figure, *value));
+    }
+    fields.insert("left_out".to_owned(), server.left_out.into());
+    fields.insert("started_again".to_owned(), server.is_new().into());
+    fields.into()
+}

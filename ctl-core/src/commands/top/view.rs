@@ -1,0 +1,334 @@
+//! What a person has chosen to see, and what their keys mean.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::board::{Board, Known, Row, Source};
+use crate::input::glob::fits;
+use crate::output::escape;
+
+/// The shortest and the longest pause between two looks.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
+/// The longest filter, in characters.
+const LONGEST: usize = 100;
+
+/// What a person has chosen to see.
+#[derive(Debug, Clone)]
+pub(super) struct View {
+    /// The figure that rows are sorted by.
+    pub(super) sort: usize,
+    /// The other way round than is usual for it.
+    pub(super) reversed: bool,
+    /// Only queues that fit, if it is not empty.
+    pub(super) filter: String,
+    /// The filter that is being typed.
+    pub(super) typing: Option<String>,
+    pub(super) paused: bool,
+    pub(super) help: bool,
+    /// The row that is chosen.
+    pub(super) chosen: usize,
+    /// Nothing but the row that is chosen is shown, with all that is known of it.
+    pub(super) detail: bool,
+    /// How many rows have been scrolled past.
+    pub(super) skip: usize,
+    /// What is asked or told below the rows.
+    pub(super) prompt: Prompt,
+    /// The pause between two looks.
+    pub(super) every: Duration,
+}
+
+/// What is asked or told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Prompt {
+    None,
+    /// A command is under way.
+    Waits(String),
+    /// A command would do something.
+    Asks(String),
+    /// What came of it.
+    Told(String),
+}
+
+/// What a key asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    Nothing,
+    /// Show what has changed in the view.
+    Show,
+    /// Ask the servers now, and by the pace of the view from now on.
+    Look,
+    /// Say what the command of this key would do with the chosen row.
+    Act(char),
+    /// Do what was asked.
+    Agree,
+    /// Draw everything anew.
+    Redraw,
+    Suspend,
+    Quit,
+}
+
+impl View {
+    /// Sorted by this figure.
+    pub(super) fn new(sort: usize, every: Duration) -> Self {
+        Self {
+            sort,
+            reversed: false,
+            filter: String::new(),
+            typing: None,
+            paused: false,
+            help: false,
+            chosen: 0,
+            detail: false,
+            skip: 0,
+            prompt: Prompt::None,
+            every,
+        }
+    }
+
+    /// Whether the filter fits this one.
+    pub(super) fn wants(&self, row: &Row<'_>) -> bool {
+        let filter = &self.filter;
+        if filter.contains(['*', '?']) {
+            fits(row.name, std::slice::from_ref(filter))
+        } else {
+            row.name.contains(filter)
+        }
+    }
+
+    /// The rows in the order of the view.
+    pub(super) fn rows<'k>(&self, known: &'k Known) -> Vec<Row<'k>> {
+        let mut rows: Vec<Row<'k>> = known.rows().filter(|row| self.wants(row)).collect();
+        rows.sort_by(|one, other| {
+            let order = self.compare(known.board, one, other);
+            let order = if self.reversed { order.reverse() } else { order };
+            order.then_with(|| one.name.cmp(other.name)).then_with(|| one.server.cmp(other.server))
+        });
+        rows
+    }
+
+    /// Text from its beginning, and the largest number first.
+    fn compare(&self, board: &Board, one: &Row<'_>, other: &Row<'_>) -> Ordering {
+        match board.figures.get(self.sort).map(|figure| figure.source) {
+            Some(Source::Name) => one.name.cmp(other.name),
+            Some(Source::Server) => one.server.cmp(other.server),
+            Some(Source::Problem) => {
+                let has = |row| (board.problem)(row).is_some();
+                has(other).cmp(&has(one))
+            }
+            _ => {
+                let number = |row: &Row<'_>| row.at(self.sort).unwrap_or(f64::NEG_INFINITY);
+                number(other).total_cmp(&number(one))
+            }
+        }
+    }
+
+    /// Does what a key asks for, of so many figures and with so many rows on a page.
+    pub(super) fn key(&mut self, key: KeyEvent, figures: usize, page: usize) -> Action {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return match key.code {
+                KeyCode::Char('c' | 'd') => Action::Quit,
+                KeyCode::Char('l') => Action::Redraw,
+                KeyCode::Char('z') => Action::Suspend,
+                _ => Action::Nothing,
+            };
+        }
+        if let Some(mut typed) = self.typing.take() {
+            match key.code {
+                KeyCode::Enter => self.filter_by(typed),
+                KeyCode::Esc => {}
+                KeyCode::Backspace => {
+                    typed.pop();
+                    self.typing = Some(typed);
+                }
+                KeyCode::Char(c) => {
+                    if typed.chars().count() < LONGEST && !escape::acts(c) {
+                        typed.push(c);
+                    }
+                    self.typing = Some(typed);
+                }
+                _ => self.typing = Some(typed),
+            }
+            return Action::Show;
+        }
+        match self.prompt {
+            Prompt::Asks(_) if key.code == KeyCode::Char('y') => return Action::Agree,
+            Prompt::None | Prompt::Waits(_) => {}
+            Prompt::Asks(_) | Prompt::Told(_) => {
+                let was = std::mem::replace(&mut self.prompt, Prompt::None);
+                if matches!(was, Prompt::Asks(_)) {
+                    return Action::Show;
+                }
+            }
+        }
+        if self.help {
+            self.help = false;
+            return if key.code == KeyCode::Char('q') { Action::Quit } else { Action::Show };
+        }
+        match key.code {
+            KeyCode::Char('q') => return Action::Quit,
+            KeyCode::Enter => self.detail = !self.detail,
+            KeyCode::Esc if self.detail => self.detail = false,
+            KeyCode::Char('?' | 'h') => self.help = true,
+            KeyCode::Char('s') | KeyCode::Right => self.sort_by(self.sort + 1, figures),
+            KeyCode::Char('S') | KeyCode::Left => {
+                self.sort_by(self.sort + figures.saturating_sub(1), figures);
+            }
+            KeyCode::Char('r') => self.reversed = !self.reversed,
+            KeyCode::Char('/') => self.typing = Some(self.filter.clone()),
+            KeyCode::Esc => self.filter_by(String::new()),
+            KeyCode::Char('p') => {
+                self.paused = !self.paused;
+                return Action::Look;
+            }
+            KeyCode::Char(' ') => return Action::Look,
+            KeyCode::Char('+') => {
+                self.every = (self.every * 2).min(PAUSES.1);
+                return Action::Look;
+            }
+            KeyCode::Char('-') => {
+                self.every = (self.every / 2).max(PAUSES.0);
+                return Action::Look;
+            }
+            KeyCode::Up => self.chosen = self.chosen.saturating_sub(1),
+            KeyCode::Down => self.chosen = self.chosen.saturating_add(1),
+            KeyCode::PageUp => self.chosen = self.chosen.saturating_sub(page),
+            KeyCode::PageDown => self.chosen = self.chosen.saturating_add(page),
+            KeyCode::Home => self.chosen = 0,
+            KeyCode::End => self.chosen = usize::MAX,
+            // One command is under way at a time.
+            KeyCode::Char(key) if !matches!(self.prompt, Prompt::Waits(_)) => {
+                return Action::Act(key);
+            }
+            _ => return Action::Nothing,
+        }
+        Action::Show
+    }
+
+    /// Chooses no row behind the last, and scrolls so that the chosen one is seen.
+    pub(super) fn keep_within(&mut self, rows: usize, page: usize) {
+        self.chosen = self.chosen.min(rows.saturating_sub(1));
+        let last = self.chosen.saturating_sub(page.saturating_sub(1));
+        self.skip = self.skip.clamp(last, self.chosen).min(rows.saturating_sub(page));
+    }
+
+    fn sort_by(&mut self, figure: usize, figures: usize) {
+        self.sort = figure.checked_rem(figures).unwrap_or(0);
+        self.reversed = false;
+        self.chosen = 0;
+    }
+
+    fn filter_by(&mut self, filter: String) {
+        self.filter = filter;
+        self.chosen = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{BOARD, known};
+    use super::*;
+
+    fn typed(view: &mut View, keys: &str) -> Action {
+        let mut action = Action::Nothing;
+        for c in keys.chars() {
+            let code = match c {
+                '\r' => KeyCode::Enter,
+                '\x1b' => KeyCode::Esc,
+                c => KeyCode::Char(c),
+            };
+            action = view.key(KeyEvent::from(code), BOARD.figures.len(), 10);
+        }
+        action
+    }
+
+    fn names(view: &View) -> Vec<String> {
+        view.rows(&known()).iter().map(|row| row.name.to_owned()).collect()
+    }
+
+    #[test]
+    fn the_largest_is_first_until_another_order_is_asked_for() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        assert_eq!(names(&view), ["big", "mail", "sms"]);
+        typed(&mut view, "r");
+        assert_eq!(names(&view), ["mail", "sms", "big"]);
+        typed(&mut view, "s");
+        assert!(!view.reversed, "a new order begins as is usual for it");
+        view.sort = 1;
+        assert_eq!(names(&view), ["big", "mail", "sms"]);
+        typed(&mut view, &"s".repeat(BOARD.figures.len()));
+        assert_eq!(view.sort, 1);
+    }
+
+    #[test]
+    fn a_filter_is_a_part_of_a_name_or_a_pattern() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        typed(&mut view, "/m");
+        assert_eq!(names(&view).len(), 3, "it counts once it is entered");
+        typed(&mut view, "\r");
+        assert_eq!(names(&view), ["mail", "sms"]);
+        typed(&mut view, "/\x7f\u{202e}\x1b/*s\r");
+        assert_eq!(view.filter, "m*s");
+        assert!(names(&view).is_empty());
+        typed(&mut view, "\x1b");
+        assert_eq!(names(&view).len(), 3);
+    }
+
+    #[test]
+    fn the_chosen_row_is_always_seen() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        let mut press = |code: KeyCode| {
+            view.key(KeyEvent::from(code), BOARD.figures.len(), 10);
+            view.keep_within(25, 10);
+            (view.chosen, view.skip)
+        };
+        assert_eq!(press(KeyCode::Up), (0, 0));
+        assert_eq!(press(KeyCode::PageDown), (10, 1));
+        assert_eq!(press(KeyCode::Up), (9, 1));
+        assert_eq!(press(KeyCode::End), (24, 15));
+        assert_eq!(press(KeyCode::PageUp), (14, 14));
+        assert_eq!(press(KeyCode::Home), (0, 0));
+    }
+
+    #[test]
+    fn nothing_is_done_without_a_yes() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        assert_eq!(typed(&mut view, "k"), Action::Act('k'));
+        view.prompt = Prompt::Asks("kick?".to_owned());
+        assert_eq!(typed(&mut view, "q"), Action::Show, "any other key says no");
+        assert_eq!(view.prompt, Prompt::None);
+        view.prompt = Prompt::Asks("kick?".to_owned());
+        assert_eq!(typed(&mut view, "y"), Action::Agree);
+        view.prompt = Prompt::Told("done".to_owned());
+        assert_eq!(typed(&mut view, "\r"), Action::Show);
+        assert!(view.detail, "a key that clears what is told does its own work, too");
+    }
+
+    #[test]
+    fn one_command_is_under_way_at_a_time() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        view.prompt = Prompt::Waits("mail: kick".to_owned());
+        assert_eq!(typed(&mut view, "k"), Action::Nothing);
+        assert_eq!(typed(&mut view, "y"), Action::Nothing, "nothing is asked yet");
+        assert_eq!(view.prompt, Prompt::Waits("mail: kick".to_owned()));
+        assert_eq!(typed(&mut view, "q"), Action::Quit);
+    }
+
+    #[test]
+    fn keys_leave_pause_and_change_the_pace() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        assert_eq!(typed(&mut view, "q"), Action::Quit);
+        assert_eq!(typed(&mut view, "/q"), Action::Show, "a letter of the filter");
+        let control = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(view.key(control, 1, 1), Action::Quit);
+        typed(&mut view, "\x1b");
+        assert_eq!(typed(&mut view, "p"), Action::Look);
+        assert!(view.paused);
+        typed(&mut view, "--------");
+        assert_eq!(view.every, PAUSES.0);
+        typed(&mut view, &"+".repeat(40));
+        assert_eq!(view.every, PAUSES.1);
+        assert_eq!(typed(&mut view, "?q"), Action::Quit);
+    }
+}

@@ -1,0 +1,110 @@
+//! `wait`: until a condition is true.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use crate::error::{CliError, Exit};
+use crate::link::Link;
+use crate::output::Record;
+use crate::output::units;
+use crate::repl::expect::Condition;
+use crate::tool::{Context, Tool};
+
+/// The flags of `wait` in every tool.
+#[derive(Debug, Args)]
+pub struct WaitFlags {
+    /// The condition
+    #[arg(long = "for", value_name = "COND")]
+    pub condition: String,
+
+    /// Polling interval
+    #[arg(short, long, value_name = "DUR", default_value = "500ms", value_parser = units::duration)]
+    interval: Duration,
+
+    /// Require N consecutive matches
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    stable: u32,
+
+    /// Fail if the target does not exist
+    #[arg(long)]
+    pub must_exist: bool,
+}
+
+/// What a look has shown: whether the condition holds, and what was seen.
+pub type Look = (bool, String);
+
+/// The bound where `--timeout` says nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Looks until the condition holds. The record says what was waited for as `subject`: what it is called, and its name.
+///
+/// # Errors
+/// The condition did not come true in time (124), a signal, or what `look` gives.
+pub fn until<T: Tool>(
+    tool: &mut Context<T>,
+    flags: &WaitFlags,
+    (noun, name): (&'static str, Option<String>),
+    mut look: impl FnMut(&mut Context<T>) -> Result<Look, CliError>,
+) -> Result<Exit, CliError> {
+    let bound = tool.link.dialer().timeout().unwrap_or(PATIENCE);
+    tool.link.dialer_mut().default_timeout(bound);
+    let interrupts = tool.interrupts()?;
+    let start = Instant::now();
+    let (mut looks, mut agreeing) = (0_u64, 0);
+    loop {
+        let (holds, found) = look(tool)?;
+        looks += 1;
+        tool.messages.decision(format!("seen: {found}"));
+        agreeing = if holds { agreeing + 1 } else { 0 };
+        if agreeing >= flags.stable {
+            break;
+        }
+        let rest = bound.saturating_sub(start.elapsed());
+        if rest.is_zero() {
+            let within = units::show_duration(bound);
+            let what = format!("`{}` did not become true within {within}", flags.condition);
+            return Err(CliError::timeout(format!("{what} (last seen: {found})")));
+        }
+        interrupts.sleep(flags.interval.min(rest))?;
+    }
+    let waited = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let record = Record::new()
+        .with("condition", flags.condition.as_str())
+        .with(noun, name)
+        .with("waited_ms", waited)
+        .with("looks", looks);
+    let after = units::show_duration(Duration::from_millis(waited));
+    let sentence = format!("`{}` became true after {after}", flags.condition);
+    tool.out.done_with(&record, &["condition", "waited_ms"], &sentence)
+}
+
+/// Whether the server answers.
+#[must_use]
+pub fn answers<T>(answer: Result<T, CliError>) -> Look {
+    match answer {
+        Ok(_) => (true, "an answer".to_owned()),
+        Err(error) => (false, error.message),
+    }
+}
+
+/// What a look at counts has shown.
+///
+/// # Errors
+/// The condition names something else: exit 2.
+pub fn seen(condition: &Condition, counts: &serde_json::Value) -> Result<Look, CliError> {
+    let verdict = condition.check(counts).map_err(CliError::usage)?;
+    Ok((verdict.holds, format!("{} {}", condition.key(), verdict.found)))
+}
+
+/// Reads a condition on counts; `known` has every count that it can name.
+///
+/// # Errors
+/// It is no condition, or names something else: exit 2.
+pub fn on_counts<T: Tool>(text: &str, known: &serde_json::Value) -> Result<Condition, CliError> {
+    let condition = Condition::parse(text).map_err(|why| {
+        CliError::usage(why).hint(format!("{} wait --help lists the conditions", T::PROGRAM.name))
+    })?;
+    condition.check(known).map_err(CliError::usage)?;
+    Ok(condition)
+}

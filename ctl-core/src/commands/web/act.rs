@@ -1,0 +1,192 @@
+//! Runs the tool's own commands for the page.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{Action, Field, Kind, Site, View};
+use crate::commands::own::{Own, name};
+use crate::error::CliError;
+use crate::output::Format;
+use crate::repl::guest::Interactive;
+
+/// The longest value of a field but a body, in bytes.
+const LONGEST: usize = 1024;
+
+/// Runs commands for the page.
+pub(super) struct Acts<T: Interactive> {
+    pub(super) site: &'static Site,
+    pub(super) write: bool,
+    pub(super) own: Own<T>,
+}
+
+/// What the page asks for.
+#[derive(Debug, Deserialize)]
+pub(super) struct Asked {
+    /// The server's address.
+    server: String,
+    /// The name of a view or an action.
+    name: String,
+    /// The queue that is shown.
+    #[serde(default)]
+    queue: String,
+    /// Values of its fields.
+    #[serde(default)]
+    values: Map<String, Value>,
+    /// What a person has typed to confirm it; none to see what would be done.
+    confirm: Option<String>,
+}
+
+/// What came of it: the result, or why there is none.
+type Outcome = Result<Value, CliError>;
+
+impl<T: Interactive> Acts<T> {
+    /// The rows of a view.
+    pub(super) fn view(&self, asked: &Asked) -> Outcome {
+        let all = self.site.views.iter().chain(self.site.server);
+        let view = find(all, &asked.name, |view: &&View| view.name)?;
+        let (line, _) = line(view.line, view.fields, asked)?;
+        self.run(asked, line, None)
+    }
+
+    /// Does it, or says what would be done.
+    pub(super) fn act(&self, asked: &Asked) -> Outcome {
+        if !self.write {
+            return Err(CliError::usage("this page is read-only").hint("web --write"));
+        }
+        let action = find(self.site.actions.iter(), &asked.name, |action: &&Action| action.name)?;
+        let (mut line, body) = line(action.line, action.fields, asked)?;
+        match &asked.confirm {
+            None if action.asks => line.insert(1, "--dry-run".to_owned()),
+            None => {}
+            Some(typed) => {
+                line.insert(1, "--yes".to_owned());
+                if !typed.is_empty() {
+                    line.insert(1, format!("--confirm={typed}"));
+                }
+            }
+        }
+        self.run(asked, line, body)
+    }
+
+    fn run(&self, asked: &Asked, line: Vec<String>, body: Option<Vec<u8>>) -> Outcome {
+        self.own.run(&asked.server, Format::Json, (line, body)).map(|came| came.document())
+    }
+}
+
+fn find<'a, I>(
+    mut all: impl Iterator<Item = &'a I>,
+    name: &str,
+    of: impl Fn(&&'a I) -> &'static str,
+) -> Result<&'a I, CliError> {
+    all.find(|one| of(one) == name).ok_or_else(|| CliError::usage("the page has no such command"))
+}
+
+/// The command line, and its stdin.
+fn line(
+    words: &[&str],
+    fields: &[Field],
+    asked: &Asked,
+) -> Result<(Vec<String>, Option<Vec<u8>>), CliError> {
+    let mut values = vec![("queue", name(&asked.queue, "queue")?)];
+    let mut body = None;
+    for field in fields {
+        let value = match asked.values.get(field.name) {
+            None | Some(Value::Null) => field.default.to_owned(),
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Number(number)) => number.to_string(),
+            Some(_) => return Err(invalid(field, "it is not text")),
+        };
+        if let Kind::Body = field.kind {
+            body = Some(value.into_bytes());
+        } else {
+            values.push((field.name, valid(field, value)?));
+        }
+    }
+    let mut line = Vec::new();
+    for word in words {
+        let field = word.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+        match field.map(|(field, _)| field) {
+            None => line.push((*word).to_owned()),
+            Some(field) => {
+                let value = values.iter().find(|(name, _)| *name == field);
+                let value = value.map_or("", |(_, value)| value.as_str());
+                if word.starts_with('{') && value.starts_with('-') {
+                    return Err(CliError::usage(format!("{field} is not valid: it starts with -")));
+                }
+                if !value.is_empty() {
+                    line.push(word.replace(&format!("{{{field}}}"), value));
+                }
+            }
+        }
+    }
+    Ok((line, body))
+}
+
+fn valid(field: &Field, value: String) -> Result<String, CliError> {
+    if value.len() > LONGEST {
+        return Err(invalid(field, "it is too long"));
+    }
+    match field.kind {
+        Kind::Number if !value.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Err(invalid(field, "it must be digits"))
+        }
+        Kind::Word(words) if !value.is_empty() && !words.contains(&value.as_str()) => {
+            Err(invalid(field, "it must be one of its keywords"))
+        }
+        Kind::Name => name(&value, field.name),
+        _ if value.chars().any(|c| c == '\0') => Err(invalid(field, "it has a NUL")),
+        _ => Ok(value),
+    }
+}
+
+fn invalid(field: &Field, why: &str) -> CliError {
+    CliError::usage(format!("{} is not valid: {why}", field.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::error::Exit;
+
+    const FIELDS: [Field; 5] = [
+        Field::new("time", Kind::Text),
+        Field::new("id", Kind::Number),
+        Field::new("state", Kind::Word(&["ready", "buried"])),
+        Field::new("filter", Kind::Text),
+        Field::new("body", Kind::Body),
+    ];
+    const LINE: [&str; 6] =
+        ["do", "--tube={queue}", "--state={state}", "--filter={filter}", "{id}", "{time}"];
+
+    fn asked(queue: &str, values: Value) -> Asked {
+        let asked = json!({ "server": "x", "name": "do", "queue": queue, "values": values });
+        serde_json::from_value(asked).unwrap()
+    }
+
+    #[test]
+    fn values_are_words_of_their_own_and_empty_ones_are_left_out() {
+        let values = json!({ "id": 7, "filter": "body~=a b; rm", "body": "@/etc/passwd" });
+        let (words, body) = line(&LINE, &FIELDS, &asked("mail", values)).unwrap();
+        assert_eq!(words, ["do", "--tube=mail", "--filter=body~=a b; rm", "7"]);
+        assert_eq!(body.as_deref(), Some(&b"@/etc/passwd"[..]));
+    }
+
+    #[test]
+    fn nothing_from_the_page_becomes_a_flag_or_a_file() {
+        for (queue, values) in [
+            ("-v", json!({})),
+            ("@/etc/passwd", json!({})),
+            ("mail", json!({ "id": "-" })),
+            ("mail", json!({ "id": "--all" })),
+            ("mail", json!({ "state": "--all" })),
+            ("mail", json!({ "filter": "x".repeat(2000) })),
+            ("mail", json!({ "filter": ["x"] })),
+            ("mail", json!({ "time": "--yes" })),
+        ] {
+            let error = line(&LINE, &FIELDS, &asked(queue, values.clone())).unwrap_err();
+            assert_eq!(error.exit, Exit::Usage, "{queue} {values}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What the servers have to do, asked again and again while somebody looks, and given to all who do.
+
+use std::thread;
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::commands::exporter::Collector;
+use crate::commands::top::{Board, Figure, Known, Source, Unit, document};
+use crate::output::{Output, Style};
+use crate::tool::Tool;
+
+/// The newest picture for all streams.
+#[derive(Debug, Clone)]
+pub(super) struct Live {
+    news: watch::Receiver<Bytes>,
+}
+
+/// How often it is looked whether somebody looks.
+const TICK: Duration = Duration::from_millis(50);
+
+/// What has to be known to show figures.
+pub(super) fn figures(figures: &[Figure]) -> Vec<Value> {
+    let shown = figures
+        .iter()
+        .filter(|figure| !matches!(figure.source, Source::Server | Source::Name | Source::Problem));
+    let one = |figure: &Figure| {
+        let unit = match figure.unit {
+            Unit::Text => "text",
+            Unit::Count => "count",
+            Unit::PerSecond => "per second",
+            Unit::Seconds => "seconds",
+        };
+        json!({ "key": figure.column.key, "title": figure.column.title, "unit": unit })
+    };
+    shown.map(one).collect()
+}
+
+impl Live {
+    /// Asks the servers every so often, as long as there are streams.
+    pub(super) fn new<T: Tool>(
+        collector: Collector<T>,
+        board: &'static Board,
+        names: (&'static str, &'static str),
+        every: Duration,
+    ) -> Self {
+        let (send, news) = watch::channel(Bytes::new());
+        let mut known = Known::new(board, names, collector.addresses());
+        thread::spawn(move || {
+            let out = Output::to(Box::new(std::io::sink()), Style::default());
+            loop {
+                if send.is_closed() {
+                    return;
+                }
+                // One is that of new streams. Without them nobody has to work, and what was seen grows old.
+                if send.receiver_count() < 2 {
+                    send.send_if_modified(|picture| !std::mem::take(picture).is_empty());
+                    thread::sleep(TICK);
+                    continue;
+                }
+                for (server, look) in collector.looks().into_iter().enumerate() {
+                    known.take(server, look);
+                }
+                if let Ok(document) = document(&out, &known) {
+                    send.send_replace(document.to_string().into());
+                }
+                thread::sleep(every);
+            }
+        });
+        Self { news }
+    }
+
+    /// A stream of pictures, the present one first.
+    pub(super) fn stream(&self) -> watch::Receiver<Bytes> {
+        let mut news = self.news.clone();
+        news.mark_changed();
+        news
+    }
+    /// One picture; none when nobody asks the servers any more.
+    pub(super) async fn picture(&self) -> Option<Bytes> {
+        let mut news = self.stream();
+        loop {
+            news.changed().await.ok()?;
+            let picture = news.borrow_and_update().clone();
+            if !picture.is_empty() {
+                return Some(picture);
+            }
+        }
+    }
+}

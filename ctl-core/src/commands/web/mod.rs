@@ -1,0 +1,249 @@
+//! `web`: one page that shows servers and queues, live, and acts on them where that is allowed.
+//!
+//! What the page shows and does is what the tool's own commands show and do: a view is a command line that only looks, an
+//! action is one that changes something, with the same counts, confirmations and refusals. The page names them; it never
+//! writes a command line.
+
+mod act;
+mod guard;
+mod http;
+mod https;
+mod live;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use self::guard::Guard;
+use self::https::HttpsArgs;
+use self::live::Live;
+use crate::commands::exporter::{Choice, Collector, Exports};
+use crate::commands::own::Own;
+use crate::commands::top::{self, Board};
+use crate::error::{CliError, Exit};
+use crate::link::Link as _;
+use crate::repl::guest::Interactive;
+use crate::system::listen;
+use crate::tool::Context;
+
+/// Arguments of `web`.
+#[derive(Debug, Args)]
+pub struct WebArgs {
+    /// Address to listen on; port 0 picks a free port
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8030")]
+    listen: String,
+
+    /// Allow changes from the page; it is read-only otherwise
+    #[arg(long)]
+    write: bool,
+
+    /// Allow listening on addresses that other machines can reach; requires a token or --https-cert
+    #[arg(long)]
+    allow_remote: bool,
+
+    /// Require this token as the password (any user name); other users of this machine may see it
+    #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
+    token: Option<String>,
+
+    /// Require the token on the first line of this file
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    https: HttpsArgs,
+
+    /// Host name that browsers may use, besides the address and localhost; repeatable
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+
+    /// Print the address on stdout, on a line of its own
+    #[arg(long)]
+    print_addr: bool,
+
+    /// Polling interval, at least 100ms
+    #[arg(short, long, value_name = "DUR", default_value = "2s", value_parser = top::pause)]
+    interval: Duration,
+
+    #[command(flatten)]
+    choice: Choice,
+}
+
+/// What the page of a tool shows and does.
+#[derive(Debug)]
+pub struct Site {
+    /// What is shown of one queue.
+    pub views: &'static [View],
+    /// What is shown of a server.
+    pub server: &'static [View],
+    /// What can be done.
+    pub actions: &'static [Action],
+}
+
+/// A table: the result of a command that only looks.
+#[derive(Debug)]
+pub struct View {
+    /// Its name.
+    pub name: &'static str,
+    /// The command, with `{field}` where a field's value stands. A word whose field is empty is left out.
+    pub line: &'static [&'static str],
+    /// What a person can choose.
+    pub fields: &'static [Field],
+    /// The column by which the next page begins below the last row, and the field that says so.
+    pub pages: Option<(&'static str, &'static str)>,
+    /// Actions on a row, by their names; the row's `id` is their field of this name.
+    pub actions: &'static [&'static str],
+}
+
+/// A command that changes something.
+#[derive(Debug)]
+pub struct Action {
+    /// Its name.
+    pub name: &'static str,
+    /// The command, as that of a [`View`]. The field `body` is its stdin.
+    pub line: &'static [&'static str],
+    /// What a person gives.
+    pub fields: &'static [Field],
+    /// It acts on the queue that is shown, and not on one row.
+    pub is_of_queue: bool,
+    /// What it would do is shown first, and has to be confirmed.
+    pub asks: bool,
+}
+
+/// A value of a command line that comes from the page.
+#[derive(Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What it may be.
+    pub kind: Kind,
+    /// What it is at first.
+    pub default: &'static str,
+}
+
+/// What a value may be.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// The name of the queue, or another one.
+    Name,
+    /// A number of digits, or nothing.
+    Number,
+    /// One of these words, or nothing.
+    Word(&'static [&'static str]),
+    /// Any text in one line; the command says whether it is valid.
+    Text,
+    /// Bytes in UTF-8, which are the command's stdin.
+    Body,
+}
+
+impl Field {
+    /// A field that is empty at first.
+    #[must_use]
+    pub const fn new(name: &'static str, kind: Kind) -> Self {
+        Self { name, kind, default: "" }
+    }
+
+    /// With this value at first.
+    #[must_use]
+    pub const fn or(self, default: &'static str) -> Self {
+        Self { default, ..self }
+    }
+}
+
+impl Site {
+    /// As the page reads it.
+    fn document(&self, write: bool) -> Value {
+        let fields = |fields: &[Field]| -> Vec<Value> {
+            let one = |field: &Field| {
+                let (kind, words): (_, &[&str]) = match field.kind {
+                    Kind::Name => ("name", &[]),
+                    Kind::Number => ("number", &[]),
+                    Kind::Word(words) => ("word", words),
+                    Kind::Text => ("text", &[]),
+                    Kind::Body => ("body", &[]),
+                };
+                json!({ "name": field.name, "kind": kind, "words": words, "default": field.default })
+            };
+            fields.iter().map(one).collect()
+        };
+        let view = |view: &View| {
+            let actions = if write { view.actions } else { &[] };
+            json!({
+                "name": view.name,
+                "fields": fields(view.fields),
+                "pages": view.pages.map(|(column, field)| json!({ "column": column, "field": field })),
+                "actions": actions,
+            })
+        };
+        let action = |action: &Action| {
+            json!({
+                "name": action.name,
+                "fields": fields(action.fields),
+                "ofQueue": action.is_of_queue,
+                "asks": action.asks,
+            })
+        };
+        let actions: Vec<Value> =
+            if write { self.actions.iter().map(action).collect() } else { Vec::new() };
+        json!({
+            "views": self.views.iter().map(view).collect::<Vec<_>>(),
+            "server": self.server.iter().map(view).collect::<Vec<_>>(),
+            "actions": actions,
+        })
+    }
+}
+
+/// Runs `web` until a signal comes.
+///
+/// # Errors
+/// Flags that are wrong (2); an address that cannot be bound (69); a token file that cannot be read (66, 74).
+pub fn run<T: Interactive>(
+    context: &mut Context<T>,
+    args: &WebArgs,
+    exports: &'static Exports<T>,
+    board: &'static Board,
+    site: &'static Site,
+) -> Result<Exit, CliError> {
+    context.refuse_dry_run("web", "without --write, it changes nothing")?;
+    let token = guard::token(args.token.as_deref(), args.token_file.as_deref(), &context.messages)?;
+    let encryption = args.https.read(T::PROGRAM.name, &context.messages)?;
+    let wanted = listen::tcp_address(&args.listen, args.allow_remote, "page")?;
+    if !wanted.ip().is_loopback() && token.is_none() && encryption.is_none() {
+        return Err(CliError::usage("other machines are let in with a token or over HTTPS only")
+            .hint("--token-file FILE")
+            .hint("--https-cert FILE --https-key FILE"));
+    }
+    let interrupts = context.interrupts()?;
+    context.messages = context.messages.stamped();
+    let mut collector = Collector::usual(context, exports, args.choice.clone())?;
+    collector.silence();
+    let own = Own::of(context)?;
+    let (listener, address) = listen::bind(wanted)?;
+    let guard = Guard::new((address, encryption.is_some()), &args.host, token)?;
+    let (scheme, remark) = match encryption {
+        Some(_) => ("https", ""),
+        None if context.link.dialer_mut().uses_tls() => (
+            "http",
+            " (not encrypted: TLS flags are about the servers, --https-cert about the page)",
+        ),
+        None => ("http", " (not encrypted)"),
+    };
+    context.messages.note(format!("a page on {scheme}://{address}/{remark}"));
+    if args.print_addr {
+        listen::print(&mut context.out, address)?;
+    }
+    let title = json!({
+        "tool": T::PROGRAM.name,
+        "noun": exports.noun,
+        "write": args.write,
+        "interval": u64::try_from(args.interval.as_millis()).unwrap_or(u64::MAX),
+        "figures": live::figures(board.figures),
+        "serverFigures": live::figures(board.server),
+        "site": site.document(args.write),
+    });
+    let live = Live::new(collector, board, (T::PROGRAM.name, exports.noun), args.interval);
+    let acts = act::Acts::<T> { site, write: args.write, own };
+    http::serve(listener, &interrupts, (guard, encryption), title, live, Arc::new(acts))
+}

@@ -1,0 +1,401 @@
+//! `work`: what workers of every tool share, which run a command for every job.
+
+mod ledger;
+mod shift;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::{Arg, Args, Command};
+
+use crate::error::{CliError, Exit};
+use crate::link::Link as _;
+use crate::output::messages::Messages;
+use crate::output::units;
+use crate::output::{Format, Output, Record, Shape};
+use crate::system::child::{DataArgs, Place, Template};
+use crate::system::pid_file::PidFile;
+use crate::system::signals::Interrupts;
+use crate::tool::{Context, Tool};
+
+pub use ledger::{Fate, Finished, Ledger};
+pub use shift::{Ended, Given, Hands, Recipe, Shift};
+
+/// Connects as the flags say before a worker starts, so that `--wait-for-server` and `--retry` hold for it, too. What is
+/// waited for later is an error at the start, where the address is wrong more often than the server away.
+///
+/// # Errors
+/// No server can be reached: exit 69. Of several one is enough; the worker tells of the others.
+pub fn connect<T: Tool>(context: &mut Context<T>) -> Result<(), CliError> {
+    let waits = context.globals.wait_for_server.is_some();
+    let each = context.link.each()?;
+    let connected = if each.len() < 2 {
+        context.link.connect()
+    } else {
+        // The first that answers.
+        each.into_iter().map(|(_, mut link)| link.connect()).reduce(Result::or).unwrap_or(Ok(()))
+    };
+    connected.map_err(|error| match error.exit {
+        Exit::Unavailable if !waits => {
+            error.hint("--wait-for-server 1m, to wait for it at startup as during a later outage")
+        }
+        _ => error,
+    })
+}
+
+/// The flags of `work` in every tool.
+#[derive(Debug, Args)]
+pub struct WorkFlags {
+    /// Command to run for each job, with its arguments; takes the rest of the line, so put other flags before it
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, group = "handler")]
+    exec: Vec<OsString>,
+
+    /// Shell command line to run for each job
+    #[arg(long, value_name = "LINE", group = "handler")]
+    shell: Option<OsString>,
+
+    /// Command to run for each job, with its arguments
+    #[arg(value_name = "CMD", last = true, group = "handler")]
+    command: Vec<OsString>,
+
+    /// How the command gets the body.
+    #[command(flatten)]
+    pub data: DataArgs,
+
+    /// Number of concurrent jobs, each on its own connection
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: u16,
+
+    /// Kill a command that runs longer than this; its job fails
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    pub max_runtime: Option<Duration>,
+
+    /// Time for running jobs to finish after SIGTERM, SIGINT or SIGHUP
+    #[arg(long, value_name = "DUR", default_value = "25s", value_parser = units::duration)]
+    pub grace: Duration,
+
+    /// Exit after N jobs
+    #[arg(long, value_name = "N")]
+    max_jobs: Option<u64>,
+
+    /// Exit after one job
+    #[arg(long, conflicts_with = "max_jobs")]
+    once: bool,
+
+    /// Exit after being idle this long
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    pub max_idle: Option<Duration>,
+
+    /// Exit when no job is available
+    #[arg(long)]
+    pub exit_when_empty: bool,
+
+    /// Write the process id to FILE and remove it on exit; fails if FILE is not a pid file or its process is running
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+
+    /// Print a record for each job
+    #[arg(long, value_name = "FMT", value_parser = ["ndjson"])]
+    log_jobs: Option<String>,
+}
+
+impl WorkFlags {
+    /// The command for each job, if one is given. `places` are what its arguments may have of the job.
+    ///
+    /// # Errors
+    /// A line for the shell that has one of them: exit 2.
+    pub fn handler(&self, places: &'static [Place]) -> Result<Option<Template>, CliError> {
+        let words = if self.exec.is_empty() { &self.command } else { &self.exec };
+        if self.shell.is_none() && words.is_empty() {
+            return Ok(None);
+        }
+        Template::new(self.shell.as_deref(), words, places).map(Some)
+    }
+
+    /// Names the tool's own flags among the arguments of `--exec`, which go to the command: most often they were meant for
+    /// the tool.
+    pub fn say_passed_on<T: Tool>(&self, context: &Context<T>) {
+        for flag in self.passed_on(&(T::PROGRAM.tree)()) {
+            let tool = T::PROGRAM.name;
+            context.messages.note(format!(
+                "note: {flag} is passed to the command; put it before --exec to give it to {tool}"
+            ));
+        }
+    }
+
+    fn passed_on(&self, tree: &Command) -> Vec<String> {
+        let Some(work) = tree.find_subcommand("work") else { return Vec::new() };
+        let longs = |command: &Command| -> Vec<String> {
+            command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect()
+        };
+        let known = [longs(work), longs(tree)].concat();
+        let words = self.exec.iter().skip(1).filter_map(|word| word.to_str());
+        // Behind `--` the command's own words stand.
+        let words = words.take_while(|word| *word != "--");
+        let name = |word: &str| word.strip_prefix("--")?.split('=').next().map(str::to_owned);
+        let flags = words.filter_map(name).filter(|name| known.contains(name));
+        flags.map(|name| format!("--{name}")).collect()
+    }
+
+    /// The end of a worker's own patience: after `--grace` its commands are ended, and get time for that before their jobs
+    /// are given up.
+    #[must_use]
+    pub fn last_grace(&self) -> Duration {
+        self.grace.saturating_add(LAST_RESORT)
+    }
+
+    /// How many jobs are enough.
+    #[must_use]
+    pub fn limit(&self) -> Option<u64> {
+        if self.once { Some(1) } else { self.max_jobs }
+    }
+
+    /// Writes the pid file, if there is to be one.
+    ///
+    /// # Errors
+    /// Those of [`PidFile::create`].
+    pub fn create_pid_file(&self) -> Result<Option<PidFile>, CliError> {
+        self.pid_file.as_deref().map(PidFile::create).transpose()
+    }
+
+    /// Whether each job has a record on stdout.
+    fn logs(&self) -> bool {
+        self.log_jobs.is_some()
+    }
+}
+
+/// A flag of `work` whose help calls a job what it is called here: a word and its plural.
+pub fn about(arg: Arg, (job, here): (&str, &str)) -> Arg {
+    let capital = |word: &str| {
+        let mut chars = word.chars();
+        chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+    };
+    let Some(help) = arg.get_help().map(ToString::to_string) else { return arg };
+    let worded = help.replace(job, here).replace(&capital(job), &capital(here));
+    if worded == help { arg } else { arg.help(worded) }
+}
+
+/// What commands get to end.
+const LAST_RESORT: Duration = Duration::from_secs(10);
+
+/// What runs jobs, seen from outside.
+pub trait Crew {
+    /// Takes no further job.
+    fn stop(&self);
+
+    /// Ends running jobs, too.
+    fn kill(&self);
+
+    /// Whether it has ended. Reports may still be on their way.
+    fn has_ended(&self) -> bool;
+
+    /// Whether a job is running, as far as is known.
+    fn is_busy(&self) -> bool;
+}
+
+/// How often a crew is looked at.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Watches a crew.
+pub struct Supervisor<'a, C> {
+    crew: &'a C,
+    interrupts: &'a Interrupts,
+    messages: &'a Messages,
+    grace: Duration,
+    idle: Option<Duration>,
+    last_busy: Instant,
+    /// When running jobs are ended.
+    deadline: Option<Instant>,
+    signal: Option<Exit>,
+}
+
+impl<'a, C: Crew> Supervisor<'a, C> {
+    /// A supervisor by these flags.
+    pub fn new(
+        crew: &'a C,
+        interrupts: &'a Interrupts,
+        messages: &'a Messages,
+        flags: &WorkFlags,
+    ) -> Self {
+        Self {
+            crew,
+            interrupts,
+            messages,
+            grace: flags.grace,
+            idle: flags.max_idle,
+            last_busy: Instant::now(),
+            deadline: None,
+            signal: None,
+        }
+    }
+
+    /// Waits until the crew has ended, and reports its jobs. The first signal stops taking jobs, the second one, or the
+    /// end of the grace, ends those that run. Gives the exit that a signal asked for.
+    ///
+    /// # Errors
+    /// The first failure of `report`, which ends the crew.
+    pub fn watch<J>(
+        mut self,
+        finished: &Receiver<J>,
+        mut report: impl FnMut(&J) -> Result<(), CliError>,
+    ) -> Result<Option<Exit>, CliError> {
+        let mut reported = Ok(());
+        loop {
+            // Asked before the last look at the reports.
+            let is_last = self.crew.has_ended();
+            let mut next = finished.recv_timeout(if is_last { Duration::ZERO } else { SLICE });
+            while let Ok(job) = &next {
+                self.last_busy = Instant::now();
+                if reported.is_ok() {
+                    reported = report(job);
+                    if reported.is_err() {
+                        self.crew.stop();
+                    }
+                }
+                next = finished.try_recv().map_err(|_| RecvTimeoutError::Timeout);
+            }
+            if is_last || matches!(next, Err(RecvTimeoutError::Disconnected)) {
+                return reported.map(|()| self.signal);
+            }
+            self.heed_signals();
+            self.heed_idleness();
+        }
+    }
+
+    fn heed_signals(&mut self) {
+        if let Some(exit) = self.interrupts.requested() {
+            self.interrupts.clear();
+            if self.signal.is_none() {
+                self.crew.stop();
+                self.deadline = Instant::now().checked_add(self.grace);
+                self.messages.note(format!(
+                    "finishing running jobs, for at most {}; once more to give them back",
+                    units::show_duration(self.grace)
+                ));
+            } else if exit != Exit::HungUp {
+                self.crew.kill();
+            }
+            self.signal.get_or_insert(exit);
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            self.crew.kill();
+        }
+    }
+
+    fn heed_idleness(&mut self) {
+        let Some(idle) = self.idle else { return };
+        if self.crew.is_busy() {
+            self.last_busy = Instant::now();
+        } else if self.last_busy.elapsed() >= idle {
+            self.crew.stop();
+        }
+    }
+}
+
+/// How a job's command ended.
+#[derive(Debug, Clone, Default)]
+pub struct CommandEnd {
+    /// Its exit code.
+    pub exit: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Without either: what happened to it, such as `stopped` or `not run`.
+    pub otherwise: Option<&'static str>,
+    /// How long it took.
+    pub time: Option<Duration>,
+    /// The last line that it wrote to stderr, or why it was not run; escaped.
+    pub words: Option<String>,
+}
+
+impl CommandEnd {
+    /// Whether it ended with 0.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.exit == Some(0)
+    }
+
+    /// Says of a job that did not end well how its command ended and what became of it, on one line:
+    /// `job 7 of mail: exit 3 after 12ms, released: no such user`. Where there was no command, nothing is said.
+    pub fn tell(&self, messages: &Messages, job: &str, fate: &str) {
+        let how = match (self.exit, self.signal, self.otherwise) {
+            (Some(code), ..) => format!("exit {code}"),
+            // Where the system does not say which.
+            (_, Some(0), _) => "a signal".to_owned(),
+            (_, Some(signal), _) => format!("signal {signal}"),
+            (.., Some(otherwise)) => otherwise.to_owned(),
+            (None, None, None) => return,
+        };
+        let time = self.time.map(|time| format!(" after {}", units::show_duration(time)));
+        let words = self.words.as_ref().map(|words| format!(": {words}"));
+        let (time, words) = (time.unwrap_or_default(), words.unwrap_or_default());
+        let fields = Record::new()
+            .with("job", job)
+            .with("exit", self.exit)
+            .with("signal", self.signal)
+            .with("ms", self.time.map(units::milliseconds))
+            .with("fate", fate)
+            .with("stderr", self.words.as_deref());
+        messages.warn_of(format!("{job}: {how}{time}, {fate}{words}"), fields.into());
+    }
+}
+
+/// Writes the record of a job that has ended, for whoever follows the log, if there is one: `job` is what it is called,
+/// `fate` what became of it.
+///
+/// # Errors
+/// Failures of writing.
+pub fn log(
+    flags: &WorkFlags,
+    out: &mut Output,
+    shape: &'static Shape,
+    job: Record,
+    end: &CommandEnd,
+    fate: &str,
+) -> Result<(), CliError> {
+    if !flags.logs() {
+        return Ok(());
+    }
+    let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let record = job
+        .with("ms", end.time.map(units::milliseconds))
+        .with("exit", end.exit)
+        .with("signal", end.signal)
+        .with("fate", fate)
+        .with("ts", now);
+    out.style.format = Format::Ndjson;
+    out.object(shape, record)?;
+    out.flush()
+}
+
+/// Whether stdout is the commands': it has no documents and no record for each job.
+fn is_for_commands(out: &Output) -> bool {
+    !out.style.format.is_structured()
+}
+
+/// Says how many jobs (each a `noun`) ended in which way: on stderr, because stdout is the commands' or has a record for
+/// each job; as a document where documents were asked for. A way has a key, a number and the words that stand behind the
+/// number; the first one's stand before it.
+///
+/// # Errors
+/// Failures of writing.
+pub fn tally(
+    out: &mut Output,
+    messages: &Messages,
+    flags: &WorkFlags,
+    noun: &str,
+    ways: &[(&'static str, u64, &str)],
+) -> Result<(), CliError> {
+    let part = |(at, (_, count, words)): (usize, &(_, u64, &str))| match at {
+        0 => format!("{words} {}", units::count(*count, noun)),
+        _ => format!("{count} {words}"),
+    };
+    let sentence = ways.iter().enumerate().map(part).collect::<Vec<_>>().join(", ");
+    if flags.logs() || is_for_commands(out) {
+        messages.note(sentence);
+        return Ok(());
+    }
+    let record = ways.iter().fold(Record::new(), |all, (key, count, _)| all.with(*key, *count));
+    out.done(&record, &sentence).map(drop)
+}

@@ -1,0 +1,116 @@
+//! How commands ended, kept until the server has said what became of their jobs.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use super::CommandEnd;
+use super::shift::lock;
+use crate::output::messages::Messages;
+
+/// What became of a job.
+#[derive(Debug, Clone)]
+pub struct Fate {
+    /// The word for it.
+    pub word: &'static str,
+    /// Why it was lost, if it was.
+    pub lost: Option<String>,
+    /// It is what becomes of a job whose command succeeds.
+    pub is_best: bool,
+    /// It can come before the command has ended.
+    pub is_early: bool,
+}
+
+/// A job that has ended.
+#[derive(Debug, Clone)]
+pub struct Finished<K, M> {
+    /// What events call it.
+    pub job: K,
+    /// What else is known of it.
+    pub more: M,
+    /// How its command ended.
+    pub end: CommandEnd,
+    /// What became of it: the word of its [`Fate`].
+    pub fate: &'static str,
+}
+
+/// The jobs of a worker; events call them `K`, and `M` is what else is known of them.
+pub struct Ledger<K, M> {
+    messages: Messages,
+    label: fn(&K, &M) -> String,
+    finished: Sender<Finished<K, M>>,
+    ended: Mutex<HashMap<K, (M, CommandEnd)>>,
+}
+
+impl<K: Eq + Hash, M: Default> Ledger<K, M> {
+    /// A ledger, and where the jobs come that have ended; `label` is what messages call them.
+    #[must_use]
+    pub fn new(
+        messages: &Messages,
+        label: fn(&K, &M) -> String,
+    ) -> (Self, Receiver<Finished<K, M>>) {
+        let (finished, receiver) = mpsc::channel();
+        (Self { messages: messages.clone(), label, finished, ended: Mutex::default() }, receiver)
+    }
+
+    /// The command of a job has ended. Of a job that was lost the fate is known already.
+    pub fn ended(&self, job: K, more: M, end: CommandEnd, lost: Option<Fate>) {
+        match lost {
+            None => drop(lock(&self.ended).insert(job, (more, end))),
+            Some(fate) => self.finish(job, more, end, &fate),
+        }
+    }
+
+    /// The server has said what became of a job, or nobody will.
+    pub fn settled(&self, job: K, fate: &Fate) {
+        let ended = lock(&self.ended).remove(&job);
+        // The command still runs, and its end tells.
+        if ended.is_none() && fate.is_early {
+            return;
+        }
+        let (more, end) = ended.unwrap_or_default();
+        self.finish(job, more, end, fate);
+    }
+
+    fn finish(&self, job: K, more: M, end: CommandEnd, fate: &Fate) {
+        if !end.is_success() || !fate.is_best {
+            let lost = fate.lost.as_ref().map(|reason| format!("{} ({reason})", fate.word));
+            let shown = lost.as_deref().unwrap_or(fate.word);
+            end.tell(&self.messages, &(self.label)(&job, &more), shown);
+        }
+        let _ = self.finished.send(Finished { job, more, end, fate: fate.word });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    const DELETED: Fate = Fate { word: "deleted", lost: None, is_best: true, is_early: false };
+
+    fn fates(received: &Receiver<Finished<u64, ()>>) -> Vec<(u64, &'static str, Option<i32>)> {
+        received.try_iter().map(|done| (done.job, done.fate, done.end.exit)).collect()
+    }
+
+    #[test]
+    fn a_job_is_finished_once_when_its_end_and_its_fate_are_known() {
+        let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
+        let (ledger, received) = Ledger::<u64, ()>::new(&messages, |job, ()| format!("job {job}"));
+        let end = || CommandEnd { exit: Some(3), ..CommandEnd::default() };
+        ledger.ended(1, (), end(), None);
+        assert_eq!(fates(&received), []);
+        ledger.settled(1, &DELETED);
+        assert_eq!(fates(&received), [(1, "deleted", Some(3))]);
+        let lost = Fate { word: "lost", lost: Some("gone".into()), is_best: false, is_early: true };
+        ledger.settled(2, &lost);
+        assert_eq!(fates(&received), []);
+        ledger.ended(2, (), end(), Some(lost));
+        assert_eq!(fates(&received), [(2, "lost", Some(3))]);
+        // Without a command, such as a poisoned one.
+        ledger.settled(3, &DELETED);
+        assert_eq!(fates(&received), [(3, "deleted", None)]);
+    }
+}

@@ -1,0 +1,496 @@
+//! A worker that runs a command for every job and lets its end decide what becomes of the job: what its slots share, and
+//! running it under a supervisor.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::io::{self, Write as _};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use super::{CommandEnd, Crew, Supervisor, WorkFlags, is_for_commands};
+use crate::error::{CliError, Exit};
+use crate::output::Output;
+use crate::output::messages::Messages;
+use crate::output::units;
+use crate::system::child::{DataArgs, LastLine, Order, Piece, Place, Running, Template};
+use crate::system::process;
+use crate::system::shortage::Shortage;
+use crate::system::signals::Interrupts;
+use crate::tool::{Context, Tool};
+
+/// How to run the command.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    command: Template,
+    data: DataArgs,
+    /// Its stdout is the tool's; otherwise it goes to the tool's stderr, because documents or records are on stdout.
+    owns_stdout: bool,
+    max_runtime: Option<Duration>,
+}
+
+impl Recipe {
+    /// A command that gets the data on stdin. Where results are documents, what it prints goes to stderr.
+    #[must_use]
+    pub fn of(command: Template, out: &Output) -> Self {
+        let owns_stdout = is_for_commands(out);
+        Self { command, data: DataArgs::default(), owns_stdout, max_runtime: None }
+    }
+
+    /// By these flags. `places` are what its arguments may have of the job, `example` is a command line that is right.
+    ///
+    /// # Errors
+    /// No command is given, or a line for the shell that has one of the places: exit 2.
+    pub fn new<T: Tool>(
+        flags: &WorkFlags,
+        places: &'static [Place],
+        example: &str,
+        context: &Context<T>,
+    ) -> Result<Self, CliError> {
+        let out = &context.out;
+        let command = flags.handler(places)?.ok_or_else(|| {
+            CliError::usage("no command given")
+                .hint(format!("{example} --exec ./handler"))
+                .hint(format!("{example} --shell 'jq .to | xargs notify'"))
+        })?;
+        flags.say_passed_on(context);
+        Ok(Self {
+            command,
+            data: flags.data,
+            owns_stdout: !flags.logs() && is_for_commands(out),
+            max_runtime: flags.max_runtime,
+        })
+    }
+}
+
+/// A job, as its command gets it.
+#[derive(Debug)]
+pub struct Given<'a> {
+    /// What messages call it, such as `job 7 of mail`.
+    pub label: String,
+    /// What stands for the places in arguments.
+    pub values: &'a [(&'static str, &'a str)],
+    /// What its environment has more.
+    pub environment: &'a [(&'static str, String)],
+    /// The body.
+    pub body: &'a bytes::Bytes,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// With this code.
+    Code(i32),
+    /// By this signal; 0 where the system does not say which.
+    Signal(i32),
+    /// It ran for too long, and was ended.
+    Overtime,
+    /// Nobody waits for it any more: the worker stops, or the job is lost.
+    GivenUp,
+    /// The job cannot be given to the command.
+    Unfit,
+}
+
+/// The pause after a command that failed at once; it doubles with each that follows, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How often it is looked whether the pause is over.
+const PAUSE_SLICE: Duration = Duration::from_millis(20);
+/// After so many failures a person is told.
+const SAID_AFTER: u32 = 3;
+
+/// What every slot of a worker shares.
+pub struct Shift {
+    recipe: Recipe,
+    messages: Messages,
+    /// What the system has no room for.
+    shortage: Shortage,
+    /// Ends running commands.
+    kill: AtomicBool,
+    /// The servers that were lost, which was said.
+    down: Mutex<HashSet<String>>,
+    /// Whether there are several servers, each with jobs of its own.
+    is_several: bool,
+    /// Why no command can be run at all.
+    broken: Mutex<Option<CliError>>,
+    /// No further job is taken.
+    is_stopping: AtomicBool,
+    /// How many commands have failed since the last that did not.
+    failures: AtomicU32,
+}
+
+impl Shift {
+    /// A shift that nobody has started yet.
+    #[must_use]
+    pub fn new(recipe: Recipe, messages: Messages) -> Self {
+        Self {
+            recipe,
+            messages,
+            shortage: Shortage::default(),
+            kill: AtomicBool::new(false),
+            down: Mutex::default(),
+            is_several: false,
+            broken: Mutex::default(),
+            is_stopping: AtomicBool::new(false),
+            failures: AtomicU32::new(0),
+        }
+    }
+
+    /// A shift at one server, or at several.
+    #[must_use]
+    pub fn at(self, servers: usize) -> Self {
+        Self { is_several: servers > 1, ..self }
+    }
+
+    /// The server of a job, where ids alone do not say which job it is.
+    #[must_use]
+    pub fn place(&self, server: impl Display) -> Option<String> {
+        self.is_several.then(|| server.to_string())
+    }
+
+    /// The way to stderr.
+    #[must_use]
+    pub fn messages(&self) -> &Messages {
+        &self.messages
+    }
+
+    /// Runs the command for a job, unless and until the job is lost. A command that cannot be run at all calls `stop`:
+    /// a broken deployment must not put every job aside.
+    pub fn run(
+        &self,
+        job: &Given<'_>,
+        is_lost: impl Fn() -> bool,
+        stop: impl FnOnce(),
+    ) -> (Ended, CommandEnd) {
+        let start = Instant::now();
+        let mut words = None;
+        let ended = match self.try_run(job, is_lost, &mut words) {
+            Ok(Ended::Code(code @ (126 | 127))) if self.recipe.command.is_shell() => {
+                let why = format!("the shell could not run the command: it exited with {code}");
+                let exit = u8::try_from(code).unwrap_or(1);
+                Err(CliError::new(Exit::Own(exit), "CANNOT_RUN", why))
+            }
+            other => other,
+        };
+        let ended = ended.unwrap_or_else(|error| {
+            lock(&self.broken).get_or_insert(error);
+            stop();
+            Ended::GivenUp
+        });
+        let (exit, signal) = match ended {
+            Ended::Code(code) => (Some(code), None),
+            Ended::Signal(signal) => (None, Some(signal)),
+            Ended::Overtime | Ended::GivenUp | Ended::Unfit => (None, None),
+        };
+        let otherwise = match ended {
+            Ended::Code(_) | Ended::Signal(_) => None,
+            Ended::Overtime => Some("over --max-runtime"),
+            Ended::GivenUp => Some("stopped"),
+            Ended::Unfit => Some("not run"),
+        };
+        (ended, CommandEnd { exit, signal, otherwise, time: Some(start.elapsed()), words })
+    }
+
+    /// `words` are what it said last, or why it was not run.
+    fn try_run(
+        &self,
+        job: &Given<'_>,
+        is_lost: impl Fn() -> bool,
+        words: &mut Option<String>,
+    ) -> Result<Ended, CliError> {
+        let gives_up = || self.kill.load(Ordering::SeqCst) || is_lost();
+        let Recipe { command, data, owns_stdout, max_runtime } = &self.recipe;
+        let start = || {
+            let (mut command, data) = command.command(job.values, *data, job.body)?;
+            command.envs(job.environment.iter().map(|(name, value)| (name, value)));
+            command.stdout(if *owns_stdout { Stdio::inherit() } else { Stdio::piped() });
+            command.stderr(Stdio::piped());
+            Ok((Running::start(command, data.input())?, data))
+        };
+        let (mut running, _data) = match self.shortage.wait_out(&self.messages, gives_up, start) {
+            Ok(running) => running,
+            // It says something of this job only.
+            Err(error) if error.exit == Exit::BadData => {
+                *words = Some(error.to_string());
+                return Ok(Ended::Unfit);
+            }
+            Err(error) if error.is_shortage() => return Ok(Ended::GivenUp),
+            Err(error) => return Err(error),
+        };
+        let start = Instant::now();
+        let (mut is_overtime, mut last) = (false, LastLine::default());
+        let status = running.watch(
+            || {
+                if gives_up() {
+                    return Order::GiveUp;
+                }
+                is_overtime |= max_runtime.is_some_and(|most| start.elapsed() >= most);
+                if is_overtime { Order::End } else { Order::GoOn }
+            },
+            |piece| match piece {
+                Piece::Out(bytes) => pass_on(&bytes),
+                Piece::Err(bytes) => {
+                    last.take(&bytes);
+                    pass_on(&bytes);
+                }
+            },
+        );
+        // So that what is said next is on a line of its own.
+        if last.is_open() {
+            pass_on(b"\n");
+        }
+        *words = last.text();
+        if let Some(left) = running.left_behind() {
+            self.messages.warn(format!("{}: {left}", job.label));
+        }
+        Ok(match status {
+            None => Ended::GivenUp,
+            Some(_) if is_overtime => Ended::Overtime,
+            Some(status) => match status.code() {
+                Some(code) => Ended::Code(code),
+                None => Ended::Signal(process::signal(status).unwrap_or(0)),
+            },
+        })
+    }
+
+    /// Waits where one command after the other fails at once, each time for longer, before the job of the last one is given
+    /// back: for servers that know no delay, and would deliver it again at once. A success ends it, and so does the end of the
+    /// shift or of the job.
+    pub fn pause_after(&self, ended: Ended, took: Option<Duration>, is_lost: impl Fn() -> bool) {
+        let failures = match ended {
+            Ended::Code(0) => {
+                self.failures.store(0, Ordering::SeqCst);
+                return;
+            }
+            Ended::GivenUp => return,
+            _ => self.failures.fetch_add(1, Ordering::SeqCst),
+        };
+        let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(16)).min(LONGEST_PAUSE);
+        let pause = pause.saturating_sub(took.unwrap_or_default());
+        if failures == SAID_AFTER && !pause.is_zero() {
+            let longest = units::show_duration(LONGEST_PAUSE);
+            self.messages.note(format!(
+                "one command after the other fails: pausing between them, for up to {longest}, until one succeeds"
+            ));
+        }
+        let start = Instant::now();
+        let goes_on = || {
+            let flags = [&self.is_stopping, &self.kill];
+            !flags.iter().any(|flag| flag.load(Ordering::SeqCst)) && !is_lost()
+        };
+        while start.elapsed() < pause && goes_on() {
+            thread::sleep(pause.saturating_sub(start.elapsed()).min(PAUSE_SLICE));
+        }
+    }
+
+    /// Why no command can be run at all, if that is so.
+    #[must_use]
+    pub fn take_broken(&self) -> Option<CliError> {
+        lock(&self.broken).take()
+    }
+
+    /// The worker begins: with these queues, so many at once of what they have.
+    pub fn say_taking(
+        &self,
+        what: &str,
+        queues: &[impl Display],
+        address: &str,
+        flags: &WorkFlags,
+    ) {
+        let queues: Vec<String> = queues.iter().map(ToString::to_string).collect();
+        let (queues, jobs) = (queues.join(", "), flags.jobs);
+        self.messages.note(format!("taking {what} from {queues} on {address}, {jobs} at once"));
+    }
+
+    /// A slot has reached the server.
+    pub fn say_connected(&self, server: impl Display) {
+        if lock(&self.down).remove(&server.to_string()) {
+            self.messages.note(format!("connected to {server} again"));
+        }
+    }
+
+    /// A slot has lost the server: said once, and not for every slot and attempt.
+    pub fn say_disconnected(&self, server: impl Display, error: impl Display) {
+        if lock(&self.down).insert(server.to_string()) {
+            self.messages.warn(format!("{error}; retrying until it works"));
+        }
+    }
+
+    /// Does what needs room that the system may not have now, until it has. What was done is given, whatever signal came
+    /// meanwhile: it may have to be ended.
+    ///
+    /// # Errors
+    /// What `attempt` gives; the signal that came before it was done.
+    pub fn wait_out<T>(
+        &self,
+        interrupts: &Interrupts,
+        attempt: impl FnMut() -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let stops = || interrupts.requested().is_some();
+        let done = self.shortage.wait_out(&self.messages, stops, attempt);
+        done.or_else(|error| interrupts.check().and(Err(error)))
+    }
+
+    /// Runs the worker on a thread of its own and watches it; each job that has ended goes to `report`. Gives the exit
+    /// that a signal asked for, and what the worker gave.
+    ///
+    /// # Errors
+    /// No command could be run at all; the first failure of `report`, which ends the worker; no thread.
+    pub fn supervise<J, R: Default + Send>(
+        &self,
+        (hands, run): (&impl Hands, impl FnOnce() -> R + Send),
+        (flags, interrupts): (&WorkFlags, &Interrupts),
+        finished: &Receiver<J>,
+        report: impl FnMut(&J) -> Result<(), CliError>,
+    ) -> Result<(Option<Exit>, R), CliError> {
+        // It runs once, in whichever attempt to start a thread that succeeds.
+        let run = Mutex::new(Some(run));
+        let run = || lock(&run).take().map(|run| run());
+        let (signal, given) = thread::scope(|scope| {
+            let start = || {
+                let thread = thread::Builder::new().name("worker".to_owned());
+                thread.spawn_scoped(scope, run).map_err(|error| CliError::thread(&error))
+            };
+            let thread = match self.wait_out(interrupts, start) {
+                Ok(thread) => thread,
+                Err(error) => return (Err(error), R::default()),
+            };
+            let crew = Slots { shift: self, hands, thread: &thread };
+            let supervisor = Supervisor::new(&crew, interrupts, &self.messages, flags);
+            let signal = supervisor.watch(finished, report);
+            (signal, thread.join().ok().flatten().unwrap_or_default())
+        });
+        let signal = signal?;
+        match self.take_broken() {
+            Some(error) => Err(error),
+            None => Ok((signal, given)),
+        }
+    }
+}
+
+/// To the tool's own stderr, whose reader may be gone.
+fn pass_on(bytes: &[u8]) {
+    let _ = io::stderr().write_all(bytes);
+}
+
+/// A running worker, seen from outside.
+pub trait Hands {
+    /// Takes no further job.
+    fn stop(&self);
+
+    /// Whether a job is running, as far as is known.
+    fn is_busy(&self) -> bool;
+}
+
+/// The worker's slots, as the supervisor sees them.
+struct Slots<'a, 'scope, H, R> {
+    shift: &'a Shift,
+    hands: &'a H,
+    thread: &'a ScopedJoinHandle<'scope, Option<R>>,
+}
+
+impl<H: Hands, R> Crew for Slots<'_, '_, H, R> {
+    fn stop(&self) {
+        self.shift.is_stopping.store(true, Ordering::SeqCst);
+        self.hands.stop();
+    }
+
+    fn kill(&self) {
+        self.shift.kill.store(true, Ordering::SeqCst);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.hands.is_busy()
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        work: WorkFlags,
+    }
+
+    /// A worker without jobs.
+    #[derive(Default)]
+    struct Idle {
+        is_stopped: AtomicBool,
+    }
+
+    impl Hands for Idle {
+        fn stop(&self) {
+            self.is_stopped.store(true, Ordering::SeqCst);
+        }
+
+        fn is_busy(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn pauses_grow_while_commands_fail_and_end_with_a_success() {
+        let command = Template::new(None, &["true".into()], &[]).unwrap();
+        let recipe =
+            Recipe { command, data: DataArgs::default(), owns_stdout: true, max_runtime: None };
+        let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
+        let shift = Shift::new(recipe, messages);
+        let pause = |ended, took| {
+            let start = Instant::now();
+            shift.pause_after(ended, Some(took), || false);
+            start.elapsed()
+        };
+        let failed = Ended::Code(1);
+        assert!(pause(failed, Duration::ZERO) >= FIRST_PAUSE);
+        assert!(pause(failed, Duration::ZERO) >= FIRST_PAUSE * 2);
+        // One that took its time has been pause enough; nobody waits for the others of it.
+        assert!(pause(failed, Duration::from_secs(60)) < LONGEST_PAUSE);
+        assert_eq!(shift.failures.load(Ordering::SeqCst), 3);
+        pause(Ended::Code(0), Duration::ZERO);
+        assert_eq!(shift.failures.load(Ordering::SeqCst), 0);
+        shift.failures.store(30, Ordering::SeqCst);
+        shift.is_stopping.store(true, Ordering::SeqCst);
+        assert!(pause(failed, Duration::ZERO) < LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn a_signal_that_comes_while_the_worker_starts_stops_it() {
+        let command = Template::new(None, &["true".into()], &[]).unwrap();
+        let recipe =
+            Recipe { command, data: DataArgs::default(), owns_stdout: true, max_runtime: None };
+        let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
+        let shift = Shift::new(recipe, messages);
+        let flags = Line::parse_from(["tool"]).work;
+        let (hands, interrupts) = (Idle::default(), Interrupts::none());
+        interrupts.raise();
+        let run = || {
+            let start = Instant::now();
+            while !hands.is_stopped.load(Ordering::SeqCst) {
+                assert!(start.elapsed() < Duration::from_secs(60), "nobody stops the worker");
+                thread::sleep(Duration::from_millis(1));
+            }
+            7
+        };
+        let (_finished, jobs) = mpsc::channel::<()>();
+        let ended =
+            shift.supervise((&hands, run), (&flags, &interrupts), &jobs, |()| Ok(())).unwrap();
+        assert_eq!(ended, (Some(Exit::Interrupted), 7));
+    }
+}

@@ -1,0 +1,216 @@
+//! Danger levels and confirmation: asked on a terminal, answered by flags everywhere else.
+
+use std::io::{self, IsTerminal};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{CliError, Exit};
+use crate::output::messages::Messages;
+use crate::tool::args::GlobalArgs;
+
+/// How confirmations are answered for one command.
+#[derive(Debug, Clone, Default)]
+pub struct Confirm {
+    /// `--yes`: answers level 2.
+    pub yes: bool,
+    /// `--confirm=NAME`: answers level 3; several names have commas between them.
+    pub name: Option<String>,
+    /// Whether a person can be asked.
+    pub can_ask: bool,
+    /// What has to be typed before anything is changed, where that is protected.
+    pub lock: Option<String>,
+    /// Where several servers are asked about at once: what is asked of each.
+    pub(crate) asking: Option<Asking>,
+}
+
+/// The questions of a command that is done on each of several servers: they are one question.
+pub(crate) type Asking = Arc<Mutex<Vec<String>>>;
+
+/// The code of what waits for the answer to that question.
+const WAITS: &str = "WAITS";
+
+/// Whether a command has not been done because its question waits.
+pub(crate) fn waits(error: &CliError) -> bool {
+    error.code == WAITS
+}
+
+/// The question of all servers, with the total where each begins with `VERB N NOUN`.
+pub(crate) fn in_all(actions: &[String]) -> String {
+    let number =
+        |action: &String| action.split(' ').nth(1).and_then(|word| word.parse::<u64>().ok());
+    let numbers: Option<Vec<u64>> = actions.iter().map(number).collect();
+    let all = actions.join("; ");
+    match (numbers, actions.first().and_then(|action| action.split(' ').next())) {
+        (Some(numbers), Some(verb)) if numbers.len() > 1 => {
+            format!("{verb} {} in all: {all}", numbers.iter().sum::<u64>())
+        }
+        _ => all,
+    }
+}
+
+impl Confirm {
+    /// From the flags and whether stdin is a terminal.
+    #[must_use]
+    pub fn from_args(args: &GlobalArgs, lock: Option<String>) -> Self {
+        Self {
+            yes: args.yes,
+            name: args.confirm.clone(),
+            can_ask: !args.no_input && io::stdin().is_terminal(),
+            lock,
+            asking: None,
+        }
+    }
+
+    /// Before anything that is there is changed, the name of what is protected.
+    ///
+    /// # Errors
+    /// As [`Confirm::everything`].
+    pub fn unlock(&self, messages: &Messages) -> Result<(), CliError> {
+        let Some(name) = &self.lock else { return Ok(()) };
+        self.named(&format!("make changes on the protected {name}"), name, messages)
+    }
+
+    /// Whether `--confirm` says the name of what is protected, which answers everything.
+    fn is_unlocked(&self) -> bool {
+        self.lock.as_deref().is_some_and(|lock| self.says(lock))
+    }
+
+    /// Level 2, a whole tube or function: `action` says what, how many and where, such as
+    /// "delete 12 jobs from tube mail on 127.0.0.1:11300".
+    ///
+    /// # Errors
+    /// Nobody can be asked and `--yes` is missing: exit 2. Declined: exit 1.
+    pub fn many(&self, action: &str, messages: &Messages) -> Result<(), CliError> {
+        if self.yes || self.is_unlocked() {
+            return Ok(());
+        }
+        if let Some(asking) = &self.asking {
+            asking.lock().unwrap_or_else(PoisonError::into_inner).push(action.to_owned());
+            return Err(CliError::new(Exit::Negative, WAITS, "not confirmed yet"));
+        }
+        if !self.can_ask {
+            return Err(CliError::usage(format!("refusing to {action} without confirmation"))
+                .hint("--yes (or -y) confirms it; --dry-run shows what would be done"));
+        }
+        messages.prompt(&format!("{}? [y/N]", capitalized(action)));
+        match answer()?.to_ascii_lowercase().as_str() {
+            "y" | "yes" => Ok(()),
+            _ => Err(declined()),
+        }
+    }
+
+    /// Level 3, everything: the answer is `name`, and `--yes` is not enough. Where a protected context's name was asked
+    /// for, this asks as for many.
+    ///
+    /// # Errors
+    /// Nobody can be asked and `--confirm` is missing or another name: exit 2. Declined: exit 1.
+    pub fn everything(
+        &self,
+        action: &str,
+        name: &str,
+        messages: &Messages,
+    ) -> Result<(), CliError> {
+        if self.lock.is_some() {
+            self.many(action, messages)
+        } else {
+            self.named(action, name, messages)
+        }
+    }
+
+    /// Whether `--confirm` says this name, alone or among others.
+    fn says(&self, name: &str) -> bool {
+        self.name
+            .as_deref()
+            .is_some_and(|said| said == name || said.split(',').any(|one| one == name))
+    }
+
+    fn named(&self, action: &str, name: &str, messages: &Messages) -> Result<(), CliError> {
+        if self.says(name) {
+            return Ok(());
+        }
+        if self.name.is_some() || !self.can_ask {
+            return Err(CliError::usage(format!(
+                "refusing to {action} without its name as confirmation"
+            ))
+            .hint(format!("--confirm={name} confirms it (--yes is not enough)")));
+        }
+        messages.prompt(&format!("{}. Type {name} to continue:", capitalized(action)));
+        if answer()? == name { Ok(()) } else { Err(declined()) }
+    }
+}
+
+fn answer() -> Result<String, CliError> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).map_err(|error| CliError::reading("stdin", &error))?;
+    Ok(line.trim().to_owned())
+}
+
+fn declined() -> CliError {
+    CliError::new(Exit::Negative, "DECLINED", "not confirmed, nothing was changed")
+}
+
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages() -> Messages {
+        Messages::to(Box::new(io::sink()), "tool", false, false)
+    }
+
+    #[test]
+    fn one_question_has_the_total_of_all_servers() {
+        let asking = Asking::default();
+        let confirm = Confirm { asking: Some(asking.clone()), ..Confirm::default() };
+        for count in [12, 30] {
+            let waiting = confirm.many(&format!("delete {count} jobs on one"), &messages());
+            assert!(waits(&waiting.unwrap_err()));
+        }
+        let asked = asking.lock().unwrap().clone();
+        assert_eq!(
+            in_all(&asked),
+            "delete 42 in all: delete 12 jobs on one; delete 30 jobs on one"
+        );
+        assert_eq!(in_all(&["take those".to_owned(), "take 3".to_owned()]), "take those; take 3");
+    }
+
+    #[test]
+    fn without_a_person_the_missing_flag_is_named() {
+        let nobody = Confirm::default();
+        let error = nobody.many("delete 3 jobs", &messages()).unwrap_err();
+        assert_eq!(error.exit.code(), 2);
+        assert!(error.hints[0].contains("--yes"), "{error:?}");
+        let error = nobody.everything("delete all", "host:1", &messages()).unwrap_err();
+        assert_eq!(error.exit.code(), 2);
+        assert!(error.hints[0].contains("--confirm=host:1"), "{error:?}");
+    }
+
+    #[test]
+    fn what_is_protected_is_unlocked_by_its_name_only() {
+        let lock = Some("prod".to_owned());
+        let yes = Confirm { yes: true, lock: lock.clone(), ..Confirm::default() };
+        let error = yes.unlock(&messages()).unwrap_err();
+        assert_eq!(error.exit.code(), 2);
+        assert!(error.hints[0].contains("--confirm=prod"), "{error:?}");
+        let other = Confirm { name: Some("host:1".into()), ..yes };
+        assert!(other.unlock(&messages()).is_err());
+        let named = Confirm { name: lock.clone(), lock, ..Confirm::default() };
+        assert!(named.unlock(&messages()).is_ok());
+        assert!(named.many("delete 3 jobs", &messages()).is_ok());
+        assert!(named.everything("delete all", "host:1", &messages()).is_ok());
+        assert!(Confirm::default().unlock(&messages()).is_ok());
+    }
+
+    #[test]
+    fn yes_answers_level_two_only() {
+        let yes = Confirm { yes: true, ..Confirm::default() };
+        assert!(yes.many("delete 3 jobs", &messages()).is_ok());
+        assert!(yes.everything("delete all", "host:1", &messages()).is_err());
+        let named = Confirm { name: Some("host:1".into()), ..Confirm::default() };
+        assert!(named.everything("delete all", "host:1", &messages()).is_ok());
+        assert!(named.everything("delete all", "host:2", &messages()).is_err());
+    }
+}

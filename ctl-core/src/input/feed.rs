@@ -1,0 +1,104 @@
+//! Records from a slow source, read by a thread: whoever consumes them takes what is there in batches and
+//! never waits with work in hand.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
+use std::thread;
+use std::time::Duration;
+
+use crate::error::CliError;
+use crate::system::signals::Interrupts;
+
+/// Items of an iterator that a thread runs ahead of the consumer, a bounded number of them.
+pub struct Feed<T> {
+    receiver: Receiver<T>,
+}
+
+/// How often a waiting consumer looks for signals.
+const SLICE: Duration = Duration::from_millis(100);
+
+impl<T: Send + 'static> Feed<T> {
+    /// Starts reading; at most `capacity` items wait for the consumer.
+    ///
+    /// # Errors
+    /// The operating system refuses a thread: exit 75, or 70.
+    pub fn start(
+        items: impl Iterator<Item = T> + Send + 'static,
+        capacity: usize,
+    ) -> Result<Self, CliError> {
+        let (sender, receiver) = mpsc::sync_channel(capacity);
+        let read = move || {
+            for item in items {
+                // The consumer is gone.
+                if sender.send(item).is_err() {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new()
+            .name("feed".to_owned())
+            .spawn(read)
+            .map_err(|error| CliError::thread(&error))?;
+        Ok(Self { receiver })
+    }
+
+    /// The next batch: waits for one item, then takes what is there, up to `most` items and `weight` in sum.
+    /// Empty at the end of the source, or when a signal came.
+    pub fn batch(
+        &mut self,
+        most: usize,
+        weight: usize,
+        weigh: impl Fn(&T) -> usize,
+        interrupts: &Interrupts,
+    ) -> Vec<T> {
+        let mut batch = Vec::new();
+        while batch.is_empty() && interrupts.requested().is_none() {
+            match self.receiver.recv_timeout(SLICE) {
+                Ok(item) => batch.push(item),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return batch,
+            }
+        }
+        let mut sum: usize = batch.iter().map(&weigh).sum();
+        while batch.len() < most && sum < weight {
+            match self.receiver.try_recv() {
+                Ok(item) => {
+                    sum += weigh(&item);
+                    batch.push(item);
+                }
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+            }
+        }
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_comes_in_order_within_the_bounds() {
+        let mut feed = Feed::start(0..1000_usize, 8).unwrap();
+        let interrupts = Interrupts::none();
+        let mut got = Vec::new();
+        loop {
+            let batch = feed.batch(7, 5, |_| 1, &interrupts);
+            assert!(batch.len() <= 5);
+            if batch.is_empty() {
+                break;
+            }
+            got.extend(batch);
+        }
+        assert!(got.into_iter().eq(0..1000));
+    }
+
+    #[test]
+    fn a_signal_ends_waiting_for_a_silent_source() {
+        let (keep_open, silent) = mpsc::channel::<u8>();
+        let mut feed = Feed::start(silent.into_iter(), 1).unwrap();
+        let interrupts = Interrupts::none();
+        interrupts.raise();
+        assert!(feed.batch(1, 1, |_| 1, &interrupts).is_empty());
+        drop(keep_open);
+    }
+}

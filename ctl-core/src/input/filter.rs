@@ -1,0 +1,283 @@
+//! `--filter`: which jobs or messages a command is about.
+//!
+//! A filter compares one field with a value: `pri<100`, `age>1h`, `state==buried`, `body~=timeout`. A tool says which
+//! [`Fields`] its jobs have; the language is the same everywhere. Several filters must all fit.
+
+mod parse;
+mod test;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use clap::{Arg, Args};
+
+use crate::error::CliError;
+use crate::output::escape;
+
+use self::parse::Parsed;
+use self::test::Test;
+
+/// The flag of commands that choose what they act on.
+#[derive(Debug, Clone, Default, Args)]
+pub struct FilterArgs {
+    /// Keep only items that match, e.g. 'pri<100', 'age>1h' or 'body~=REGEX'; repeated filters must all match
+    #[arg(long = "filter", value_name = "EXPR")]
+    pub filters: Vec<String>,
+}
+
+/// The arguments of a command, with this help for its filters: fields that there are.
+pub fn described(help: &'static str) -> impl Fn(Arg) -> Arg {
+    move |arg| if arg.get_id() == "filters" { arg.help(help) } else { arg }
+}
+
+impl FilterArgs {
+    /// The filters.
+    ///
+    /// # Errors
+    /// One is not valid, or names what an `F` does not have: exit 2.
+    pub fn read<F: Fields>(&self) -> Result<Filters, CliError> {
+        let all = self.filters.iter().map(|text| Filter::parse::<F>(text));
+        Ok(Filters { all: all.collect::<Result<_, _>>()? })
+    }
+}
+
+/// What filters can name of a job or message.
+pub trait Fields {
+    /// What it is called, such as `job`.
+    const NOUN: &'static str;
+
+    /// Every field.
+    const FIELDS: &'static [Field];
+
+    /// The value of one of them; none when this one has no such thing. `beneath` are the parts of the name that follow the
+    /// name of an open field.
+    fn value(&self, field: &str, beneath: &[String]) -> Option<Value<'_>>;
+}
+
+/// A field that filters can name.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    name: &'static str,
+    kind: Kind,
+    is_of_body: bool,
+    is_open: bool,
+}
+
+impl Field {
+    /// A field that is known without the body.
+    #[must_use]
+    pub const fn new(name: &'static str, kind: Kind) -> Self {
+        Self { name, kind, is_of_body: false, is_open: false }
+    }
+
+    /// The body has to be fetched to know it.
+    #[must_use]
+    pub const fn of_body(self) -> Self {
+        Self { is_of_body: true, ..self }
+    }
+
+    /// Names beneath it, after a dot, are fields of the same kind: `envelope.class` of `envelope`.
+    #[must_use]
+    pub const fn open(self) -> Self {
+        Self { is_open: true, ..self }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// What values a field has, which says how it is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number.
+    Whole,
+    /// A duration, as [`units::duration`](crate::output::units::duration) reads it.
+    Time,
+    /// Bytes, as [`units::size`](crate::output::units::size) reads them.
+    Size,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Any text.
+    Text,
+    /// A number or a text: compared as numbers when both are.
+    Free,
+}
+
+/// The value of a field.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value<'a> {
+    /// Of [`Kind::Whole`] and [`Kind::Size`].
+    Whole(u64),
+    /// Of [`Kind::Time`].
+    Time(Duration),
+    /// Of all other kinds.
+    Text(Cow<'a, [u8]>),
+}
+
+impl<'a> Value<'a> {
+    /// A text, or any bytes.
+    #[must_use]
+    pub fn text(bytes: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
+        Self::Text(Cow::Borrowed(bytes.as_ref()))
+    }
+
+    /// A whole number of seconds.
+    #[must_use]
+    pub fn seconds(seconds: u64) -> Self {
+        Self::Time(Duration::from_secs(seconds))
+    }
+
+    /// The length of something, in bytes.
+    #[must_use]
+    pub fn size(bytes: &[u8]) -> Self {
+        Self::Whole(bytes.len() as u64)
+    }
+}
+
+/// How a value is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Equal,
+    Different,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Matches,
+    MatchesNot,
+}
+
+/// One comparison.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    /// As it was given.
+    text: String,
+    field: Field,
+    beneath: Vec<String>,
+    test: Test,
+}
+
+impl Filter {
+    /// Reads `FIELD OP VALUE`. The operators are `==` (or `=`), `!=`, `<`, `<=`, `>`, `>=`, and for texts `~=` and `!~` with a
+    /// regular expression. A text in double quotes has the escapes of JSON; in the name of a field a backslash takes the meaning
+    /// off what follows, as in `envelope.a\.b`. Blanks around name and value do not count.
+    ///
+    /// # Errors
+    /// It is not valid, or names what an `F` does not have: exit 2.
+    pub fn parse<F: Fields>(text: &str) -> Result<Self, CliError> {
+        let parsed = Parsed::of(text)
+            .ok_or_else(|| invalid(text, "it must be FIELD OP VALUE").hint(hint::<F>()))?;
+        let (field, beneath) = named(F::FIELDS, &parsed.name).ok_or_else(|| {
+            let name = parsed.name.join(".");
+            let noun = F::NOUN;
+            invalid(text, &format!("a {noun} has no `{}`", escape::line(&name))).hint(hint::<F>())
+        })?;
+        let test = Test::new(field, parsed.operator, &parsed.value).map_err(|why| {
+            let error = invalid(text, &why.what);
+            match why.hint {
+                Some(hint) => error.hint(hint),
+                None => error,
+            }
+        })?;
+        Ok(Self { text: text.to_owned(), field: *field, beneath: beneath.to_vec(), test })
+    }
+
+    fn fits(&self, job: &impl Fields) -> bool {
+        let value = job.value(self.field.name, &self.beneath);
+        self.test.holds(value)
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}'", escape::line(&self.text))
+    }
+}
+
+/// Several filters, all of which must fit; without any, everything does.
+#[derive(Debug, Clone, Default)]
+pub struct Filters {
+    all: Vec<Filter>,
+}
+
+impl Filters {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// One more.
+    ///
+    /// # Errors
+    /// As [`Filter::parse`].
+    pub fn add<F: Fields>(&mut self, text: &str) -> Result<(), CliError> {
+        self.all.push(Filter::parse::<F>(text)?);
+        Ok(())
+    }
+
+    /// Whether a body has to be fetched to know whether its job fits.
+    #[must_use]
+    pub fn need_body(&self) -> bool {
+        self.all.iter().any(|filter| filter.field.is_of_body)
+    }
+
+    /// Whether this one fits. What a job does not have fits `!=` and `!~`, and nothing else.
+    #[must_use]
+    pub fn fit(&self, job: &impl Fields) -> bool {
+        self.all.iter().all(|filter| filter.fits(job))
+    }
+
+    /// Whether it fits as far as that can be told without its body.
+    #[must_use]
+    pub fn may_fit(&self, job: &impl Fields) -> bool {
+        self.all.iter().filter(|filter| !filter.field.is_of_body).all(|filter| filter.fits(job))
+    }
+}
+
+/// `'pri<100' and 'age>1h'`.
+impl fmt::Display for Filters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, filter) in self.all.iter().enumerate() {
+            let and = if place == 0 { "" } else { " and " };
+            write!(f, "{and}{filter}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The names that filters can use, for help texts and hints.
+#[must_use]
+pub fn names<F: Fields>() -> String {
+    let shown = |field: &Field| match field.is_open {
+        true => format!("{}.NAME", field.name),
+        false => field.name.to_owned(),
+    };
+    F::FIELDS.iter().map(shown).collect::<Vec<_>>().join(", ")
+}
+
+/// The field of this name, and what of the name lies beneath it.
+fn named<'f, 'n>(fields: &'f [Field], name: &'n [String]) -> Option<(&'f Field, &'n [String])> {
+    let full = name.join(".");
+    if let Some(field) = fields.iter().find(|field| field.name == full && !field.is_open) {
+        return Some((field, &[]));
+    }
+    let (first, beneath) = name.split_first().filter(|(_, beneath)| !beneath.is_empty())?;
+    fields.iter().find(|field| field.is_open && field.name == first).map(|field| (field, beneath))
+}
+
+fn invalid(text: &str, why: &str) -> CliError {
+    CliError::usage(format!("the filter `{}` is not valid: {why}", escape::line(text)))
+}
+
+fn hint<F: Fields>() -> String {
+    let names = names::<F>();
+    format!("the fields of a {} are {names}; the operators are == != < <= > >= ~= !~", F::NOUN)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,372 @@
+//! What goes into a queue: records of arguments, files and stdin, taken in batches, so that memory stays bounded however
+//! many there are.
+
+use std::ffi::OsString;
+
+use crate::commands::bulk::{Bulk, Gate};
+use crate::error::{CliError, Exit};
+use crate::input::feed::Feed;
+use crate::input::{Argument, Framing, Input, Meter, Named, named};
+use crate::output::messages::Messages;
+use crate::output::records::is_blank;
+use crate::output::units;
+use crate::output::{Output, Record};
+use crate::system::signals::Interrupts;
+
+/// What is made of a record, or what the record is called and why nothing is.
+pub type Item<T> = Result<T, (String, CliError)>;
+
+/// Items as they are read.
+pub type Items<T> = Box<dyn Iterator<Item = Item<T>> + Send>;
+
+/// Batches are cut at this many bytes.
+const BATCH_BYTES: usize = 1 << 20;
+/// So many bytes of the largest bodies wait for a batch.
+const READ_AHEAD: u64 = 8 << 20;
+
+/// How an argument is cut into records.
+#[derive(Debug, Clone, Copy)]
+pub enum Cut {
+    /// Records are bodies.
+    Bodies(Framing),
+    /// Each line is a JSON object that has the body, and lines that have nothing are none.
+    Ndjson,
+}
+
+/// The records of an argument, for bodies of at most `limit` bytes; what stands for itself is called `body`. Also how far
+/// the argument has been read, where that says something.
+///
+/// # Errors
+/// The file cannot be opened (66), or stdin is in use (2).
+pub fn records(
+    argument: Argument,
+    cut: Cut,
+    limit: u64,
+    input: &mut Input,
+) -> Result<(Named, Option<Meter>), CliError> {
+    labelled(argument, "body".to_owned(), cut, limit, input)
+}
+
+fn labelled(
+    argument: Argument,
+    literal: String,
+    cut: Cut,
+    limit: u64,
+    input: &mut Input,
+) -> Result<(Named, Option<Meter>), CliError> {
+    match cut {
+        Cut::Bodies(framing) => named(argument, literal, framing, limit, input),
+        Cut::Ndjson => {
+            // JSON may need six bytes for one, and has other fields.
+            let longest = limit.saturating_mul(6).saturating_add(4096);
+            let (lines, meter) = named(argument, literal, Framing::Lines, longest, input)?;
+            Ok((Box::new(lines.filter(|(_, line)| !is_blank(line))), meter))
+        }
+    }
+}
+
+/// What the arguments stand for that name bodies; without any, stdin, and a person there is told so.
+#[must_use]
+pub fn sources(bodies: &[OsString], input: &Input, messages: &Messages) -> Vec<Argument> {
+    if bodies.is_empty() {
+        input.invite(messages);
+        return vec![Argument::Read("-".into())];
+    }
+    bodies.iter().map(|text| Argument::parse(text)).collect()
+}
+
+/// What `make` makes of the records of all these arguments, as [`records`] gives them. How far they have been read is known
+/// of a single one.
+///
+/// # Errors
+/// As [`records`].
+pub fn chain<T: 'static>(
+    sources: Vec<Argument>,
+    cut: Cut,
+    limit: u64,
+    input: &mut Input,
+    make: impl Fn(&str, Vec<u8>) -> Result<T, CliError> + Clone + Send + 'static,
+) -> Result<(Items<T>, Option<Meter>), CliError> {
+    let (is_only, mut meter) = (sources.len() == 1, None);
+    let mut number = 0;
+    let mut all: Items<T> = Box::new(std::iter::empty());
+    for source in sources {
+        number += 1;
+        // Of several, which it was.
+        let literal = if is_only { "body".to_owned() } else { format!("body {number}") };
+        let (records, read) = labelled(source, literal, cut, limit, input)?;
+        meter = read.filter(|_| is_only);
+        all = Box::new(all.chain(items(records, make.clone())));
+    }
+    Ok((all, meter))
+}
+
+/// What `make` makes of records and their names.
+pub fn items<T: 'static>(
+    records: Named,
+    make: impl Fn(&str, Vec<u8>) -> Result<T, CliError> + Send + 'static,
+) -> Items<T> {
+    Box::new(records.map(move |(label, bytes)| {
+        bytes.and_then(|bytes| make(&label, bytes)).map_err(|error| (label, error))
+    }))
+}
+
+/// Each of them so often.
+#[must_use]
+pub fn repeat<T: Clone + Send + 'static>(items: Items<T>, times: u64) -> Items<T> {
+    let times = usize::try_from(times).unwrap_or(usize::MAX);
+    if times == 1 {
+        return items;
+    }
+    Box::new(items.flat_map(move |item| -> Items<T> {
+        match item {
+            Ok(item) => Box::new(std::iter::repeat_n(item, times).map(Ok)),
+            bad => Box::new(std::iter::once(bad)),
+        }
+    }))
+}
+
+/// So many of them, if there is a limit.
+#[must_use]
+pub fn take<T: 'static>(items: Items<T>, limit: Option<u64>) -> Items<T> {
+    match limit {
+        Some(limit) => Box::new(items.take(usize::try_from(limit).unwrap_or(usize::MAX))),
+        None => items,
+    }
+}
+
+/// Reads everything, and says what would be done: `verb` with how many of `noun`, and `place`.
+///
+/// # Errors
+/// The first record that is none; failures of writing.
+pub fn would<T>(
+    out: &mut Output,
+    items: Items<T>,
+    (verb, noun, place): (&str, &str, &str),
+) -> Result<Exit, CliError> {
+    let mut count = 0_u64;
+    for item in items {
+        item.map_err(|(label, error)| error.context(label))?;
+        count += 1;
+    }
+    let key = format!("{noun}s");
+    let record = Record::new().with("dry_run", true).with(key.clone(), count);
+    let sentence = format!("would {verb} {} {place}", units::count(count, noun));
+    out.done_with(&record, &[&*key], sentence.trim_end())
+}
+
+/// Items in batches: straight from the arguments, or read by a thread.
+pub struct Batches<T> {
+    source: Source<T>,
+    window: usize,
+    weigh: fn(&T) -> usize,
+}
+
+enum Source<T> {
+    Given(Items<T>),
+    Read(Feed<Item<T>>),
+}
+
+impl<T: Send + 'static> Batches<T> {
+    /// Of at most `window` items for which nothing has to be read; `weigh` gives the bytes of one.
+    #[must_use]
+    pub fn given(items: Items<T>, window: usize, weigh: fn(&T) -> usize) -> Self {
+        Self { source: Source::Given(items), window, weigh }
+    }
+
+    /// Of at most `window` items that are read ahead; `weigh` gives the bytes of one, and `limit` is the most that it has.
+    ///
+    /// # Errors
+    /// The operating system refuses a thread: exit 75, or 70.
+    pub fn read(
+        items: Items<T>,
+        limit: u64,
+        window: usize,
+        weigh: fn(&T) -> usize,
+    ) -> Result<Self, CliError> {
+        let fitting = usize::try_from(READ_AHEAD / limit.max(1)).unwrap_or(2);
+        let feed = Feed::start(items, fitting.clamp(2, window.saturating_mul(2)))?;
+        Ok(Self { source: Source::Read(feed), window, weigh })
+    }
+
+    /// As [`Batches::given`] where nothing has to be read, else as [`Batches::read`].
+    ///
+    /// # Errors
+    /// As [`Batches::read`].
+    pub fn of(
+        items: Items<T>,
+        is_given: bool,
+        limit: u64,
+        window: usize,
+        weigh: fn(&T) -> usize,
+    ) -> Result<Self, CliError> {
+        match is_given {
+            true => Ok(Self::given(items, window, weigh)),
+            false => Self::read(items, limit, window, weigh),
+        }
+    }
+
+    /// Gives every batch to `send`, as far as its records are items; what is none is a failure.
+    ///
+    /// # Errors
+    /// What `send` gives; a failure that ends everything.
+    pub fn each(
+        mut self,
+        bulk: &mut Bulk,
+        interrupts: &Interrupts,
+        mut send: impl FnMut(&mut Bulk, Vec<T>) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        let gate = bulk.gate();
+        while gate.is_open() {
+            let batch = self.next(interrupts);
+            if batch.is_empty() || !gate.turn(batch.len()) {
+                break;
+            }
+            let good = sift(batch, &gate, |label, error| bulk.failure(label, error))?;
+            send(bulk, good)?;
+        }
+        Ok(())
+    }
+
+    /// The next batch; empty at the end, or when a signal came.
+    pub fn next(&mut self, interrupts: &Interrupts) -> Vec<Item<T>> {
+        let weigh = self.weigh;
+        let weigh = |item: &Item<T>| item.as_ref().map_or(0, weigh);
+        match &mut self.source {
+            Source::Read(feed) => feed.batch(self.window, BATCH_BYTES, weigh, interrupts),
+            Source::Given(items) => {
+                let (mut batch, mut bytes) = (Vec::new(), 0);
+                while batch.len() < self.window && bytes < BATCH_BYTES {
+                    let Some(item) = items.next() else { break };
+                    bytes += weigh(&item);
+                    batch.push(item);
+                }
+                batch
+            }
+        }
+    }
+}
+
+/// What a batch has to send, as far as the gate is open; `bad` is told the rest.
+///
+/// # Errors
+/// What `bad` gives.
+pub fn sift<T>(
+    batch: Vec<Item<T>>,
+    gate: &Gate,
+    mut bad: impl FnMut(String, CliError) -> Result<(), CliError>,
+) -> Result<Vec<T>, CliError> {
+    let mut good = Vec::with_capacity(batch.len());
+    for item in batch {
+        match item {
+            Ok(item) => good.push(item),
+            Err((label, error)) => bad(label, error)?,
+        }
+        if !gate.is_open() {
+            break;
+        }
+    }
+    Ok(good)
+}
+
+/// Tells `report` what came of each item of a batch, in order: those behind the last outcome were not sent.
+///
+/// # Errors
+/// What `report` gives.
+pub fn settle<I, T>(
+    items: impl IntoIterator<Item = I>,
+    outcomes: impl IntoIterator<Item = Result<T, CliError>>,
+    mut report: impl FnMut(I, Result<T, CliError>) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let mut outcomes = outcomes.into_iter();
+    let not_sent = || Err(CliError::unavailable("the connection failed before this was sent"));
+    items.into_iter().try_for_each(|item| report(item, outcomes.next().unwrap_or_else(not_sent)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str, cut: Cut, limit: u64) -> Items<Vec<u8>> {
+        let mut input = Input::Bytes(text.as_bytes().to_vec());
+        let (records, _) = records(Argument::Read("-".into()), cut, limit, &mut input).unwrap();
+        items(records, |_, bytes| match &*bytes {
+            b"bad" => Err(CliError::bad_data("no item")),
+            _ => Ok(bytes),
+        })
+    }
+
+    fn shown(batch: &[Item<Vec<u8>>]) -> Vec<&str> {
+        batch.iter().map(text).collect()
+    }
+
+    fn text(item: &Item<Vec<u8>>) -> &str {
+        match item {
+            Ok(bytes) => std::str::from_utf8(bytes).unwrap(),
+            Err((label, _)) => label,
+        }
+    }
+
+    #[test]
+    fn items_are_repeated_and_cut_off_and_what_is_none_stands_once_by_its_name() {
+        let all = || lines("a\nbad\nb", Cut::Bodies(Framing::Lines), 9);
+        let repeated: Vec<_> = repeat(all(), 2).collect();
+        assert_eq!(shown(&repeated), ["a", "a", "stdin record 2", "b", "b"]);
+        let some: Vec<_> = take(repeat(all(), 2), Some(4)).collect();
+        assert_eq!(shown(&some), ["a", "a", "stdin record 2", "b"]);
+    }
+
+    #[test]
+    fn lines_of_json_may_be_longer_than_bodies_and_blank_ones_are_none() {
+        let text = "\n  \n\"123456789\"\n";
+        let got: Vec<_> = lines(text, Cut::Ndjson, 9).collect();
+        assert_eq!(shown(&got), ["\"123456789\""]);
+        let got: Vec<_> = lines("123456789x", Cut::Bodies(Framing::Lines), 9).collect();
+        assert!(got[0].is_err());
+    }
+
+    #[test]
+    fn batches_are_bounded_by_number_and_bytes_whoever_reads() {
+        let text = "a\n".repeat(10);
+        let weigh: fn(&Vec<u8>) -> usize = |_| BATCH_BYTES / 2;
+        let all = || lines(&text, Cut::Bodies(Framing::Lines), 9);
+        for (window, most) in [(100, 2), (1, 1)] {
+            let read = Batches::read(all(), 9, window, weigh).unwrap();
+            for mut batches in [read, Batches::given(all(), window, weigh)] {
+                let mut count = 0;
+                loop {
+                    let batch = batches.next(&Interrupts::none());
+                    assert!(batch.len() <= most, "{}", batch.len());
+                    if batch.is_empty() {
+                        break;
+                    }
+                    count += batch.len();
+                }
+                assert_eq!(count, 10);
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_outcome_was_not_sent() {
+        let mut told = Vec::new();
+        let outcomes = [Ok(1), Err(CliError::unavailable("lost").unknown(true))];
+        settle(["a", "b", "c", "d"], outcomes, |item, outcome| {
+            told.push((item, outcome.map_err(|error| error.is_unknown)));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(told, [("a", Ok(1)), ("b", Err(true)), ("c", Err(false)), ("d", Err(false))]);
+    }
+
+    #[test]
+    fn a_dry_run_counts_and_names_what_is_no_item() {
+        let mut out = Output::to(Box::new(std::io::sink()), crate::output::Style::default());
+        let words = ("put", "job", "");
+        let good = lines("a\nb", Cut::Bodies(Framing::Lines), 9);
+        assert_eq!(would(&mut out, good, words).unwrap(), Exit::Done);
+        let bad = lines("a\nbad", Cut::Bodies(Framing::Lines), 9);
+        let error = would(&mut out, bad, words).unwrap_err();
+        assert!(error.message.contains("stdin record 2"), "{error}");
+    }
+}

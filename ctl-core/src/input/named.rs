@@ -1,0 +1,453 @@
+//! How a command takes the name of a tube, function or queue: by its place or by a flag, which mean the same.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::marker::PhantomData;
+
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, value_parser};
+
+use crate::config::Settings;
+use crate::error::CliError;
+use crate::input::Argument;
+use crate::output::messages::Messages;
+
+/// What commands name.
+pub trait Named: 'static {
+    /// A name that the server can take.
+    type Name;
+
+    /// How it is called.
+    const WORDS: Words;
+
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// The name is illegal: exit 65.
+    fn read(text: &str) -> Result<Self::Name, CliError>;
+
+    /// Reads a name that is a word of a command line.
+    ///
+    /// # Errors
+    /// As [`Named::read`], and for what is not UTF-8.
+    fn of_word(word: &OsStr) -> Result<Self::Name, CliError>
+    where
+        Self: Sized,
+    {
+        Self::WORDS.read::<Self>(word)
+    }
+}
+
+/// How a named thing is called.
+#[derive(Debug, Clone, Copy)]
+pub struct Words {
+    /// One of them, such as `tube`; also the long flag.
+    pub one: &'static str,
+    /// Several of them.
+    pub several: &'static str,
+    /// The short flag.
+    pub short: char,
+    /// What stands for a name in help texts, such as `TUBE`.
+    pub value: &'static str,
+}
+
+impl Words {
+    /// The next step after a name that is missing or wrong.
+    fn hint(&self) -> String {
+        format!("{value} or -{} {value}", self.short, value = self.value)
+    }
+
+    fn missing(&self) -> CliError {
+        CliError::usage(format!("no {} given", self.one)).hint(self.hint())
+    }
+
+    fn flag(&self) -> Arg {
+        Arg::new(FLAG).short(self.short).long(self.one).value_name(self.value)
+    }
+
+    /// Both ways; what excludes a name excludes [`NAMES`].
+    fn add_to(&self, command: Command, place: Arg, flag: Arg) -> Command {
+        let place = place.value_name(self.value).value_parser(value_parser!(OsString));
+        let group = ArgGroup::new(NAMES).args([PLACE, FLAG]).multiple(true);
+        command.arg(place).arg(flag).group(group)
+    }
+
+    fn read<N: Named>(&self, word: &OsStr) -> Result<N::Name, CliError> {
+        let text = word.to_str().ok_or_else(|| {
+            CliError::bad_data(format!("{} name {} is not UTF-8", self.one, word.to_string_lossy()))
+        })?;
+        N::read(text)
+    }
+}
+
+/// The id of the name's place.
+pub(crate) const PLACE: &str = "named";
+/// The id of the flag.
+pub(crate) const FLAG: &str = "named-by-flag";
+/// The id of both together.
+pub const NAMES: &str = "names";
+
+/// The arguments of a command, with this help for the name's place.
+pub fn described(help: &'static str) -> impl Fn(Arg) -> Arg {
+    move |arg| if arg.get_id() == PLACE { arg.help(help) } else { arg }
+}
+
+/// The arguments of names as those of patterns.
+#[must_use]
+pub fn pattern(arg: Arg, help: &'static str) -> Arg {
+    match arg.get_id().as_str() {
+        PLACE => arg.value_name("GLOB").help(help),
+        FLAG => arg.value_name("GLOB"),
+        _ => arg,
+    }
+}
+
+/// One name.
+pub struct One<N> {
+    place: Option<OsString>,
+    flag: Option<String>,
+    kind: PhantomData<fn() -> N>,
+}
+
+impl<N: Named> One<N> {
+    /// The name, if it is given.
+    ///
+    /// # Errors
+    /// Two different names: exit 2. The name is illegal: exit 65.
+    pub fn given(&self) -> Result<Option<N::Name>, CliError> {
+        let words = N::WORDS;
+        let flag = self.flag.as_ref().map(OsStr::new);
+        if let (Some(one), Some(two)) = (&self.place, flag)
+            && one != two
+        {
+            let (one, two) = (one.to_string_lossy(), two.to_string_lossy());
+            let several = words.several;
+            let why = format!("two {several} are given, {one} and {two}, but only one is allowed");
+            return Err(CliError::usage(why).hint(words.hint()));
+        }
+        self.place.as_deref().or(flag).map(|word| words.read::<N>(word)).transpose()
+    }
+
+    /// The name.
+    ///
+    /// # Errors
+    /// None is given, or two different ones: exit 2. The name is illegal: exit 65.
+    pub fn name(&self) -> Result<N::Name, CliError> {
+        self.given()?.ok_or_else(|| N::WORDS.missing())
+    }
+
+    /// The name, or the usual one that the settings say.
+    ///
+    /// # Errors
+    /// As [`One::name`].
+    pub fn name_or_usual(&self, settings: &Settings) -> Result<N::Name, CliError> {
+        match (self.given()?, settings.queue()) {
+            (None, Some(usual)) => N::read(&usual),
+            (given, _) => given.ok_or_else(|| N::WORDS.missing()),
+        }
+    }
+
+    /// The name as it is written, if it is given.
+    #[must_use]
+    pub fn text(&self) -> Option<String> {
+        let place = self.place.as_ref().map(|word| word.to_string_lossy().into_owned());
+        place.or_else(|| self.flag.clone())
+    }
+}
+
+/// Several names; those by their place come first.
+pub struct Several<N> {
+    place: Vec<OsString>,
+    flags: Vec<String>,
+    kind: PhantomData<fn() -> N>,
+}
+
+impl<N: Named> Several<N> {
+    /// The names; none when none is given.
+    ///
+    /// # Errors
+    /// A name is illegal: exit 65.
+    pub fn given(&self) -> Result<Vec<N::Name>, CliError> {
+        let all = self.place.iter().map(OsString::as_os_str);
+        all.chain(self.flags.iter().map(OsStr::new)).map(|word| N::WORDS.read::<N>(word)).collect()
+    }
+
+    /// The names.
+    ///
+    /// # Errors
+    /// None is given: exit 2. A name is illegal: exit 65.
+    pub fn names(&self) -> Result<Vec<N::Name>, CliError> {
+        let names = self.given()?;
+        if names.is_empty() { Err(N::WORDS.missing()) } else { Ok(names) }
+    }
+
+    /// The names, or the usual one that the settings say.
+    ///
+    /// # Errors
+    /// As [`Several::names`].
+    pub fn names_or_usual(&self, settings: &Settings) -> Result<Vec<N::Name>, CliError> {
+        match (self.given()?, settings.queue()) {
+            (names, Some(usual)) if names.is_empty() => Ok(vec![N::read(&usual)?]),
+            (names, _) if names.is_empty() => Err(N::WORDS.missing()),
+            (names, _) => Ok(names),
+        }
+    }
+
+    /// The names as they are written, which may be patterns.
+    #[must_use]
+    pub fn texts(&self) -> Vec<String> {
+        let place = self.place.iter().map(|word| word.to_string_lossy().into_owned());
+        place.chain(self.flags.iter().cloned()).collect()
+    }
+}
+
+/// A name, and what follows it: the first word is the name, unless the flag gives it.
+pub struct Leading<N> {
+    place: Option<OsString>,
+    flag: Option<String>,
+    kind: PhantomData<fn() -> N>,
+}
+
+impl<N: Named> Leading<N> {
+    /// The name, and all words that are none; `rest` are those behind the first.
+    ///
+    /// # Errors
+    /// No name is given: exit 2. The name is illegal: exit 65.
+    pub fn split(&self, rest: &[OsString]) -> Result<(N::Name, Vec<OsString>), CliError> {
+        let words = N::WORDS;
+        let (name, first) = match (&self.flag, &self.place) {
+            (Some(flag), place) => (words.read::<N>(OsStr::new(flag))?, place.as_ref()),
+            (None, Some(place)) => (words.read::<N>(place)?, None),
+            (None, None) => return Err(words.missing()),
+        };
+        Ok((name, first.into_iter().chain(rest).cloned().collect()))
+    }
+
+    /// As [`Leading::split`], where one word at most may follow.
+    ///
+    /// # Errors
+    /// As there, and when there are more: exit 2.
+    pub fn split_one(
+        &self,
+        rest: Option<&OsString>,
+    ) -> Result<(N::Name, Option<OsString>), CliError> {
+        let (name, rest) = self.split(rest.map_or(&[], std::slice::from_ref))?;
+        match <[OsString; 1]>::try_from(rest) {
+            Ok([word]) => Ok((name, Some(word))),
+            Err(rest) if rest.is_empty() => Ok((name, None)),
+            Err(rest) => {
+                let last = rest.last().map(|word| word.to_string_lossy().into_owned());
+                let last = last.unwrap_or_default();
+                let why = format!(
+                    "`{last}` is one word too many: -{} gives the {}",
+                    N::WORDS.short,
+                    N::WORDS.one
+                );
+                Err(CliError::usage(why))
+            }
+        }
+    }
+
+    /// Whether the flag gives the name.
+    #[must_use]
+    pub fn is_by_flag(&self) -> bool {
+        self.flag.is_some()
+    }
+}
+
+/// Notes that the first of several bodies is the name of something that exists, so that a name may have been meant.
+/// `exists` asks the server.
+pub fn note_first_body<N: Named>(
+    messages: &Messages,
+    bodies: &[OsString],
+    exists: impl FnOnce(&N::Name) -> bool,
+) {
+    let words = N::WORDS;
+    let [first, _, ..] = bodies else { return };
+    let Argument::Literal(_) = Argument::parse(first) else { return };
+    let Ok(name) = words.read::<N>(first) else { return };
+    if exists(&name) {
+        let (first, one, short) = (first.to_string_lossy(), words.one, words.short);
+        messages.note(format!(
+            "`{first}` is treated as a body here, but there is a {one} of that name: use -{short} {first} to select it"
+        ));
+    }
+}
+
+impl<N: Named> Args for One<N> {
+    fn augment_args(command: Command) -> Command {
+        let words = N::WORDS;
+        let place = Arg::new(PLACE).help(format!("The {}", words.one));
+        let flag = words.flag().help(format!("The {}, by flag", words.one));
+        words.add_to(command, place, flag)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<N: Named> Args for Several<N> {
+    fn augment_args(command: Command) -> Command {
+        let words = N::WORDS;
+        let place = Arg::new(PLACE).help(format!("The {}", words.several)).num_args(0..);
+        let help = format!("A {}, by flag; repeatable", words.one);
+        let place = place.action(ArgAction::Append);
+        words.add_to(command, place, words.flag().help(help).action(ArgAction::Append))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<N: Named> Args for Leading<N> {
+    fn augment_args(command: Command) -> Command {
+        let words = N::WORDS;
+        let place =
+            Arg::new(PLACE).help(format!("The {}, unless given with -{}", words.one, words.short));
+        let flag = words.flag().help(format!("The {}, by flag", words.one));
+        words.add_to(command, place, flag)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+fn taken<T: Clone + Send + Sync + 'static>(matches: &mut ArgMatches, id: &str) -> Vec<T> {
+    matches.remove_many(id).into_iter().flatten().collect()
+}
+
+macro_rules! from_matches {
+    ($($kind:ident { $place:ident, $flag:ident } $one:ident;)*) => {$(
+        impl<N: Named> FromArgMatches for $kind<N> {
+            fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+                Self::from_arg_matches_mut(&mut matches.clone())
+            }
+
+            fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
+                let ($place, $flag) = ($one(matches, PLACE), $one(matches, FLAG));
+                Ok(Self { $place, $flag, kind: PhantomData })
+            }
+
+            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+                *self = Self::from_arg_matches(matches)?;
+                Ok(())
+            }
+        }
+
+        impl<N> Clone for $kind<N> {
+            fn clone(&self) -> Self {
+                Self { $place: self.$place.clone(), $flag: self.$flag.clone(), kind: PhantomData }
+            }
+        }
+
+        impl<N> fmt::Debug for $kind<N> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($kind)).field("place", &self.$place).field("flag", &self.$flag).finish()
+            }
+        }
+    )*};
+}
+
+fn one<T: Clone + Send + Sync + 'static>(matches: &mut ArgMatches, id: &str) -> Option<T> {
+    matches.remove_one(id)
+}
+
+from_matches! {
+    One { place, flag } one;
+    Several { place, flags } taken;
+    Leading { place, flag } one;
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug)]
+    enum Tube {}
+
+    impl Named for Tube {
+        type Name = String;
+        const WORDS: Words = Words { one: "tube", several: "tubes", short: 't', value: "TUBE" };
+
+        fn read(text: &str) -> Result<String, CliError> {
+            if text.is_empty() { Err(CliError::bad_data("empty")) } else { Ok(text.to_owned()) }
+        }
+    }
+
+    #[derive(Debug, Parser)]
+    struct WithOne {
+        #[command(flatten)]
+        tube: One<Tube>,
+    }
+
+    #[derive(Debug, Parser)]
+    struct WithSeveral {
+        #[command(flatten)]
+        tubes: Several<Tube>,
+    }
+
+    #[derive(Debug, Parser)]
+    struct WithLeading {
+        #[command(flatten)]
+        tube: Leading<Tube>,
+        bodies: Vec<OsString>,
+    }
+
+    fn line<'a>(words: &[&'a str]) -> Vec<&'a str> {
+        [&["tool"], words].concat()
+    }
+
+    #[test]
+    fn one_is_named_by_place_or_by_flag() {
+        let name = |words: &[&str]| {
+            let name = WithOne::try_parse_from(line(words)).unwrap().tube.name();
+            name.map_err(|error| error.exit.code())
+        };
+        for words in [&["mail"][..], &["-t", "mail"], &["--tube=mail"], &["mail", "-t", "mail"]] {
+            assert_eq!(name(words), Ok("mail".to_owned()), "{words:?}");
+        }
+        assert_eq!(name(&["mail", "-t", "sms"]), Err(2));
+        assert_eq!(name(&[]), Err(2));
+        assert_eq!(name(&[""]), Err(65));
+        assert!(WithOne::try_parse_from(line(&["mail", "sms"])).is_err());
+    }
+
+    #[test]
+    fn several_are_named_both_ways_together() {
+        let names = |words: &[&str]| {
+            let names = WithSeveral::try_parse_from(line(words)).unwrap().tubes.names();
+            names.map_err(|error| error.exit.code())
+        };
+        assert_eq!(names(&["-t", "c", "a", "b"]).unwrap(), ["a", "b", "c"]);
+        assert_eq!(names(&[]), Err(2));
+    }
+
+    #[test]
+    fn what_follows_a_name_is_none() {
+        let split = |words: &[&str]| {
+            let parsed = WithLeading::try_parse_from(line(words)).unwrap();
+            let (name, rest) =
+                parsed.tube.split(&parsed.bodies).map_err(|error| error.exit.code())?;
+            Ok((name, rest.join(OsStr::new(" ")).into_string().unwrap()))
+        };
+        let mail = |rest: &str| Ok(("mail".to_owned(), rest.to_owned()));
+        assert_eq!(split(&["mail", "a", "b"]), mail("a b"));
+        assert_eq!(split(&["-t", "mail", "a", "b"]), mail("a b"));
+        assert_eq!(split(&["a", "b", "-t", "mail"]), mail("a b"));
+        assert_eq!(split(&["mail"]), mail(""));
+        assert_eq!(split(&[]), Err(2));
+        let one = |words: &[&str]| {
+            let parsed = WithLeading::try_parse_from(line(words)).unwrap();
+            let one = parsed.tube.split_one(parsed.bodies.first());
+            one.map(|(_, word)| word).map_err(|error| error.exit.code())
+        };
+        assert_eq!(one(&["mail", "a"]), Ok(Some("a".into())));
+        assert_eq!(one(&["-t", "mail", "a"]), Ok(Some("a".into())));
+        assert_eq!(one(&["-t", "mail"]), Ok(None));
+        assert_eq!(one(&["-t", "mail", "a", "b"]), Err(2));
+    }
+}

@@ -1,0 +1,38 @@
+//! Sizes of bodies that are made up.
+
+use std::str::FromStr;
+
+pub use queue_core::Random;
+
+use crate::output::units;
+
+/// Sizes from one to another, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// The smallest.
+    pub smallest: u64,
+    /// The largest.
+    pub largest: u64,
+}
+
+/// `1k`, or `1k..64k`.
+impl FromStr for Sizes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (smallest, largest) = text.split_once("..").unwrap_or((text, text));
+        let sizes = Self { smallest: units::size(smallest)?, largest: units::size(largest)? };
+        if sizes.smallest > sizes.largest {
+            return Err(format!("the range `{text}` ends before it starts"));
+        }
+        Ok(sizes)
+    }
+}
+
+impl Sizes {
+    /// One of them.
+    pub fn draw(self, random: &mut Random) -> u64 {
+        let range = (self.largest - self.smallest).saturating_add(1);
+        self.smallest + random.next_u64() % range
+    }
+}

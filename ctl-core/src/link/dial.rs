@@ -1,0 +1,304 @@
+//! Reaching servers: which, how long to wait, and how often to try.
+
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::config::{Setting, Settings, Source, keys};
+use crate::error::CliError;
+use crate::output::messages::{Level, Messages};
+use crate::output::units;
+use crate::repl::builtin::CONNECT;
+use crate::tool::args::GlobalArgs;
+
+/// Which servers; `S` is an in-memory one.
+#[derive(Debug)]
+pub enum Target<S> {
+    /// Those at these addresses, as people write them.
+    Named(Setting<String>),
+    /// The in-memory server in this process, with its address; it lives as long as the last of these values.
+    Embedded(Arc<OnceLock<(S, String)>>),
+}
+
+impl<S> Clone for Target<S> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Named(setting) => Self::Named(setting.clone()),
+            Self::Embedded(cell) => Self::Embedded(Arc::clone(cell)),
+        }
+    }
+}
+
+impl<S> Target<S> {
+    /// The in-memory server, not yet started.
+    #[must_use]
+    pub fn embedded() -> Self {
+        Self::Embedded(Arc::default())
+    }
+
+    /// The address that a session was told.
+    #[must_use]
+    pub fn told(address: String) -> Self {
+        Self::Named(Setting::from(Source::Connect, address))
+    }
+
+    /// Where the address came from.
+    #[must_use]
+    pub fn source(&self) -> String {
+        match self {
+            Self::Named(setting) => setting.origin(),
+            Self::Embedded(_) => Source::Flag("--embedded").to_string(),
+        }
+    }
+
+    /// The address. The in-memory server is started now if it was not.
+    ///
+    /// # Errors
+    /// The server cannot be started: exit 69.
+    pub fn address(
+        &self,
+        messages: &Messages,
+        start: impl FnOnce() -> std::io::Result<(S, String)>,
+    ) -> Result<String, CliError> {
+        let cell = match self {
+            Self::Named(setting) => return Ok(setting.value.clone()),
+            Self::Embedded(cell) => cell,
+        };
+        if let Some((_, address)) = cell.get() {
+            return Ok(address.clone());
+        }
+        let (server, address) = start().map_err(|error| {
+            CliError::unavailable(format!("cannot start the in-memory server: {error}"))
+        })?;
+        messages.note(format!("embedded server on {address}"));
+        // Empty until now, so nothing is dropped.
+        let _ = cell.set((server, address.clone()));
+        Ok(address)
+    }
+}
+
+/// How long and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The bound for connecting; none is the client's own, or that for an answer when it is shorter.
+    pub connect_timeout: Option<Duration>,
+    /// The bound for each answer, with all reconnects and retries until it comes; none is the client's own for each step.
+    pub timeout: Option<Duration>,
+    /// How often to try again.
+    pub retry: Option<u32>,
+    /// How long to wait until the server answers.
+    pub wait_for_server: Option<Duration>,
+}
+
+/// Between the first two attempts; each further pause is twice as long, up to a second.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+impl Plan {
+    /// From flags, environment, context and file.
+    ///
+    /// # Errors
+    /// A wrong variable: exit 2.
+    pub fn new(globals: &GlobalArgs, settings: &Settings) -> Result<Self, CliError> {
+        let bound = |key, flag| {
+            let setting = settings.setting(key, flag, units::duration)?;
+            Ok::<_, CliError>(setting.map(|setting| setting.value))
+        };
+        let number = |text: &str| text.parse::<u32>().map_err(|error| error.to_string());
+        let retry = settings.setting(keys::RETRY, ("--retry", globals.retry), number)?;
+        let flag = ("--wait-for-server", globals.wait_for_server);
+        Ok(Self {
+            connect_timeout: bound(
+                keys::CONNECT_TIMEOUT,
+                ("--connect-timeout", globals.connect_timeout),
+            )?,
+            timeout: bound(keys::TIMEOUT, ("--timeout", globals.timeout))?,
+            retry: retry.map(|setting| setting.value),
+            wait_for_server: bound(keys::WAIT_FOR_SERVER, flag)?,
+        })
+    }
+
+    /// The bound for connecting, where it differs from the client's own: nobody who is in a hurry for an answer has more
+    /// time for the connection.
+    #[must_use]
+    pub fn connect_bound(&self, own: Duration) -> Option<Duration> {
+        self.connect_timeout.or(self.timeout.filter(|bound| *bound < own))
+    }
+
+    /// The bound for a whole call; `waits` is how long the server may be asked to wait before it answers.
+    #[must_use]
+    pub fn call_bound(&self, waits: Duration) -> Option<Duration> {
+        self.timeout.map(|bound| bound.saturating_add(waits))
+    }
+
+    /// Bounds connecting and answering where the flags say nothing.
+    pub fn default_timeout(&mut self, bound: Duration) {
+        self.connect_timeout = self.connect_timeout.or(self.timeout).or(Some(bound));
+        self.timeout = self.timeout.or(Some(bound));
+    }
+
+    /// Connects, as often as `--retry` and `--wait-for-server` allow. An attempt is told how much is left of `--timeout`,
+    /// or of `--wait-for-server` if that is longer, and none begins after it. The place is the address and where it came
+    /// from.
+    ///
+    /// # Errors
+    /// That of the last attempt.
+    pub fn open<T>(
+        &self,
+        (address, source): (&str, &str),
+        tool: &'static str,
+        messages: &Messages,
+        mut attempt: impl FnMut(Option<Duration>) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let started = Instant::now();
+        let mut left = self.retry.unwrap_or(0);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let error = match attempt(self.left(started.elapsed())) {
+                Ok(opened) => {
+                    messages.decision(format!("connected to {address} ({source})"));
+                    return Ok(opened);
+                }
+                Err(error) => error,
+            };
+            let next = started.elapsed().saturating_add(pause);
+            let waiting = self.wait_for_server.is_some_and(|bound| next < bound);
+            let is_over = self.timeout.is_some_and(|bound| next >= bound);
+            if !waiting && (left == 0 || is_over) {
+                // Whoever has just typed it knows where it is from.
+                return Err(if source == CONNECT {
+                    error
+                } else {
+                    error.remark(format!("(address from {source})"))
+                });
+            }
+            if !waiting {
+                left -= 1;
+            }
+            messages.log(Level::Debug, tool, &format!("{error}; retrying in {pause:?}"));
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    /// What is left for connecting after so long, where `--timeout` bounds it.
+    fn left(&self, elapsed: Duration) -> Option<Duration> {
+        let bound = self.timeout?.max(self.wait_for_server.unwrap_or_default());
+        Some(bound.saturating_sub(elapsed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Environment, SettingsArgs};
+    use crate::tool::program::TOOL;
+    use std::io;
+
+    fn plan(globals: &GlobalArgs, variables: &[(&str, &str)]) -> Plan {
+        let environment = Environment::of(variables);
+        let settings = Settings::without_file(&TOOL, &SettingsArgs::default(), environment);
+        Plan::new(globals, &settings).unwrap()
+    }
+
+    fn silent() -> Messages {
+        Messages::to(Box::new(io::sink()), "tool", false, false)
+    }
+
+    #[test]
+    fn it_is_tried_as_often_as_the_flag_says_and_the_source_is_named() {
+        let globals = GlobalArgs { retry: Some(2), ..GlobalArgs::default() };
+        let plan = plan(&globals, &[]);
+        let mut tries = 0;
+        let outcome: Result<(), _> = plan.open(("host:1", "flag --x"), "tool", &silent(), |_| {
+            tries += 1;
+            Err(CliError::unavailable("nobody listens"))
+        });
+        let error = outcome.unwrap_err();
+        assert_eq!(tries, 3);
+        assert!(error.message.contains("flag --x"), "{error}");
+    }
+
+    #[test]
+    fn the_embedded_server_is_started_once() {
+        let target = Target::embedded();
+        let copy = target.clone();
+        let address = |target: &Target<u8>, number| {
+            target.address(&silent(), || Ok((number, number.to_string()))).unwrap()
+        };
+        assert_eq!((address(&target, 7), address(&copy, 8)), ("7".to_owned(), "7".to_owned()));
+        assert_eq!(copy.source(), "flag --embedded");
+        let broken: Target<u8> = Target::embedded();
+        let error = broken.address(&silent(), || Err(io::ErrorKind::AddrInUse.into()));
+        assert_eq!(error.unwrap_err().exit.code(), 69);
+    }
+
+    #[test]
+    fn no_retry_outlives_the_timeout() {
+        // Over at once, and over before the first pause is.
+        for timeout in [Duration::ZERO, FIRST_PAUSE / 2] {
+            let timeout = Some(timeout);
+            let globals = GlobalArgs { retry: Some(9), timeout, ..GlobalArgs::default() };
+            let plan = plan(&globals, &[]);
+            let mut tries = 0;
+            let outcome: Result<(), _> =
+                plan.open(("host:1", "flag --x"), "tool", &silent(), |_| {
+                    tries += 1;
+                    Err(CliError::unavailable("nobody listens"))
+                });
+            assert_eq!((outcome.is_err(), tries), (true, 1), "{timeout:?}");
+        }
+    }
+
+    #[test]
+    fn an_attempt_to_connect_has_what_is_left_of_the_timeout() {
+        let seconds = Duration::from_secs;
+        let told = |globals: GlobalArgs| {
+            let plan = plan(&globals, &[]);
+            let mut told = Vec::new();
+            let outcome: Result<(), _> =
+                plan.open(("host:1", "flag --x"), "tool", &silent(), |left| {
+                    told.push(left);
+                    Err(CliError::unavailable("nobody listens"))
+                });
+            assert!(outcome.is_err());
+            told
+        };
+        let retried = GlobalArgs { retry: Some(2), ..GlobalArgs::default() };
+        let bound = Some(seconds(60));
+        let bounded = told(GlobalArgs { timeout: bound, ..retried.clone() });
+        // A pause lies between two attempts.
+        assert!(bounded.len() == 3 && bounded.is_sorted_by(|a, b| a > b), "{bounded:?}");
+        assert!(bounded.iter().all(|left| left.is_some() && *left <= bound), "{bounded:?}");
+        assert_eq!(told(retried), [None; 3]);
+        let plan = |timeout, wait_for_server| {
+            let globals = GlobalArgs { timeout, wait_for_server, ..GlobalArgs::default() };
+            plan(&globals, &[])
+        };
+        let waiting = plan(Some(seconds(2)), Some(seconds(30)));
+        assert_eq!(waiting.left(seconds(10)), Some(seconds(20)));
+        assert_eq!(plan(Some(seconds(2)), None).left(seconds(3)), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_short_timeout_bounds_connecting_and_whole_calls() {
+        let seconds = Duration::from_secs;
+        let plan = |connect_timeout, timeout| {
+            let globals = GlobalArgs { connect_timeout, timeout, ..GlobalArgs::default() };
+            plan(&globals, &[])
+        };
+        assert_eq!(plan(None, Some(seconds(2))).connect_bound(seconds(5)), Some(seconds(2)));
+        assert_eq!(plan(None, Some(seconds(9))).connect_bound(seconds(5)), None);
+        let both = plan(Some(seconds(1)), Some(seconds(9)));
+        assert_eq!(both.connect_bound(seconds(5)), Some(seconds(1)));
+        assert_eq!(both.call_bound(seconds(1)), Some(seconds(10)));
+        assert_eq!(plan(None, None).call_bound(seconds(1)), None);
+    }
+
+    #[test]
+    fn flags_bound_before_defaults_do() {
+        let mut plan = plan(&GlobalArgs::default(), &[("TOOL_TIMEOUT", "7")]);
+        plan.default_timeout(Duration::from_secs(2));
+        let seven = Some(Duration::from_secs(7));
+        assert_eq!((plan.timeout, plan.connect_timeout), (seven, seven));
+    }
+}

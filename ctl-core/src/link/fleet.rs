@@ -1,0 +1,241 @@
+//! Several servers: all are asked, what came is told with where it came from, and the exit is that of the worst.
+
+use std::mem;
+use std::sync::PoisonError;
+
+use crate::error::{CliError, Exit};
+use crate::input::confirm::{Asking, in_all, waits};
+use crate::link::Link;
+use crate::output::messages::Messages;
+use crate::output::{List, Output, Shape};
+use crate::tool::{Context, Tool};
+
+/// The servers that a command asks, each over a connection of its own.
+pub struct Fleet<L> {
+    messages: Messages,
+    /// None where there is only one, which is asked over the tool's own connection.
+    servers: Vec<Server<L>>,
+}
+
+struct Server<L> {
+    address: String,
+    link: L,
+    /// Why it was given up.
+    failure: Option<CliError>,
+}
+
+/// What a server has answered; its address is none where there is only one.
+pub type Answered<T> = (Option<String>, T);
+
+impl<L: Link> Fleet<L> {
+    /// The servers of the tool; none is asked yet.
+    ///
+    /// # Errors
+    /// An address is wrong: exit 2.
+    pub fn of<T: Tool<Link = L>>(tool: &mut Context<T>) -> Result<Self, CliError> {
+        let each = tool.link.each()?;
+        let several = each.len() > 1;
+        let server = |(address, link)| Server { address, link, failure: None };
+        let servers = each.into_iter().filter(|_| several).map(server).collect();
+        Ok(Self { messages: tool.messages.clone(), servers })
+    }
+
+    /// Whether there are several.
+    #[must_use]
+    pub fn is_several(&self) -> bool {
+        !self.servers.is_empty()
+    }
+
+    /// A list of what the servers answer, with a column for the server where there are several.
+    ///
+    /// # Errors
+    /// As [`Output::list`].
+    pub fn list<'o>(
+        &self,
+        out: &'o mut Output,
+        shape: &'static Shape,
+    ) -> Result<List<'o>, CliError> {
+        if self.is_several() { out.list_by_server(shape) } else { out.list(shape) }
+    }
+
+    /// Refuses columns that this list will not have, before a server is asked.
+    ///
+    /// # Errors
+    /// As [`Output::list`].
+    pub fn expect(&self, out: &mut Output, shape: &'static Shape) -> Result<(), CliError> {
+        self.list(out, shape).map(drop)
+    }
+
+    /// Asks every server; where there is only one, over `own`. One that fails is named and not asked again.
+    ///
+    /// # Errors
+    /// No server has answered: the worst of what they failed with.
+    pub fn ask<T>(
+        &mut self,
+        own: &mut L,
+        mut ask: impl FnMut(&mut L) -> Result<T, CliError>,
+    ) -> Result<Vec<Answered<T>>, CliError> {
+        if !self.is_several() {
+            return Ok(vec![(None, ask(own)?)]);
+        }
+        let mut answers = Vec::new();
+        for server in self.servers.iter_mut().filter(|server| server.failure.is_none()) {
+            match ask(&mut server.link) {
+                Ok(answer) => answers.push((Some(server.address.clone()), answer)),
+                Err(error) => {
+                    self.messages.warn(error.at(&server.address));
+                    server.failure = Some(error);
+                }
+            }
+        }
+        if answers.is_empty() {
+            return Err(self.worst());
+        }
+        Ok(answers)
+    }
+
+    /// The link to one of the servers that have answered; where there is only one, `own`.
+    pub fn at<'l>(&'l mut self, own: &'l mut L, server: Option<&str>) -> &'l mut L {
+        let mut servers = self.servers.iter_mut();
+        match server.and_then(|name| servers.find(|server| server.address == name)) {
+            Some(server) => &mut server.link,
+            None => own,
+        }
+    }
+
+    /// The exit of the worst server.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        let failures = self.servers.iter().filter_map(|server| server.failure.as_ref());
+        failures.map(|error| error.exit).max_by_key(|exit| exit.code()).unwrap_or(Exit::Done)
+    }
+
+    /// Those that did not answer, for an error that nobody else could answer for them.
+    #[must_use]
+    pub fn silent(&self) -> Option<CliError> {
+        let silent = self.servers.iter().filter(|server| server.failure.is_some());
+        let names: Vec<&str> = silent.map(|server| server.address.as_str()).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let text = format!("no answer from {}", names.join(", "));
+        Some(CliError::new(self.exit(), "UNAVAILABLE", text))
+    }
+
+    /// Nobody knows `what`, as far as they have answered.
+    #[must_use]
+    pub fn unknown(&self, what: &str) -> CliError {
+        let who = if self.is_several() { "no server knows" } else { "the server does not know" };
+        CliError::not_found(format!("{who} {what}"))
+    }
+
+    fn worst(&self) -> CliError {
+        let text = "none of the servers has answered";
+        self.silent().map_or_else(|| CliError::unavailable(text), |error| error.context(text))
+    }
+}
+
+/// Does a command on each server in turn: what it says of what it did names the server, and what it asks is one question
+/// about all of them, before any is changed that needs the answer. One that fails
+/// is told, and the others go on; the exit is that of the worst. A wrong command line and a signal end it.
+///
+/// # Errors
+/// Nothing was done on any server: the worst of their failures. Failures of writing.
+pub fn on_each<T: Tool>(
+    tool: &mut Context<T>,
+    mut act: impl FnMut(&mut Context<T>) -> Result<Exit, CliError>,
+) -> Result<Exit, CliError> {
+    let each = tool.link.each()?;
+    if each.len() < 2 {
+        return act(tool);
+    }
+    let interrupts = tool.interrupts()?;
+    let (mut worst, mut is_done, usual_yes) = (Exit::Done, false, tool.globals.yes);
+    let mut failures: Vec<(String, CliError)> = Vec::new();
+    let mut ends = None;
+    // Where a person is asked, they are asked once, about all servers. What needs no answer is done meanwhile.
+    let asking = Asking::default();
+    let mut waiting = Vec::new();
+    let mut turns: Vec<(String, T::Link)> = each;
+    let mut is_asked = false;
+    loop {
+        for (address, link) in std::mem::take(&mut turns) {
+            let about = tool.messages.about(&address);
+            let own = (mem::replace(&mut tool.link, link), mem::replace(&mut tool.messages, about));
+            tool.out.on_server(address.clone());
+            if !is_asked {
+                tool.keep_questions(Some(Asking::clone(&asking)));
+                tool.messages.hold();
+            }
+            let acted = act(tool).map_err(|error| tool.link.dialer_mut().explained(error));
+            tool.keep_questions(None);
+            let is_waiting = acted.as_ref().is_err_and(waits);
+            // What was said before the question is said again.
+            if is_waiting {
+                tool.messages.forget();
+            } else {
+                tool.messages.release();
+            }
+            let link = mem::replace(&mut tool.link, own.0);
+            tool.messages = own.1;
+            match acted {
+                Err(_) if is_waiting => waiting.push((address, link)),
+                Ok(exit) => {
+                    is_done = true;
+                    worst = worse(worst, exit);
+                }
+                Err(error) if matches!(error.exit, Exit::Usage | Exit::Io) => {
+                    ends = Some(error);
+                    break;
+                }
+                Err(error) => failures.push((address, error)),
+            }
+            if let Some(exit) = interrupts.requested() {
+                worst = exit;
+                waiting.clear();
+                break;
+            }
+        }
+        if waiting.is_empty() || ends.is_some() {
+            break;
+        }
+        let asked = asking.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Err(error) = tool.confirm().many(&in_all(&asked), &tool.messages) {
+            ends = Some(error);
+            break;
+        }
+        (turns, is_asked) = (mem::take(&mut waiting), true);
+        tool.globals.yes = true;
+    }
+    tool.globals.yes = usual_yes;
+    tool.out.after_servers(is_done)?;
+    if let (None, false) = (&ends, is_done)
+        && let Some(last) = failures.iter().map(|(_, error)| error.exit.code()).max()
+        && let Some(at) = failures.iter().position(|(_, error)| error.exit.code() == last)
+    {
+        let (address, error) = failures.swap_remove(at);
+        ends = Some(CliError { message: error.at(&address), ..error });
+    }
+    for (address, error) in failures {
+        worst = worse(worst, error.exit);
+        tool.messages.warn(error.at(&address));
+    }
+    match ends {
+        Some(error) => Err(error),
+        None => Ok(worst),
+    }
+}
+
+fn worse(one: Exit, other: Exit) -> Exit {
+    if other.code() > one.code() { other } else { one }
+}
+
+/// What something is called that several servers may have: with its server, where there are several.
+#[must_use]
+pub fn name_at(name: impl Into<String>, server: Option<&str>) -> String {
+    let name = name.into();
+    match server {
+        Some(server) => format!("{name} at {server}"),
+        None => name,
+    }
+}

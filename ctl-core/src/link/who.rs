@@ -1,0 +1,265 @@
+//! Who answers at an address where the server that was meant does not: found out by a request of HTTP, which every server
+//! of lines, packets or TLS answers in its own way, and none obeys.
+
+use std::collections::BTreeSet;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use crate::error::{CliError, Exit};
+use crate::output::escape;
+use crate::tool::program::Program;
+
+/// A server of another kind than was meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stranger {
+    /// What it is, such as `an HTTP server`.
+    what: &'static str,
+    /// What it said, where that tells more.
+    said: Option<String>,
+    /// How to reach it as what it is.
+    next: Option<&'static str>,
+}
+
+/// How long it may take to find out.
+const PATIENCE: Duration = Duration::from_millis(800);
+
+/// The most that is read of an answer.
+const ENOUGH: usize = 4096;
+
+/// The most that is shown of an answer, in bytes.
+const SHOWN: usize = 80;
+
+/// What each kind of server answers: the beginning, what it is, and how it is reached.
+const KINDS: &[(&[u8], &str, Option<&str>)] = &[
+    (b"UNKNOWN_COMMAND\r\n", "beanstalkd", Some("bsctl, for a beanstalkd")),
+    (b"ERR UNKNOWN_COMMAND", "gearmand", Some("gearctl, for a gearmand")),
+    (b"ERR unknown_command", "gearmand", Some("gearctl, for a gearmand")),
+    (b"HTTP/", HTTP, None),
+    (b"SSH-", "an SSH server", None),
+    // An alert, or the start of a handshake.
+    (b"\x15\x03", TLS, Some("--tls, for a server that wants TLS")),
+    (b"\x16\x03", TLS, Some("--tls, for a server that wants TLS")),
+    (b"-ERR", "a Redis server", None),
+    (b"220 ", "a mail or FTP server", None),
+];
+
+const HTTP: &str = "an HTTP server";
+const TLS: &str = "a server that wants TLS";
+
+/// What the status page of an Adf.QueueServer has in it.
+const ADF: &str = "Adf.QueueServer";
+
+/// Explains a failure of the first request on a connection, when somebody else than `program`'s server answers at one of
+/// the addresses; any other error stays as it is.
+#[must_use]
+pub fn explain(
+    error: CliError,
+    program: &Program,
+    addresses: &[String],
+    left: Option<Duration>,
+) -> CliError {
+    let is_of_peer = matches!(error.exit, Exit::Protocol | Exit::Timeout | Exit::Permission)
+        || ["CONNECTION_LOST", "CONNECT_TIMEOUT"].contains(&error.code);
+    if !is_of_peer || [WRONG_SERVER, "UNSUPPORTED"].contains(&error.code) {
+        return error;
+    }
+    let bound = left.map_or(PATIENCE, |left| left.min(PATIENCE));
+    let meant = program.service.name;
+    for address in addresses {
+        match stranger(address, bound).filter(|found| found.what != meant) {
+            // Said over TLS, it would be no stranger.
+            Some(found) if found.what == TLS && error.exit == Exit::Permission => {}
+            Some(found) => return found.error(address, program),
+            None => {}
+        }
+    }
+    if error.exit != Exit::Protocol {
+        return error;
+    }
+    let message = error.at(&addresses.join(","));
+    let message = format!("{message}: is {meant} running there?");
+    let error = CliError { message, ..error };
+    error.hint(elsewhere(program))
+}
+
+/// The stable name for a server of another kind.
+pub const WRONG_SERVER: &str = "WRONG_SERVER";
+
+fn elsewhere(program: &Program) -> String {
+    let variable = program.servers.variables.first().unwrap_or(&"");
+    format!("another address, with {} or {variable}", program.servers.flag)
+}
+
+impl Stranger {
+    fn error(self, address: &str, program: &Program) -> CliError {
+        let Self { what, said, next } = self;
+        let said = said.map_or_else(String::new, |said| format!(" (\"{said}\")"));
+        let meant = program.service.name;
+        let message = format!("{what} answers at {address}{said}, not {meant}");
+        let error = CliError::new(Exit::Protocol, WRONG_SERVER, message).hint(elsewhere(program));
+        match next {
+            Some(next) => error.hint(next),
+            None => error,
+        }
+    }
+}
+
+/// Where servers are, by everything that is known of these addresses (with commas between them): what they are called, and
+/// what their names mean here.
+pub(crate) fn places(addresses: &str) -> BTreeSet<String> {
+    let mut places = BTreeSet::new();
+    for address in addresses.split(',') {
+        places.insert(address.to_owned());
+        if let Some(path) = address.strip_prefix("unix:") {
+            let path = std::fs::canonicalize(path.trim_start_matches("//"));
+            places.extend(path.map(|path| path.to_string_lossy().into_owned()));
+        } else {
+            let found = host_and_port(address).to_socket_addrs();
+            places.extend(found.into_iter().flatten().map(|found| found.to_string()));
+        }
+    }
+    places
+}
+
+fn host_and_port(address: &str) -> &str {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or(rest)
+}
+
+/// Who answers there, if it can be told in time.
+fn stranger(address: &str, bound: Duration) -> Option<Stranger> {
+    let end = Instant::now() + bound;
+    let left =
+        || Some(end.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero());
+    let place = host_and_port(address);
+    let target = place.to_socket_addrs().ok()?.next()?;
+    let mut stream = TcpStream::connect_timeout(&target, left()?).ok()?;
+    stream.set_write_timeout(left()).ok()?;
+    let request = format!("GET / HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n");
+    // A server that greets first may have closed already; what it said can be read all the same.
+    let _ = stream.write_all(request.as_bytes());
+    let mut answer = Vec::new();
+    let mut chunk = [0; 1024];
+    while answer.len() < ENOUGH && !is_enough(&answer) {
+        let Some(left) = left() else { break };
+        stream.set_read_timeout(Some(left)).ok()?;
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(read) => answer.extend_from_slice(chunk.get(..read)?),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    kind(&answer)
+}
+
+/// Only a page says more than its first line.
+fn is_enough(answer: &[u8]) -> bool {
+    let line = answer.iter().position(|&byte| byte == b'\n').is_some();
+    let is_known = KINDS.iter().any(|(start, ..)| answer.starts_with(start));
+    (line || is_known) && !answer.starts_with(b"HTTP/")
+}
+
+fn kind(answer: &[u8]) -> Option<Stranger> {
+    let text = String::from_utf8_lossy(answer);
+    if answer.starts_with(b"HTTP/") && text.contains(ADF) {
+        let next = Some("adfctl, for an Adf.QueueServer");
+        return Some(Stranger { what: ADF, said: None, next });
+    }
+    let (_, what, next) = KINDS.iter().find(|(start, ..)| answer.starts_with(start))?;
+    let first = text.lines().next().unwrap_or_default();
+    let shows = *what != TLS && next.is_none();
+    let said = shows.then(|| escape::clip(&escape::line(first), SHOWN).into_owned());
+    Some(Stranger { what, said, next: *next })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+    use crate::tool::program::TOOL;
+
+    /// A server that answers each connection once.
+    fn says(answer: &'static [u8]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 1024]);
+                let _ = stream.write_all(answer);
+            }
+        });
+        address
+    }
+
+    fn explained(answer: &'static [u8], error: CliError) -> CliError {
+        let mut program = TOOL;
+        program.service.name = "beanstalkd";
+        program.servers.variables = &["TOOL_ADDR"];
+        explain(error, &program, &[says(answer)], None)
+    }
+
+    fn lost() -> CliError {
+        CliError::new(Exit::Unavailable, "CONNECTION_LOST", "gone")
+    }
+
+    #[test]
+    fn a_server_of_another_kind_is_told_with_what_it_says_and_where_to_go() {
+        for (answer, what, next) in [
+            (
+                &b"HTTP/1.1 404 Not\x1b[31m Found\r\nServer: x\r\n\r\n"[..],
+                "an HTTP server",
+                "--addr",
+            ),
+            (b"HTTP/1.1 200 OK\r\n\r\n<title>Adf.QueueServer</title>", "Adf.QueueServer", "adfctl"),
+            (b"ERR UNKNOWN_COMMAND Unknown+server+commandGET\r\n", "gearmand", "gearctl"),
+            (b"SSH-2.0-OpenSSH_9.6\r\n", "an SSH server", "TOOL_ADDR"),
+            (b"\x15\x03\x01\x00\x02\x02\x46", "wants TLS", "--tls"),
+        ] {
+            let error = explained(answer, lost());
+            assert_eq!((error.exit, error.code), (Exit::Protocol, WRONG_SERVER), "{error}");
+            assert!(
+                error.message.contains(what) && error.message.contains("127.0.0.1:"),
+                "{error}"
+            );
+            assert!(error.hints.iter().any(|hint| hint.contains(next)), "{:?}", error.hints);
+            assert!(!error.message.contains('\x1b'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_long_answer_is_cut() {
+        static LONG: [u8; 5000] = {
+            let mut answer = [b'x'; 5000];
+            let start = b"HTTP/";
+            let mut at = 0;
+            while at < start.len() {
+                answer[at] = start[at];
+                at += 1;
+            }
+            answer
+        };
+        let error = explained(&LONG, lost());
+        assert!(error.message.len() < 300, "{error}");
+    }
+
+    #[test]
+    fn the_server_that_was_meant_and_one_that_is_silent_change_nothing() {
+        assert_eq!(explained(b"UNKNOWN_COMMAND\r\nUNKNOWN_COMMAND\r\n", lost()).message, "gone");
+        assert_eq!(explained(b"", lost()).message, "gone");
+        let negative = CliError::not_found("no such job");
+        assert_eq!(explained(b"HTTP/1.1 200 OK\r\n\r\n", negative).code, "NOT_FOUND");
+    }
+
+    #[test]
+    fn what_nobody_knows_is_shown_with_its_address() {
+        let error = CliError::new(Exit::Protocol, "PROTOCOL", "unexpected reply: \"hello\"");
+        let error = explained(b"hello\r\n", error);
+        assert!(error.message.ends_with("is beanstalkd running there?"), "{error}");
+        assert!(error.message.starts_with("127.0.0.1:"), "{error}");
+    }
+}

@@ -1,0 +1,529 @@
+//! Everything that is not a result: errors, warnings, notes, logs. It goes to stderr, always escaped.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use clap::ValueEnum;
+use indicatif::ProgressBar;
+use serde_json::{Map, Value, json};
+
+use crate::config::{Environment, word};
+use crate::error::{CliError, Exit};
+use crate::output::color::Role;
+use crate::output::escape;
+use crate::output::wrap;
+use crate::system::signals;
+use crate::tool::args::GlobalArgs;
+
+/// How important a message is. `RUST_LOG` calls the fourth and fifth `debug` both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Always shown.
+    Error,
+    /// Something to look at.
+    Warn,
+    /// What a person wants to know; the default.
+    Info,
+    /// `-v`: decisions, such as which address was taken and why.
+    Decision,
+    /// `-vv`: retries and reconnects.
+    Debug,
+    /// `-vvv`: protocol lines.
+    Trace,
+}
+
+impl Level {
+    /// What lines that are objects call it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Decision | Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// The way to stderr; clones share it.
+#[derive(Clone)]
+pub struct Messages {
+    shared: Arc<Shared>,
+    filter: Arc<Filter>,
+    /// Lines begin with the time.
+    stamps: bool,
+    /// Lines are objects.
+    format: LogFormat,
+    /// The server that they are about, where there are several.
+    server: Option<Arc<str>>,
+}
+
+/// The value of `--log-format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// An object a line: `ts`, `level`, `target`, `message`, and what belongs to the message.
+    Json,
+}
+
+struct Shared {
+    sink: Mutex<Box<dyn Write + Send>>,
+    bar: Mutex<Option<ProgressBar>>,
+    /// What waits until the screen is free, if somebody has it.
+    held: Mutex<Option<Vec<u8>>>,
+    program: &'static str,
+    color: bool,
+    terminal: bool,
+}
+
+impl Messages {
+    /// Writes to the process's stderr, filtered by the flags and `PREFIX_LOG`.
+    ///
+    /// # Errors
+    /// A filter that cannot be read: exit 2.
+    pub fn stderr(
+        program: &'static str,
+        prefix: &str,
+        args: &GlobalArgs,
+        environment: &Environment,
+    ) -> Result<Self, CliError> {
+        let terminal = io::stderr().is_terminal();
+        let color = args.color.unwrap_or_default().decide(|name| environment.var(name), terminal);
+        let messages = Self::to(Box::new(io::stderr()), program, color, terminal);
+        let flag = ("--log-format", args.log_format);
+        let format = environment.setting(flag, &[&format!("{prefix}_LOG_FORMAT")], word)?;
+        let format = format.map(|setting| setting.value).unwrap_or_default();
+        Ok(messages.with_filter(Filter::resolve(prefix, args, environment)?).with_format(format))
+    }
+
+    /// Writes to `sink` at the default level, for sessions and tests.
+    #[must_use]
+    pub fn to(
+        sink: Box<dyn Write + Send>,
+        program: &'static str,
+        color: bool,
+        terminal: bool,
+    ) -> Self {
+        let (sink, bar, held) = (Mutex::new(sink), Mutex::new(None), Mutex::new(None));
+        let shared = Shared { sink, bar, held, program, color, terminal };
+        let filter = Arc::new(Filter::at(Level::Info));
+        Self {
+            shared: Arc::new(shared),
+            filter,
+            stamps: false,
+            format: LogFormat::Text,
+            server: None,
+        }
+    }
+
+    /// The same stream with lines of this form.
+    #[must_use]
+    pub fn with_format(self, format: LogFormat) -> Self {
+        Self { format, ..self }
+    }
+
+    /// The same stream with another filter.
+    #[must_use]
+    pub fn with_filter(&self, filter: Filter) -> Self {
+        Self { filter: Arc::new(filter), ..self.clone() }
+    }
+
+    /// The same stream for a command that runs for long: unless a person watches, lines begin with the time.
+    #[must_use]
+    pub fn stamped(&self) -> Self {
+        Self { stamps: !self.is_terminal(), ..self.clone() }
+    }
+
+    /// The same stream for what is said of one server among several.
+    #[must_use]
+    pub fn about(&self, server: &str) -> Self {
+        Self { server: Some(server.into()), ..self.clone() }
+    }
+
+    /// Whether stderr is a terminal.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        self.shared.terminal
+    }
+
+    /// Whether stderr gets colours.
+    #[must_use]
+    pub fn color(&self) -> bool {
+        self.shared.color
+    }
+
+    /// A note that a person wants to know, off with `-q`.
+    pub fn note(&self, text: impl AsRef<str>) {
+        self.log(Level::Info, self.shared.program, text.as_ref());
+    }
+
+    /// A warning, off with `-q`.
+    pub fn warn(&self, text: impl AsRef<str>) {
+        self.log(Level::Warn, self.shared.program, text.as_ref());
+    }
+
+    /// As [`Messages::warn`]; lines that are objects have these fields as well.
+    pub fn warn_of(&self, text: impl AsRef<str>, fields: Map<String, Value>) {
+        self.log_of(Level::Warn, self.shared.program, text.as_ref(), fields);
+    }
+
+    /// A decision of the tool, shown with `-v`.
+    pub fn decision(&self, text: impl AsRef<str>) {
+        self.log(Level::Decision, self.shared.program, text.as_ref());
+    }
+
+    /// Whether messages of this level and target are shown.
+    #[must_use]
+    pub fn shows(&self, level: Level, target: &str) -> bool {
+        self.filter.shows(level, target)
+    }
+
+    /// Shows lines of the protocol of this tool, where they are asked for.
+    #[must_use]
+    pub fn trace(&self, tool: &str) -> Trace {
+        let target = format!("{tool}::protocol");
+        Trace(self.shows(Level::Trace, &target).then(|| (self.clone(), target)))
+    }
+
+    /// A message of any level. Targets are paths such as `bsctl::protocol`.
+    pub fn log(&self, level: Level, target: &str, text: &str) {
+        self.log_of(level, target, text, Map::new());
+    }
+
+    fn log_of(&self, level: Level, target: &str, text: &str, mut fields: Map<String, Value>) {
+        if !self.shows(level, target) {
+            return;
+        }
+        let text = escape::shorten(text);
+        if self.format == LogFormat::Json {
+            if let Some(server) = self.server.as_deref() {
+                fields.insert("server".to_owned(), server.into());
+            }
+            let said = json!({"level": level.word(), "target": target, "message": text});
+            return self.object(said, fields);
+        }
+        let text = match self.server.as_deref() {
+            Some(server) if level < Level::Trace => format!("{server}: {text}").into(),
+            _ => text,
+        };
+        let text = escape::lines(&text);
+        let color = self.shared.color;
+        let line = match level {
+            Level::Error => format!("{} {text}", Role::Error.paint("error:", color)),
+            Level::Warn => format!("{} {text}", Role::Warning.paint("warning:", color)),
+            Level::Info => text.into_owned(),
+            Level::Decision | Level::Debug | Level::Trace => Role::Faint.paint(&text, color),
+        };
+        if self.stamps {
+            let now = humantime::format_rfc3339_millis(SystemTime::now());
+            self.line(&format!("{now} {line}"));
+        } else {
+            self.line(&line);
+        }
+    }
+
+    /// Ends a failed command: an error with cause and next steps, or the error object under JSON formats.
+    pub fn failure(&self, error: &CliError, json: bool) {
+        if json {
+            self.line(&escape::json(&error.to_json()));
+            return;
+        }
+        if self.format == LogFormat::Json {
+            let said = json!({"level": Level::Error.word(), "target": self.shared.program});
+            return self.object(said, error.to_object());
+        }
+        let color = self.shared.color;
+        let code =
+            if error.exit == Exit::Usage { String::new() } else { format!("{}: ", error.code) };
+        let message = escape::lines(&error.message);
+        let mut text = format!("{} {code}{message}", Role::Error.paint("error:", color));
+        for hint in &error.hints {
+            text.push_str(&format!(
+                "\n  {} {}",
+                Role::Faint.paint("try:", color),
+                escape::line(hint)
+            ));
+        }
+        self.line(&text);
+    }
+
+    /// A line that is an object, with the time before all others; whoever calls this was asked for it.
+    pub(crate) fn object(&self, head: Value, fields: Map<String, Value>) {
+        let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        let mut object = Map::from_iter([("ts".to_owned(), now.into())]);
+        if let Value::Object(head) = head {
+            object.extend(head);
+        }
+        object.extend(fields);
+        self.write(format!("{}\n", escape::json(&Value::Object(object).to_string())).as_bytes());
+    }
+
+    /// Ends the line on which a terminal has shown `^C`.
+    pub fn after_interrupt(&self) {
+        // What is written there does it.
+        if self.is_terminal() {
+            self.write(b"");
+        }
+    }
+
+    /// A question at the terminal; the cursor stays behind it.
+    pub fn prompt(&self, question: &str) {
+        let question = escape::line(question);
+        let question = self.fitted(&question);
+        self.write(format!("{question} ").as_bytes());
+    }
+
+    /// The text with its lines broken between words where the terminal ends.
+    fn fitted<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let width = self.is_terminal().then(terminal_size::terminal_size).flatten();
+        width.map_or(Cow::Borrowed(text), |(width, _)| wrap::words(text, width.0.into()))
+    }
+
+    /// Keeps messages and this progress bar out of each other's way, until it is cleared.
+    pub(crate) fn set_bar(&self, bar: Option<ProgressBar>) {
+        *lock(&self.shared.bar) = bar;
+    }
+
+    /// Lets messages wait, while something has the whole screen, until [`Messages::release`].
+    pub(crate) fn hold(&self) {
+        *lock(&self.shared.held) = Some(Vec::new());
+    }
+
+    /// Shows the messages that waited.
+    pub(crate) fn release(&self) {
+        let held = lock(&self.shared.held).take();
+        if let Some(held) = held.filter(|held| !held.is_empty()) {
+            self.write(&held);
+        }
+    }
+
+    /// Forgets the messages that waited.
+    pub(crate) fn forget(&self) {
+        drop(lock(&self.shared.held).take());
+    }
+
+    fn line(&self, line: &str) {
+        self.write(format!("{}\n", self.fitted(line)).as_bytes());
+    }
+
+    /// A stderr that cannot be written has nowhere to be reported.
+    fn write(&self, bytes: &[u8]) {
+        if let Some(held) = &mut *lock(&self.shared.held) {
+            if held.len() + bytes.len() <= MOST_HELD {
+                held.extend_from_slice(bytes);
+            }
+            return;
+        }
+        let write = || {
+            let mut sink = lock(&self.shared.sink);
+            if self.shared.terminal && signals::take_echo() {
+                let _ = sink.write_all(b"\n");
+            }
+            let _ = sink.write_all(bytes);
+            let _ = sink.flush();
+        };
+        match lock(&self.shared.bar).as_ref() {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+}
+
+/// The most that waits for the screen, in bytes.
+const MOST_HELD: usize = 16 << 10;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Which messages are shown: `debug`, or `bsctl=info,bsctl::protocol=trace`, as in `RUST_LOG`.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    /// Target prefixes with their levels; the longest that fits decides.
+    rules: Vec<(String, Option<Level>)>,
+}
+
+impl Filter {
+    /// One level for everything.
+    #[must_use]
+    pub fn at(level: Level) -> Self {
+        Self { rules: vec![(String::new(), Some(level))] }
+    }
+
+    /// From `-q`, `-v` (which win) or the variable `PREFIX_LOG`.
+    ///
+    /// # Errors
+    /// The variable cannot be read: exit 2.
+    pub fn resolve(
+        prefix: &str,
+        args: &GlobalArgs,
+        environment: &Environment,
+    ) -> Result<Self, CliError> {
+        let flag = match (args.quiet, args.verbose) {
+            (true, _) => Some(Level::Error),
+            (_, 0) => None,
+            (_, 1) => Some(Level::Decision),
+            (_, 2) => Some(Level::Debug),
+            _ => Some(Level::Trace),
+        };
+        let variable = format!("{prefix}_LOG");
+        let setting = environment.setting(("-v", flag.map(Self::at)), &[&variable], Self::parse)?;
+        Ok(setting.map_or_else(|| Self::at(Level::Info), |setting| setting.value))
+    }
+
+    /// Reads `LEVEL` and `TARGET=LEVEL` and `TARGET`, separated by commas.
+    ///
+    /// # Errors
+    /// A message that names the part and the levels.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut rules = vec![(String::new(), Some(Level::Error))];
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            rules.push(match part.split_once('=') {
+                Some((target, word)) => {
+                    let level = level(word).ok_or_else(|| {
+                        format!("`{word}` is not a level (off, error, warn, info, debug, trace)")
+                    })?;
+                    (target.to_owned(), level)
+                }
+                None => match level(part) {
+                    Some(level) => (String::new(), level),
+                    None => (part.to_owned(), Some(Level::Trace)),
+                },
+            });
+        }
+        Ok(Self { rules })
+    }
+
+    fn shows(&self, level: Level, target: &str) -> bool {
+        let fits = |rule: &&(String, Option<Level>)| {
+            target
+                .strip_prefix(rule.0.as_str())
+                .is_some_and(|rest| rule.0.is_empty() || rest.is_empty() || rest.starts_with("::"))
+        };
+        let best = self.rules.iter().filter(fits).max_by_key(|rule| rule.0.len());
+        best.and_then(|rule| rule.1).is_some_and(|most| level <= most)
+    }
+}
+
+/// The level of a word; the inner none is `off`.
+fn level(word: &str) -> Option<Option<Level>> {
+    Some(match word.to_ascii_lowercase().as_str() {
+        "off" => None,
+        "error" => Some(Level::Error),
+        "warn" => Some(Level::Warn),
+        "info" => Some(Level::Info),
+        "debug" => Some(Level::Debug),
+        "trace" => Some(Level::Trace),
+        _ => return None,
+    })
+}
+
+/// Shows what is sent and what comes, one line each, under `-vvv` or as the tool's variable for logging says.
+#[derive(Clone)]
+pub struct Trace(Option<(Messages, String)>);
+
+impl Trace {
+    /// Whether anything is shown.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// This is sent.
+    pub fn sent(&self, what: impl Display) {
+        self.show(format_args!("> {what}"));
+    }
+
+    /// This came.
+    pub fn came(&self, what: impl Display) {
+        self.show(format_args!("< {what}"));
+    }
+
+    /// A line of another form.
+    pub fn show(&self, line: impl Display) {
+        if let Some((messages, target)) = &self.0 {
+            messages.log(Level::Trace, target, &line.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Memory;
+
+    fn captured(write: impl FnOnce(&Messages)) -> String {
+        let sink = Memory::default();
+        write(&Messages::to(Box::new(sink.clone()), "tool", false, false));
+        let bytes = sink.bytes();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn filters_read_like_rust_log() {
+        let filter = Filter::parse("warn,tool::protocol=trace").unwrap();
+        assert!(filter.shows(Level::Warn, "tool"));
+        assert!(!filter.shows(Level::Info, "tool"));
+        assert!(filter.shows(Level::Trace, "tool::protocol"));
+        assert!(!filter.shows(Level::Trace, "tool::protocolx"));
+        assert!(!Filter::parse("off").unwrap().shows(Level::Error, "tool"));
+        assert!(Filter::parse("tool").unwrap().shows(Level::Trace, "tool::x"));
+        assert!(Filter::parse("tool=loud").unwrap_err().contains("loud"));
+    }
+
+    #[test]
+    fn flags_beat_the_variable() {
+        let environment = Environment::of(&[("X_LOG", "trace")]);
+        let quiet = GlobalArgs { quiet: true, ..GlobalArgs::default() };
+        let filter = Filter::resolve("X", &quiet, &environment).unwrap();
+        assert!(!filter.shows(Level::Warn, "tool"));
+        let filter = Filter::resolve("X", &GlobalArgs::default(), &environment).unwrap();
+        assert!(filter.shows(Level::Trace, "tool"));
+    }
+
+    #[test]
+    fn failures_have_cause_and_next_step_or_are_one_object() {
+        let error = CliError::not_found("job 42 does not exist\x1b[2J").hint("job 42");
+        assert_eq!(
+            captured(|messages| messages.failure(&error, false)),
+            "error: NOT_FOUND: job 42 does not exist\\x1b[2J\n  try: job 42\n"
+        );
+        let json = captured(|messages| messages.failure(&error, true));
+        assert_eq!(json.lines().count(), 1);
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(value["error"]["exit"], 1);
+    }
+
+    #[test]
+    fn lines_may_be_objects() {
+        let text = captured(|messages| {
+            let messages = messages.clone().with_format(LogFormat::Json).stamped();
+            messages.warn_of("job 7\x1b: exit 3", Map::from_iter([("exit".to_owned(), 3.into())]));
+            messages.decision("hidden");
+            messages.failure(&CliError::not_found("job 42 is not there").hint("job 43"), false);
+        });
+        assert!(!text.contains('\x1b'), "{text}");
+        let lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let [warning, failure] = lines.as_slice() else { panic!("{text}") };
+        assert_eq!(warning["level"], "warn");
+        assert_eq!(warning["message"], "job 7\x1b: exit 3");
+        assert_eq!(warning["exit"], 3);
+        assert!(humantime::parse_rfc3339(warning["ts"].as_str().unwrap()).is_ok(), "{text}");
+        assert_eq!(failure["level"], "error");
+        assert_eq!((&failure["code"], &failure["exit"]), (&json!("NOT_FOUND"), &json!(1)));
+        assert_eq!(failure["message"], "job 42 is not there");
+        assert_eq!(failure["hints"], json!(["job 43"]));
+    }
+
+    #[test]
+    fn notes_are_escaped() {
+        assert_eq!(captured(|messages| messages.note("tube \u{202e}x")), "tube \\u{202e}x\n");
+        assert_eq!(captured(|messages| messages.decision("hidden")), "");
+    }
+}

@@ -1,0 +1,168 @@
+//! Records of jobs that can be read back: their formats, and the files they go to.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::CliError;
+use crate::output::{Destination, Encoding, Format, Output, Shape, Style, from_base64, from_hex};
+use crate::system::files;
+use crate::tool::args::GlobalArgs;
+use crate::tool::{Context, Tool};
+
+/// The body in a record, in whichever form it is there: flattened into what else a record has.
+#[derive(Debug, Default, Deserialize)]
+pub struct Body {
+    body: Option<String>,
+    body_base64: Option<String>,
+    body_hex: Option<String>,
+}
+
+impl Body {
+    /// Its bytes; `noun` is what a record is about, such as `job`.
+    ///
+    /// # Errors
+    /// There is none, more than one, or one that is not what it says: exit 65.
+    pub fn bytes(self, noun: &str) -> Result<Vec<u8>, CliError> {
+        match (self.body, self.body_base64, self.body_hex) {
+            (Some(text), None, None) => Ok(text.into_bytes()),
+            (None, Some(text), None) => from_base64(&text).map_err(CliError::bad_data),
+            (None, None, Some(text)) => from_hex(&text).map_err(CliError::bad_data),
+            (None, None, None) => Err(CliError::bad_data(format!(
+                "{noun} record without `body`, `body_base64` or `body_hex`"
+            ))),
+            _ => Err(CliError::bad_data(format!("{noun} record with more than one body"))),
+        }
+    }
+}
+
+/// Reads one line of NDJSON, which is about a `noun`; `version_of` gives what the record says that its version is.
+///
+/// # Errors
+/// It is no such record, or one of another version: exit 65.
+pub fn parse<R: DeserializeOwned>(
+    line: &[u8],
+    (noun, version): (&str, u64),
+    version_of: impl FnOnce(&R) -> Option<u64>,
+) -> Result<R, CliError> {
+    let record = serde_json::from_slice(line)
+        .map_err(|error| CliError::bad_data(format!("not a {noun} record: {error}")))?;
+    match version_of(&record).filter(|said| *said != version) {
+        Some(other) => Err(CliError::bad_data(format!(
+            "{noun} record of version {other}: this tool knows version {version}"
+        ))),
+        None => Ok(record),
+    }
+}
+
+/// Whether a line has no record: nothing but blanks.
+#[must_use]
+pub fn is_blank(line: &Result<Vec<u8>, CliError>) -> bool {
+    line.as_ref().is_ok_and(|bytes| bytes.trim_ascii().is_empty())
+}
+
+/// Prepares for records of this shape that go to `to`, a file or - for stdout, as NDJSON unless another structured format was
+/// asked for.
+///
+/// # Errors
+/// A format that cannot be read back, an encoding that loses something, a column that there is not: exit 2.
+pub fn prepare<T: Tool>(
+    tool: &mut Context<T>,
+    to: &OsStr,
+    shape: &'static Shape,
+) -> Result<(), CliError> {
+    if to == STDOUT {
+        choose_format(&tool.globals, &mut tool.out)?;
+    }
+    require_lossless(tool.out.style.encoding)?;
+    tool.out.expect(shape)
+}
+
+/// What stands for stdout in place of a file.
+pub const STDOUT: &str = "-";
+
+fn choose_format(globals: &GlobalArgs, out: &mut Output) -> Result<(), CliError> {
+    match globals.output {
+        None => out.style.format = Format::Ndjson,
+        Some(format) if format.is_structured() => {}
+        Some(_) => {
+            return Err(CliError::usage("records are written as ndjson, json or yaml")
+                .hint("-o ndjson, which can be read back"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses encodings of bodies that lose something.
+fn require_lossless(encoding: Encoding) -> Result<(), CliError> {
+    match encoding {
+        Encoding::Auto | Encoding::Base64 | Encoding::Hex => Ok(()),
+        Encoding::Utf8 | Encoding::Json => {
+            Err(CliError::usage("this encoding cannot be read back byte for byte")
+                .hint("--encoding auto, base64 or hex"))
+        }
+    }
+}
+
+/// A file for NDJSON records that did not exist, readable by its owner only: job bodies may be private. None for stdout.
+///
+/// # Errors
+/// The file exists or cannot be written: exit 74.
+pub fn create(path: &OsStr, style: &Style) -> Result<Option<Output>, CliError> {
+    if path == STDOUT {
+        return Ok(None);
+    }
+    let file = files::new_file(Path::new(path))?;
+    sync_entry(path);
+    let Style { encoding, decode, .. } = *style;
+    let style = Style { format: Format::Ndjson, encoding, decode, ..Style::default() };
+    let destination = Destination::file(path.to_string_lossy(), &file);
+    Ok(Some(Output::to(Box::new(BufWriter::new(file)), style).at(destination)))
+}
+
+/// Writes a body into a file that did not exist, readable by its owner only. It is on the disk when this returns.
+///
+/// # Errors
+/// The file exists or cannot be written: exit 74.
+pub(crate) fn write_body(path: &Path, body: &[u8]) -> Result<(), CliError> {
+    let mut file = files::new_file(path)?;
+    let written = file.write_all(body).and_then(|()| file.sync_data());
+    written.map_err(|error| CliError::writing(&path.to_string_lossy(), &error))?;
+    sync_entry(path.as_os_str());
+    Ok(())
+}
+
+/// Brings the file's name onto the disk, where the system offers it: its data is worth little without.
+fn sync_entry(path: &OsStr) {
+    let parent = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Ok(directory) = File::open(parent.unwrap_or(Path::new("."))) {
+        // Some file systems cannot, and need not.
+        let _ = directory.sync_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_go_to_new_private_files_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("body");
+        write_body(&file, b"\x00x").unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"\x00x");
+        let error = write_body(&file, b"y").unwrap_err();
+        assert!(error.message.contains("already exists"), "{error}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"\x00x");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! How a command gets the data of a job: on stdin, as a file, or as an argument.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::Args;
+use tempfile::NamedTempFile;
+
+use crate::error::CliError;
+use crate::system::process;
+
+/// Flags that say how a command gets its data; none of them is stdin.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct DataArgs {
+    /// Pass the data in a temporary file; its path replaces {file}, or becomes the last argument
+    #[arg(long)]
+    pub file: bool,
+
+    /// Pass the data as the last argument; other users can see it in the process list
+    #[arg(long, conflicts_with = "file")]
+    pub arg: bool,
+}
+
+/// Data on its way to a command. A file exists as long as this value.
+#[derive(Debug)]
+pub struct Data {
+    input: bytes::Bytes,
+    argument: Option<OsString>,
+    file: Option<NamedTempFile>,
+}
+
+impl Data {
+    /// What goes to stdin.
+    #[must_use]
+    pub fn input(&self) -> bytes::Bytes {
+        self.input.clone()
+    }
+
+    pub(super) fn argument(&self) -> Option<&OsStr> {
+        self.argument.as_deref()
+    }
+
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(NamedTempFile::path)
+    }
+}
+
+/// The longest argument that every system takes, with the NUL behind it.
+const LONGEST: usize = 128 << 10;
+
+impl DataArgs {
+    /// Whether the data goes to stdin.
+    #[must_use]
+    pub fn is_stdin(self) -> bool {
+        !self.file && !self.arg
+    }
+
+    /// Puts the data where the command finds it.
+    ///
+    /// # Errors
+    /// It cannot be an argument: exit 65, which says something of this job only. The file cannot be written: exit 74,
+    /// or 75 when the system has no room for it now.
+    pub(super) fn hand_over(self, data: &bytes::Bytes) -> Result<Data, CliError> {
+        let mut whole = Data { input: bytes::Bytes::new(), argument: None, file: None };
+        if self.arg {
+            whole.argument = Some(argument(data)?);
+        } else if self.file {
+            whole.file = Some(write(data).map_err(|error| cannot_write(&error))?);
+        } else {
+            whole.input = data.clone();
+        }
+        Ok(whole)
+    }
+}
+
+/// Only its owner can read it.
+fn write(data: &[u8]) -> io::Result<NamedTempFile> {
+    let mut file = NamedTempFile::with_prefix("job-")?;
+    file.write_all(data)?;
+    file.flush()?;
+    Ok(file)
+}
+
+fn cannot_write(error: &io::Error) -> CliError {
+    const WHAT: &str = "a temporary file";
+    if process::is_shortage(error) {
+        return CliError::shortage(format!("cannot write {WHAT}: {error}"));
+    }
+    CliError::writing(WHAT, error)
+}
+
+fn argument(data: &[u8]) -> Result<OsString, CliError> {
+    let refuse = |why: &str| CliError::bad_data(format!("the data cannot be an argument: {why}"));
+    if data.contains(&0) {
+        return Err(refuse("it has a NUL byte"));
+    }
+    if data.len() >= LONGEST {
+        return Err(refuse("it is longer than the system allows"));
+    }
+    system(data).ok_or_else(|| refuse("it is not UTF-8"))
+}
+
+#[cfg(unix)]
+#[allow(clippy::unnecessary_wraps)]
+fn system(data: &[u8]) -> Option<OsString> {
+    use std::os::unix::ffi::OsStringExt as _;
+    Some(OsString::from_vec(data.to_vec()))
+}
+
+#[cfg(not(unix))]
+fn system(data: &[u8]) -> Option<OsString> {
+    std::str::from_utf8(data).ok().map(OsString::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_an_argument_is_refused() {
+        let arg = DataArgs { file: false, arg: true };
+        let data = arg.hand_over(&"$(rm) `x`; \n".into()).unwrap();
+        assert_eq!(data.argument(), Some(OsStr::new("$(rm) `x`; \n")));
+        for bad in [bytes::Bytes::from_static(b"a\0b"), vec![b'x'; LONGEST].into()] {
+            assert_eq!(arg.hand_over(&bad).unwrap_err().exit.code(), 65);
+        }
+    }
+}

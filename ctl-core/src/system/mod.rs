@@ -1,0 +1,10 @@
+//! Processes, signals, files and sockets of the operating system.
+
+pub mod child;
+pub mod files;
+pub(crate) mod listen;
+pub mod notice;
+pub mod pid_file;
+pub mod process;
+pub mod shortage;
+pub mod signals;

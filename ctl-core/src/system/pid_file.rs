@@ -1,0 +1,208 @@
+//! The file that tells a supervisor which process this is.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use crate::error::{CliError, Exit};
+use crate::system::files::{self, Ours};
+use crate::system::process;
+
+/// A pid file; removed when this is dropped, unless it is another's by then.
+#[derive(Debug)]
+pub struct PidFile {
+    _file: Ours,
+}
+
+/// What is at the place of the file.
+enum There {
+    Nothing,
+    /// The file of a process that has ended; locked until it is replaced, so that only one takes it over.
+    Stale(File),
+    /// Somebody else is taking it over.
+    Contended,
+    Running(u32),
+    /// Something that no process has left here to tell its number.
+    Foreign,
+}
+
+/// How often a place is looked at that others want as well, and how long in between.
+const LOOKS: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(10);
+/// More than the number of any process takes.
+const LONGEST: u64 = 32;
+
+impl PidFile {
+    /// Writes the number of this process. The file of a process that has ended is taken over. No symbolic link is
+    /// followed.
+    ///
+    /// # Errors
+    /// The process of the file still runs: exit 1; what is there is no pid file, or the file cannot be written: exit 74.
+    pub fn create(path: &Path) -> Result<Self, CliError> {
+        let name = path.to_string_lossy();
+        let line = format!("{}\n", std::process::id());
+        let written = |file: io::Result<File>| match file {
+            Ok(file) => Ok(Self { _file: Ours::new(path, file) }),
+            Err(error) => Err(CliError::writing(&name, &error)),
+        };
+        for _ in 0..LOOKS {
+            match look(path, File::try_lock).map_err(|error| CliError::reading(&name, &error))? {
+                There::Nothing => match files::create(path, line.as_bytes(), 0o644) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    file => return written(file),
+                },
+                There::Stale(_locked) => {
+                    return written(files::replace(path, line.as_bytes(), 0o644));
+                }
+                There::Contended => {}
+                There::Running(pid) => {
+                    let message = format!("process {pid} from {name} is still running");
+                    return Err(CliError::new(Exit::Negative, "ALREADY_RUNNING", message)
+                        .hint("another --pid-file, for a second worker"));
+                }
+                There::Foreign => {
+                    let message =
+                        format!("{name} is not a pid file; it is neither overwritten nor deleted");
+                    return Err(CliError::new(Exit::Io, "NO_PID_FILE", message)
+                        .hint("another --pid-file, or remove that file"));
+                }
+            }
+            thread::sleep(PAUSE);
+        }
+        let message = format!("other processes keep changing {name}");
+        Err(CliError::new(Exit::Negative, "ALREADY_RUNNING", message))
+    }
+}
+
+fn look(path: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> io::Result<There> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.is_file() => return Ok(There::Foreign),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(There::Nothing),
+        Err(error) => return Err(error),
+        Ok(_) => {}
+    }
+    let mut file = match open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(There::Contended),
+        file => file?,
+    };
+    // Locked before it is looked whether it is still there: who has taken it over has put another in its place. Where the
+    // file system knows no locks, two that start at the same moment may both take it over.
+    let is_locked = matches!(lock(&file), Err(TryLockError::WouldBlock));
+    if is_locked || !files::is_at(&file, path).unwrap_or(false) {
+        return Ok(There::Contended);
+    }
+    let mut text = String::new();
+    // What is not text is no number either.
+    let _ = file.by_ref().take(LONGEST).read_to_string(&mut text);
+    Ok(match number(text.trim_end()) {
+        None => There::Foreign,
+        // This very number, in a container that was started again.
+        Some(pid) if pid != std::process::id() && process::is_running(pid) => There::Running(pid),
+        Some(_) => There::Stale(file),
+    })
+}
+
+/// The number of a process, and nothing else.
+fn number(text: &str) -> Option<u32> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let pid = text.parse().ok().filter(|pid| digits && *pid <= i32::MAX.unsigned_abs());
+    pid.filter(|pid| *pid > 0)
+}
+
+#[cfg(unix)]
+fn open(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    // Whatever may have come here since: neither a link is followed, nor a pipe waited for.
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+#[cfg(not(unix))]
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).open(path)
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn ended() -> u32 {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        child.id()
+    }
+
+    #[test]
+    fn a_file_of_a_running_process_is_respected_and_a_stale_one_taken_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("worker.pid");
+        // Process 1 always runs.
+        fs::write(&path, "1\n").unwrap();
+        let error = PidFile::create(&path).unwrap_err();
+        assert_eq!((error.code, error.exit.code()), ("ALREADY_RUNNING", 1));
+        assert!(error.message.contains("process 1 "), "{error}");
+        fs::write(&path, format!("{}\n", ended())).unwrap();
+        let file = PidFile::create(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
+        drop(file);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_no_pid_file_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("worker.pid");
+        for contents in ["", "precious", "12 13", "-1", "+1", "0", "99999999999", "\u{0661}", "1\0"]
+        {
+            fs::write(&path, contents).unwrap();
+            let error = PidFile::create(&path).unwrap_err();
+            assert_eq!((error.code, error.exit.code()), ("NO_PID_FILE", 74), "{contents:?}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), contents);
+        }
+        let link = folder.path().join("link.pid");
+        fs::write(&path, format!("{}\n", ended())).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(PidFile::create(&link).unwrap_err().code, "NO_PID_FILE");
+        assert_eq!(PidFile::create(folder.path()).unwrap_err().code, "NO_PID_FILE");
+    }
+
+    #[test]
+    fn another_owner_keeps_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("worker.pid");
+        let ours = PidFile::create(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "1\n").unwrap();
+        drop(ours);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");
+    }
+
+    #[test]
+    fn a_stale_file_is_taken_over_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("worker.pid");
+        fs::write(&path, format!("{}\n", ended())).unwrap();
+        // Whoever looks while another takes it over finds it contended, and then the other's.
+        let look = || look(&path, File::try_lock).unwrap();
+        let There::Stale(held) = look() else { panic!("it is stale") };
+        assert!(matches!(look(), There::Contended));
+        files::replace(&path, b"1\n", 0o644).unwrap();
+        assert!(matches!(look(), There::Running(1)));
+        drop(held);
+    }
+
+    #[test]
+    fn a_stale_file_is_taken_over_where_there_are_no_locks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("worker.pid");
+        fs::write(&path, format!("{}\n", ended())).unwrap();
+        let look = || look(&path, |_| Err(TryLockError::Error(io::ErrorKind::Unsupported.into())));
+        assert!(matches!(look().unwrap(), There::Stale(_)));
+        fs::write(&path, "1\n").unwrap();
+        assert!(matches!(look().unwrap(), There::Running(1)));
+    }
+}

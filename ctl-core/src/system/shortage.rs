@@ -1,0 +1,97 @@
+//! Waiting until the system has room again: descriptors, processes, threads, memory.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::CliError;
+use crate::output::messages::Messages;
+
+/// The first pause, the longest, and how long it takes at most until somebody's giving up is noticed.
+const FIRST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(5);
+const SLICE: Duration = Duration::from_millis(20);
+
+/// A shortage that several threads may meet, and that is told once.
+#[derive(Debug, Default)]
+pub struct Shortage {
+    told: AtomicBool,
+}
+
+impl Shortage {
+    /// Tries until something else than a shortage comes of it, with pauses that grow up to 5 s.
+    ///
+    /// # Errors
+    /// That of the attempt; a shortage only when it is given up.
+    pub fn wait_out<T>(
+        &self,
+        messages: &Messages,
+        gives_up: impl Fn() -> bool,
+        mut attempt: impl FnMut() -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let mut pause = FIRST;
+        loop {
+            let error = match attempt() {
+                Err(error) if error.is_shortage() => error,
+                done => {
+                    if done.is_ok() && self.told.swap(false, Ordering::SeqCst) {
+                        messages.note("the system has resources again");
+                    }
+                    return done;
+                }
+            };
+            if !self.told.swap(true, Ordering::SeqCst) {
+                messages.warn(format!("{error}; retrying until the system has resources again"));
+            }
+            let start = Instant::now();
+            while start.elapsed() < pause {
+                if gives_up() {
+                    return Err(error);
+                }
+                thread::sleep(SLICE);
+            }
+            pause = (pause * 2).min(LONGEST);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::io;
+
+    fn silent() -> Messages {
+        Messages::to(Box::new(io::sink()), "tool", false, false)
+    }
+
+    #[test]
+    fn a_shortage_is_waited_out_and_nothing_else_is() {
+        let left = Cell::new(2);
+        let tried = Shortage::default().wait_out(
+            &silent(),
+            || false,
+            || {
+                left.set(left.get() - 1);
+                if left.get() > 0 { Err(CliError::shortage("full")) } else { Ok(left.get()) }
+            },
+        );
+        assert_eq!(tried.unwrap(), 0);
+        let broken = Shortage::default().wait_out(
+            &silent(),
+            || false,
+            || Err::<(), _>(CliError::internal("broken")),
+        );
+        assert_eq!(broken.unwrap_err().exit.code(), 70);
+    }
+
+    #[test]
+    fn it_is_given_up_when_somebody_says_so() {
+        let given_up = Shortage::default().wait_out(
+            &silent(),
+            || true,
+            || Err::<(), _>(CliError::shortage("full")),
+        );
+        assert!(given_up.unwrap_err().is_shortage());
+    }
+}

@@ -1,0 +1,259 @@
+//! The flags that every command of every tool takes.
+
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ValueEnum};
+
+use crate::config::{Settings, keys, word};
+use crate::envelope::Decode;
+use crate::error::CliError;
+use crate::output::color::ColorWhen;
+use crate::output::messages::LogFormat;
+use crate::output::units;
+use crate::output::{Encoding, Format, Style};
+
+/// The value of `--progress`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ProgressWhen {
+    /// A bar if stderr is a terminal.
+    #[default]
+    Auto,
+    /// A bar.
+    Bar,
+    /// A line every five seconds.
+    Plain,
+    /// An object every second, and at the end: ts, label, done, total, rate.
+    Json,
+    /// Nothing.
+    Never,
+}
+
+/// Flags accepted before and after every subcommand.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct GlobalArgs {
+    /// Time limit for connecting, e.g. 2s [default: 5s]
+    #[arg(long, global = true, hide_short_help = true, value_name = "DUR", value_parser = units::duration)]
+    pub connect_timeout: Option<Duration>,
+
+    /// Time limit for each server reply, including reconnects and retries; exit 124 when it expires
+    #[arg(long, global = true, value_name = "DUR", value_parser = units::duration)]
+    pub timeout: Option<Duration>,
+
+    /// Retry connecting, and requests that were definitely not sent, up to N times
+    #[arg(long, global = true, hide_short_help = true, value_name = "N")]
+    pub retry: Option<u32>,
+
+    /// Wait up to this long for the server to answer
+    #[arg(long, global = true, hide_short_help = true, value_name = "DUR", value_parser = units::duration)]
+    pub wait_for_server: Option<Duration>,
+
+    /// Output format [default: table on a terminal, plain in a pipe]
+    #[arg(
+        short = 'o',
+        long,
+        global = true,
+        value_name = "FMT",
+        hide_possible_values = true,
+        help = "Output format: table, wide, plain, json, ndjson, yaml, csv, name (id), raw\n[default: table on a terminal, plain in a pipe]"
+    )]
+    pub output: Option<Format>,
+
+    /// Show only these columns (comma-separated)
+    #[arg(long, global = true, hide_short_help = true, value_name = "A,B", value_delimiter = ',')]
+    pub columns: Option<Vec<String>>,
+
+    /// Sort lists by this column
+    #[arg(long, global = true, hide_short_help = true, value_name = "COLUMN")]
+    pub sort_by: Option<String>,
+
+    /// Print tables without a header row
+    #[arg(long, global = true, hide_short_help = true)]
+    pub no_headers: bool,
+
+    /// How bodies are shown
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "ENC",
+        hide_possible_values = true,
+        help = "How to show bodies: auto, utf8, base64, hex, json"
+    )]
+    pub encoding: Option<Encoding>,
+
+    /// What bodies are decoded as
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "FORMAT",
+        hide_possible_values = true,
+        help = "Decode bodies as: auto, laravel, symfony, backburner, stalker, mod-gearman, json, php, msgpack, none\n[default: auto on a terminal, none in a pipe]"
+    )]
+    pub decode: Option<Decode>,
+
+    /// Print only errors on stderr
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+
+    /// Print more on stderr: -v decisions, -vv retries, -vvv protocol lines
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+
+    /// When to use colours: auto, always, never
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "WHEN",
+        hide_possible_values = true
+    )]
+    pub color: Option<ColorWhen>,
+
+    /// Format of stderr lines: text, json [default: text]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "FMT",
+        hide_possible_values = true
+    )]
+    pub log_format: Option<LogFormat>,
+
+    /// How to show progress on stderr: auto, bar, plain, json, never
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "WHEN",
+        hide_possible_values = true
+    )]
+    pub progress: Option<ProgressWhen>,
+
+    /// Answer yes to confirmations, except those that ask for a name
+    #[arg(short, long, global = true)]
+    pub yes: bool,
+
+    /// Never prompt; fail if an answer is needed
+    #[arg(long, global = true, hide_short_help = true)]
+    pub no_input: bool,
+
+    /// Show what would be done without changing anything
+    #[arg(short = 'n', long, global = true)]
+    pub dry_run: bool,
+
+    /// Answer confirmations that ask for a name; separate several with commas
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
+    pub confirm: Option<String>,
+
+    /// Write binary bodies to a terminal unmodified (-o raw)
+    #[arg(long, global = true, hide_short_help = true)]
+    pub force_raw: bool,
+}
+
+impl GlobalArgs {
+    /// How results look, from the flags, the settings and the stream.
+    ///
+    /// # Errors
+    /// A variable with a value that is not allowed: exit 2.
+    pub fn style(&self, settings: &Settings, terminal: bool) -> Result<Style, CliError> {
+        let chosen = settings.setting(keys::OUTPUT, ("--output", self.output), word)?;
+        let default = if terminal { Format::Table } else { Format::Plain };
+        Ok(Style {
+            format: chosen.map_or(default, |setting| setting.value),
+            encoding: self.encoding.unwrap_or_default(),
+            decode: self.decode,
+            columns: self.columns.clone(),
+            sort_by: self.sort_by.clone(),
+            headers: !self.no_headers,
+            color: self
+                .color
+                .unwrap_or_default()
+                .decide(|name| settings.environment.var(name), terminal),
+            terminal,
+            force_raw: self.force_raw,
+            null: false,
+            dump: None,
+            upright: false,
+            colors: &[],
+        })
+    }
+
+    /// `style` with what these flags say explicitly: one line of a session on top of the session's own.
+    #[must_use]
+    pub fn restyle(&self, style: &Style) -> Style {
+        // A line for every value is for people, unless another format is asked for.
+        let usual = match style.format {
+            Format::Plain | Format::Name if style.upright => Format::Table,
+            format => format,
+        };
+        Style {
+            format: self.output.unwrap_or(usual),
+            encoding: self.encoding.unwrap_or(style.encoding),
+            decode: self.decode.or(style.decode),
+            columns: self.columns.clone().or_else(|| style.columns.clone()),
+            sort_by: self.sort_by.clone().or_else(|| style.sort_by.clone()),
+            headers: style.headers && !self.no_headers,
+            color: match self.color.unwrap_or_default() {
+                ColorWhen::Auto => style.color,
+                ColorWhen::Always => true,
+                ColorWhen::Never => false,
+            },
+            terminal: style.terminal,
+            force_raw: style.force_raw || self.force_raw,
+            null: false,
+            dump: None,
+            upright: style.upright,
+            colors: style.colors,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Environment, SettingsArgs};
+    use crate::tool::program::TOOL;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Tool {
+        #[command(flatten)]
+        globals: GlobalArgs,
+    }
+
+    fn globals(line: &[&str]) -> GlobalArgs {
+        Tool::try_parse_from([&["tool"], line].concat()).unwrap().globals
+    }
+
+    #[test]
+    fn format_comes_from_flag_then_environment_then_stream() {
+        let settings = |variables: &[(&str, &str)]| {
+            let environment = Environment::of(variables);
+            Settings::without_file(&TOOL, &SettingsArgs::default(), environment)
+        };
+        let (none, json) = (settings(&[]), settings(&[("TOOL_OUTPUT", "json")]));
+        let format =
+            |args: &GlobalArgs, settings, terminal| args.style(settings, terminal).unwrap().format;
+        assert_eq!(format(&globals(&[]), &none, true), Format::Table);
+        assert_eq!(format(&globals(&[]), &none, false), Format::Plain);
+        assert_eq!(format(&globals(&[]), &json, true), Format::Json);
+        assert_eq!(format(&globals(&["-o", "id"]), &json, true), Format::Name);
+        let wrong = settings(&[("TOOL_OUTPUT", "jsn")]);
+        let error = globals(&[]).style(&wrong, true).unwrap_err();
+        assert_eq!(error.exit.code(), 2);
+        assert!(
+            error.message.contains("TOOL_OUTPUT") && error.message.contains("ndjson"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_line_of_a_session_changes_only_what_it_names() {
+        let session = Style { format: Format::Json, headers: true, ..Style::default() };
+        let line = globals(&["--no-headers"]).restyle(&session);
+        assert_eq!((line.format, line.headers), (Format::Json, false));
+        assert_eq!(globals(&["-o", "raw"]).restyle(&session).format, Format::Raw);
+    }
+}

@@ -1,0 +1,263 @@
+//! The grammar of every tool: its flags, its own commands, and those that all tools have.
+
+use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::commands::latency::LatencyArgs;
+use crate::commands::ping::PingArgs;
+use crate::commands::serve::ServeArgs;
+use crate::commands::watch::WatchArgs;
+use crate::config::{SettingsArgs, keys};
+use crate::link::tls::{self, TlsArgs};
+use crate::repl::args::SessionArgs;
+use crate::settings::config::ConfigArgs;
+use crate::settings::context::ContextArgs;
+use crate::settings::doctor::DoctorArgs;
+use crate::tool::args::GlobalArgs;
+use crate::tool::docs::commands::{CompletionsArgs, DocsArgs, ManArgs};
+use crate::tool::program::Program;
+use crate::tool::shells::CompleteArgs;
+use crate::tool::{Nature, Tool};
+
+/// A command line of a tool.
+#[derive(Parser)]
+#[command(max_term_width = 110)]
+pub struct Cli<T: Tool> {
+    /// Which servers.
+    #[command(flatten)]
+    pub connect: T::Connect,
+
+    /// Start an in-memory server for this command and use it
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub embedded: bool,
+
+    /// Flags of TLS.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+
+    /// Where settings come from.
+    #[command(flatten)]
+    pub settings: SettingsArgs,
+
+    /// Flags of every command.
+    #[command(flatten)]
+    pub globals: GlobalArgs,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Line<T>>,
+}
+
+/// A command.
+#[derive(Subcommand)]
+pub enum Line<T: Tool> {
+    /// One of the tool's own.
+    #[command(flatten)]
+    Own(T::Command),
+    /// One that every tool has.
+    #[command(flatten)]
+    Common(Common),
+}
+
+/// The commands of every tool.
+#[derive(Debug, Subcommand)]
+pub enum Common {
+    /// Measure a round trip to the server
+    Ping(PingArgs),
+    /// Measure round trips for longer, and show how they are spread
+    Latency(LatencyArgs),
+    /// Repeat a read-only command
+    Watch(WatchArgs),
+    /// Work in a session
+    #[command(visible_alias = "shell")]
+    Repl(SessionArgs),
+    /// Run an in-memory server, standalone or for a command
+    #[command(visible_alias = "mock")]
+    Serve(ServeArgs),
+    /// Manage contexts: named sets of settings, such as servers
+    Context(ContextArgs),
+    /// Show and change the configuration file
+    Config(ConfigArgs),
+    /// Diagnose settings and servers: where settings come from, what is wrong, and how to fix it
+    Doctor(DoctorArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Say how a line of a shell can go on
+    #[command(hide = true)]
+    Complete(CompleteArgs),
+    /// Print or write the man pages
+    Man(ManArgs),
+    /// Print the sections of the README that are made from the grammar
+    #[command(hide = true)]
+    Docs(DocsArgs),
+}
+
+impl Common {
+    /// What the command does to what is there.
+    #[must_use]
+    pub fn nature(&self) -> Nature {
+        let reads = |reads_only| if reads_only { Nature::Looks } else { Nature::Adds };
+        match self {
+            Self::Ping(_)
+            | Self::Doctor(_)
+            | Self::Completions(_)
+            | Self::Complete(_)
+            | Self::Docs(_) => Nature::Looks,
+            Self::Latency(_) | Self::Watch(_) => Nature::LooksOn,
+            Self::Man(args) => reads(!args.writes()),
+            Self::Context(args) => reads(args.reads_only()),
+            Self::Config(args) => reads(args.reads_only()),
+            Self::Repl(_) | Self::Serve(_) => Nature::Adds,
+        }
+    }
+
+    /// Whether the command works where the configuration file is wrong.
+    #[must_use]
+    pub fn is_about_settings(&self) -> bool {
+        match self {
+            Self::Context(args) => args.works_without(),
+            Self::Config(args) => args.works_without(),
+            Self::Doctor(_)
+            | Self::Completions(_)
+            | Self::Complete(_)
+            | Self::Man(_)
+            | Self::Docs(_) => true,
+            Self::Ping(_) | Self::Latency(_) | Self::Watch(_) | Self::Repl(_) | Self::Serve(_) => {
+                false
+            }
+        }
+    }
+}
+
+/// The grammar of a tool as a value: for parsing, sessions, completions and man pages.
+#[must_use]
+pub fn tree<T: Tool>() -> Command {
+    let Program { name, version, about, tls, .. } = T::PROGRAM;
+    let tree = Cli::<T>::command().name(name).version(version).about(about);
+    with_help(tls::with_names(tree, &tls), &T::PROGRAM)
+}
+
+/// Reads a command line, also as words; `line` begins with the program's name.
+///
+/// # Errors
+/// What clap says: usage errors, and also `--help` and `--version`.
+pub fn parse<T: Tool>(
+    line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
+) -> Result<(Cli<T>, ArgMatches), clap::Error> {
+    let mut tree = tree::<T>();
+    let matches = tree.try_get_matches_from_mut(line)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut tree))?;
+    Ok((cli, matches))
+}
+
+/// The ids of the flags that say which servers.
+#[must_use]
+pub fn connect_flags<T: Tool>() -> Vec<String> {
+    let flags = T::Connect::augment_args(Command::new("connect"));
+    flags.get_arguments().map(|flag| flag.get_id().to_string()).collect()
+}
+
+/// How the flag that says which servers is written.
+#[must_use]
+pub fn server_flags<T: Tool>() -> Vec<String> {
+    let flags = T::Connect::augment_args(Command::new("connect"));
+    let long = T::PROGRAM.servers.flag.trim_start_matches('-');
+    let flag = flags.get_arguments().find(|flag| flag.get_long() == Some(long));
+    let letters = flag.into_iter().flat_map(|flag| flag.get_short_and_visible_aliases());
+    let letters = letters.flatten().map(|letter| format!("-{letter}"));
+    letters.chain([T::PROGRAM.servers.flag.to_owned()]).collect()
+}
+
+/// What the commands of every tool say in this one.
+fn with_help(tree: Command, program: &Program) -> Command {
+    let Program { name, help, .. } = program;
+    let (question, ping) = help.ping;
+    let (condition, looks) = help.watch;
+    let (repl_about, repl) = help.repl;
+    let (strict, strict_help) = help.strict;
+    let watch = format!(
+        "Repeats a command that changes nothing. On a terminal, each result replaces the previous one; in a pipe,\n\
+         results follow each other, separated by blank lines; with -o ndjson (before the --), each run prints one object\n\
+         with the time `ts` and the command's result.\n\
+         --until takes a condition on the result, such as {condition}.\n\nExamples:\n{looks}"
+    );
+    let completions = format!(
+        "Examples:\n  {name} completions bash > ~/.local/share/bash-completion/completions/{name}\n  \
+         {name} completions zsh > ~/.zfunc/_{name}\n  \
+         {name} completions fish > ~/.config/fish/completions/{name}.fish\n  \
+         {name} completions nushell | save ($nu.user-autoload-dirs.0)/{name}.nu"
+    );
+    let man = format!(
+        "Without --out, the main page of {name} goes to stdout; with it, one file is written per command.\n\n\
+         Examples:\n  {name} man | man -l -\n  {name} man --out ~/.local/share/man/man1"
+    );
+    let contexts = contexts_help(program);
+    let config = config_help(program);
+    let doctor = doctor_help(program);
+    tree.mut_subcommand("doctor", |command| command.after_help(doctor))
+        .mut_subcommand("context", |command| command.after_help(contexts))
+        .mut_subcommand("config", |command| command.after_help(config))
+        .mut_subcommand("ping", |command| {
+            let about = format!("Measure a round trip to the server ({question})");
+            command.about(about).after_help(format!(
+                "{ping}\n\nExamples:\n  {name} ping\n  {name} ping --count 10 --interval 100ms"
+            ))
+        })
+    .mut_subcommand("latency", |command| {
+        let about = format!("Measure round trips over time and show their distribution ({question})");
+        command.about(about).after_help(format!(
+            "Prints a line per period (--every) and server with the minimum, average, median, 99th percentile and maximum in\n\
+             milliseconds until Ctrl-C, then a summary. In a pipe, it prints one line unless --count is given. If a server\n\
+             goes away, the command waits for it to come back.\n\nExamples:\n  \
+             {name} latency\n  {name} latency --interval 1ms --every 10s -o ndjson --count 60"
+        ))
+    })
+        .mut_subcommand("watch", |command| command.after_help(watch))
+        .mut_subcommand("repl", |command| {
+            let command = command.about(repl_about).after_help(repl);
+            command.mut_arg("strict", |flag| flag.long(strict).help(strict_help))
+        })
+        .mut_subcommand("serve", |command| command.after_help(help.serve))
+        .mut_subcommand("completions", |command| command.after_help(completions))
+        .mut_subcommand("man", |command| command.after_help(man))
+}
+
+fn contexts_help(program: &Program) -> String {
+    let Program { name, prefix, servers, queue, .. } = program;
+    let (short, default, queue) = (servers.short, servers.default, queue.key);
+    format!(
+        "A context is a table in the configuration file: servers, how to reach them, and defaults for them.\n\
+         Each setting comes from its flag, else from the context named by --context, else from the environment, else from\n\
+         the context that {prefix}_CONTEXT names or that is selected, else from [defaults] in the file. `{name} context show`\n\
+         shows which. In a protected context, every command that takes, changes or removes anything asks for the context's\n\
+         name; --confirm=NAME answers that, --yes does not.\n\n\
+         Examples:\n  {name} context add prod {short} {default} protected=true prompt-color=red\n  \
+         {name} context edit prod timeout=2s {queue}=NAME\n  {name} context select prod\n  {name} context show\n  \
+         {name} context validate --connect\n  {name} context select -\n  {name} --context prod ping"
+    )
+}
+
+fn config_help(program: &Program) -> String {
+    let Program { name, prefix, .. } = program;
+    let known: Vec<String> = keys::of(program)
+        .map(|key| format!("  {:<16} {}", key.shown(program), key.form(program)))
+        .collect();
+    format!(
+        "The file is the one named by --config or {prefix}_CONFIG, else $XDG_CONFIG_HOME/{name}/config.toml, else\n\
+         ~/.config/{name}/config.toml. It is TOML: [defaults], a table [contexts.NAME] for each context, and context = \"NAME\"\n\
+         for the selected one. Both kinds of tables take these settings:\n{}\n\
+         Changes replace the file atomically and keep comments. A file that others can write is refused.\n\n\
+         Examples:\n  {name} config show\n  {name} config set timeout 5s\n  {name} config set contexts.prod.output json\n  \
+         {name} config unset timeout\n  {name} config edit",
+        known.join("\n")
+    )
+}
+
+fn doctor_help(program: &Program) -> String {
+    let Program { name, prefix, .. } = program;
+    format!(
+        "Checks the configuration file, the effective settings and where each came from, the files they name, and unknown\n\
+         {prefix}_* variables, and asks every server what it is and supports. It changes nothing. STATUS is ok, warning or\n\
+         failed; the exit code is that of the most severe failure, and 0 if there are only warnings. In JSON, a server's\n\
+         answer is under `server`.\n\nExamples:\n  {name} doctor\n  {name} doctor -o json\n  {name} --context prod doctor"
+    )
+}

@@ -1,0 +1,312 @@
+//! Documentation made from the grammar: completion scripts, man pages, Markdown tables.
+
+pub mod commands;
+
+use clap::{Arg, Command, ValueEnum};
+use clap_complete::Shell as Static;
+
+use crate::error::{CliError, ExitCode};
+use crate::output::wrap;
+use crate::tool::shells::{self, Asking};
+
+/// A shell that completes lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// Completes by asking the tool.
+    Bash,
+    /// Completes commands and flags only.
+    Elvish,
+    /// Completes by asking the tool.
+    Fish,
+    /// Completes by asking the tool.
+    #[value(alias = "nu")]
+    Nushell,
+    /// Completes commands and flags only.
+    #[value(name = "powershell")]
+    PowerShell,
+    /// Completes by asking the tool.
+    Zsh,
+}
+
+/// A completion script for one shell.
+#[must_use]
+pub fn completions(mut tree: Command, shell: Shell) -> String {
+    let name = tree.get_name().to_owned();
+    let mut fixed = |shell| {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut tree, name.clone(), &mut script);
+        String::from_utf8_lossy(&script).into_owned()
+    };
+    match shell {
+        Shell::Bash => shells::script(Asking::Bash, &name),
+        Shell::Elvish => fixed(Static::Elvish),
+        Shell::Fish => shells::script(Asking::Fish, &name),
+        Shell::Nushell => shells::script(Asking::Nushell, &name),
+        Shell::PowerShell => fixed(Static::PowerShell),
+        Shell::Zsh => shells::script(Asking::Zsh, &name),
+    }
+}
+
+/// The man pages of the tool and of every subcommand: file name and text.
+///
+/// # Errors
+/// A page cannot be rendered: exit 70.
+pub fn man_pages(tree: Command) -> Result<Vec<(String, String)>, CliError> {
+    let mut tree = explained(tree);
+    tree.build();
+    let mut pages = Vec::new();
+    collect_pages(&tree, None, &mut pages)?;
+    Ok(pages)
+}
+
+fn collect_pages(
+    command: &Command,
+    parent: Option<&str>,
+    pages: &mut Vec<(String, String)>,
+) -> Result<(), CliError> {
+    let name = match parent {
+        Some(parent) => format!("{parent}-{}", command.get_name()),
+        None => command.get_name().to_owned(),
+    };
+    let mut page = Vec::new();
+    let documented = command.clone().name(name.clone()).override_usage(synopsis(command));
+    clap_mangen::Man::new(documented).render(&mut page).map_err(|error| {
+        CliError::internal(format!("cannot render the man page {name}: {error}"))
+    })?;
+    pages.push((format!("{name}.1"), String::from_utf8_lossy(&page).into_owned()));
+    for child in visible(command) {
+        collect_pages(child, Some(&name), pages)?;
+    }
+    Ok(())
+}
+
+/// The grammar with every option explained, also those that the short help leaves out.
+fn explained(command: Command) -> Command {
+    command.mut_args(|arg| arg.hide_short_help(false)).mut_subcommands(explained)
+}
+
+/// How a command is called: its own options with their values, those of every command in one word.
+fn synopsis(command: &Command) -> String {
+    let is_left_out = |arg: &Arg| {
+        arg.is_positional()
+            || arg.is_required_set()
+            || arg.is_hide_set()
+            || arg.is_global_set()
+            || ["help", "version"].contains(&arg.get_id().as_str())
+    };
+    let own = command.get_arguments().filter(|arg| !is_left_out(arg));
+    let options = own.map(|arg| format!("[{arg}] ")).collect::<String>() + "[GLOBAL OPTIONS]";
+    let usage = command.clone().render_usage().to_string();
+    usage.trim_start_matches("Usage: ").replacen("[OPTIONS]", &options, 1)
+}
+
+/// The commands with their aliases and first lines, as a Markdown table.
+#[must_use]
+pub fn commands_markdown(tree: &Command) -> String {
+    let mut table = String::from("| Command | What it does |\n|---|---|\n");
+    for command in visible(tree) {
+        let mut names = format!("`{}`", command.get_name());
+        for alias in command.get_visible_aliases() {
+            names.push_str(&format!(", `{alias}`"));
+        }
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        table.push_str(&format!("| {names} | {about} |\n"));
+    }
+    table
+}
+
+/// The table of exit codes with what they mean, as Markdown.
+fn exit_codes_markdown(codes: &[(ExitCode, String)]) -> String {
+    let rows = codes.iter().map(|(row, meaning)| format!("| {} | {meaning} |\n", row.exit.code()));
+    format!("| Code | Meaning |\n|---|---|\n{}", rows.collect::<String>())
+}
+
+/// Both generated sections of a README, between their markers.
+#[must_use]
+pub fn readme_sections(tree: &Command, codes: &[(ExitCode, String)]) -> String {
+    let commands = commands_markdown(tree);
+    let exits = exit_codes_markdown(codes);
+    format!(
+        "{}\n{commands}{}\n\n{}\n{exits}{}\n",
+        open("commands"),
+        close("commands"),
+        open("exit-codes"),
+        close("exit-codes")
+    )
+}
+
+/// What stands between the markers of a section, such as `<!-- commands -->` and `<!-- /commands -->`.
+#[must_use]
+pub fn section<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&open(name))?;
+    let (inner, _) = rest.split_once(&close(name))?;
+    Some(inner.trim())
+}
+
+/// The commands of a tool in groups, for the top of its help.
+#[must_use]
+pub fn grouped_help(tree: &Command, groups: &[(&str, &[&str])]) -> String {
+    let width = visible(tree).map(|command| command.get_name().len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (title, names) in groups {
+        text.push_str(&format!("{title}:\n"));
+        for name in *names {
+            let Some(command) = tree.find_subcommand(name) else { continue };
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let about = hung(&about, width + 4);
+            text.push_str(&format!("  {name:<width$}  {about}\n"));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A text behind this many columns of a line, for the terminal on stdout, if there is one.
+fn hung(text: &str, column: usize) -> String {
+    wrap::of_stdout().map_or_else(|| text.to_owned(), |width| wrap::hanging(text, width, column))
+}
+
+/// The exit codes for the end of help texts and man pages.
+#[must_use]
+pub fn exit_help(codes: &[(ExitCode, String)]) -> String {
+    let codes: Vec<(String, &str)> = codes
+        .iter()
+        .map(|(row, meaning)| (format!("{:>3}", row.exit.code()), meaning.as_str()))
+        .collect();
+    format!("Exit codes:\n{}", table(&codes))
+}
+
+/// The width of tables in help texts, unless the terminal is narrower.
+const TABLE_WIDTH: usize = 80;
+
+/// Names longer than this have a line of their own.
+const NAME_WIDTH: usize = 34;
+
+/// No table is made for a terminal that is narrower.
+const NARROW: usize = 40;
+
+/// Names and what they mean, in two columns.
+#[must_use]
+pub fn table<N: AsRef<str>>(rows: &[(N, &str)]) -> String {
+    let names = rows.iter().map(|(name, _)| name.as_ref().len());
+    let most = wrap::of_stdout().map_or(TABLE_WIDTH, |width| width.clamp(NARROW, TABLE_WIDTH));
+    let limit = if most < TABLE_WIDTH { most / 3 } else { NAME_WIDTH };
+    let width = names.filter(|width| *width <= limit).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, meaning) in rows {
+        let mut line = format!("  {:width$} ", name.as_ref());
+        if name.as_ref().len() > width {
+            text.push_str(line.trim_end());
+            text.push('\n');
+            line = " ".repeat(width + 3);
+        }
+        for word in meaning.split(' ') {
+            if line.len() + 1 + word.len() > most && !line.trim_start().is_empty() {
+                text.push_str(line.trim_end());
+                text.push('\n');
+                line = " ".repeat(width + 3);
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+/// The grammar with the paragraphs of its help texts as one line each, for terminals of any width. The sources break
+/// lines where they get long; a line that is indented, or ends a sentence, stays.
+#[must_use]
+pub fn reflow(command: Command) -> Command {
+    let command = match command.get_after_help().map(ToString::to_string) {
+        Some(text) => command.after_help(joined(&text)),
+        None => command,
+    };
+    command.mut_subcommands(reflow)
+}
+
+fn joined(text: &str) -> String {
+    let mut whole = String::with_capacity(text.len());
+    let mut is_open = false;
+    for line in text.split('\n') {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        if !whole.is_empty() {
+            whole.push(if is_open && is_prose { ' ' } else { '\n' });
+        }
+        whole.push_str(line);
+        is_open = is_prose && !line.ends_with('.');
+    }
+    whole
+}
+
+/// The subcommands that documentation shows.
+pub fn visible(tree: &Command) -> impl Iterator<Item = &Command> {
+    tree.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
+}
+
+fn open(name: &str) -> String {
+    format!("<!-- {name} -->")
+}
+
+fn close(name: &str) -> String {
+    format!("<!-- /{name} -->")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree() -> Command {
+        Command::new("tool")
+            .about("A tool")
+            .subcommand(Command::new("put").about("Put jobs").visible_alias("add"))
+            .subcommand(Command::new("secret").hide(true))
+    }
+
+    #[test]
+    fn markdown_lists_visible_commands_with_aliases() {
+        let codes = vec![(crate::error::EXIT_CODES[6], "away".to_owned())];
+        let text = readme_sections(&tree(), &codes);
+        let commands = section(&text, "commands").unwrap();
+        assert!(commands.ends_with("| `put`, `add` | Put jobs |"), "{commands}");
+        assert!(!commands.contains("secret"));
+        assert!(section(&text, "exit-codes").unwrap().contains("| 69 | away |"));
+        assert_eq!(section(&text, "other"), None);
+    }
+
+    #[test]
+    fn prose_fits_terminals_of_any_width() {
+        let text =
+            "Protocol: put.\nA long line that\ngoes on.\n\nRows:\n  one\n  two\nand more\ntext";
+        assert_eq!(
+            joined(text),
+            "Protocol: put.\nA long line that goes on.\n\nRows:\n  one\n  two\nand more text"
+        );
+    }
+
+    #[test]
+    fn tables_hang() {
+        let long = "word ".repeat(20);
+        let text = table(&[("A", long.trim_end()), (&"N".repeat(40), "x"), ("BCD", "y")]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 5, "{text}");
+        assert!(lines.iter().all(|line| line.len() <= 80), "{text}");
+        assert_eq!((&lines[0][..8], &lines[1][..8]), ("  A    w", "       w"));
+        assert_eq!((lines[3], lines[4]), ("       x", "  BCD  y"));
+    }
+
+    #[test]
+    fn every_command_has_a_man_page() {
+        let names: Vec<String> =
+            man_pages(tree()).unwrap().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["tool.1", "tool-put.1"]);
+    }
+
+    #[test]
+    fn completions_name_the_commands() {
+        for shell in [Shell::Elvish, Shell::PowerShell] {
+            assert!(completions(tree(), shell).contains("put"), "{shell:?}");
+        }
+    }
+}

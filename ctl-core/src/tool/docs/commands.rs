@@ -1,0 +1,112 @@
+//! The commands `completions`, `man` and `docs` of every tool.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum as _};
+
+use super::Shell;
+use crate::error::{CliError, Exit};
+use crate::output::units;
+use crate::output::{Output, Record};
+use crate::tool::program::Program;
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Write all pages to this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+impl ManArgs {
+    /// Whether files are written.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.out.is_some()
+    }
+}
+
+/// Arguments of `docs`.
+#[derive(Debug, Args)]
+pub struct DocsArgs {}
+
+/// Runs `completions`.
+///
+/// # Errors
+/// Failures of writing.
+pub fn completions(
+    out: &mut Output,
+    program: &Program,
+    args: &CompletionsArgs,
+) -> Result<Exit, CliError> {
+    let script = super::completions((program.tree)(), args.shell);
+    let shell = args.shell.to_possible_value().map(|value| value.get_name().to_owned());
+    document(out, Record::new().with("shell", shell), "script", &script)
+}
+
+/// Runs `man`.
+///
+/// # Errors
+/// Failures of writing.
+pub fn man(out: &mut Output, program: &Program, args: &ManArgs) -> Result<Exit, CliError> {
+    let pages = super::man_pages(program.documented_tree())?;
+    let Some(directory) = &args.out else {
+        let page = pages.into_iter().next().map(|(_, page)| page).unwrap_or_default();
+        return document(
+            out,
+            Record::new().with("name", format!("{}.1", program.name)),
+            "page",
+            &page,
+        );
+    };
+    fs::create_dir_all(directory)
+        .map_err(|error| CliError::writing(&directory.to_string_lossy(), &error))?;
+    let mut names = Vec::new();
+    for (name, page) in pages {
+        let path = directory.join(&name);
+        fs::write(&path, page)
+            .map_err(|error| CliError::writing(&path.to_string_lossy(), &error))?;
+        names.push(name);
+    }
+    let count = units::count(names.len() as u64, "page");
+    let place = directory.to_string_lossy().into_owned();
+    let record = Record::new()
+        .with("pages", names.len())
+        .with("directory", place.as_str())
+        .with("names", names);
+    out.done_with(&record, &["pages", "directory"], &format!("wrote {count} to {place}"))
+}
+
+/// Runs `docs`: the sections of the README that are made from the grammar.
+///
+/// # Errors
+/// Failures of writing.
+pub fn readme(out: &mut Output, program: &Program, _: &DocsArgs) -> Result<Exit, CliError> {
+    let sections = super::readme_sections(&(program.tree)(), &program.exit_codes());
+    document(out, Record::new(), "markdown", &sections)
+}
+
+/// A text that is itself the result; structured formats wrap it.
+fn document(
+    out: &mut Output,
+    record: Record,
+    key: &'static str,
+    text: &str,
+) -> Result<Exit, CliError> {
+    match out.style.format {
+        format if format.is_structured() => {
+            out.done(&record.with(key, text), "")?;
+        }
+        _ => out.text(text)?,
+    }
+    Ok(Exit::Done)
+}

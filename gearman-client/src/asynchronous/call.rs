@@ -1,0 +1,184 @@
+//! One request of a caller of the async client, from its first poll to its answer. It is a state machine by hand, so that
+//! a call costs little more than its bytes.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use queue_core::{Limit, Timer};
+use tokio::time::{Sleep, sleep};
+
+use crate::{
+    Address, Fate, Origin, Result,
+    asynchronous::{
+        client::Route,
+        link::{Link, Mailbox},
+    },
+    protocol::{
+        Request,
+        client::{
+            Mail,
+            route::{Step, no_server},
+        },
+    },
+};
+
+/// A request that goes to one server after the other, as its route has them, until one answers: a future.
+///
+/// Dropping it leaves the connections in step: what still comes is passed over.
+pub(crate) struct Call<'a, R> {
+    route: Route<'a>,
+    request: &'a R,
+    stage: Stage<'a, R>,
+    timer: Timer,
+    /// The caller need not be woken when its job is created.
+    pub(crate) wants_end_only: bool,
+}
+
+enum Stage<'a, R> {
+    Next,
+    /// No server may be tried yet.
+    Waiting(Pin<Box<Sleep>>),
+    /// This server is tried.
+    Trying(usize, Attempt<'a, R>),
+}
+
+impl<'a, R: Request> Call<'a, R> {
+    pub(crate) fn new(route: Route<'a>, request: &'a R) -> Self {
+        let mut timer = Timer::default();
+        timer.set(route.total);
+        Call { route, request, stage: Stage::Next, timer, wants_end_only: false }
+    }
+
+    /// Where the events of the job come that was submitted, once it is created.
+    pub(crate) fn into_mailbox(self) -> Result<Mailbox> {
+        match self.stage {
+            Stage::Trying(_, attempt) => attempt.into_mailbox().ok_or_else(no_server),
+            Stage::Next | Stage::Waiting(_) => Err(no_server()),
+        }
+    }
+
+    /// The server that is tried, or that has answered.
+    pub(crate) fn server(&self) -> Option<&Address> {
+        match &self.stage {
+            Stage::Trying(_, attempt) => Some(&attempt.link.address),
+            Stage::Next | Stage::Waiting(_) => None,
+        }
+    }
+
+    /// Goes on to the next server.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if let Stage::Waiting(sleep) = &mut self.stage {
+            ready!(sleep.as_mut().poll(cx));
+        }
+        self.stage = match self.route.step() {
+            Step::Try(index) => {
+                let (request, wants_end_only) = (self.request, self.wants_end_only);
+                let link = self.route.link(index)?;
+                Stage::Trying(index, Attempt { link, request, wants_end_only, at: At::Start(None) })
+            }
+            Step::Wait(time) => Stage::Waiting(Box::pin(sleep(time))),
+            Step::GiveUp(error) => return Poll::Ready(Err(error)),
+        };
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<R: Request> Future for Call<'_, R> {
+    type Output = Result<R::Reply>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let call = &mut *self;
+        loop {
+            let Stage::Trying(index, attempt) = &mut call.stage else {
+                ready!(call.poll_next(cx))?;
+                continue;
+            };
+            let outcome = ready!(attempt.poll_reply(cx, &mut call.timer, call.route.total));
+            match outcome {
+                Ok(reply) => return Poll::Ready(Ok(reply)),
+                Err(error) => {
+                    let error = error.with_command(call.request.packet_type().name());
+                    let index = *index;
+                    call.stage = Stage::Next;
+                    call.route.attempts.failed(index, error)?;
+                }
+            }
+        }
+    }
+}
+
+/// A request to one server, and its slot. It is queued as soon as there is a connection with room, with one attempt to
+/// connect.
+struct Attempt<'a, R> {
+    link: &'a Arc<Link>,
+    request: &'a R,
+    wants_end_only: bool,
+    at: At,
+}
+
+enum At {
+    /// Not queued yet. How many attempts to connect had ended when the caller came.
+    Start(Option<u64>),
+    /// Its mail comes to this slot.
+    Slot(u32),
+    End,
+}
+
+impl<'a, R: Request> Attempt<'a, R> {
+    fn poll_reply(
+        &mut self,
+        cx: &mut Context<'_>,
+        timer: &mut Timer,
+        total: Limit,
+    ) -> Poll<Result<R::Reply>> {
+        if let Poll::Ready(answer) = self.poll_answer(cx) {
+            let (mail, origin) = answer?;
+            return Poll::Ready(self.link.decode(self.request, &origin, mail));
+        }
+        if total.at.is_none() {
+            return Poll::Pending;
+        }
+        // Once it is queued it is written, whether anybody waits for its answer or not.
+        let fate = if let At::Start(_) = self.at { Fate::NotSent } else { Fate::Unknown };
+        timer.poll(cx, total).map_err(|late| late.with_fate(fate).into())
+    }
+
+    fn poll_answer(&mut self, cx: &Context<'_>) -> Poll<Result<(Mail, Origin)>> {
+        match &mut self.at {
+            At::Start(seen) => {
+                let slot =
+                    ready!(self.link.poll_send(cx, seen, self.request, self.wants_end_only))?;
+                self.at = At::Slot(slot);
+                Poll::Pending
+            }
+            At::Slot(slot) => {
+                let (mail, origin, is_last) = ready!(self.link.poll_answer(cx, *slot));
+                if is_last {
+                    self.at = At::End;
+                }
+                Poll::Ready(Ok((mail, origin)))
+            }
+            At::End => Poll::Pending,
+        }
+    }
+
+    /// `None` when no more mail comes.
+    fn into_mailbox(mut self) -> Option<Mailbox> {
+        match std::mem::replace(&mut self.at, At::End) {
+            At::Slot(slot) => Some(Mailbox::new(self.link.clone(), slot)),
+            At::Start(_) | At::End => None,
+        }
+    }
+}
+
+impl<R> Drop for Attempt<'_, R> {
+    fn drop(&mut self) {
+        if let At::Slot(slot) = self.at {
+            self.link.leave_slot(slot);
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! The async client.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Poll, ready},
+};
+
+use queue_core::{Duplex, Limit, Measures, Operation, lock, within};
+use tokio::time::sleep;
+
+use crate::{
+    Address, ConnectOptions, ConnectionState, Deadline, Error, JobHandle, Metrics, Result, Servers,
+    asynchronous::{call::Call, link::Link},
+    protocol::{
+        Epoch, Request,
+        client::route::{Attempts, Order, Router, Step, no_server},
+    },
+    trace,
+};
+
+/// A client of one or more Gearman servers: submits jobs and asks for their status.
+///
+/// It is `Clone` and can be shared freely: all clones use the same connections, one for each server, each driven by its
+/// own task. Requests of many callers go out together, and any number of jobs can be in flight. The tasks end when the
+/// last clone and the last [`Job`](crate::Job) are dropped. There is nothing to reset: a connection keeps nothing of
+/// one call for the next, and no pool is needed.
+///
+/// When a connection is lost, each call waiting on it fails and reports the fate of its request ([`Error::fate`]),
+/// unless the request definitely did not reach the server: then it goes to the next server, or to the same one over a
+/// new connection, within the [retry policy](crate::RetryPolicy).
+///
+/// # Cancel safety
+///
+/// Every call may be dropped at any await point. One that was never polled has sent nothing. After that the request may
+/// or may not be carried out; the connection stays in step, because its driver reads what still comes and passes over
+/// it.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) links: Vec<Arc<Link>>,
+    pub(crate) router: Router,
+    turn: AtomicUsize,
+    /// Only errors.
+    failures: Mutex<Metrics>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.links.iter().for_each(|link| link.leave());
+    }
+}
+
+impl Client {
+    /// Connects to the first server that can be reached: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, an [`Address`],
+    /// [`ConnectOptions`] or [`Servers`]. Each is tried once: startup errors are reported immediately.
+    ///
+    /// # Errors
+    ///
+    /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)` or `Tls`. `InvalidInput` for
+    /// a wrong address, and outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping closes the half-made connection.
+    pub async fn connect<S>(servers: S) -> Result<Self>
+    where
+        S: TryInto<Servers>,
+        Error: From<S::Error>,
+    {
+        let client = Self::new(servers)?;
+        client.connect_any().await?;
+        Ok(client)
+    }
+
+    /// A client that connects at its first call, which then has all attempts of the
+    /// [retry policy](crate::RetryPolicy): for a service that may start before its servers.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
+    pub fn new<S>(servers: S) -> Result<Self>
+    where
+        S: TryInto<Servers>,
+        Error: From<S::Error>,
+    {
+        let servers = servers.try_into()?;
+        servers.check()?;
+        let router = Router::new(&servers);
+        Ok(Self::over(servers.into_options().into_iter().map(Link::new).collect(), router))
+    }
+
+    /// Uses a stream that the caller has connected. Such a client cannot reconnect; the address in `options` is only
+    /// shown.
+    ///
+    /// # Errors
+    ///
+    /// Any failure of the first exchange.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping closes the stream.
+    pub async fn from_stream(
+        stream: impl Duplex + 'static,
+        options: ConnectOptions,
+    ) -> Result<Self> {
+        let router = Router::new(&Servers::from(&options));
+        let link = Link::for_stream(options, Box::new(stream))?;
+        let client = Self::over(vec![link.clone()], router);
+        link.connect().await?;
+        Ok(client)
+    }
+
+    fn over(links: Vec<Arc<Link>>, router: Router) -> Self {
+        Client {
+            inner: Arc::new(Inner {
+                links,
+                router,
+                turn: AtomicUsize::new(0),
+                failures: Mutex::default(),
+            }),
+        }
+    }
+
+    async fn connect_any(&self) -> Result<()> {
+        let mut last = no_server();
+        let total = self.policy().0.named(Deadline::Connect);
+        let order = self.inner.router.order(0, None);
+        for (index, left) in order.iter().zip((1..=order.len()).rev()) {
+            let Some(link) = self.inner.links.get(index) else { continue };
+            match within(total.share(left), link.connect())
+                .await
+                .unwrap_or_else(|late| Err(late.into()))
+            {
+                Ok(()) => return Ok(()),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Sends any request and waits for its answer.
+    ///
+    /// The events of a foreground job that is submitted so are dropped; see [`submit`](Self::submit).
+    ///
+    /// # Errors
+    ///
+    /// A refusal by the server, or any connection failure; see [`Error::fate`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [client](Self#cancel-safety).
+    pub async fn call<R: Request>(&self, request: &R) -> Result<R::Reply> {
+        self.call_with(request, false).await
+    }
+
+    pub(crate) async fn call_with<R: Request>(
+        &self,
+        request: &R,
+        idempotent: bool,
+    ) -> Result<R::Reply> {
+        let call = self.calling(request, idempotent, Limit::never());
+        self.told(self.asks(request), call, |call, _| call.server()).await
+    }
+
+    /// A request to the first server that takes it. It ends with `limit`, if that is sooner than the limit of a call.
+    pub(crate) fn calling<'a, R: Request>(
+        &'a self,
+        request: &'a R,
+        idempotent: bool,
+        limit: Limit,
+    ) -> Call<'a, R> {
+        Call::new(Route::new(self, request.route(), idempotent).until(limit), request)
+    }
+
+    /// A call, with its span, and counted if it fails. `server` says which server has answered, if it is asked.
+    pub(crate) async fn told<C, T>(
+        &self,
+        mut operation: Operation,
+        mut call: C,
+        server: impl for<'a> Fn(&'a C, &'a T) -> Option<&'a Address>,
+    ) -> Result<T>
+    where
+        C: Future<Output = Result<T>> + Unpin,
+    {
+        let span = operation.span().clone();
+        let counted = poll_fn(|cx| {
+            let outcome = ready!(Pin::new(&mut call).poll(cx));
+            self.count(&outcome);
+            if self.inner.links.len() > 1
+                && operation.is_told()
+                && let Ok(answer) = &outcome
+                && let Some(server) = server(&call, answer)
+            {
+                operation.at(server.endpoint());
+            }
+            operation.concluded(trace::failure(&outcome));
+            Poll::Ready(outcome)
+        });
+        span.follow(counted).await
+    }
+
+    /// A request begins.
+    pub(crate) fn asks<R: Request>(&self, request: &R) -> Operation {
+        trace::request(self.measures(), self.only_server(), request)
+    }
+
+    /// Many requests begin, of which this is the first.
+    pub(crate) fn asks_many<R: Request>(&self, first: &R) -> Operation {
+        trace::pipeline(self.measures(), self.only_server(), first)
+    }
+
+    /// Who is told of measurements: the options of the first server say.
+    pub(crate) fn measures(&self) -> &Measures {
+        self.inner.links.first().map_or(Measures::none(), |link| &link.options.measures)
+    }
+
+    /// The server, if there is only one.
+    pub(crate) fn only_server(&self) -> Option<&Address> {
+        match self.inner.links.as_slice() {
+            [only] => Some(&only.address),
+            _ => None,
+        }
+    }
+
+    /// The limit of a call that starts now, and how many rounds over the servers it may make after the first.
+    pub(crate) fn policy(&self) -> (Limit, u32) {
+        match self.inner.links.first() {
+            Some(link) => (link.options.total_limit(), link.options.retry.attempts()),
+            None => (Limit::never(), 0),
+        }
+    }
+
+    /// Connects to the servers again now: the old connections are closed. Foreground jobs that were submitted over
+    /// them are lost sight of.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    ///
+    /// The old connections are closed; the next call connects again.
+    pub async fn reconnect(&self) -> Result<()> {
+        for link in &self.inner.links {
+            link.disconnect(link.epoch(), &no_server());
+        }
+        self.connect_any().await
+    }
+
+    /// Whether some connection is good. A server that has gone is noticed at once.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.inner.links.iter().any(|link| link.is_connected())
+    }
+
+    /// Counts a call that failed.
+    pub(crate) fn count<T>(&self, outcome: &Result<T>) {
+        if let Err(error) = outcome {
+            lock(&self.inner.failures).failed(error.kind());
+            trace::failed(error);
+        }
+    }
+
+    /// Metrics of this client and its clones, over all their connections.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        let mut metrics = lock(&self.inner.failures).clone();
+        self.inner.links.iter().for_each(|link| link.add_metrics(&mut metrics));
+        metrics
+    }
+
+    /// The state of the connection to each server.
+    pub fn connection_states(&self) -> impl ExactSizeIterator<Item = ConnectionState> {
+        self.inner.links.iter().map(|link| link.connection_state())
+    }
+
+    /// The addresses of the servers, in order.
+    pub fn addresses(&self) -> impl ExactSizeIterator<Item = &Address> {
+        self.inner.links.iter().map(|link| &*link.address)
+    }
+
+    /// The number of the present connection to each server.
+    pub fn epochs(&self) -> impl ExactSizeIterator<Item = Epoch> {
+        self.inner.links.iter().map(|link| link.epoch())
+    }
+
+    /// The server that a handle names, if it is one of this client's.
+    pub(crate) fn server_of(&self, handle: &JobHandle) -> Option<usize> {
+        let server = handle.server()?;
+        self.inner.links.iter().position(|link| *link.address == *server)
+    }
+}
+
+/// The servers that a call goes to, one after the other.
+pub(crate) struct Route<'a> {
+    client: &'a Client,
+    pub(crate) attempts: Attempts,
+    pub(crate) total: Limit,
+}
+
+impl<'a> Route<'a> {
+    pub(crate) fn new(client: &'a Client, route: Option<&[u8]>, idempotent: bool) -> Self {
+        let turn = match client.inner.links.as_slice() {
+            [_] => 0,
+            _ => client.inner.turn.fetch_add(1, Ordering::Relaxed),
+        };
+        Self::among(client, client.inner.router.order(turn, route), idempotent)
+    }
+
+    fn among(client: &'a Client, order: Order, idempotent: bool) -> Self {
+        let (total, rounds) = client.policy();
+        Route { client, attempts: Attempts::new(order, rounds, idempotent), total }
+    }
+
+    /// A question to this server.
+    pub(crate) fn question(client: &'a Client, server: usize) -> Self {
+        let (total, rounds) = client.policy();
+        let reply_timeout = client.inner.links.get(server).map(|link| link.options.reply_timeout);
+        let attempts = Attempts::question(server, rounds, reply_timeout.unwrap_or_default());
+        Route { client, attempts, total }
+    }
+
+    /// It ends with this, if that is sooner.
+    pub(crate) fn until(mut self, limit: Limit) -> Self {
+        self.total = self.total.sooner(limit);
+        self
+    }
+
+    /// What to do next.
+    pub(crate) fn step(&mut self) -> Step {
+        let links = &self.client.inner.links;
+        self.attempts.step(|index| links.get(index)?.quarantine(), self.total)
+    }
+
+    pub(crate) fn link(&self, index: usize) -> Result<&'a Arc<Link>> {
+        self.client.inner.links.get(index).ok_or_else(no_server)
+    }
+
+    /// The next server to try; waits when none may be tried yet.
+    pub(crate) async fn next(&mut self) -> Result<(usize, &'a Arc<Link>)> {
+        loop {
+            match self.step() {
+                Step::Try(index) => return self.link(index).map(|link| (index, link)),
+                Step::Wait(time) => sleep(time).await,
+                Step::GiveUp(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("servers", &self.addresses().map(ToString::to_string).collect::<Vec<_>>())
+            .field("connected", &self.is_connected())
+            .finish_non_exhaustive()
+    }
+}

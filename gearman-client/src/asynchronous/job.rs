@@ -1,0 +1,267 @@
+//! A foreground job that is waited for, async.
+
+use std::pin::pin;
+
+use bytes::Bytes;
+use queue_core::{Limit, within};
+use tokio::{task::consume_budget, time::sleep};
+
+use crate::{
+    Client, Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
+    UniqueId,
+    asynchronous::{call::Call, client::Route, link::Mailbox},
+    protocol::{
+        GetStatusUnique, Request, Submit, Submitted,
+        client::{
+            Mail,
+            route::{Order, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses},
+        },
+    },
+    submission::event::end_of,
+};
+
+/// A foreground job: its events, ending with the one that ends the job.
+///
+/// Dropping it does not end the job: the server continues to send its events, which are discarded. The server drops a
+/// queued job when the connection of its only submitter closes.
+#[must_use = "the events of the job are read through it"]
+pub struct Job {
+    client: Client,
+    mailbox: Mailbox,
+    submitted: Submitted,
+    limit: Limit,
+    /// How many of the events that came in time are still to be given, once the limit has passed.
+    overtime: Option<usize>,
+    /// What became of the job, once that is known.
+    end: Option<Result<Outcome>>,
+    /// The submission, if it may be repeated, and how often still.
+    again: Option<(Submit<Bytes>, u32)>,
+    wants_end_only: bool,
+}
+
+impl Job {
+    pub(crate) async fn start<W: AsRef<[u8]>>(
+        client: &Client,
+        submit: Submit<W>,
+        options: SubmitOptions,
+    ) -> Result<Self> {
+        let limit = Limit::of(Deadline::Job, options.timeout);
+        Self::begin(client, submit, options.idempotent, limit, false).await
+    }
+
+    /// Submits a foreground job and waits for its end: one call, within its limit. It is not woken in between.
+    pub(crate) async fn run<W: AsRef<[u8]>>(
+        client: &Client,
+        submit: Submit<W>,
+        options: SubmitOptions,
+    ) -> Result<Outcome> {
+        let limit = Limit::of(Deadline::Job, options.timeout).sooner(client.policy().0);
+        Self::begin(client, submit, options.idempotent, limit, true).await?.outcome().await
+    }
+
+    async fn begin<W: AsRef<[u8]>>(
+        client: &Client,
+        mut submit: Submit<W>,
+        idempotent: bool,
+        limit: Limit,
+        wants_end_only: bool,
+    ) -> Result<Self> {
+        let operation = client.asks(&submit);
+        let mut attempts = if idempotent { client.policy().1 } else { 0 };
+        let whole = limit.sooner(client.policy().0);
+        let (submitted, mailbox) = {
+            let creation = pin!(client.create(&mut submit, &mut attempts, whole, wants_end_only));
+            client.told(operation, creation, |_, (submitted, _)| submitted.handle.server()).await?
+        };
+        let again = idempotent.then(|| (submit.owned(), attempts));
+        let client = client.clone();
+        let (overtime, end) = (None, None);
+        Ok(Job { client, mailbox, submitted, limit, overtime, end, again, wants_end_only })
+    }
+
+    /// The server's name for the job.
+    #[must_use]
+    pub fn handle(&self) -> &JobHandle {
+        &self.submitted.handle
+    }
+
+    /// The unique id with which it was submitted, if it has one.
+    #[must_use]
+    pub fn unique(&self) -> Option<&UniqueId> {
+        self.submitted.unique.as_ref()
+    }
+
+    /// The next event; `None` after the last one, or after an error.
+    ///
+    /// # Errors
+    ///
+    /// `Timeout(Job)`; `Backlog`; a failure of the connection, after which the outcome is not known.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped `next` loses nothing: the event is given by the next call of it.
+    pub async fn next(&mut self) -> Option<Result<JobEvent>> {
+        if self.end.is_some() {
+            return None;
+        }
+        let event = self.wait().await;
+        self.client.count(&event);
+        self.end = end_of(&event, &self.submitted);
+        Some(event)
+    }
+
+    /// Waits for the end of the job and skips everything before. If the end was already read, it is returned again, and
+    /// so is the error that ended the events.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](Self::next).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [client](Client#cancel-safety).
+    pub async fn outcome(mut self) -> Result<Outcome> {
+        loop {
+            if let Some(end) = self.end.take() {
+                return end;
+            }
+            if let Some(Err(error)) = self.next().await {
+                return Err(error);
+            }
+        }
+    }
+
+    async fn wait(&mut self) -> Result<JobEvent> {
+        loop {
+            // Lets other tasks run, also when events come faster than they are read.
+            consume_budget().await;
+            let lost = match self.mail().await {
+                Ok(Mail::Event(event)) => return Ok(event),
+                Ok(Mail::Answer(_)) => continue,
+                Ok(Mail::Lost(error)) => error,
+                Err(error) => error.with_fate(Fate::Unknown),
+            };
+            let lost =
+                lost.with_handle(self.submitted.handle.clone()).with_unique(self.submitted.unique);
+            if !may_repeat(&lost, self.again.is_some()) {
+                return Err(lost);
+            }
+            self.submit_again(lost).await?;
+        }
+    }
+
+    /// The next mail. Once the limit has passed, what came before is still given, and nothing that comes after.
+    async fn mail(&mut self) -> Result<Mail> {
+        if self.limit.has_passed() {
+            let left = self.overtime.get_or_insert_with(|| self.mailbox.len());
+            *left = left.checked_sub(1).ok_or_else(|| self.limit.error())?;
+        }
+        let (_, mail, _) = within(self.limit, self.mailbox.next()).await?;
+        Ok(mail)
+    }
+
+    async fn submit_again(&mut self, lost: Error) -> Result<()> {
+        let Some((submit, attempts)) = &mut self.again else { return Err(lost) };
+        *attempts = attempts.checked_sub(1).ok_or(lost)?;
+        let whole = self.limit.sooner(self.client.policy().0);
+        self.client.make_fresh(submit, whole).await;
+        let again = self.client.create(submit, attempts, whole, self.wants_end_only).await;
+        // Whatever becomes of this one, the lost one may have been run.
+        (self.submitted, self.mailbox) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job")
+            .field("handle", self.handle())
+            .field("unique", &self.unique())
+            .field("has_ended", &self.end.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Submits a foreground job; what may have been lost on the way is submitted again so often, until `limit`.
+    async fn create<W: AsRef<[u8]>>(
+        &self,
+        submit: &mut Submit<W>,
+        attempts: &mut u32,
+        limit: Limit,
+        wants_end_only: bool,
+    ) -> Result<(Submitted, Mailbox)> {
+        let mut may_exist = false;
+        loop {
+            let mut call = self.calling(&*submit, false, limit);
+            call.wants_end_only = wants_end_only;
+            match (&mut call).await {
+                Ok(submitted) => return Ok((submitted, call.into_mailbox()?)),
+                Err(error) if is_worth_another(&error, attempts) => {
+                    drop(call);
+                    may_exist = true;
+                    self.make_fresh(submit, limit).await;
+                }
+                Err(error) => {
+                    let fate = if may_exist { Fate::Unknown } else { error.fate() };
+                    return Err(error.with_fate(fate).with_unique(submit.unique()));
+                }
+            }
+        }
+    }
+
+    /// Sees to it that a submission whose connection was lost can be sent again.
+    ///
+    /// A server may still hold the job: queued, and to be passed over, because its submitter has gone. A submission
+    /// with the same unique id is joined to it, and never run (seen on 1.1.20). While the server has not heard of the
+    /// loss, the lost submitter counts as one that waits.
+    async fn make_fresh<W: AsRef<[u8]>>(&self, submit: &mut Submit<W>, limit: Limit) {
+        if submit.renew() {
+            return;
+        }
+        let Some(unique) = submit.unique() else { return };
+        for (wait, looks) in pauses().zip(1..) {
+            match self.ask_each(None, &GetStatusUnique(unique), limit).await {
+                Ok(status) if may_be_passed_over(&status, looks) && !limit.has_passed() => {
+                    sleep(limit.remaining().map_or(wait, |left| left.min(wait))).await;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Asks one server, or each until one knows the job; ends with `limit`, if that is sooner than the limit of a call.
+    /// Each has an equal share of the time that is left, so that a silent one leaves some for those behind it.
+    pub(crate) async fn ask_each<R>(
+        &self,
+        server: Option<usize>,
+        request: &R,
+        limit: Limit,
+    ) -> Result<JobStatus>
+    where
+        R: Request<Reply = JobStatus>,
+    {
+        let all = self.inner.router.order(0, request.route());
+        let order = server.map_or(all, Order::only);
+        let limit = self.policy().0.sooner(limit);
+        let mut last = Err(no_server());
+        for (index, left) in order.iter().zip((1..=order.len()).rev()) {
+            let status = pin!(self.ask(index, request, limit.share(left)));
+            let link = self.inner.links.get(index);
+            let server = link.map(|link| &*link.address);
+            let status = self.told(self.asks(request), status, |_, _| server).await;
+            if status.as_ref().is_ok_and(|status| status.is_known) {
+                return status;
+            }
+            // An answer says more than an error.
+            if last.is_err() || status.is_ok() {
+                last = status;
+            }
+        }
+        last
+    }
+
+    async fn ask<R: Request>(&self, index: usize, request: &R, limit: Limit) -> Result<R::Reply> {
+        Call::new(Route::question(self, index).until(limit), request).await
+    }
+}

@@ -1,0 +1,239 @@
+//! One server of an async worker: what its task and the holders of its jobs share.
+
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use tokio::time::timeout_at;
+
+use queue_core::{Driver, Io, Pulse, Serve, Shared, Wire, now};
+
+use crate::{
+    Address, ConnectOptions, Error, FunctionName, GrabbedJob, JobHandle, LostReason, Result,
+    WorkerOptions,
+    asynchronous::dispatch::Dispatch,
+    protocol::{End, Report, worker::lane::Lane as Role},
+    work::{events::Teller, handle::Gauge},
+};
+
+/// The worker role towards one server.
+pub(crate) struct Lane {
+    pub(crate) address: Arc<Address>,
+    role: Arc<Shared<Role>>,
+    dispatch: Arc<Dispatch>,
+    gauge: Gauge,
+    teller: Teller,
+}
+
+impl Lane {
+    pub(crate) fn new(
+        options: &ConnectOptions,
+        worker: &WorkerOptions,
+        dispatch: Arc<Dispatch>,
+    ) -> Arc<Self> {
+        let address = Arc::new(options.address.clone());
+        Arc::new(Lane {
+            role: Shared::new(worker.lane(&address, options)),
+            teller: Teller::new(address.clone(), options, worker),
+            address,
+            dispatch,
+            gauge: Gauge::default(),
+        })
+    }
+
+    /// The task that keeps its connections.
+    pub(crate) fn driver(self: &Arc<Self>, options: &ConnectOptions) -> Driver<Station> {
+        Driver::new(Station(self.clone()), Wire::to(options))
+    }
+
+    /// Changes the role, and lets its task see to that.
+    fn change<T>(&self, step: impl FnOnce(&mut Role) -> T) -> T {
+        self.role.with(|role| (step(role), true))
+    }
+
+    /// Looks at the role.
+    fn look<T>(&self, step: impl FnOnce(&mut Role) -> T) -> T {
+        self.role.with(|role| (step(role), false))
+    }
+
+    /// Waits until it is known whether there is a connection.
+    pub(crate) async fn connected(&self) -> Result<()> {
+        let poll = |role: &mut Role, waker: &Waker| match role.connection() {
+            Some(known) => Poll::Ready(known),
+            None => {
+                role.wake_connected(waker);
+                Poll::Pending
+            }
+        };
+        poll_fn(|cx| self.look(|role| poll(role, cx.waker()))).await
+    }
+
+    /// Whether results were lost with a connection, and no barrier has told so: then it has now.
+    pub(crate) fn check_losses(&self) -> Result<()> {
+        self.look(Role::check_losses)
+    }
+
+    /// Waits for the answer to an echo: the server has read everything before.
+    pub(crate) async fn barrier(&self) -> Result<()> {
+        let barrier = self.change(|role| role.barrier(now()));
+        let poll = |role: &mut Role, waker: &Waker| match role.is_past(barrier) {
+            Some(past) => Poll::Ready(past),
+            None => {
+                role.wake_behind_barrier(waker);
+                Poll::Pending
+            }
+        };
+        poll_fn(|cx| self.look(|role| poll(role, cx.waker()))).await
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.look(|role| role.is_open())
+    }
+
+    pub(crate) fn can_do(&self, function: &FunctionName, timeout: Option<Duration>) {
+        self.change(|role| role.session.can_do(function, timeout));
+    }
+
+    pub(crate) fn cant_do(&self, function: &FunctionName) -> Result<()> {
+        self.change(|role| role.session.cant_do(function))
+    }
+
+    pub(crate) fn reset_abilities(&self) -> Result<()> {
+        self.change(|role| role.session.reset_abilities())
+    }
+
+    pub(crate) fn start(&self) {
+        self.change(|role| role.session.start());
+    }
+
+    /// Asks for no further job, and ends when those that run have ended.
+    pub(crate) fn stop(&self) {
+        self.change(Role::stop);
+    }
+
+    /// Closes at once.
+    pub(crate) fn cut(&self) {
+        self.change(|role| {
+            role.cut();
+            self.gauge.update(|seen| seen.follow(role, &[]));
+        });
+    }
+
+    pub(crate) fn dispatch(&self) -> &Dispatch {
+        &self.dispatch
+    }
+
+    pub(crate) fn teller(&self) -> &Teller {
+        &self.teller
+    }
+
+    pub(crate) fn gauge(&self) -> &Gauge {
+        &self.gauge
+    }
+
+    /// Says something about a job, once there is room for it.
+    pub(crate) fn poll_say(
+        &self,
+        cx: &Context<'_>,
+        job: &JobHandle,
+        report: Report<'_>,
+    ) -> Poll<Result<()>> {
+        self.poll_with_room(cx, |role| role.session.report(job, report))
+    }
+
+    /// Ends a job, once there is room for its result.
+    pub(crate) fn poll_finish(
+        &self,
+        cx: &Context<'_>,
+        job: &JobHandle,
+        end: End<'_>,
+    ) -> Poll<Result<()>> {
+        self.poll_with_room(cx, |role| role.session.finish(job, end, now()))
+    }
+
+    fn poll_with_room(
+        &self,
+        cx: &Context<'_>,
+        step: impl FnOnce(&mut Role) -> Result<()>,
+    ) -> Poll<Result<()>> {
+        self.change(|role| {
+            if role.has_room() {
+                return Poll::Ready(step(role));
+            }
+            role.wake_with_room(cx.waker());
+            Poll::Pending
+        })
+    }
+
+    /// A handler begins with a job.
+    pub(crate) fn begin(&self, job: &JobHandle) {
+        self.look(|role| role.session.begin(job));
+    }
+
+    /// Why a job is not this connection's any more, unless it is.
+    pub(crate) fn why_lost(&self, job: &JobHandle) -> Option<LostReason> {
+        self.look(|role| role.lost_reason(job, now()))
+    }
+
+    /// Waits until a job is not this connection's any more.
+    pub(crate) async fn lost(&self, job: &JobHandle) -> LostReason {
+        let poll = |role: &mut Role, waker: &Waker| match role.lost_reason(job, now()) {
+            Some(reason) => Poll::Ready(reason),
+            None => {
+                role.wake_on_loss(waker);
+                Poll::Pending
+            }
+        };
+        loop {
+            let lost = poll_fn(|cx| self.look(|role| poll(role, cx.waker())));
+            let Some(until) = self.look(|role| role.session.held_until(job)) else {
+                return lost.await;
+            };
+            // Its time is over then, which is looked at once more.
+            if let Ok(reason) = timeout_at(until.into(), lost).await {
+                return reason;
+            }
+        }
+    }
+
+    /// Whether a job is still this connection's.
+    pub(crate) fn holds(&self, job: &JobHandle) -> bool {
+        self.look(|role| role.holds(job))
+    }
+
+    /// Lets a job go back to the server when the connection closes.
+    pub(crate) fn leave_job(&self, job: &JobHandle) {
+        self.change(|role| role.session.leave(job));
+    }
+
+    /// Fails a job whose holder dropped it.
+    pub(crate) fn drop_job(&self, job: &JobHandle) {
+        // A job that is lost was given to others already.
+        let _ = self.change(|role| role.session.finish(job, End::Fail, now()));
+    }
+}
+
+/// What the task of a lane serves: it brings jobs to their handlers, and news to whom they concern.
+pub(crate) struct Station(Arc<Lane>);
+
+impl Serve for Station {
+    type Failure = Error;
+
+    fn exchange(&self, task: &Waker, io: &mut Io<Error>, now: Instant) -> Pulse {
+        let Station(lane) = self;
+        let collect = |role: &mut Role| {
+            let (jobs, news) = role.take();
+            lane.gauge.update(|seen| seen.follow(role, &news));
+            (!(jobs.is_empty() && news.is_empty())).then_some((jobs, news))
+        };
+        lane.role.serve(task, io, now, collect, |(jobs, news)| {
+            news.iter().for_each(|news| lane.teller.tell_of(news));
+            for job in jobs {
+                lane.dispatch.job(GrabbedJob::new(job, lane.clone()));
+            }
+        })
+    }
+}

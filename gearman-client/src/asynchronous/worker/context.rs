@@ -1,0 +1,136 @@
+//! A job as its handler sees it.
+
+use std::{future::poll_fn, ops::Deref, sync::Arc};
+
+use queue_core::Signal;
+
+use crate::{
+    LostReason, Result,
+    asynchronous::lane::Lane,
+    protocol::{Assignment, Report},
+    work::script::Script,
+};
+
+/// A job as its handler sees it, with ways to report on it. Cloning is cheap.
+#[derive(Clone)]
+pub struct JobContext {
+    pub(super) assignment: Arc<Assignment>,
+    pub(super) place: Place,
+}
+
+/// Where it runs.
+#[derive(Clone)]
+pub(super) enum Place {
+    Lane(Arc<Lane>),
+    /// In the [test](super::TestJob) of a handler.
+    Test(Arc<Script>),
+}
+
+impl JobContext {
+    /// Tells the submitters how far the job is (`WORK_STATUS`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`; `InvalidInput` when `denominator` is 0.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it has sent nothing.
+    pub async fn status(&self, numerator: u64, denominator: u64) -> Result<()> {
+        self.say(Report::Status(numerator, denominator)).await
+    }
+
+    /// Sends the submitters a piece of the result (`WORK_DATA`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it has sent nothing.
+    pub async fn data(&self, data: impl AsRef<[u8]>) -> Result<()> {
+        self.say(Report::Data(data.as_ref())).await
+    }
+
+    /// Sends the submitters a warning (`WORK_WARNING`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it has sent nothing.
+    pub async fn warning(&self, data: impl AsRef<[u8]>) -> Result<()> {
+        self.say(Report::Warning(data.as_ref())).await
+    }
+
+    /// Whether the connection that delivered the job is gone, so that its outcome will not be sent, or the job's
+    /// announced timeout has expired: the job is for other workers to run.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        match &self.place {
+            Place::Lane(lane) => lane.why_lost(&self.assignment.handle).is_some(),
+            Place::Test(script) => script.lost_reason().is_some(),
+        }
+    }
+
+    /// Waits until the connection that delivered the job is gone, or its announced timeout expires, and returns which.
+    /// Use in `select!` to abandon the work.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn lost(&self) -> LostReason {
+        match &self.place {
+            Place::Lane(lane) => lane.lost(&self.assignment.handle).await,
+            Place::Test(script) => script.lost().await,
+        }
+    }
+
+    /// Whether the worker was told to stop. The job may still finish, within the [grace](crate::WorkerOptions::grace).
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stop_signal().is_set()
+    }
+
+    /// Waits until the worker is told to stop: a long-running handler can then finish early, within the
+    /// [grace](crate::WorkerOptions::grace).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn stopping(&self) {
+        self.stop_signal().wait().await;
+    }
+
+    fn stop_signal(&self) -> &Signal {
+        match &self.place {
+            Place::Lane(lane) => &lane.dispatch().stopping,
+            Place::Test(script) => &script.stopping,
+        }
+    }
+
+    async fn say(&self, report: Report<'_>) -> Result<()> {
+        let job = &self.assignment.handle;
+        match &self.place {
+            Place::Lane(lane) => poll_fn(|cx| lane.poll_say(cx, job, report)).await,
+            Place::Test(script) => script.say(job, report),
+        }
+    }
+}
+
+impl Deref for JobContext {
+    type Target = Assignment;
+
+    fn deref(&self) -> &Assignment {
+        &self.assignment
+    }
+}
+
+impl std::fmt::Debug for JobContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("JobContext").field(&self.assignment).finish()
+    }
+}

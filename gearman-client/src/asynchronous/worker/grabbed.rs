@@ -1,0 +1,122 @@
+//! A job that was taken by hand.
+
+use std::{future::poll_fn, ops::Deref, sync::Arc};
+
+use super::context::{JobContext, Place};
+use crate::{
+    Result,
+    asynchronous::lane::Lane,
+    protocol::{Assignment, End},
+    work::events::Teller,
+};
+
+/// A job that was taken by hand. Dropped without an end, it is failed.
+#[must_use = "the job has to be completed or failed"]
+pub struct GrabbedJob {
+    context: JobContext,
+    lane: Arc<Lane>,
+    has_ended: bool,
+}
+
+impl GrabbedJob {
+    pub(crate) fn new(assignment: Assignment, lane: Arc<Lane>) -> Self {
+        let place = Place::Lane(Arc::clone(&lane));
+        let context = JobContext { assignment: Arc::new(assignment), place };
+        GrabbedJob { context, lane, has_ended: false }
+    }
+
+    pub(crate) fn context(&self) -> JobContext {
+        self.context.clone()
+    }
+
+    /// A handler begins with it.
+    pub(crate) fn begin(&self) {
+        self.lane.begin(&self.context.assignment.handle);
+    }
+
+    pub(crate) fn teller(&self) -> &Teller {
+        self.lane.teller()
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.lane.holds(&self.context.assignment.handle)
+    }
+
+    /// Leaves the job to the server, which gives it to others when this connection closes: for a worker that is about to stop,
+    /// and has not begun with it. Until then nobody has it; [`slots`](crate::WorkerOptions::slots) counts it no more.
+    pub fn leave(mut self) {
+        self.has_ended = true;
+        self.lane.leave_job(&self.context.assignment.handle);
+    }
+
+    /// Ends the job with its result (`WORK_COMPLETE`), and asks for the next one in the same write.
+    ///
+    /// The server does not acknowledge results: `Ok` means that this one is on its way. The worker's report shows its
+    /// outcome at the end.
+    ///
+    /// # Errors
+    ///
+    /// `JobLost` when the connection that held the job is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, the job is failed.
+    pub async fn complete(self, result: impl AsRef<[u8]>) -> Result<()> {
+        self.end(End::Complete(result.as_ref())).await
+    }
+
+    /// Ends the job as failed (`WORK_FAIL`).
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, the job is failed.
+    pub async fn fail(self) -> Result<()> {
+        self.end(End::Fail).await
+    }
+
+    /// Ends the job as failed, with what went wrong (`WORK_EXCEPTION`).
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, the job is failed.
+    pub async fn exception(self, what: impl AsRef<[u8]>) -> Result<()> {
+        self.end(End::Exception(what.as_ref())).await
+    }
+
+    pub(crate) async fn end(mut self, end: End<'_>) -> Result<()> {
+        let assignment = &self.context.assignment;
+        let outcome = poll_fn(|cx| self.lane.poll_finish(cx, &assignment.handle, end)).await;
+        self.has_ended = true;
+        outcome
+    }
+}
+
+impl Deref for GrabbedJob {
+    type Target = JobContext;
+
+    fn deref(&self) -> &JobContext {
+        &self.context
+    }
+}
+
+impl Drop for GrabbedJob {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.lane.drop_job(&self.context.assignment.handle);
+        }
+    }
+}
+
+impl std::fmt::Debug for GrabbedJob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("GrabbedJob").field(&self.context.assignment).finish()
+    }
+}

@@ -1,0 +1,205 @@
+//! Where a job is: the server's name for it, the server, and the connection on which it was learnt.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use crate::{Address, Error, error::excerpt, names::short::Short, protocol::Epoch};
+
+/// A job's name on a server, such as `H:host:17`.
+///
+/// Handles are counted from 1 again when a server restarts, so one names a job only together with its server, and only
+/// as long as that server runs. As text it is `server//handle`, or the handle alone when the server is not known:
+///
+/// ```
+/// use gearman_client::JobHandle;
+///
+/// let handle: JobHandle = "localhost:4730//H:host:17".parse()?;
+/// assert_eq!(handle.name(), b"H:host:17");
+/// assert_eq!(handle.server().expect("it is given").to_string(), "localhost:4730");
+/// # Ok::<(), gearman_client::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct JobHandle {
+    name: Short,
+    server: Option<Arc<Address>>,
+    epoch: Option<Epoch>,
+}
+
+impl JobHandle {
+    /// The longest handle, in bytes: gearmand leaves a question about a longer one unanswered.
+    pub const MAX_LEN: usize = Short::MAX_LEN;
+
+    /// The handle as the wire carries it.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        self.name.as_bytes()
+    }
+
+    /// The server that gave the handle, if it is known.
+    #[must_use]
+    pub fn server(&self) -> Option<&Address> {
+        self.server.as_deref()
+    }
+
+    /// The connection on which this process learnt the handle; `None` for one that was read from text.
+    #[must_use]
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.epoch
+    }
+
+    /// The same handle on this server.
+    #[must_use]
+    pub fn on_server(mut self, server: Address) -> Self {
+        self.server = Some(Arc::new(server));
+        self
+    }
+
+    /// Whether the server was restarted between this handle and an earlier one, judging by the handles: the server
+    /// numbers them, and has started again. A restarted server has forgotten its jobs, except background jobs in a
+    /// persistent queue.
+    ///
+    /// `false` also means that it is unknown: the handles are from different servers, or from one connection, or are
+    /// not numbered. Both must belong to separate jobs: a job merged with another by its unique id has the other's
+    /// handle.
+    #[must_use]
+    pub fn shows_restart_since(&self, earlier: &JobHandle) -> bool {
+        let is_later = matches!((earlier.epoch, self.epoch), (Some(then), Some(now)) if now > then);
+        let counts = (earlier.counted(), self.counted());
+        let (Some((before, then)), Some((name, now))) = counts else { return false };
+        is_later && self.server == earlier.server && name == before && now <= then
+    }
+
+    /// What stands before the last colon, and the number behind it.
+    fn counted(&self) -> Option<(&[u8], u64)> {
+        let name = self.name();
+        let colon = name.iter().rposition(|byte| *byte == b':')?;
+        Some((name.get(..colon)?, crate::text::decimal(name.get(colon + 1..)?)?))
+    }
+
+    pub(crate) fn short(&self) -> Short {
+        self.name
+    }
+
+    /// A handle that the server of this connection sent.
+    pub(crate) fn received(name: Short, origin: &Origin) -> Self {
+        JobHandle { name, server: Some(origin.server.clone()), epoch: Some(origin.epoch) }
+    }
+}
+
+/// The connection that something came from.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Origin {
+    /// The server.
+    pub server: Arc<Address>,
+    /// The connection.
+    pub epoch: Epoch,
+}
+
+impl TryFrom<&[u8]> for JobHandle {
+    type Error = Error;
+
+    /// The handle alone, of any bytes but NUL and line ends.
+    fn try_from(name: &[u8]) -> Result<Self, Error> {
+        let bad = name.iter().position(|byte| matches!(byte, 0 | b'\r' | b'\n'));
+        let why = match (name, bad) {
+            ([], _) => "it is empty".to_owned(),
+            (_, Some(at)) => format!("NUL or a line end at position {at}"),
+            _ => match Short::new(name) {
+                Some(name) => return Ok(JobHandle { name, server: None, epoch: None }),
+                None => format!("it has {} bytes", name.len()),
+            },
+        };
+        let shown = excerpt(name);
+        Err(Error::invalid(format!("job handle {shown} is not valid: {why} (1 to 63 bytes)")))
+    }
+}
+
+impl FromStr for JobHandle {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        // An address may hold slashes, a handle of gearmand does not.
+        match text.rsplit_once("//") {
+            Some((server, name)) if !server.is_empty() && !server.ends_with(':') => {
+                Ok(JobHandle::try_from(name.as_bytes())?.on_server(server.parse()?))
+            }
+            _ => text.as_bytes().try_into(),
+        }
+    }
+}
+
+queue_core::try_from_text!(JobHandle, Error);
+
+impl From<&JobHandle> for JobHandle {
+    fn from(handle: &JobHandle) -> Self {
+        handle.clone()
+    }
+}
+
+/// Equal when the name and the server are; the connection does not matter.
+impl PartialEq for JobHandle {
+    fn eq(&self, other: &Self) -> bool {
+        (self.name, &self.server) == (other.name, &other.server)
+    }
+}
+
+impl Eq for JobHandle {}
+
+impl std::hash::Hash for JobHandle {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+        self.server.hash(state);
+    }
+}
+
+/// `server//handle`, or the handle alone. Bytes that are not UTF-8 are replaced.
+impl fmt::Display for JobHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = String::from_utf8_lossy(self.name());
+        match &self.server {
+            Some(server) => f.pad(&format!("{server}//{name}")),
+            None => f.pad(&name),
+        }
+    }
+}
+
+impl fmt::Debug for JobHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JobHandle({self})")
+    }
+}
+
+#[cfg(feature = "serde")]
+queue_core::serde_as_text!(JobHandle);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_keep_their_server_as_text() {
+        for (text, name, server) in [
+            ("H:vm:1", "H:vm:1", None),
+            ("h:4730//H:vm:1", "H:vm:1", Some("h:4730")),
+            ("gearmans://h:4730//H:vm:1", "H:vm:1", Some("gearmans://h:4730")),
+            ("unix:/run/g.sock//H:vm:1", "H:vm:1", Some("unix:/run/g.sock")),
+            ("[::1]:4730//H:vm:1", "H:vm:1", Some("[::1]:4730")),
+            ("one-field", "one-field", None),
+        ] {
+            let handle: JobHandle = text.parse().unwrap();
+            assert_eq!(handle.name(), name.as_bytes(), "{text}");
+            assert_eq!(handle.server().map(ToString::to_string).as_deref(), server, "{text}");
+            assert_eq!(handle.to_string(), text);
+            assert_eq!(handle.epoch(), None);
+        }
+    }
+
+    #[test]
+    fn a_handle_that_the_server_would_not_answer_is_refused() {
+        assert!("h".repeat(63).parse::<JobHandle>().is_ok());
+        for bad in ["", &"h".repeat(64), "a\0b", "a\nshutdown"] {
+            let error = bad.parse::<JobHandle>().unwrap_err();
+            assert_eq!(error.kind(), crate::ErrorKind::InvalidInput, "{bad:?}");
+        }
+    }
+}

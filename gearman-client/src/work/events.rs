@@ -1,0 +1,169 @@
+//! Events of a running worker.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use queue_core::{Measures, Observer, Operation, Outage, SpanHook, lock};
+
+use crate::{
+    Address, Assignment, ConnectOptions, Error, ErrorKind, FunctionName, JobHandle, WorkerOptions,
+    protocol::worker::lane::News,
+    trace,
+    work::{Failed, ledger::Running},
+};
+
+/// Something that happened to a worker. With the feature `serde` it can be written, not read: it holds errors of this
+/// process.
+#[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct WorkerEvent {
+    /// The server that it is about.
+    pub server: Address,
+    /// What happened.
+    pub what: WorkerEventKind,
+}
+
+impl fmt::Display for WorkerEvent {
+    /// The server, and what happened, on one line. It quotes what a handler's error said.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.server, self.what)
+    }
+}
+
+/// What happened.
+#[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum WorkerEventKind {
+    /// A connection was made.
+    Connected,
+    /// No connection could be made, or it was lost. The worker retries, unless it stops. Until there is a connection
+    /// again, each kind of error is reported once.
+    Disconnected(Error),
+    /// A handler failed or panicked, and its job with it.
+    Failed {
+        /// The job.
+        job: JobHandle,
+        /// The function that it is of.
+        function: FunctionName,
+        /// What the handler's error or its panic says, as it came. It may quote the job.
+        error: String,
+    },
+}
+
+impl fmt::Display for WorkerEventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WorkerEventKind::Connected => f.write_str("connected"),
+            WorkerEventKind::Disconnected(error) => {
+                write!(f, "disconnected: {}", error.to_string().escape_debug())
+            }
+            WorkerEventKind::Failed { job, function, error } => {
+                let (job, function) = (job.to_string(), function.to_string());
+                let (job, function) = (job.escape_debug(), function.escape_debug());
+                write!(f, "job {job} of {function} failed: {}", error.escape_debug())
+            }
+        }
+    }
+}
+
+/// Tells what happens on one connection of a worker.
+pub(crate) struct Teller {
+    server: Arc<Address>,
+    observer: Option<Observer<WorkerEvent>>,
+    logs_errors: bool,
+    measures: Measures,
+    on_span: SpanHook<Assignment>,
+    /// What was told since there was a connection.
+    outage: Mutex<Outage<ErrorKind>>,
+}
+
+impl Teller {
+    pub(crate) fn new(
+        server: Arc<Address>,
+        connect: &ConnectOptions,
+        options: &WorkerOptions,
+    ) -> Self {
+        Teller {
+            server,
+            observer: options.observer.clone(),
+            logs_errors: options.logs_errors,
+            measures: connect.measures.clone(),
+            on_span: options.on_span.clone(),
+            outage: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn tell_of(&self, news: &News) {
+        match news {
+            News::Connected => self.connected(),
+            News::Lost(error, wait) => {
+                self.disconnected(error);
+                trace::backing_off(&self.server, *wait);
+            }
+        }
+    }
+
+    fn connected(&self) {
+        lock(&self.outage).ends();
+        self.tell(|| WorkerEventKind::Connected);
+    }
+
+    fn disconnected(&self, error: &Error) {
+        trace::lost(&self.server, error);
+        let is_new = lock(&self.outage).is_new(error.kind());
+        if is_new {
+            self.tell(|| WorkerEventKind::Disconnected(error.share()));
+        }
+    }
+
+    /// A job came to the application.
+    pub(crate) fn consumed(&self, job: &Assignment) {
+        trace::consumed(&self.measures, job);
+    }
+
+    /// A handler begins with a job.
+    pub(crate) fn begins(&self, job: &Assignment) -> Operation {
+        self.consumed(job);
+        let process = trace::job(&self.measures, job);
+        self.on_span.show(process.span(), job);
+        process
+    }
+
+    /// The ledger has admitted a job.
+    pub(crate) fn admitted(process: &Operation, running: Option<&Running>) {
+        if let Some(running) = running {
+            trace::attempt(process, running.attempt());
+        }
+    }
+
+    /// A handler has ended, within the span of its job.
+    pub(crate) fn ended<T>(
+        &self,
+        process: &mut Operation,
+        job: &Assignment,
+        outcome: &Result<T, Failed>,
+    ) {
+        if outcome.as_ref().is_err_and(|failed| !failed.is_news()) {
+            return;
+        }
+        trace::done(&job.handle, outcome, self.logs_errors);
+        process.ended(outcome.as_ref().err().map(Failed::kind));
+        if let Err(failed) = outcome {
+            self.tell(|| WorkerEventKind::Failed {
+                job: job.handle.clone(),
+                function: job.function.clone(),
+                error: failed.words().into_owned(),
+            });
+        }
+    }
+
+    fn tell(&self, what: impl FnOnce() -> WorkerEventKind) {
+        if let Some(observer) = &self.observer {
+            observer.tell(&WorkerEvent { server: Address::clone(&self.server), what: what() });
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Sockets of the async face that notice in time when the peer has gone.
+
+use std::{
+    io::{self, Read},
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::dial::socket::{Acks, WRITE_SIZE, portion};
+
+/// After so long without use, the operating system is asked instead of the runtime. What follows quicker than this, one
+/// exchange after the other, does not pay for it.
+const IDLE: Duration = Duration::from_micros(100);
+
+/// A socket that asks the operating system whether something has come, when it was not used for a while.
+///
+/// A runtime learns of what comes when one of its threads gets to ask for events, and until then it says that there is
+/// nothing. On a busy machine that takes a while, and a caller who looks before writing would write to a server that
+/// closed the connection long ago: whether that was carried out, nobody could say.
+pub(crate) struct Attentive<S> {
+    socket: S,
+    used_at: Instant,
+    acks: Acks,
+}
+
+impl<S> Attentive<S> {
+    pub(crate) fn new(socket: S, acks: Acks) -> Self {
+        Attentive { socket, used_at: Instant::now(), acks }
+    }
+
+    fn has_written<T>(&mut self, outcome: Poll<T>) -> Poll<T> {
+        if outcome.is_ready() {
+            self.used_at = Instant::now();
+            self.acks.has_written();
+        }
+        outcome
+    }
+}
+
+impl<S> Attentive<S>
+where
+    for<'a> SockRef<'a>: From<&'a S>,
+{
+    fn has_read(&mut self, outcome: Poll<io::Result<()>>) -> Poll<io::Result<()>> {
+        if outcome.is_ready() {
+            self.used_at = Instant::now();
+            self.acks.has_read();
+        } else {
+            self.acks.waits(&self.socket);
+        }
+        outcome
+    }
+}
+
+impl<S> AsyncRead for Attentive<S>
+where
+    S: AsyncRead + Unpin,
+    for<'a> SockRef<'a>: From<&'a S>,
+{
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.socket).poll_read(cx, buf);
+        if outcome.is_ready() || self.used_at.elapsed() <= IDLE {
+            return self.has_read(outcome);
+        }
+        // The runtime wakes the caller for what comes after this.
+        let space = buf.initialize_unfilled();
+        let outcome = match (&*SockRef::from(&self.socket)).read(space) {
+            Ok(n) => {
+                buf.advance(n);
+                Poll::Ready(Ok(()))
+            }
+            Err(error) if is_no_answer(&error) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        };
+        self.has_read(outcome)
+    }
+}
+
+/// Whether nothing can be said but what the runtime says.
+fn is_no_answer(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Attentive<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.socket).poll_write(cx, portion(bytes));
+        self.has_written(outcome)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let (first, rest) = slices.split_first().map_or((&[][..], &[][..]), |(a, b)| (&**a, b));
+        let fitting = rest.iter().scan(first.len(), |sum, slice| {
+            *sum += slice.len();
+            (*sum <= WRITE_SIZE).then_some(())
+        });
+        let socket = Pin::new(&mut self.socket);
+        let outcome = match slices.get(..=fitting.count()) {
+            Some(several) if first.len() <= WRITE_SIZE => socket.poll_write_vectored(cx, several),
+            _ => socket.poll_write(cx, portion(first)),
+        };
+        self.has_written(outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, net::TcpListener, thread};
+
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    /// Looks again and again, for so long at most, without giving the runtime a chance to ask for events.
+    async fn look(patience: Duration, act: impl FnOnce(std::net::TcpStream)) -> Option<Vec<u8>> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut stream = Attentive::new(stream, Acks::new(false));
+        act(listener.accept().unwrap().0);
+        let mut space = [0; 8];
+        let start = Instant::now();
+        while start.elapsed() < patience {
+            thread::sleep(2 * IDLE);
+            let mut space = ReadBuf::new(&mut space);
+            let look = poll_fn(|cx| Poll::Ready(Pin::new(&mut stream).poll_read(cx, &mut space)));
+            if let Poll::Ready(outcome) = look.await {
+                outcome.unwrap();
+                return Some(space.filled().to_vec());
+            }
+        }
+        None
+    }
+
+    /// Longer than the system takes to bring what a peer did.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn the_end_of_an_idle_connection_is_seen_before_the_runtime_hears_of_it() {
+        assert_eq!(look(PATIENCE, drop).await.as_deref(), Some(&b""[..]));
+    }
+
+    #[tokio::test]
+    async fn what_came_on_an_idle_connection_is_read_before_the_runtime_hears_of_it() {
+        let read = look(PATIENCE, |mut peer| io::Write::write_all(&mut peer, b"late").unwrap());
+        assert_eq!(read.await.as_deref(), Some(&b"late"[..]));
+    }
+
+    #[tokio::test]
+    async fn a_silent_peer_is_no_end() {
+        let mut kept = None;
+        assert_eq!(look(10 * IDLE, |peer| kept = Some(peer)).await, None);
+    }
+
+    /// Takes whatever it is offered, and notes how much that was.
+    #[derive(Default)]
+    struct Greedy(Vec<usize>);
+
+    impl AsyncWrite for Greedy {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.0.push(bytes.len());
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_write_vectored(
+            self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            slices: &[io::IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            self.poll_write(cx, &slices.iter().flat_map(|slice| slice.to_vec()).collect::<Vec<_>>())
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn much_is_written_a_little_at_a_time() {
+        let mut stream = Attentive::new(Greedy::default(), Acks::new(false));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let large = vec![7; 1_000_000];
+        for bytes in [&large[..], b"small"] {
+            assert!(Pin::new(&mut stream).poll_write(&mut cx, bytes).is_ready());
+        }
+        let half = &large[..WRITE_SIZE / 2];
+        for slices in
+            [&[&large[..], half][..], &[half, half, half], &[b"a", b"b"], &[half, &large], &[]]
+        {
+            let slices: Vec<_> = slices.iter().map(|slice| io::IoSlice::new(slice)).collect();
+            assert!(Pin::new(&mut stream).poll_write_vectored(&mut cx, &slices).is_ready());
+        }
+        let expected = [WRITE_SIZE, 5, WRITE_SIZE, WRITE_SIZE, 2, WRITE_SIZE / 2, 0];
+        assert_eq!(stream.socket.0, expected);
+    }
+
+    /// The shortest time that an answer took.
+    #[cfg(target_os = "linux")]
+    async fn shortest(acks: Acks) -> Duration {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+        let socket = TcpStream::connect(crate::dial::socket::tests::in_two_parts()).await.unwrap();
+        socket.set_nodelay(true).unwrap();
+        let mut stream = Attentive::new(socket, acks);
+        let mut shortest = Duration::MAX;
+        for round in 0..48 {
+            let start = Instant::now();
+            stream.write_all(b"?").await.unwrap();
+            stream.read_exact(&mut [0]).await.unwrap();
+            stream.read_exact(&mut [0]).await.unwrap();
+            // At first the operating system acknowledges everything at once.
+            if round >= 32 {
+                shortest = shortest.min(start.elapsed());
+            }
+        }
+        shortest
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_second_part_of_an_answer_does_not_wait_for_the_first_to_be_acknowledged() {
+        let (held, prompt) = (shortest(Acks::new(false)).await, shortest(Acks::new(true)).await);
+        assert!(2 * prompt < held, "{prompt:?} against {held:?}");
+    }
+}

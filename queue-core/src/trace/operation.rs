@@ -1,0 +1,354 @@
+//! An operation on messages while it is under way: its span, and what is measured of it.
+
+use std::{fmt, time::Instant};
+
+use crate::{
+    Endpoint, Fate, Span, now,
+    trace::measure::{Facts, Instrument, Measures, Place},
+};
+
+/// An operation under way. Dropped before it has ended, it is not measured, and its span has no outcome.
+#[derive(Debug)]
+pub struct Operation {
+    span: Span,
+    /// In a box, since most operations have none.
+    measured: Option<Box<Measured>>,
+}
+
+#[derive(Debug)]
+struct Measured {
+    measures: Measures,
+    facts: Facts<'static>,
+    began: Instant,
+}
+
+impl Operation {
+    /// One that nobody is told of.
+    #[must_use]
+    #[inline]
+    pub fn none() -> Self {
+        Operation { span: Span::none(), measured: None }
+    }
+
+    /// One that begins now.
+    #[must_use]
+    pub fn new(span: Span, measures: &Measures, facts: Facts<'_>) -> Self {
+        let measured = measures.is_set().then(|| {
+            Box::new(Measured {
+                measures: measures.clone(),
+                facts: facts.into_owned(),
+                began: now(),
+            })
+        });
+        Operation { span, measured }
+    }
+
+    /// Its span.
+    #[must_use]
+    pub fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// Does something within its span.
+    pub fn run<T>(&self, step: impl FnOnce() -> T) -> T {
+        self.span.run(step)
+    }
+
+    /// Whether anybody is told of it.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        self.span.is_enabled() || self.measured.is_some()
+    }
+
+    /// It turns out which server carries it out.
+    pub fn at(&mut self, server: Endpoint<'_>) {
+        if !self.is_told() {
+            return;
+        }
+        let place = Place::from(server);
+        #[cfg(feature = "tracing")]
+        {
+            self.span.record("server.address", tracing::field::display(&place.address));
+            if let Some(port) = place.port {
+                self.span.record("server.port", i64::from(port));
+            }
+        }
+        if let Some(measured) = &mut self.measured {
+            measured.facts.server = Some(place.into_owned());
+        }
+    }
+
+    /// It turns out which message it is about.
+    pub fn is_about(&self, id: impl fmt::Display) {
+        #[cfg(feature = "tracing")]
+        if self.span.is_enabled() {
+            self.span.record("messaging.message.id", tracing::field::display(id));
+        }
+        #[cfg(not(feature = "tracing"))]
+        let _ = id;
+    }
+
+    /// It turns out how long the body is.
+    pub fn has_size(&self, bytes: usize) {
+        #[cfg(feature = "tracing")]
+        self.span.record("messaging.message.body.size", bytes as i64);
+        #[cfg(not(feature = "tracing"))]
+        let _ = bytes;
+    }
+
+    /// Messages came to the application by it.
+    pub fn delivered(&self, messages: u64) {
+        self.count(Instrument::ConsumedMessages, messages, None);
+    }
+
+    /// A message was sent by it, or may have been; the class of the failure, if that failed.
+    fn sent(&self, failure: Option<(&str, Fate)>) {
+        if failure.is_none_or(|(_, fate)| fate != Fate::NotSent) {
+            self.count(Instrument::SentMessages, 1, failure.map(|(error, _)| error));
+        }
+    }
+
+    fn count(&self, instrument: Instrument, messages: u64, error: Option<&str>) {
+        if let Some(Measured { measures, facts, .. }) = self.measured.as_deref() {
+            measures.tell(instrument, messages as f64, facts, error);
+        }
+    }
+
+    /// An operation on a server has ended: the class of the failure, if it failed, and what the server can have done. One that
+    /// sends a message has tried to.
+    pub fn concluded(&mut self, failure: Option<(&str, Fate)>) {
+        if self.measured.as_ref().is_some_and(|measured| measured.facts.kind == Some("send")) {
+            self.sent(failure);
+        }
+        self.ended(failure.map(|(error, _)| error));
+    }
+
+    /// It has ended, and failed in this way if it failed.
+    pub fn ended(&mut self, error: Option<&str>) {
+        if let Some(error) = error {
+            self.span.failed(error);
+        }
+        if let Some(measured) = self.measured.take() {
+            let Measured { measures, facts, began } = *measured;
+            let instrument = match facts.kind {
+                Some("process") => Instrument::ProcessDuration,
+                _ => Instrument::OperationDuration,
+            };
+            let seconds = now().saturating_duration_since(began).as_secs_f64();
+            measures.tell(instrument, seconds, &facts, error);
+        }
+    }
+}
+
+/// Many messages under way by one call, with one span for all of them. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Batch {
+    operation: Option<Operation>,
+    messages: u64,
+    /// What the first failure was.
+    error: Option<String>,
+}
+
+impl Batch {
+    /// Nothing is under way.
+    #[must_use]
+    pub fn new() -> Self {
+        Batch { operation: None, messages: 0, error: None }
+    }
+
+    /// Begins the operation that this makes, unless one has begun.
+    pub fn begin(&mut self, make: impl FnOnce() -> Operation) {
+        if self.operation.is_none() {
+            self.operation = Some(make());
+        }
+    }
+
+    /// More messages are under way.
+    pub fn takes(&mut self, messages: u64) {
+        self.messages += messages;
+    }
+
+    /// What came of a message that is sent by it; the class of the failure, if that failed.
+    pub fn sent(&mut self, failure: Option<(&str, Fate)>) {
+        if let Some(operation) = &self.operation {
+            operation.sent(failure);
+        }
+        self.answered(failure.map(|(error, _)| error));
+    }
+
+    /// What came of one, whatever it is.
+    pub fn answered(&mut self, error: Option<&str>) {
+        if let Some(error) = error
+            && self.error.is_none()
+            && self.is_told()
+        {
+            self.error = Some(error.to_owned());
+        }
+    }
+
+    /// A message came to the application.
+    pub fn delivered(&self) {
+        if let Some(operation) = &self.operation {
+            operation.delivered(1);
+        }
+    }
+
+    /// Whether it has begun.
+    #[must_use]
+    pub fn is_begun(&self) -> bool {
+        self.operation.is_some()
+    }
+
+    fn is_told(&self) -> bool {
+        self.operation.as_ref().is_some_and(Operation::is_told)
+    }
+
+    /// Does something within its span, once there is one.
+    pub fn run<T>(&self, step: impl FnOnce() -> T) -> T {
+        match &self.operation {
+            Some(operation) => operation.run(step),
+            None => step(),
+        }
+    }
+
+    /// Its span, once there is one.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        self.operation.as_ref().map_or_else(Span::none, |operation| operation.span.clone())
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        if let Some(mut operation) = self.operation.take() {
+            #[cfg(feature = "tracing")]
+            operation.span.record("messaging.batch.message_count", self.messages as i64);
+            operation.ended(self.error.as_deref());
+        }
+    }
+}
+
+/// An [`Operation`] with a span of this name, level and kind, which is made only if that is enabled, or if somebody measures;
+/// so are the [`Facts`]. Numbers are signed: the bridges to OpenTelemetry make text of others. A macro, because a span has its name, and the target that filters know, from where it stands.
+#[macro_export]
+macro_rules! operation {
+    ($level:ident, $target:ident, $name:literal, $kind:literal, $measures:expr, $facts:expr $(, $($own:tt)+)?) => {{
+        let measures: &$crate::Measures = $measures;
+        #[cfg(feature = "tracing")]
+        let is_traced = tracing::span_enabled!(target: $target, tracing::Level::$level);
+        #[cfg(not(feature = "tracing"))]
+        let is_traced = false;
+        if is_traced || measures.is_set() {
+            let facts: $crate::Facts<'_> = $facts;
+            #[cfg(feature = "tracing")]
+            let span = match is_traced {
+                true => $crate::Span::new(tracing::span!(
+                    target: $target,
+                    tracing::Level::$level,
+                    $name,
+                    otel.name = %facts.title(),
+                    otel.kind = $kind,
+                    otel.status_code = tracing::field::Empty,
+                    messaging.system = facts.system,
+                    messaging.operation.name = facts.operation,
+                    "messaging.operation.type" = facts.kind,
+                    messaging.destination.name =
+                        facts.destination.as_deref().map(tracing::field::display),
+                    server.address =
+                        facts.server.as_ref().map(|server| tracing::field::display(&server.address)),
+                    server.port = facts.server.as_ref().and_then(|server| server.port).map(i64::from),
+                    "error.type" = tracing::field::Empty,
+                    $($($own)+)?
+                )),
+                false => $crate::Span::none(),
+            };
+            #[cfg(not(feature = "tracing"))]
+            let span = $crate::Span::none();
+            $crate::Operation::new(span, measures, facts)
+        } else {
+            $crate::Operation::none()
+        }
+    }};
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::lock;
+
+    fn measured() -> (Arc<Mutex<Vec<String>>>, Measures) {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let tells = told.clone();
+        let measures = Measures::new(move |one| {
+            let value = if one.instrument().is_counter() { one.value() } else { 0.0 };
+            lock(&tells).push(format!("{} {value} {:?}", one.instrument(), one.error_type()));
+        });
+        (told, measures)
+    }
+
+    fn operation(measures: &Measures, kind: &'static str) -> Operation {
+        let facts = Facts {
+            system: "queued",
+            operation: "op",
+            kind: Some(kind),
+            destination: None,
+            server: None,
+        };
+        Operation::new(Span::none(), measures, facts)
+    }
+
+    #[test]
+    fn what_was_not_sent_is_not_counted_as_sent() {
+        let (told, measures) = measured();
+        let (sent, took) =
+            ("messaging.client.sent.messages 1", "messaging.client.operation.duration 0");
+        for (kind, failure, expected) in [
+            ("send", None, vec![format!("{sent} None"), format!("{took} None")]),
+            (
+                "send",
+                Some(("timeout", Fate::Unknown)),
+                vec![format!("{sent} Some(\"timeout\")"), format!("{took} Some(\"timeout\")")],
+            ),
+            ("send", Some(("connect", Fate::NotSent)), vec![format!("{took} Some(\"connect\")")]),
+            ("settle", None, vec![format!("{took} None")]),
+        ] {
+            operation(&measures, kind).concluded(failure);
+            assert_eq!(std::mem::take(&mut *lock(&told)), expected);
+        }
+    }
+
+    #[test]
+    fn a_batch_ends_once_with_its_first_failure_when_it_is_dropped() {
+        let (told, measures) = measured();
+        let mut batch = Batch::new();
+        for failure in [None, Some(("draining", Fate::Refused)), Some(("other", Fate::NotSent))] {
+            batch.begin(|| operation(&measures, "send"));
+            batch.takes(1);
+            batch.sent(failure);
+        }
+        drop(batch);
+        assert_eq!(lock(&told).len(), 3);
+        assert_eq!(
+            lock(&told).last().unwrap(),
+            "messaging.client.operation.duration 0 Some(\"draining\")"
+        );
+        drop(Batch::new());
+        assert_eq!(lock(&told).len(), 3, "nothing was under way");
+    }
+
+    #[test]
+    fn a_handler_is_measured_by_an_instrument_of_its_own() {
+        let (told, measures) = measured();
+        operation(&measures, "process").ended(None);
+        assert_eq!(*lock(&told), ["messaging.process.duration 0 None"]);
+        Operation::none().ended(None);
+    }
+}
