@@ -1,5 +1,14 @@
 //! Job records: what `jobs`, `peek`, `reserve` and `export` write, and what `import` reads.
 
+pub mod hidden;
+pub mod leaving;
+pub mod mover;
+pub mod scan;
+pub mod seen;
+pub mod select;
+pub mod sweep;
+pub mod taker;
+
 use beanstalk_client::protocol::StatsJob;
 use beanstalk_client::{JobId, JobStats, TubeName};
 use ctl_core::error::CliError;

@@ -6,8 +6,8 @@ use beanstalk_client::{JobId, TubeName, TubeStats};
 use ctl_core::error::{CliError, Exit};
 
 use crate::error::{BAD_FORMAT, UNKNOWN_COMMAND, cli_error};
+use crate::jobs::seen::Seen;
 use crate::link::Link;
-use crate::seen::Seen;
 
 /// What a server says about a tube.
 pub enum Answer {

@@ -19,11 +19,11 @@ use ctl_core::tool::args::ProgressWhen;
 
 use super::smoke::scratch_tube;
 use crate::error::cli_error;
+use crate::jobs::sweep::{Nowhere, State, sweep, targets};
+use crate::jobs::taker::reserve_ready;
 use crate::link::Link;
 use crate::names;
 use crate::producer::max_job_size;
-use crate::sweep::{Nowhere, State, sweep, targets};
-use crate::taker::reserve_ready;
 use crate::tool::Tool;
 use crate::tube_stats::{self, Answer};
 

@@ -8,11 +8,11 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::link::fleet::on_each;
 
+use crate::jobs::select::{SelectArgs, filter_help};
+use crate::jobs::sweep::{Plan, State, SweepArgs, Way};
+use crate::jobs::taker::{bury_all, stats_of};
 use crate::link::Link;
 use crate::names::Tube;
-use crate::select::{SelectArgs, filter_help};
-use crate::sweep::{Plan, State, SweepArgs, Way};
-use crate::taker::{bury_all, stats_of};
 use crate::tool::Tool;
 
 /// The end of `bury-all --help`.

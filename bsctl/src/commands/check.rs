@@ -12,9 +12,9 @@ use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
 use ctl_core::output::units;
 
+use crate::jobs::select::{SelectArgs, filter_help};
 use crate::names::Tube;
 use crate::program::PROGRAM;
-use crate::select::{SelectArgs, filter_help};
 use crate::tool::Tool;
 
 /// The end of `check --help`.

@@ -7,9 +7,9 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::fleet::on_each;
 
+use crate::jobs::select::filter_help;
+use crate::jobs::sweep::{Nowhere, Plan, SweepArgs};
 use crate::names::Tube;
-use crate::select::filter_help;
-use crate::sweep::{Nowhere, Plan, SweepArgs};
 use crate::tool::Tool;
 
 /// The end of `clear --help`.

@@ -13,9 +13,9 @@ use ctl_core::output::records;
 use ctl_core::output::{Handover, Output};
 
 use crate::jobs::JOBS_WITH_BODY;
+use crate::jobs::select::filter_help;
+use crate::jobs::sweep::{Plan, SweepArgs};
 use crate::names::Tube;
-use crate::select::filter_help;
-use crate::sweep::{Plan, SweepArgs};
 use crate::tool::Tool;
 
 /// The end of `drain --help`.

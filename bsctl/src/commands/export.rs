@@ -11,11 +11,11 @@ use ctl_core::link::fleet::on_each;
 use ctl_core::output::records;
 
 use super::drain::drain;
+use crate::jobs::scan::{AnyState, Wanted, fetch};
+use crate::jobs::select::{SelectArgs, filter_help, select, tell_missing};
+use crate::jobs::sweep::{State, SweepArgs};
 use crate::jobs::{self, JOBS_WITH_BODY};
 use crate::names::Tube;
-use crate::scan::{AnyState, Wanted, fetch};
-use crate::select::{SelectArgs, filter_help, select, tell_missing};
-use crate::sweep::{State, SweepArgs};
 use crate::tool::Tool;
 
 /// The end of `export --help`.

@@ -12,7 +12,7 @@ use ctl_core::input::intake::{self, Batches, Cut};
 use ctl_core::input::{Argument, Meter};
 
 use super::server::knows_reserve_job;
-use crate::hidden::Hidden;
+use crate::jobs::hidden::Hidden;
 use crate::jobs::{self, Described};
 use crate::link::Link;
 use crate::names;

@@ -16,11 +16,11 @@ use ctl_core::output::units;
 use super::delete::{each, limited, would};
 use crate::error::NOT_FOUND;
 use crate::jobs;
+use crate::jobs::scan::{AnyState, Wanted};
+use crate::jobs::select::{SelectArgs, filter_help};
+use crate::jobs::sweep::chosen;
 use crate::link::Link;
 use crate::names::{self, Tube};
-use crate::scan::{AnyState, Wanted};
-use crate::select::{SelectArgs, filter_help};
-use crate::sweep::chosen;
 use crate::tool::{Tool, tube_or_used};
 use crate::tube_stats::{self, Answer};
 

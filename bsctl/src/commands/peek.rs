@@ -8,9 +8,9 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::link::fleet::on_each;
 use ctl_core::output::BodiesArgs;
 
+use crate::jobs::sweep::State;
 use crate::jobs::{self, BODIES};
 use crate::names;
-use crate::sweep::State;
 use crate::tool::{Tool, tube_or_used};
 
 /// The end of `peek --help`.

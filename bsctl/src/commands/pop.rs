@@ -9,9 +9,9 @@ use ctl_core::output::Handover;
 
 use super::reserve::TakeArgs;
 use crate::jobs::BODIES;
-use crate::leaving::hand_over;
+use crate::jobs::leaving::hand_over;
+use crate::jobs::taker::Taker;
 use crate::link::Link;
-use crate::taker::Taker;
 use crate::tool::Tool;
 
 /// The end of `pop --help`.

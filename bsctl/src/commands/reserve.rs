@@ -12,10 +12,10 @@ use ctl_core::link::Link as _;
 use ctl_core::output::units;
 use ctl_core::output::{BodiesArgs, Handover};
 
+use crate::jobs::leaving::hand_over;
+use crate::jobs::taker::{Taker, bury_all, stats_of, touch_all};
 use crate::jobs::{self, BODIES};
-use crate::leaving::hand_over;
 use crate::names::Tube;
-use crate::taker::{Taker, bury_all, stats_of, touch_all};
 use crate::tool::{Tool, tubes_or_watched};
 
 /// The end of `reserve --help`.

@@ -6,8 +6,8 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
 
 use super::kick::{self, KickArgs};
+use crate::jobs::select::{SelectArgs, filter_help};
 use crate::names::Tube;
-use crate::select::{SelectArgs, filter_help};
 use crate::tool::Tool;
 
 /// The end of `retry --help`.

@@ -16,13 +16,13 @@ use ctl_core::output::{BodiesArgs, Handover, List};
 use ctl_core::system::signals::Interrupts;
 
 use crate::error::{NOT_FOUND, cli_error};
+use crate::jobs::leaving::hand_over;
+use crate::jobs::scan::{Wanted, fetch, heads};
+use crate::jobs::select::{Candidate, SelectArgs, filter_help};
+use crate::jobs::taker::{Taker, bury_all, stats_of};
 use crate::jobs::{self, BODIES};
-use crate::leaving::hand_over;
 use crate::link::{Link, SLICE};
 use crate::names::Tube;
-use crate::scan::{Wanted, fetch, heads};
-use crate::select::{Candidate, SelectArgs, filter_help};
-use crate::taker::{Taker, bury_all, stats_of};
 use crate::tool::{Tool, tubes_or_watched};
 
 /// The end of `tail --help`.

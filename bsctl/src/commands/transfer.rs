@@ -12,12 +12,12 @@ use ctl_core::output::Format;
 use ctl_core::output::Record;
 use ctl_core::output::units;
 
-use crate::mover::{Changes, Mover, Original};
+use crate::jobs::mover::{Changes, Mover, Original};
+use crate::jobs::scan::{Wanted, fetch};
+use crate::jobs::select::{SelectArgs, filter_help};
+use crate::jobs::sweep::{Plan, State, SweepArgs, chosen};
 use crate::names::{self, Tube};
 use crate::producer::after_refusals;
-use crate::scan::{Wanted, fetch};
-use crate::select::{SelectArgs, filter_help};
-use crate::sweep::{Plan, State, SweepArgs, chosen};
 use crate::tool::Tool;
 
 /// The end of `move --help`.

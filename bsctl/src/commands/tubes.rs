@@ -10,8 +10,8 @@ use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Record, Shape};
 
 use super::stats::record;
+use crate::jobs::scan::AnyState;
 use crate::names::Tube;
-use crate::scan::AnyState;
 use crate::tool::Tool;
 use crate::tube_stats::{self, Answer};
 

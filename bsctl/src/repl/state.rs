@@ -12,7 +12,7 @@ use ctl_core::repl::reconnect::Reconnector;
 
 use super::held::{Due, Notebook, list};
 use crate::error::NOT_FOUND;
-use crate::seen::Seen;
+use crate::jobs::seen::Seen;
 use crate::tool::{Held, Session, Tool, forget_held, held};
 
 /// What becomes of reserved jobs when a session ends: the words of `on_exit`.

@@ -60,7 +60,7 @@ macro_rules! serde_options {
     };
 }
 
-/// [`serde_options`](crate::options::serde_options) for a client's options of one server: what all clients have, and rows of its own.
+/// [`serde_options`](crate::serde_options) for a client's options of one server: what all clients have, and rows of its own.
 ///
 /// Connectors are code, and what TLS needs is secret: neither is written.
 #[macro_export]

@@ -22,8 +22,8 @@ use ctl_core::tool::args::ProgressWhen;
 use super::What;
 use crate::commands::smoke::scratch_tube;
 use crate::error::cli_error;
+use crate::jobs::scan::{Wanted, fetch, find};
 use crate::link::Link;
-use crate::scan::{Wanted, fetch, find};
 use crate::tube_stats::{oldest_age, unaskable};
 
 /// Asks the server.

@@ -7,10 +7,10 @@ use ctl_core::error::CliError;
 
 use super::{State, Way};
 use crate::commands::server::knows_reserve_job;
+use crate::jobs::scan::{Wanted, fetch};
+use crate::jobs::seen::{Seen, damaged};
+use crate::jobs::taker::bury_damaged;
 use crate::link::Link;
-use crate::scan::{Wanted, fetch};
-use crate::seen::{Seen, damaged};
-use crate::taker::bury_damaged;
 
 /// Takes these jobs, as far as they are still wanted, and deletes them when they have arrived. Ready ones whose bodies are
 /// needed are reserved before (server 1.12 or later), so that nobody else works on them meanwhile.

@@ -5,9 +5,9 @@ use ctl_core::commands::bulk::Bulk;
 use ctl_core::error::CliError;
 use ctl_core::output::Handover;
 
-use crate::leaving::{hand_over, show};
+use crate::jobs::leaving::{hand_over, show};
+use crate::jobs::taker::delete_all;
 use crate::link::Link;
-use crate::taker::delete_all;
 
 /// Where jobs go that leave their tube.
 pub trait Way {

@@ -9,8 +9,8 @@ use ctl_core::error::CliError;
 use ctl_core::output::{Handover, Record};
 
 use crate::jobs;
+use crate::jobs::taker::{delete_all, stats_of, touch_all};
 use crate::link::Link;
-use crate::taker::{delete_all, stats_of, touch_all};
 
 /// How often jobs are touched while their reader is waited for: often enough for the shortest time to run.
 const BETWEEN_TOUCHES: Duration = Duration::from_millis(300);

@@ -16,9 +16,9 @@ use ctl_core::output::progress::Progress;
 use ctl_core::output::units;
 
 use crate::error::BODY_DAMAGED;
+use crate::jobs::select::Candidate;
+use crate::jobs::sweep::State;
 use crate::link::Link;
-use crate::select::Candidate;
-use crate::sweep::State;
 
 /// A job's state, as `--state` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

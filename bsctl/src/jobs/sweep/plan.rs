@@ -8,9 +8,9 @@ use ctl_core::output::Record;
 use ctl_core::output::units;
 
 use super::{State, Targets, Way, describe, sweep, sweep_ids, targets};
+use crate::jobs::scan::Wanted;
+use crate::jobs::select::{SelectArgs, select, tell_missing};
 use crate::link::Link;
-use crate::scan::Wanted;
-use crate::select::{SelectArgs, select, tell_missing};
 use crate::tool::Tool;
 
 /// What commands share that take jobs out of tubes.

@@ -8,9 +8,9 @@ use ctl_core::commands::bulk::Bulk;
 use ctl_core::error::CliError;
 
 use super::{State, Target, Way};
+use crate::jobs::seen::{Seen, damaged};
+use crate::jobs::taker::{bury_damaged, delete_all, reserve_ready};
 use crate::link::Link;
-use crate::seen::{Seen, damaged};
-use crate::taker::{bury_damaged, delete_all, reserve_ready};
 
 /// Takes the jobs of one target, at most `most`, and deletes them when they have arrived. A job whose body the server lost
 /// in a crash cannot be kept: it is a failure, and stays, buried. With nothing to keep it is deleted like the others.

@@ -13,8 +13,8 @@ use ctl_core::output::messages::Messages;
 use ctl_core::system::signals::Interrupts;
 
 use crate::error::{NOT_FOUND, cli_error};
+use crate::jobs::seen::damaged;
 use crate::link::{Link, SLICE};
-use crate::seen::damaged;
 
 /// Takes jobs from the watch list of a connection.
 pub struct Taker {

@@ -9,7 +9,7 @@ use ctl_core::input::filter::{Field, Fields, FilterArgs, Filters, Kind, Value};
 use ctl_core::output::progress::Progress;
 use ctl_core::output::units;
 
-use crate::scan::{Found, Wanted, fetch, find};
+use crate::jobs::scan::{Found, Wanted, fetch, find};
 use crate::tool::Tool;
 
 /// The part of help texts about filters.

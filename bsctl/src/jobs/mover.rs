@@ -14,10 +14,10 @@ use ctl_core::output::units;
 
 use crate::commands::server::knows_reserve_job;
 use crate::error::NOT_FOUND;
+use crate::jobs::sweep::{Way, delete};
+use crate::jobs::taker::stats_of;
 use crate::link::Link;
 use crate::producer::{Defaults, NewJob, check_size, max_job_size, put_batch};
-use crate::sweep::{Way, delete};
-use crate::taker::stats_of;
 
 /// What jobs become at their target.
 #[derive(Debug, Clone, Args)]
