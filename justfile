@@ -20,6 +20,9 @@ lint-features:
     for features in "" blocking tokio stream tower serde json tls blocking-tls tokio,tls tokio,tls,platform-verifier tokio,blocking-tls tokio,blocking,tracing; do \
         cargo clippy -p queue-toolkit-core -p adf-queue-client -p beanstalk-client -p gearman-client --lib --no-default-features --features "$features" --locked -- -D warnings || exit 1; \
     done
+    for features in "" json; do \
+        cargo clippy -p queue-toolkit-apalis-bridge -p queue-toolkit-apalis-beanstalk -p queue-toolkit-apalis-gearman --lib --no-default-features --features "$features" --locked -- -D warnings || exit 1; \
+    done
 
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features --locked
@@ -76,6 +79,10 @@ soak server minutes="30" *args:
 # Clients in virtual time and a network that breaks, by seeds (`just simulate 100000`), and callers that give up.
 simulate seeds="10000" cancelled="1000000":
     SIM_SEEDS={{seeds}} SIM_CANCELLED={{cancelled}} cargo test --release -p tests --test sim -- --nocapture
+
+# Compares the public items of the libraries with docs/api; `just public-api --write` renews it. Needs Rust 1.95.0.
+public-api *write:
+    .ci/public-api {{write}}
 
 # What breaks users of the libraries since a commit, by default since the newest release; needs cargo-semver-checks.
 semver *revision:

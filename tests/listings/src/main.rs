@@ -1,0 +1,83 @@
+//! Lists the public items of libraries, one per line, from rustdoc's JSON: `listings JSON-FOLDER FOLDER LIBRARY...`. Run by
+//! `.ci/public-api`.
+use std::{env, error::Error, fmt::Write as _, fs, path::Path};
+
+use public_api::Builder;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [documented, listings, libraries @ ..] = arguments.as_slice() else {
+        return Err("usage: listings JSON-FOLDER FOLDER LIBRARY...".into());
+    };
+    for library in libraries {
+        let json = Path::new(documented).join(library).with_extension("json");
+        let listing =
+            listing(&json).map_err(|error| format!("cannot read {}: {error}", json.display()))?;
+        fs::write(Path::new(listings).join(library).with_extension("txt"), listing)?;
+    }
+    Ok(())
+}
+
+fn listing(json: &Path) -> public_api::Result<String> {
+    let library = Builder::from_rustdoc_json(json)
+        // Those of other crates, which every type has. The library's own are listed nevertheless.
+        .omit_blanket_impls(true)
+        // Swapping two parameters of the same type changes what a call means.
+        .include_function_parameter_names(true)
+        .build()?;
+    let mut listing = String::new();
+    for item in library.items().map(ToString::to_string).filter(|item| !is_implied(item)) {
+        let _ = writeln!(listing, "{item}");
+    }
+    Ok(listing)
+}
+
+/// Most types are `Send`, `Sync` and `Unpin`, so only exceptions and conditions are listed. Other marker traits that the
+/// compiler implements are not part of what the libraries promise.
+fn is_implied(item: &str) -> bool {
+    const PROMISED: [&str; 3] = ["Send", "Sync", "Unpin"];
+    const OTHERS: [&str; 3] = ["Freeze", "StructuralPartialEq", "UnsafeUnpin"];
+    let implementation = item.split_once(" for ").filter(|(head, _)| head.starts_with("impl"));
+    let Some((head, subject)) = implementation else { return false };
+    let is_any = |traits: &[&str]| {
+        traits.iter().any(|name| head.ends_with(&format!("core::marker::{name}")))
+    };
+    let is_exception = head.contains(" !") || subject.contains(" where ");
+    head.contains("core::panic::unwind_safe::")
+        || is_any(&OTHERS)
+        || (is_any(&PROMISED) && !is_exception)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_implied;
+
+    #[test]
+    fn a_type_that_cannot_be_sent_is_listed_as_such() {
+        assert!(is_implied("impl core::marker::Send for queue::Client"));
+        assert!(is_implied("impl<'a> core::marker::Sync for queue::Jobs<'a>"));
+        assert!(!is_implied("impl !core::marker::Send for queue::Client"));
+        assert!(!is_implied("impl<'a, T> !core::marker::Sync for queue::Jobs<'a, T>"));
+        assert!(!is_implied(
+            "impl<T> core::marker::Send for queue::Jobs<T> where T: core::marker::Send"
+        ));
+    }
+
+    #[test]
+    fn markers_without_a_promise_are_not_listed() {
+        assert!(is_implied("impl core::marker::Freeze for queue::Client"));
+        assert!(is_implied("impl core::panic::unwind_safe::UnwindSafe for queue::Client"));
+        assert!(is_implied("impl<T> !core::panic::unwind_safe::RefUnwindSafe for queue::Jobs<T>"));
+        assert!(is_implied("impl core::marker::StructuralPartialEq for queue::Fate"));
+    }
+
+    #[test]
+    fn other_items_are_listed() {
+        assert!(!is_implied("impl core::marker::Copy for queue::Fate"));
+        assert!(!is_implied("impl core::fmt::Display for queue::Fate"));
+        assert!(!is_implied(
+            "pub fn queue::spawn(task: impl for<'a> Fn(&'a str) + core::marker::Send)"
+        ));
+        assert!(!is_implied("pub struct queue::Client"));
+    }
+}
