@@ -8,7 +8,6 @@
     missing_docs
 )]
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
@@ -186,33 +185,6 @@ fn leaving_asks_what_becomes_of_reserved_jobs() {
         assert_eq!(terminal.ends(), 0);
         assert_eq!(client.stats_job(job.id).unwrap().unwrap().state, JobState::Buried);
     });
-}
-
-#[test]
-fn the_history_is_private_and_keeps_no_secrets() {
-    let server = Server::start().unwrap();
-    let mut terminal = plain(server.address());
-    let long = "x".repeat(5000);
-    terminal.says("put hello", "default> ");
-    terminal.says(" put hidden", "default> ");
-    terminal.says("raw hidden", "default> ");
-    terminal.says(&format!("put {long}"), "default> ");
-    terminal.types("put <<E\rone\rE\r");
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
-    let text = std::fs::read_to_string(terminal.history()).unwrap();
-    assert_eq!(text, "put hello\nput @<5000 bytes>\nput <<E\\none\\nE\nquit\n");
-    let mode = |path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(terminal.history()), 0o600);
-    assert_eq!(mode(terminal.state.path().join("bsctl")), 0o700);
-    let mut client = Client::connect(server.address()).unwrap();
-    assert_eq!(client.peek(4).unwrap().unwrap().body, "one");
-
-    let mut terminal = start(server.address(), &[("NO_COLOR", "1"), ("BSCTL_HISTFILE", "")]);
-    terminal.says("put hello", "default> ");
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
-    assert!(!terminal.history().exists());
 }
 
 #[test]

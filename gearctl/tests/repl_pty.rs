@@ -8,7 +8,6 @@
     missing_docs
 )]
 
-use std::os::unix::fs::PermissionsExt;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -134,29 +133,6 @@ fn the_prompt_names_the_servers_and_their_loss() {
     terminal.sees(&format!("{address}> "));
     terminal.says("quit", "\n");
     assert_eq!(terminal.ends(), 0);
-}
-
-#[test]
-fn the_history_is_private_and_keeps_no_secrets() {
-    let server = Server::start().unwrap();
-    let mut terminal = plain(server.address());
-    let long = "x".repeat(5000);
-    terminal.says("submit f hello", "H:");
-    terminal.sees(READS);
-    terminal.says(" submit f hidden", "H:");
-    terminal.sees(READS);
-    terminal.says("raw version", READS);
-    terminal.says(&format!("submit f {long}"), "\nH:");
-    terminal.sees(READS);
-    terminal.types("submit f <<E\rone\rE\r");
-    terminal.sees("\nH:");
-    terminal.sees(READS);
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
-    let text = std::fs::read_to_string(terminal.history()).unwrap();
-    assert_eq!(text, "submit f hello\nsubmit f @<5000 bytes>\nsubmit f <<E\\none\\nE\nquit\n");
-    let mode = std::fs::metadata(terminal.history()).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
 }
 
 /// Serves a function for so many jobs, beside.

@@ -82,7 +82,7 @@ pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
     let (is_several, measured) =
         measure_all(servers, tool.link.side(), |link| match measure(link, &args.what, &messages) {
             Err(error) if error.code == QUEUE_NOT_FOUND => {
-                Measured::absent(error.message, Vec::new())
+                Measured::nothing(error.message, known(&args.what))
             }
             measured => measured.into(),
         });
@@ -141,14 +141,27 @@ fn rtt(link: &mut Link) -> Result<Metric, CliError> {
 }
 
 fn figures(stats: &QueueStats) -> Vec<Metric> {
-    let metric = |name, value: f64| Metric::new(name, value, "").of(&stats.name);
     let unattended = (stats.ready > 0 && stats.waiting == 0 && stats.pulled <= 0)
         .then_some("ready messages but no pulls");
+    let [ready, pulled, waiting] =
+        METRICS.map(|name| Metric::new(name, 0.0, "").of(&stats.name).usual());
     vec![
-        Metric { unattended, ..metric("ready", stats.ready as f64).usual() },
-        metric("pulled", stats.pulled as f64).usual(),
-        metric("waiting", stats.waiting as f64).usual(),
+        Metric { unattended, value: stats.ready as f64, ..ready },
+        Metric { value: stats.pulled as f64, ..pulled },
+        Metric { value: stats.waiting as f64, ..waiting },
     ]
+}
+
+/// The figures of a queue.
+const METRICS: [&str; 3] = ["ready", "pulled", "waiting"];
+
+/// What thresholds can be about where there is no queue.
+fn known(what: &What) -> Vec<Metric> {
+    let mut known = METRICS.map(|name| Metric::new(name, 0.0, "")).to_vec();
+    if matches!(what, What::Queue { .. }) {
+        known.push(Metric::new("rtt", 0.0, "ms"));
+    }
+    known
 }
 
 /// The way of a message through the server. Which of the two parts failed is part of the message: the answer of the

@@ -4,31 +4,6 @@ use fixtures::adf_queue::Server;
 
 use crate::harness::*;
 
-/// One line for every command that talks to a server.
-pub(crate) const LINES: &[&[&str]] = &[
-    &["push", "/q", "x"],
-    &["pull", "/q"],
-    &["pop", "/q"],
-    &["recover", "/q", "1"],
-    &["queues"],
-    &["count", "/q"],
-    &["queue", "create", "/q"],
-    &["queue", "delete", "/q", "--yes"],
-    &["clear", "/q", "--yes"],
-    &["smoke"],
-    &["ping"],
-    &["raw", "count", "/q"],
-];
-
-#[test]
-fn a_dead_port_is_69_and_json_says_so() {
-    let address = dead_address();
-    for line in LINES {
-        let ran = adfctl(&address, &[line, &["-o", "json"][..]].concat()).exits(69);
-        assert_eq!(ran.error_alone()["exit"], 69, "{line:?}");
-    }
-}
-
 #[test]
 fn wrong_lines_are_2() {
     for line in [
@@ -97,26 +72,4 @@ fn what_is_sent_and_answered_can_be_seen() {
     }
     let ran = adfctl(server.address(), &["-vvv", "count", "/none"]).exits(1);
     assert!(ran.err.contains("< count: the server refused: queue not exists."), "{}", ran.err);
-}
-
-/// Nothing is pulled, pushed or asked for the sake of an output that cannot be.
-#[test]
-fn a_wrong_column_is_2_before_anything_is_sent() {
-    let address = dead_address();
-    let lines: [&[&str]; 10] = [
-        &["push", "/q", "x"],
-        &["pull", "/q"],
-        &["pop", "/q"],
-        &["queues"],
-        &["count", "/q"],
-        &["drain", "/q", "--yes"],
-        &["export", "/q"],
-        &["smoke"],
-        &["bench", "--msgs", "5"],
-        &["ping"],
-    ];
-    for line in lines {
-        let ran = adfctl(&address, &[line, &["--columns", "no-such"]].concat()).exits(2);
-        assert!(ran.err.contains("no-such"), "{line:?}: {}", ran.err);
-    }
 }

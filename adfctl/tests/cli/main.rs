@@ -24,6 +24,7 @@ mod readme;
 mod repl_pipe;
 #[cfg(unix)]
 mod repl_pty;
+mod samples;
 #[cfg(target_os = "linux")]
 mod shortage;
 mod smoke;
@@ -50,6 +51,11 @@ const CASE: ctl_core::contract::Case<adfctl::Adfctl> = ctl_core::contract::Case 
     metrics: "adfqueue",
     metric_names: adfctl::commands::exporter::EXPORTS.names,
     jobs: |server| server.view().ready,
+    pop: "pop mail",
+    check: "check queue mail --zero-workers ok",
+    waiting: "ready",
+    empty: "wait -Q mail --for empty",
+    samples: samples::SAMPLES,
 };
 
 ctl_core::tool_contract!(adfctl::Adfctl, crate::CASE);

@@ -29,31 +29,6 @@ fn wrong_arguments_are_unknown_not_critical() {
 }
 
 #[test]
-fn thresholds_by_table() {
-    let server = Server::start().unwrap();
-    for (count, verdicts) in [
-        (0, [0, 1, 0, 1, 0]),
-        (9, [0, 1, 0, 1, 0]),
-        (10, [0, 0, 0, 0, 1]),
-        (15, [1, 0, 1, 0, 1]),
-        (21, [1, 0, 1, 1, 0]),
-    ] {
-        let tube = format!("t{count}");
-        let mut keeper = client(server.address());
-        keeper.watch(tube.as_str()).unwrap();
-        for _ in 0..count {
-            put(server.address(), &tube, "");
-        }
-        for (range, expected) in ["10", "10:", "~:10", "10:20", "@10:20"].iter().zip(verdicts) {
-            let threshold = format!("ready={range}");
-            bsctl(server.address(), &["check", "tube", &tube, "-w", &threshold]).exits(expected);
-            let critical = if expected == 1 { 2 } else { 0 };
-            bsctl(server.address(), &["check", "tube", &tube, "-c", &threshold]).exits(critical);
-        }
-    }
-}
-
-#[test]
 fn the_line_for_monitoring_systems() {
     let server = Server::builder().virtual_clock().start().unwrap();
     let mut worker = client(server.address());

@@ -4,35 +4,6 @@ use fixtures::beanstalkd::Server;
 
 use crate::harness::*;
 
-fn has_ansi(bytes: &[u8]) -> bool {
-    bytes.contains(&0x1b)
-}
-
-#[test]
-fn a_pipe_gets_colours_only_when_forced() {
-    let server = Server::start().unwrap();
-    for (arguments, environment, expected) in [
-        (&[][..], &[][..], false),
-        (&[], &[("CLICOLOR_FORCE", "1")], true),
-        (&[], &[("CLICOLOR_FORCE", "1"), ("TERM", "dumb")], true),
-        (&[], &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false),
-        (&[], &[("CLICOLOR_FORCE", "0")], false),
-        (&["--color", "always"], &[("NO_COLOR", "1")], true),
-        (&["--color", "never"], &[("CLICOLOR_FORCE", "1")], false),
-    ] {
-        let line = [&["-a", server.address(), "tubes", "-o", "table"], arguments].concat();
-        let mut command = command(&line);
-        command.envs(environment.iter().copied());
-        let ran = ended(command.spawn().unwrap()).exits(0);
-        assert_eq!(has_ansi(&ran.bytes), expected, "{arguments:?} {environment:?}");
-        // The error stream is decided on its own, by the same rules.
-        let mut failing = self::command(&["-a", server.address(), "job", "9"]);
-        failing.args(arguments).envs(environment.iter().copied());
-        let ran = ended(failing.spawn().unwrap()).exits(1);
-        assert_eq!(has_ansi(ran.err.as_bytes()), expected, "{arguments:?} {environment:?}");
-    }
-}
-
 #[cfg(unix)]
 mod terminal {
     use super::*;
@@ -53,18 +24,6 @@ mod terminal {
         fresh.env("TERM", "xterm-256color").envs(environment.iter().copied());
         let mut session = rexpect::session::spawn_command(fresh, Some(30_000)).unwrap();
         session.exp_eof().unwrap()
-    }
-
-    #[test]
-    fn a_terminal_gets_colours_unless_told_otherwise() {
-        let server = Server::start().unwrap();
-        let tubes = |environment: &[(&str, &str)]| on_terminal(&server, &["tubes"], environment);
-        assert!(has_ansi(tubes(&[]).as_bytes()));
-        assert!(!has_ansi(tubes(&[("NO_COLOR", "1")]).as_bytes()));
-        assert!(!has_ansi(tubes(&[("TERM", "dumb")]).as_bytes()));
-        assert!(!has_ansi(tubes(&[("CLICOLOR", "0")]).as_bytes()));
-        let piped = on_terminal(&server, &["tubes", "--color", "never"], &[]);
-        assert!(!has_ansi(piped.as_bytes()) && piped.starts_with("TUBE"), "{piped:?}");
     }
 
     #[test]

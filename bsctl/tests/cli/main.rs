@@ -27,6 +27,7 @@ mod leaving;
 mod names;
 mod pipes;
 mod put;
+mod samples;
 #[cfg(target_os = "linux")]
 mod shortage;
 mod smoke;
@@ -56,5 +57,10 @@ ctl_core::tool_contract!(
         metrics: "beanstalkd",
         metric_names: bsctl::commands::exporter::EXPORTS.names,
         jobs: |server| server.view().jobs,
+        pop: "pop -t mail",
+        check: "check tube mail --zero-workers ok",
+        waiting: "ready",
+        empty: "wait -t mail --for empty",
+        samples: samples::SAMPLES,
     }
 );

@@ -1,20 +1,17 @@
 //! `wait`, `ping`, `watch`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fixtures::beanstalkd::Server;
 
 use crate::harness::*;
 
 #[test]
-fn a_wait_that_runs_out_is_124_and_not_early() {
+fn a_wait_that_runs_out_says_what_was_seen_last() {
     let server = Server::start().unwrap();
     put(server.address(), "t", "");
-    let start = Instant::now();
-    let line = ["wait", "--for", "empty", "-t", "t", "--timeout", "1s", "-o", "json"];
+    let line = ["wait", "--for", "empty", "-t", "t", "--timeout", "100ms", "-o", "json"];
     let ran = bsctl(server.address(), &line).exits(124);
-    assert!(start.elapsed() >= Duration::from_secs(1));
-    assert_eq!(ran.error()["code"], "TIMEOUT");
     assert!(ran.error()["message"].as_str().unwrap().contains("last seen: 1 job"));
 }
 

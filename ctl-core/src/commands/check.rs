@@ -144,7 +144,7 @@ impl Metric {
 }
 
 /// What a check has found out: figures, and why there are not more.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Measured {
     /// The figures that came.
     pub metrics: Vec<Metric>,
@@ -152,25 +152,34 @@ pub struct Measured {
     pub failure: Option<CliError>,
     /// That there is no such queue, or none that fits. The figures are those of an empty one then, if there are any.
     pub absent: Option<String>,
+    /// Without figures, those that an empty one would have: thresholds of others are mistakes, which would go unnoticed
+    /// for as long as there is no queue.
+    pub known: Vec<Metric>,
 }
 
 impl Measured {
     /// What is asked about is not there; the figures are those of an empty one.
     #[must_use]
     pub fn absent(why: impl Into<String>, metrics: Vec<Metric>) -> Self {
-        Self { metrics, failure: None, absent: Some(why.into()) }
+        Self { metrics, absent: Some(why.into()), ..Self::default() }
+    }
+
+    /// What is asked about is not there, and nothing is to be said of it; `known` are the figures of an empty one.
+    #[must_use]
+    pub fn nothing(why: impl Into<String>, known: Vec<Metric>) -> Self {
+        Self { known, ..Self::absent(why, Vec::new()) }
     }
 }
 
 impl From<Vec<Metric>> for Measured {
     fn from(metrics: Vec<Metric>) -> Self {
-        Self { metrics, failure: None, absent: None }
+        Self { metrics, ..Self::default() }
     }
 }
 
 impl From<CliError> for Measured {
     fn from(failure: CliError) -> Self {
-        Self { metrics: Vec::new(), failure: Some(failure), absent: None }
+        Self { failure: Some(failure), ..Self::default() }
     }
 }
 
@@ -205,7 +214,7 @@ pub fn conclude(
     title: Title<'_>,
     measured: impl Into<Measured>,
 ) -> Result<Exit, CliError> {
-    let Measured { metrics, failure, absent } = measured.into();
+    let Measured { metrics, failure, absent, known } = measured.into();
     let format = match (flags.format, out.style.format) {
         (Some(format), _) => format,
         (None, Format::Json | Format::Ndjson) => CheckFormat::Json,
@@ -213,8 +222,9 @@ pub fn conclude(
         (None, _) => CheckFormat::Nagios,
     };
     let judged = match failure {
-        // Nothing is known of the metrics of what is not there.
-        None if metrics.is_empty() && absent.is_some() => Ok(Vec::new()),
+        None if metrics.is_empty() && absent.is_some() => {
+            flags.require(&known).map(|()| Vec::new())
+        }
         None => flags.require(&metrics).map(|()| flags.judge(metrics)),
         Some(error) => Err((error, flags.judge(metrics))),
     };
@@ -582,7 +592,7 @@ mod tests {
             let flags = Line::parse_from(line).flags;
             let failure = Some(CliError::timeout("status: no reply"));
             let metrics = vec![Metric::new("rtt", 5.0, "ms").usual()];
-            let measured = Measured { metrics, failure, absent: None };
+            let measured = Measured { metrics, failure, ..Measured::default() };
             let sink = Memory::default();
             let mut out = Output::to(Box::new(sink.clone()), Style::default());
             let title =

@@ -84,17 +84,6 @@ impl Steps {
         self.broken = Some(error).filter(|error| error.exit != Exit::Negative);
     }
 
-    /// Whether a step has not done as it should.
-    #[must_use]
-    pub fn has_failed(&self) -> bool {
-        self.has_failed
-    }
-
-    /// This ended the connection.
-    pub fn broke(&mut self, error: CliError) {
-        self.broken = Some(error);
-    }
-
     /// Writes the table.
     ///
     /// # Errors

@@ -15,15 +15,23 @@ pub mod bench;
 pub mod bounds;
 #[cfg(unix)]
 pub mod browser;
+#[cfg(unix)]
+pub mod bulk;
+#[cfg(unix)]
+pub mod color;
 pub mod documents;
 #[cfg(unix)]
 pub mod exporter;
+pub mod formats;
 pub mod grammar;
 pub mod guide;
+pub mod judging;
 #[cfg(unix)]
 pub mod layout;
 #[cfg(target_os = "linux")]
 pub mod permission;
+#[cfg(unix)]
+pub mod pipes;
 pub mod program;
 #[cfg(unix)]
 pub mod serve;
@@ -48,6 +56,7 @@ pub mod web;
 #[cfg(unix)]
 pub mod work;
 
+use self::formats::Samples;
 use self::program::Program;
 use crate::commands::exporter::Names;
 use crate::commands::serve::Endpoint;
@@ -83,6 +92,16 @@ pub struct Case<T: Tool> {
     pub metric_names: &'static [Names],
     /// The number of jobs in the server.
     pub jobs: fn(&Server<T>) -> usize,
+    /// A command that takes a job of the queue `mail` for good, and writes it to stdout.
+    pub pop: &'static str,
+    /// A check of the queue `mail` that needs no worker.
+    pub check: &'static str,
+    /// Its metric of jobs that wait for a worker.
+    pub waiting: &'static str,
+    /// A command that waits until the queue `mail` has no job.
+    pub empty: &'static str,
+    /// A line for every command.
+    pub samples: Samples,
 }
 
 impl<T: Tool> Case<T> {
@@ -118,11 +137,45 @@ macro_rules! tool_contract {
                 there_is_a_man_page_for_every_command_with_exit_codes_and_environment,
                 the_generated_sections_list_commands_and_exit_codes,
             }
+            $crate::tool_contract! { @case formats
+                every_command_has_a_sample,
+                json_is_one_document_for_every_command,
+                ndjson_is_one_document_per_line_for_every_command,
+                yaml_is_read_for_every_command,
+                tables_and_plain_lines_work_for_every_command,
+                a_dead_port_is_69_with_one_error_object_for_every_command,
+                a_wrong_flag_is_2_with_one_error_object_for_every_command,
+                a_wrong_column_is_2_before_anything_is_sent,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case color
+                a_pipe_gets_colours_only_when_forced,
+                a_terminal_gets_colours_unless_told_otherwise,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case pipes
+                commands_that_look_end_quietly_without_a_reader,
+                a_reader_that_takes_the_beginning_gets_it,
+                what_nobody_reads_stays_where_it_is,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case bulk
+                without_a_terminal_and_yes_nothing_is_deleted,
+                a_clear_ends_though_a_producer_goes_on,
+                control_c_midway_reports_what_was_done,
+                what_is_drained_and_imported_is_as_it_was,
+            }
+            $crate::tool_contract! { @case judging
+                thresholds_are_judged_by_table,
+                whatever_is_wrong_with_a_check_is_unknown,
+                a_wait_that_runs_out_is_124_and_not_early,
+            }
             #[cfg(unix)]
             $crate::tool_contract! { @case serve
                 a_unix_socket_is_for_its_owner_only,
                 a_ready_file_is_never_written_through_a_link,
                 a_command_gets_the_server_and_gives_its_code,
+                what_a_command_adds_the_next_one_takes,
                 no_process_is_left_behind,
                 the_address_is_printed_and_the_ready_file_written,
                 it_ends_with_its_parent,
@@ -244,6 +297,7 @@ macro_rules! tool_contract {
                 results_go_to_stdout_and_the_summary_to_stderr,
                 every_line_of_the_log_can_be_an_object,
                 a_flag_that_the_command_gets_is_named,
+                the_first_signal_finishes_the_job,
             }
             #[cfg(target_os = "linux")]
             $crate::tool_contract! { @case work
@@ -261,6 +315,8 @@ macro_rules! tool_contract {
             #[cfg(unix)]
             $crate::tool_contract! { @case terminal
                 results_that_are_too_high_go_to_the_pager,
+                the_history_is_private_and_keeps_no_secrets,
+                a_person_works_with_the_embedded_server,
                 a_command_can_be_edited_with_the_editor,
                 control_c_ends_a_watch_and_nothing_else,
                 a_session_begins_as_its_person_likes,

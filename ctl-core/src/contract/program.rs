@@ -1,5 +1,6 @@
 //! Running a tool's program, and what it said.
 
+use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +12,6 @@ use crate::link::tls::TlsNames;
 use crate::tool::Tool;
 
 /// How a run ended.
-#[derive(Debug)]
 pub struct Ran {
     /// The exit code; none after a signal.
     pub code: Option<i32>,
@@ -19,6 +19,13 @@ pub struct Ran {
     pub bytes: Vec<u8>,
     /// What was on stderr.
     pub err: String,
+}
+
+impl fmt::Debug for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let out = String::from_utf8_lossy(&self.bytes);
+        write!(f, "exit {:?}\nstdout: {out}\nstderr: {}", self.code, self.err)
+    }
 }
 
 impl Ran {
@@ -73,7 +80,7 @@ impl Ran {
     #[track_caller]
     #[allow(clippy::return_self_not_must_use)]
     pub fn exits(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "stdout: {:?}\nstderr: {}", self.bytes, self.err);
+        assert_eq!(self.code, Some(code), "{self:?}");
         self
     }
 }

@@ -53,6 +53,15 @@ pub fn a_command_gets_the_server_and_gives_its_code<T: Tool>(case: &Case<T>) {
     program.bare(&["serve", "--", "/no/such/program"]).exits(127);
 }
 
+/// Without a word about the server.
+pub fn what_a_command_adds_the_next_one_takes<T: Tool>(case: &Case<T>) {
+    let script = format!("\"$0\" {} x >/dev/null && \"$0\" {} -o json", case.add, case.pop);
+    let ran = case.program.bare(&["serve", "--", "sh", "-c", &script, case.program.path]).exits(0);
+    assert_eq!(ran.json()[0]["body"], "x", "{ran:?}");
+    let script = format!("\"$0\" {} x >/dev/null && \"$0\" ping --no-such-flag", case.add);
+    case.program.bare(&["serve", "--", "sh", "-c", &script, case.program.path]).exits(2);
+}
+
 /// Neither what the command has left in the background, nor the command after a signal.
 pub fn no_process_is_left_behind<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();

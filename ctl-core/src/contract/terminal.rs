@@ -1,6 +1,7 @@
 //! A session as a person meets it: through a pseudo-terminal.
 
-use std::path::PathBuf;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -46,7 +47,14 @@ impl Terminal {
         variables: &[(&str, &str)],
         words: &[&str],
     ) -> Self {
-        Self::by(Command::new(program.path), program, address, variables, words)
+        let words = [&[program.flag, address], words].concat();
+        Self::by(Command::new(program.path), program, variables, &words)
+    }
+
+    /// A command line as it is, without an address.
+    #[must_use]
+    pub fn bare(program: &Program, variables: &[(&str, &str)], words: &[&str]) -> Self {
+        Self::by(Command::new(program.path), program, variables, words)
     }
 
     /// The same on a terminal of so many columns.
@@ -61,20 +69,20 @@ impl Terminal {
         let mut shell = Command::new("sh");
         let script = format!("stty cols {columns} rows 24 && exec \"$0\" \"$@\"");
         shell.args(["-c", &script, program.path]);
-        Self::by(shell, program, address, variables, words)
+        let words = [&[program.flag, address], words].concat();
+        Self::by(shell, program, variables, &words)
     }
 
     fn by(
         mut command: Command,
         program: &Program,
-        address: &str,
         variables: &[(&str, &str)],
         words: &[&str],
     ) -> Self {
         let state = tempfile::tempdir().unwrap();
         command.env_clear().env("PATH", "/usr/bin:/bin").env("TERM", "xterm");
         command.env("HOME", state.path()).env("XDG_STATE_HOME", state.path());
-        command.envs(variables.iter().copied()).args([program.flag, address]).args(words);
+        command.envs(variables.iter().copied()).args(words);
         let pty = spawn_command(command, Some(PATIENCE)).unwrap();
         Self { pty, state, shown: String::new(), name: program.name }
     }
@@ -184,6 +192,51 @@ pub fn results_that_are_too_high_go_to_the_pager<T: Tool>(case: &Case<T>) {
     assert!(told.len() >= 4, "{}", terminal.shown);
     let slowest = told.into_iter().fold(0.0, f64::max);
     assert!(slowest < f64::from(READING) * 1000.0, "reading is no slowness: {}", terminal.shown);
+}
+
+/// What begins with a space, long bodies and raw requests are kept in memory only.
+pub fn the_history_is_private_and_keeps_no_secrets<T: Tool>(case: &Case<T>) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (server, address) = Case::<T>::server();
+    let mut terminal = Terminal::plain(&case.program, &address);
+    let (add, long) = (case.add, "x".repeat(5000));
+    let lines = [
+        format!("{add} hello"),
+        format!(" {add} hidden"),
+        "raw x".to_owned(),
+        format!("{add} {long}"),
+    ];
+    for line in lines {
+        terminal.says(&line, READS);
+    }
+    terminal.types(&format!("{add} <<E\rone\rE\r"));
+    terminal.leaves();
+    assert_eq!((case.jobs)(&server), 4, "{}", terminal.shown);
+    let text = std::fs::read_to_string(terminal.history()).unwrap();
+    assert_eq!(text, format!("{add} hello\n{add} @<5000 bytes>\n{add} <<E\\none\\nE\nquit\n"));
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let history = terminal.history();
+    assert_eq!((mode(&history), mode(history.parent().unwrap())), (0o600, 0o700));
+    let none = format!("{}_HISTFILE", case.program.prefix);
+    let mut terminal = Terminal::start(&case.program, &address, &[("NO_COLOR", "1"), (&none, "")]);
+    terminal.says(&format!("{add} hello"), READS);
+    terminal.leaves();
+    assert!(!terminal.history().exists());
+}
+
+/// With no server installed; it is gone with the session.
+pub fn a_person_works_with_the_embedded_server<T: Tool>(case: &Case<T>) {
+    let variables = [("NO_COLOR", "1")];
+    let mut terminal = Terminal::bare(&case.program, &variables, &["--embedded", "repl"]);
+    terminal.sees("embedded server on ");
+    let address = terminal.sees("\r\n");
+    let address = address.trim_end().to_owned();
+    terminal.sees(READS);
+    terminal.says(&format!("{} hello", case.add), READS);
+    terminal.says(case.list, "mail");
+    terminal.sees(READS);
+    terminal.leaves();
+    assert!(TcpStream::connect(&address).is_err(), "{address}");
 }
 
 /// `\e`.

@@ -1,9 +1,11 @@
 //! Workers that run a command for every job.
 
+use std::io::{BufRead as _, BufReader, Read as _};
+
 use serde_json::Value;
 
 use super::Case;
-use super::program::Ran;
+use super::program::{Ran, Running, signal};
 use crate::tool::Tool;
 
 /// Adds a job, and works for it with these flags and this line for the shell.
@@ -46,6 +48,39 @@ pub fn a_flag_that_the_command_gets_is_named<T: Tool>(case: &Case<T>) {
     assert!(!err.contains("note: --flag-of-echo"), "{err}");
     assert!(!run(&["--exec", "echo", "--", "--once"]).contains("note:"));
     assert!(!run(&["--", "echo", "--once"]).contains("note:"));
+}
+
+/// Its command runs to its end, and no other job is taken.
+pub fn the_first_signal_finishes_the_job<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    for _ in 0..2 {
+        case.program.at(&address, &add).exits(0);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (begun, go) = (folder.path().join("begun"), folder.path().join("go"));
+    let script = format!(
+        "touch '{}'; while [ ! -e '{}' ]; do sleep 0.01; done; echo finished >&2",
+        begun.display(),
+        go.display()
+    );
+    let words: Vec<&str> = case.work.split(' ').chain(["--shell", &script]).collect();
+    let line = [&[case.program.flag, &address], &words[..]].concat();
+    let mut worker = Running::of(case.program.command(&line).spawn().unwrap());
+    while !begun.exists() {
+        std::thread::yield_now();
+    }
+    signal(&worker, rustix::process::Signal::TERM);
+    let mut err = BufReader::new(worker.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("finishing running jobs") {
+        assert!(err.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    std::fs::write(go, "").unwrap();
+    err.read_to_string(&mut said).unwrap();
+    assert!(said.contains("finished\n"), "{said}");
+    assert_eq!(worker.wait().unwrap().code(), Some(143), "{said}");
+    assert_eq!((case.jobs)(&server), 1);
 }
 
 /// Who starts a worker before its server learns how to let it wait.

@@ -180,10 +180,10 @@ impl Program {
         }
         let text = tip::text(&error);
         let message = text.strip_prefix("error: ").unwrap_or(&text).trim();
-        self.early_failure(&CliError::usage(message), line, environment)
+        self.failure(&CliError::usage(message), line, environment)
     }
 
-    /// A failure before flags could be applied.
+    /// A failure before flags could be applied. Of a check it is a verdict, too.
     #[must_use]
     pub fn early_failure(
         &self,
@@ -191,6 +191,14 @@ impl Program {
         line: &[OsString],
         environment: &Environment,
     ) -> Exit {
+        if self.is_check(line) {
+            let headline = self.headline(Verdict::Unknown, &error.message);
+            let _ = writeln!(io::stdout(), "{headline}");
+        }
+        self.failure(error, line, environment)
+    }
+
+    fn failure(&self, error: &CliError, line: &[OsString], environment: &Environment) -> Exit {
         let stderr = io::stderr();
         let terminal = stderr.is_terminal();
         let color = ColorWhen::Auto.decide(|name| environment.var(name), terminal);

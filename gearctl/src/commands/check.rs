@@ -126,7 +126,7 @@ fn measure(link: &mut Link, what: &What, flags: &CheckFlags) -> Measured {
         Ok(measured) => Measured { failure: late, ..measured },
         Err(error) if error.code == TIMEOUT => {
             let metrics = rtt.into_iter().collect();
-            Measured { metrics, failure: late.or(Some(error)), absent: None }
+            Measured { metrics, failure: late.or(Some(error)), ..Measured::default() }
         }
         Err(error) => late.unwrap_or(error).into(),
     }
@@ -163,7 +163,7 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measu
             all.sort_by(|a, b| a.name.cmp(&b.name));
             if all.is_empty() {
                 let why = format!("no function matches {patterns}");
-                return Ok(Measured::absent(why, Vec::new()));
+                return Ok(Measured::nothing(why, figures("", None)));
             }
             all.iter()
                 .flat_map(|status| figures(&show_function(&status.name), Some(status)))
@@ -192,6 +192,10 @@ fn with_priorities(
 ) -> Result<Measured, CliError> {
     let is_asked = BY_PRIORITY.iter().any(|metric| flags.ask_for(metric));
     if !is_asked || matches!(what, What::Roundtrip { .. }) {
+        return Ok(measured);
+    }
+    if !measured.known.is_empty() {
+        measured.known.extend(BY_PRIORITY.map(|name| Metric::new(name, 0.0, "")));
         return Ok(measured);
     }
     let Answer::Came(rows) = priorities(link)? else { return Ok(measured) };

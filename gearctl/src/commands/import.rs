@@ -8,7 +8,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake;
 use gearman_client::Priority;
 
-use super::submit::{Submission, clients, submit_all};
+use super::submit::{Submission, clients, expect, submit_all};
 use crate::names;
 use crate::tasks;
 use crate::tool::Tool;
@@ -61,6 +61,7 @@ pub struct ImportArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
+    expect(tool)?;
     let function = args.function.as_deref().map(names::function).transpose()?;
     let tasks = tasks::records(args.from, function, args.priority, &mut tool.input)?;
     let tasks = intake::take(tasks, args.limit);

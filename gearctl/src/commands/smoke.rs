@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use ctl_core::commands::smoke::{STEPS, Steps};
 use ctl_core::error::{CliError, Exit};
-use gearman_client::blocking::Worker;
+use gearman_client::blocking::{Client, GrabbedJob, Job, Worker};
 use gearman_client::protocol::AdminCommand;
-use gearman_client::{FunctionName, SubmitOptions, WorkerInfo};
+use gearman_client::{FunctionName, JobHandle, SubmitOptions, WorkerInfo};
 
 use super::functions::status_of;
 use crate::error::cli_error;
@@ -32,8 +32,14 @@ const UNSUPPORTED: &str = "not supported";
 /// What is shown of a command that the server leaves unanswered.
 const SILENT: &str = "no answer";
 
+/// The step that needs a connection of its own.
+const SUBMIT: (&str, &str) = ("submit", "SUBMIT_JOB");
+
 /// The bound of each step where `--timeout` says nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a worker looks for a job that may be left.
+const MOMENT: Duration = Duration::from_millis(100);
 
 /// Runs `smoke`.
 ///
@@ -46,13 +52,10 @@ pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
     tool.link.dialer.only()?;
     tool.link.client()?;
     let mut smoke = Smoke { steps: Steps::default(), bound, left_behind: None };
-    let outcome = smoke.run(&mut tool.link, &function);
+    smoke.run(&mut tool.link, &function);
     if let Some(why) = smoke.left_behind.take() {
         let text = format!("the function {function} stays on the server: drop function: {why}");
         tool.messages.note(text);
-    }
-    if let (Err(error), false) = (outcome, smoke.steps.has_failed()) {
-        smoke.steps.broke(error);
     }
     smoke.steps.finish(&mut tool.out)
 }
@@ -64,82 +67,101 @@ struct Smoke {
     left_behind: Option<&'static str>,
 }
 
+/// What a step has brought, what is shown of it, and whether it is as it should be.
+type Tried<T> = Result<(T, String, bool), CliError>;
+
 impl Smoke {
     /// All steps; after a failed one the rest is not tried.
-    fn run(&mut self, link: &mut Link, function: &FunctionName) -> Result<(), CliError> {
-        let workload: Vec<u8> = (0..=u8::MAX).collect();
-        let mut worker = worker(link.worker_options()?, function)?;
+    fn run(&mut self, link: &mut Link, function: &FunctionName) -> Option<()> {
+        let mut worker = self.registered(link, function)?;
+        if self.worked(link, &mut worker, function).is_none() {
+            self.abandon(link, worker, function);
+            return None;
+        }
+        self.administered(link, worker, function)
+    }
+
+    /// Leaves as little behind as can be after a failure.
+    fn abandon(&mut self, link: &mut Link, mut worker: Worker, function: &FunctionName) {
+        // The server frees a job whose client has gone when a worker asks for it.
+        if let Ok(Some(job)) = worker.next_job(MOMENT) {
+            let _ = worker.complete(job, b"");
+        }
+        let _ = worker.stop();
+        // A function that is dropped with a job in it may take gearmand along.
+        match status_of(link, function) {
+            Ok(None) => {}
+            Ok(Some(status)) if status.total == 0 => drop(self.remove(link, function)),
+            _ => self.left_behind = Some("not tried, as it may have a job"),
+        }
+    }
+
+    fn registered(&mut self, link: &mut Link, function: &FunctionName) -> Option<Worker> {
+        let tried = self.register(link, function);
+        self.step(("register", "CAN_DO"), "1 worker", tried)
+    }
+
+    fn register(&self, link: &mut Link, function: &FunctionName) -> Tried<Worker> {
+        let worker = worker(link.worker_options()?, function)?;
         // Not in `status`: rustygeard lists no function there before it has a job.
         let seen = self.until(|| {
             let connections = link.listing::<WorkerInfo>(&AdminCommand::Workers)?;
             Ok(connections.iter().any(|connection| connection.functions.contains(function)))
         })?;
-        self.step("register", "CAN_DO", "1 worker", if seen { "1 worker" } else { "none" }, seen)?;
-
-        let mut client = link.open_client()?;
-        let options = SubmitOptions::default().timeout(self.bound);
-        let job = client.submit(function.clone(), &workload, options).map_err(cli_error)?;
-        let handle = show_handle(job.handle());
-        self.step("submit", "SUBMIT_JOB", "JOB_CREATED", &format!("JOB_CREATED {handle}"), true)?;
-
-        let grabbed = worker.next_job(self.bound).map_err(cli_error)?;
-        let same = grabbed.as_ref().is_some_and(|grabbed| grabbed.workload == workload);
-        let got = match &grabbed {
-            Some(grabbed) => format!("{} bytes, {}", grabbed.workload.len(), word(same)),
-            None => "no job".to_owned(),
-        };
-        self.step("grab", "GRAB_JOB_UNIQ", "256 bytes, as sent", &got, same)?;
-
-        let status = link.client()?.status(job.handle()).map_err(cli_error)?;
-        // rustygeard does not tell of a job that it runs.
-        let got = format!("known {}, running {}", status.is_known, status.is_running);
-        self.step("status", "GET_STATUS", "known true", &got, status.is_known)?;
-
-        let result: Vec<u8> = workload.iter().rev().copied().collect();
-        if let Some(grabbed) = grabbed {
-            worker.complete(grabbed, &result).map_err(cli_error)?;
-        }
-        let back = job.outcome().map_err(cli_error)?.complete();
-        let same = back.as_deref() == Some(result.as_slice());
-        let got = match &back {
-            Some(back) => format!("{} bytes, {}", back.len(), word(same)),
-            None => "the job failed".to_owned(),
-        };
-        self.step("complete", "WORK_COMPLETE", "256 bytes, as sent", &got, same)?;
-        self.administer(link, worker, function)
+        Ok((worker, if seen { "1 worker" } else { "none" }.to_owned(), seen))
     }
 
-    fn administer(
+    /// A job, from its submission to its result.
+    fn worked(
+        &mut self,
+        link: &mut Link,
+        worker: &mut Worker,
+        function: &FunctionName,
+    ) -> Option<()> {
+        let workload: Vec<u8> = (0..=u8::MAX).collect();
+        let mut client = match link.open_client() {
+            Ok(client) => client,
+            Err(error) => return self.step(SUBMIT, "JOB_CREATED", Err(error)),
+        };
+        let submitted = submit(&mut client, function, &workload, self.bound);
+        let job = self.step(SUBMIT, "JOB_CREATED", submitted)?;
+        let grabbed = grab(worker, &workload, self.bound);
+        let grabbed = self.step(("grab", "GRAB_JOB_UNIQ"), "256 bytes, as sent", grabbed)??;
+        let status = status(link, job.handle());
+        self.step(("status", "GET_STATUS"), "known true", status)?;
+        let result: Vec<u8> = workload.into_iter().rev().collect();
+        let completed = complete(worker, grabbed, job, &result);
+        self.step(("complete", "WORK_COMPLETE"), "256 bytes, as sent", completed)
+    }
+
+    fn administered(
         &mut self,
         link: &mut Link,
         worker: Worker,
         function: &FunctionName,
-    ) -> Result<(), CliError> {
-        let left = status_of(link, function)?.map(|status| status.total);
-        let got = left.map_or_else(|| "no such function".to_owned(), |left| format!("{left} jobs"));
-        self.step("admin", "status", "0 jobs", &got, left.unwrap_or(0) == 0)?;
-        let version = link
-            .probe(&AdminCommand::Version)?
-            .and_then(|reply| reply.value().map_err(cli_error))?;
-        let (got, ok) = match version {
-            Answer::Came(version) => (version.clone(), !version.is_empty()),
-            Answer::Unsupported(_) => (UNSUPPORTED.to_owned(), true),
-            Answer::Silent(_) => (SILENT.to_owned(), true),
-        };
-        self.step("version", "version", "a version", &got, ok)?;
+    ) -> Option<()> {
+        let left = left(link, function);
+        self.step(("admin", "status"), "0 jobs", left)?;
+        let version = version(link);
+        self.step(("version", "version"), "a version", version)?;
         let _ = worker.stop();
+        let removed = self.remove(link, function);
+        self.step(("clean up", "drop function"), "OK", removed)
+    }
+
+    fn remove(&mut self, link: &mut Link, function: &FunctionName) -> Tried<()> {
         let dropped = scratch::remove(link, function, self.bound)?;
-        let over = dropped.is_some();
         let got = match dropped {
             None => "in use",
             Some(Answer::Came(())) => "OK",
             Some(Answer::Unsupported(_)) => UNSUPPORTED,
             Some(Answer::Silent(_)) => SILENT,
         };
+        let over = dropped.is_some();
         if over && got != "OK" {
             self.left_behind = Some(got);
         }
-        self.step("clean up", "drop function", "OK", got, over)
+        Ok(((), got.to_owned(), over))
     }
 
     /// Looks again until it is true, or the time of a step is over.
@@ -155,18 +177,77 @@ impl Smoke {
         }
     }
 
-    /// Notes the outcome of a step.
-    fn step(
+    /// Notes the outcome of a step, and gives what it has brought if it did as it should.
+    fn step<T>(
         &mut self,
-        step: &'static str,
-        command: &'static str,
+        names: (&'static str, &str),
         expected: &'static str,
-        got: &str,
-        ok: bool,
-    ) -> Result<(), CliError> {
-        let ok = self.steps.note((step, command), expected, got, ok);
-        if ok { Ok(()) } else { Err(CliError::internal(format!("the step {step} failed"))) }
+        tried: Tried<T>,
+    ) -> Option<T> {
+        match tried {
+            Ok((brought, got, ok)) => self.steps.note(names, expected, &got, ok).then_some(brought),
+            Err(error) => {
+                self.steps.fail(names, expected, error);
+                None
+            }
+        }
     }
+}
+
+fn submit<'a>(
+    client: &'a mut Client,
+    function: &FunctionName,
+    workload: &[u8],
+    bound: Duration,
+) -> Tried<Job<'a>> {
+    let options = SubmitOptions::default().timeout(bound);
+    let job = client.submit(function.clone(), workload, options).map_err(cli_error)?;
+    let got = format!("JOB_CREATED {}", show_handle(job.handle()));
+    Ok((job, got, true))
+}
+
+fn grab(worker: &mut Worker, workload: &[u8], bound: Duration) -> Tried<Option<GrabbedJob>> {
+    let grabbed = worker.next_job(bound).map_err(cli_error)?;
+    let same = grabbed.as_ref().is_some_and(|grabbed| grabbed.workload == workload);
+    let got = match &grabbed {
+        Some(grabbed) => format!("{} bytes, {}", grabbed.workload.len(), word(same)),
+        None => "no job".to_owned(),
+    };
+    Ok((grabbed, got, same))
+}
+
+fn status(link: &mut Link, handle: &JobHandle) -> Tried<()> {
+    let status = link.client()?.status(handle).map_err(cli_error)?;
+    // rustygeard does not tell of a job that it runs.
+    let got = format!("known {}, running {}", status.is_known, status.is_running);
+    Ok(((), got, status.is_known))
+}
+
+fn complete(worker: &mut Worker, grabbed: GrabbedJob, job: Job<'_>, result: &[u8]) -> Tried<()> {
+    worker.complete(grabbed, result).map_err(cli_error)?;
+    let back = job.outcome().map_err(cli_error)?.complete();
+    let same = back.as_deref() == Some(result);
+    let got = match &back {
+        Some(back) => format!("{} bytes, {}", back.len(), word(same)),
+        None => "the job failed".to_owned(),
+    };
+    Ok(((), got, same))
+}
+
+fn left(link: &mut Link, function: &FunctionName) -> Tried<()> {
+    let left = status_of(link, function)?.map(|status| status.total);
+    let got = left.map_or_else(|| "no such function".to_owned(), |left| format!("{left} jobs"));
+    Ok(((), got, left.unwrap_or(0) == 0))
+}
+
+fn version(link: &mut Link) -> Tried<()> {
+    let reply = link.probe(&AdminCommand::Version)?;
+    let (got, ok) = match reply.and_then(|reply| reply.value().map_err(cli_error))? {
+        Answer::Came(version) => (version.clone(), !version.is_empty()),
+        Answer::Unsupported(_) => (UNSUPPORTED.to_owned(), true),
+        Answer::Silent(_) => (SILENT.to_owned(), true),
+    };
+    Ok(((), got, ok))
 }
 
 fn word(same: bool) -> &'static str {

@@ -82,6 +82,7 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
         let text = "jobs scheduled for later have normal priority and no reducer";
         return Err(CliError::usage(text));
     }
+    expect(tool)?;
     let tasks = args.task.tasks((&mut tool.input, &tool.messages), None)?;
     if tool.globals.dry_run {
         return would(&mut tool.out, tasks, ("submit", "job", ""));
@@ -102,6 +103,11 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
         wait(tool, handles, &interrupts)?;
     }
     Ok(exit)
+}
+
+/// Refuses an output that [`submit_all`] could not write, before any job is submitted.
+pub(super) fn expect(tool: &mut Tool) -> Result<(), CliError> {
+    tool.out.expect(&SUBMITTED)
 }
 
 /// Background jobs.
@@ -126,7 +132,6 @@ pub(super) fn submit_all(
     manner: Manner,
 ) -> Result<Exit, CliError> {
     let Submission { tasks, at, is_single, function, mut keep } = submission;
-    tool.out.expect(&SUBMITTED)?;
     let mut bulk = tool.bulk(action, manner, None)?;
     let mut pool = Pool::start(clients, tasks, Kind::Background { at }, None, &bulk.gate())?;
     tool.out.style.prefer_names();

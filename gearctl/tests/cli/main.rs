@@ -20,6 +20,7 @@ mod map;
 mod names;
 mod observe;
 mod run;
+mod samples;
 #[cfg(target_os = "linux")]
 mod shortage;
 #[cfg(unix)]
@@ -45,5 +46,10 @@ ctl_core::tool_contract!(
         metrics: "gearman",
         metric_names: gearctl::commands::exporter::EXPORTS.names,
         jobs: |server| server.view().jobs,
+        pop: "drain mail --yes --to -",
+        check: "check function mail --zero-workers ok",
+        waiting: "queued",
+        empty: "wait -f mail --for queued==0",
+        samples: samples::SAMPLES,
     }
 );

@@ -145,13 +145,15 @@ fn jobs(link: &mut Link, ids: &[JobId]) -> Result<Measured, CliError> {
         ]);
     }
     let absent = (!gone.is_empty()).then(|| format!("there is no job {}", gone.join(", ")));
-    Ok(Measured { metrics, failure: None, absent })
+    Ok(Measured { metrics, absent, ..Measured::default() })
 }
 
 fn one_tube(link: &mut Link, tube: &TubeName) -> Result<Measured, CliError> {
     let (is_there, metrics) = tube_metrics(link, tube)?;
-    let absent = (!is_there).then(|| format!("there is no tube {tube}"));
-    Ok(Measured { metrics, failure: None, absent })
+    Ok(match is_there {
+        true => metrics.into(),
+        false => Measured::absent(format!("there is no tube {tube}"), metrics),
+    })
 }
 
 /// Whether the tube is there, and its figures: of one that is not, those of an empty one.
@@ -160,13 +162,19 @@ fn tube_metrics(link: &mut Link, tube: &TubeName) -> Result<(bool, Vec<Metric>),
     let start = Instant::now();
     let stats = link.call(StatsTube(tube.clone()))?;
     let rtt = milliseconds(start.elapsed());
-    let of = |figure: fn(&TubeStats) -> u64| stats.as_ref().map_or(0, figure);
+    let is_idle = stats.as_ref().is_none_or(|stats| stats.current_jobs_ready == 0);
+    let oldest = if is_idle { 0 } else { oldest_age(link, tube)? };
+    Ok((stats.is_some(), figures(tube.as_str(), stats.as_ref(), oldest, rtt)))
+}
+
+/// Of a tube that is not there, those of an empty one; the age is in seconds, the round trip in milliseconds.
+fn figures(tube: &str, stats: Option<&TubeStats>, oldest: u64, rtt: f64) -> Vec<Metric> {
+    let of = |figure: fn(&TubeStats) -> u64| stats.map_or(0, figure);
     let (ready, watching) =
         (of(|stats| stats.current_jobs_ready), of(|stats| stats.current_watching));
-    let oldest = if ready == 0 { 0 } else { oldest_age(link, tube)? };
     let unattended = (ready > 0 && watching == 0).then_some("ready jobs but no watchers");
-    let metric = |name, value: u64, unit| Metric::new(name, value as f64, unit).of(tube.as_str());
-    let metrics = vec![
+    let metric = |name, value: u64, unit| Metric::new(name, value as f64, unit).of(tube);
+    vec![
         metric("ready", ready, "").usual(),
         metric("buried", of(|stats| stats.current_jobs_buried), ""),
         metric("delayed", of(|stats| stats.current_jobs_delayed), ""),
@@ -177,9 +185,8 @@ fn tube_metrics(link: &mut Link, tube: &TubeName) -> Result<(bool, Vec<Metric>),
         Metric { unattended, ..metric("workers", watching, "").usual() },
         metric("oldest-age", oldest, "s"),
         metric("pause-left", of(|stats| u64::try_from(stats.pause_time_left).unwrap_or(0)), "s"),
-        Metric::new("rtt", rtt, "ms").of(tube.as_str()).usual(),
-    ];
-    Ok((stats.is_some(), metrics))
+        Metric::new("rtt", rtt, "ms").of(tube).usual(),
+    ]
 }
 
 fn tubes(link: &mut Link, patterns: &Patterns, messages: &Messages) -> Result<Measured, CliError> {
@@ -203,7 +210,8 @@ fn tubes(link: &mut Link, patterns: &Patterns, messages: &Messages) -> Result<Me
     match unasked {
         Some(error) if metrics.is_empty() => Err(error),
         _ if metrics.is_empty() => {
-            Ok(Measured::absent(format!("no tube matches {patterns}"), metrics))
+            let known = figures("", None, 0, 0.0);
+            Ok(Measured::nothing(format!("no tube matches {patterns}"), known))
         }
         _ => Ok(metrics.into()),
     }

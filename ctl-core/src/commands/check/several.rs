@@ -15,13 +15,14 @@ pub fn measure_all<L: Link>(
         Ok(servers) if servers.len() > 1 => servers,
         _ => return (false, measure(own)),
     };
-    let mut all = Measured { metrics: Vec::new(), failure: None, absent: None };
+    let mut all = Measured::default();
     let mut alive = Vec::new();
     for (address, link) in &mut servers {
-        let Measured { metrics, failure, absent } = measure(link);
+        let Measured { metrics, failure, absent, known } = measure(link);
         if failure.is_none() {
             alive.push(address.clone());
         }
+        all.known.extend(known);
         all.metrics.extend(metrics.into_iter().map(|metric| on(metric, address)));
         if let Some(mut error) = failure {
             error.message = error.at(address);

@@ -1,0 +1,99 @@
+//! A command line for every command.
+
+use std::any::Any;
+
+use ctl_core::contract::formats::{Sample, Samples};
+use fixtures::beanstalkd::Server;
+
+use crate::harness::*;
+
+const TRANSCRIPT: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/wire/beanstalkd/use.txt");
+
+const RECORD: &str = r#"{"v":1,"tube":"imported","state":"ready","pri":1,"body":"x"}"#;
+
+pub(crate) const SAMPLES: Samples = Samples {
+    succeed: &[
+        Sample::of("put", &["put", "-t", "mail", "x", "y"]),
+        Sample::of("reserve", &["reserve", "-t", "mail"]),
+        Sample::of("pop", &["pop", "-t", "mail"]),
+        Sample::of("peek", &["peek", "1", "4"]),
+        Sample::of("jobs", &["jobs", "--with-body"]),
+        Sample::of("job", &["job", "1", "--with-body"]),
+        Sample::of("tubes", &["tubes"]),
+        Sample::of("stats", &["stats"]).without_shape(),
+        Sample::of("stats-tube", &["stats-tube", "mail", "default"]),
+        Sample::of("server", &["server"]).without_shape(),
+        Sample::of("delete", &["delete", "1", "2"]),
+        Sample::of("kick", &["kick", "-t", "mail", "--all"]),
+        Sample::of("bury", &["bury", "1"]),
+        Sample::of("release", &["release", "4"]),
+        Sample::of("pause", &["pause", "mail", "5s"]),
+        Sample::of("resume", &["resume", "mail"]),
+        Sample::of("clear", &["clear", "mail", "--yes"]),
+        Sample::of("drain", &["drain", "mail", "--yes"]),
+        Sample::of("move", &["move", "--from", "mail", "--to", "sms", "--yes"]),
+        Sample::of("copy", &["copy", "--from", "mail", "--to", "sms"]),
+        Sample::of("requeue", &["requeue", "mail", "--yes"]),
+        Sample::of("retry", &["retry", "mail"]),
+        Sample::of("bury-all", &["bury-all", "mail", "--yes"]),
+        Sample::of("populate", &["populate", "mail", "--count", "2"]),
+        Sample::of("tail", &["tail", "mail", "--action", "release", "-c", "2", "-i", "1ms"]),
+        Sample::of("work", &["work", "-t", "mail", "--exit-when-empty", "--exec", "true"]),
+        Sample::of("export", &["export"]),
+        Sample::of("import", &["import", "-"]).fed(RECORD),
+        Sample::of("smoke", &["smoke"]),
+        Sample::of("top", &["top", "--once"]),
+        Sample::of("check server", &["check", "server"]),
+        Sample::of("check tube", &["check", "tube", "mail", "--zero-workers", "ok"]),
+        Sample::of("check tubes", &["check", "tubes", "*", "--zero-workers", "ok"]),
+        Sample::of("check job", &["check", "job", "1"]),
+        Sample::of("check roundtrip", &["check", "roundtrip"]),
+        Sample::of("wait", &["wait", "--for", "ready>=1", "-t", "mail"]),
+        Sample::of("ping", &["ping", "--count", "2", "--interval", "1ms"]),
+        Sample::of("watch", &["watch", "-c", "2", "-i", "1ms", "--", "stats-tube", "mail"]),
+        Sample::of("repl", &["repl", "-e", "stats-tube mail"]),
+        Sample::of("raw", &["raw", "stats-tube mail"]),
+        Sample::of("bench", &["bench", "--msgs", "5"]),
+        Sample::of("exporter", &["exporter", "--once"]),
+        Sample::of("tap", &["tap", "--dry-run", "--replay", TRANSCRIPT]),
+        Sample::of("latency", &["latency", "--every", "100ms", "-i", "1ms", "-c", "1"]),
+        Sample::of("serve", &["serve", "--print-addr", "--", "true"]),
+        Sample::of("context add", &["context", "add", "new", "-n"]),
+        Sample::of("context ls", &["context", "ls"]),
+        Sample::of("context show", &["context", "show"]),
+        Sample::of("context unselect", &["context", "unselect", "-n"]),
+        Sample::of("context validate", &["context", "validate"]),
+        Sample::of("config path", &["config", "path"]),
+        Sample::of("config set", &["config", "set", "retry", "1", "-n"]),
+        Sample::of("config show", &["config", "show"]),
+        Sample::of("doctor", &["doctor"]),
+        Sample::of("completions", &["completions", "bash"]),
+        Sample::of("man", &["man"]),
+        Sample::of("docs", &["docs"]),
+    ],
+    fail: &[
+        Sample::of("touch", &["touch", "1"]),
+        Sample::of("web", &["web", "--listen", "127.0.0.1:x"]),
+        Sample::of("context copy", &["context", "copy", "none", "new"]),
+        Sample::of("context edit", &["context", "edit", "none"]),
+        Sample::of("context previous", &["context", "previous"]),
+        Sample::of("context rm", &["context", "rm", "none"]),
+        Sample::of("context select", &["context", "select", "none"]),
+        Sample::of("config edit", &["config", "edit", "-n"]),
+        Sample::of("config unset", &["config", "unset", "retry"]),
+    ],
+    prepared,
+};
+
+/// Ready jobs 1 and 2, a delayed one 3, a buried one 4, all in the tube mail; bodies of every kind.
+fn prepared() -> (Box<dyn Any>, String) {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    put(address, "mail", "hello\tworld\n");
+    put(address, "mail", b"\xff\x00");
+    put_delayed(address, "mail", "");
+    put_buried(address, "mail", "{\"a\":1}");
+    let address = address.to_owned();
+    (Box::new(server), address)
+}

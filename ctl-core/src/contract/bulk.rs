@@ -1,0 +1,136 @@
+//! What commands for whole queues do: they ask, they end, and they say what they did.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::Case;
+use super::program::{Ran, Running, fed, signal};
+use crate::tool::Tool;
+
+/// The error names the flag that answers.
+pub fn without_a_terminal_and_yes_nothing_is_deleted<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    for _ in 0..3 {
+        case.program.at(&address, &add).exits(0);
+    }
+    for line in [
+        &["clear", "mail"][..],
+        &["clear", "mail", "--no-input"],
+        &["--no-input", "clear", "mail", "-o", "json"],
+        &["drain", "mail", "--to", "-"],
+    ] {
+        let ran = case.program.at(&address, line).exits(2);
+        assert!(ran.err.contains("--yes") && ran.err.contains(&address), "{line:?} {}", ran.err);
+        assert!(ran.bytes.is_empty(), "{line:?} {}", ran.out());
+        // Nor is it a yes that comes from no terminal.
+        let command = case.program.command(&[&[case.program.flag, &address], line].concat());
+        fed(command, b"y\n").exits(2);
+        assert_eq!((case.jobs)(&server), 3, "{line:?}");
+    }
+    case.program.at(&address, &["clear", "mail", "--yes"]).exits(0);
+    assert_eq!((case.jobs)(&server), 0);
+}
+
+/// Names that a parser of YAML, a glob or a path could misread, and bodies that break naive tools.
+pub fn what_is_drained_and_imported_is_as_it_was<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let long = "n".repeat(200);
+    let names = ["123", "true", "null", "1e5", "0x1F", "a/b", "a;b", "$(x)", &long];
+    let bodies: [&[u8]; 6] =
+        [b"", b"\0", b"\n", b"\r\ndelete 1\r\n", &[0xff; 65_535], &every_byte()];
+    for name in names {
+        let words: Vec<&str> = case.add_to.split(' ').chain([name, "-"]).collect();
+        for body in bodies {
+            case.program.fed(&address, &words, body).exits(0);
+        }
+    }
+    let count = names.len() * bodies.len();
+    assert_eq!((case.jobs)(&server), count);
+    let drain = [&["drain", "--yes", "--to", "-"][..], &names[..]].concat();
+    let first = case.program.at(&address, &drain).exits(0);
+    assert_eq!(((case.jobs)(&server), first.lines().len()), (0, count));
+    let (other, elsewhere) = Case::<T>::server();
+    let import = [T::PROGRAM.seed, &["-"]].concat();
+    case.program.fed(&elsewhere, &import, &first.bytes).exits(0);
+    assert_eq!((case.jobs)(&other), count);
+    let again = case.program.at(&elsewhere, &drain).exits(0);
+    let essence = |ran: &Ran| {
+        let keep = |line: &str| {
+            let record: Value = serde_json::from_str(line).unwrap();
+            ["tube", "function", "queue", "body", "body_base64"].map(|key| record[key].clone())
+        };
+        ran.lines().into_iter().map(keep).collect::<Vec<_>>()
+    };
+    assert_eq!(essence(&again), essence(&first));
+}
+
+fn every_byte() -> Vec<u8> {
+    (0..=u8::MAX).collect()
+}
+
+/// Adds jobs for as long as something runs beside, which begins when some are there.
+fn with_producer<T: Tool, R>(
+    case: &Case<T>,
+    server: &super::Server<T>,
+    address: &str,
+    run: impl FnOnce() -> R,
+) -> R {
+    let add: Vec<&str> = case.add.split(' ').chain(["--lines", "-q"]).collect();
+    let line = [&[case.program.flag, address], &add[..]].concat();
+    let child = case.program.command(&line).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let mut producer = Running::of(child.unwrap());
+    let mut stdin = producer.stdin.take().unwrap();
+    let stop = AtomicBool::new(false);
+    let result = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut ends = false;
+            while !ends {
+                ends = stop.load(Ordering::SeqCst) || stdin.write_all(b"body\n").is_err();
+            }
+        });
+        while (case.jobs)(server) < 200 {
+            thread::yield_now();
+        }
+        let result = run();
+        stop.store(true, Ordering::SeqCst);
+        result
+    });
+    drop(stdin);
+    let _ = producer.ended().exits(0);
+    result
+}
+
+/// What comes meanwhile is for the next time.
+pub fn a_clear_ends_though_a_producer_goes_on<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let ran = with_producer(case, &server, &address, || {
+        case.program.at(&address, &["clear", "mail", "--yes", "-o", "json"])
+    });
+    let report = ran.exits(0).json();
+    let cleared = report.get("succeeded").or_else(|| report.pointer("/0/count"));
+    assert!(cleared.and_then(Value::as_u64) >= Some(200), "{report}");
+}
+
+/// What was written is what the report counts, and the rest is still there.
+pub fn control_c_midway_reports_what_was_done<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let (written, ran) = with_producer(case, &server, &address, || {
+        let line = ["drain", "mail", "--to", "-", "--yes", "--until-empty"];
+        let line = [&[case.program.flag, &address], &line[..]].concat();
+        let mut child = Running::of(case.program.command(&line).spawn().unwrap());
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        lines.next().unwrap().unwrap();
+        signal(&child, Signal::INT);
+        let written = 1 + lines.map(Result::unwrap).count();
+        (written, child.ended().exits(130))
+    });
+    let said = format!("drained {written} ");
+    assert!(ran.err.contains(&said), "{said}: {}", ran.err);
+    assert!((case.jobs)(&server) > 0);
+}

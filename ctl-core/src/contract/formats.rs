@@ -1,0 +1,213 @@
+//! Every command in every format: nothing but results on stdout, nothing but one error object for a failure.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+
+use clap::Command;
+use serde_json::Value;
+
+use super::Case;
+use super::program::Ran;
+use crate::repl::guest::Interactive;
+use crate::tool::Tool;
+use crate::tool::cli::tree;
+
+/// A command line of a command.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample {
+    /// The command; a nested one with the name of its parent before its own.
+    pub command: &'static str,
+    /// The whole line.
+    pub line: &'static [&'static str],
+    stdin: &'static str,
+    asks: bool,
+    has_shape: bool,
+}
+
+impl Sample {
+    /// A line with an empty stdin.
+    #[must_use]
+    pub const fn of(command: &'static str, line: &'static [&'static str]) -> Self {
+        Self { command, line, stdin: "", asks: true, has_shape: true }
+    }
+
+    /// The same line, which asks no server.
+    #[must_use]
+    pub const fn offline(self) -> Self {
+        Self { asks: false, ..self }
+    }
+
+    /// The same line with this stdin.
+    #[must_use]
+    pub const fn fed(self, stdin: &'static str) -> Self {
+        Self { stdin, ..self }
+    }
+
+    /// The same line, whose columns are those that the server's answer has.
+    #[must_use]
+    pub const fn without_shape(self) -> Self {
+        Self { has_shape: false, ..self }
+    }
+
+    /// Whether it asks no server, or whether it is its result that none answers.
+    #[must_use]
+    pub fn is_offline(&self) -> bool {
+        let about_settings = ["context ", "config "].iter().any(|it| self.command.starts_with(it));
+        !self.asks
+            || about_settings
+            || ["tap", "web", "serve", "doctor", "completions", "man", "docs"]
+                .contains(&self.command)
+    }
+
+    /// Whether exit codes and formats are those of a check.
+    fn is_check(&self) -> bool {
+        self.command.starts_with("check ")
+    }
+}
+
+/// A line for every command of a tool.
+#[derive(Debug, Clone, Copy)]
+pub struct Samples {
+    /// Lines that succeed on the server that `prepared` gives.
+    pub succeed: &'static [Sample],
+    /// Lines of the commands that cannot succeed in a test of this kind.
+    pub fail: &'static [Sample],
+    /// A server with something in it for every line, and whatever has to live as long.
+    pub prepared: fn() -> (Box<dyn Any>, String),
+}
+
+impl Samples {
+    fn run<T: Tool>(&self, case: &Case<T>, format: &str, sample: &Sample) -> Ran {
+        let (_server, address) = (self.prepared)();
+        let line = [&["-o", format], sample.line].concat();
+        case.program.fed(&address, &line, sample.stdin.as_bytes())
+    }
+}
+
+/// The commands of the grammar.
+fn commands(tree: &Command) -> BTreeSet<String> {
+    // What shells ask is no command of a person.
+    let is_command = |command: &&Command| !["help", "complete"].contains(&command.get_name());
+    let mut names = BTreeSet::new();
+    for command in tree.get_subcommands().filter(is_command) {
+        let name = command.get_name();
+        let inner: Vec<_> = command.get_subcommands().filter(is_command).collect();
+        if inner.is_empty() {
+            names.insert(name.to_owned());
+        }
+        names.extend(inner.iter().map(|sub| format!("{name} {}", sub.get_name())));
+    }
+    names
+}
+
+/// No command can be forgotten here.
+pub fn every_command_has_a_sample<T: Interactive>(case: &Case<T>) {
+    let samples = case.samples.succeed.iter().chain(case.samples.fail);
+    let samples: BTreeSet<String> = samples.map(|sample| sample.command.to_owned()).collect();
+    assert_eq!(samples, commands(&tree::<T>()));
+}
+
+/// And stderr has no JSON.
+pub fn json_is_one_document_for_every_command<T: Tool>(case: &Case<T>) {
+    for sample in case.samples.succeed {
+        let ran = case.samples.run(case, "json", sample);
+        assert_eq!(ran.code, Some(0), "{sample:?} {ran:?}");
+        let document: Result<Value, _> = serde_json::from_slice(&ran.bytes);
+        assert!(document.is_ok(), "{sample:?} {ran:?}");
+        let has_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
+        assert!(!ran.err.lines().any(has_json), "{sample:?} {}", ran.err);
+    }
+}
+
+/// A check is one verdict, whose document is written for people and programs alike.
+pub fn ndjson_is_one_document_per_line_for_every_command<T: Tool>(case: &Case<T>) {
+    for sample in case.samples.succeed {
+        let ran = case.samples.run(case, "ndjson", sample).exits(0);
+        if sample.is_check() {
+            ran.json();
+            continue;
+        }
+        let is_json = |line: &&str| serde_json::from_str::<Value>(line).is_ok();
+        assert!(ran.lines().iter().all(is_json), "{sample:?} {}", ran.out());
+    }
+}
+
+/// Checks have formats of their own.
+pub fn yaml_is_read_for_every_command<T: Tool>(case: &Case<T>) {
+    for sample in case.samples.succeed.iter().filter(|sample| !sample.is_check()) {
+        let ran = case.samples.run(case, "yaml", sample).exits(0);
+        let value: Result<Value, _> = serde_yaml::from_slice(&ran.bytes);
+        assert!(value.is_ok(), "{sample:?} {value:?} {}", ran.out());
+    }
+}
+
+/// But for records, which have to be read back.
+pub fn tables_and_plain_lines_work_for_every_command<T: Tool>(case: &Case<T>) {
+    for format in ["table", "wide", "plain", "name"] {
+        for sample in case.samples.succeed {
+            if ["drain", "export"].contains(&sample.command) {
+                continue;
+            }
+            let ran = case.samples.run(case, format, sample);
+            assert_eq!(ran.code, Some(0), "{format} {sample:?} {ran:?}");
+            assert!(!ran.bytes.contains(&0x1b), "{format} {sample:?}");
+        }
+    }
+}
+
+/// Within the timeout, and a check is CRITICAL.
+pub fn a_dead_port_is_69_with_one_error_object_for_every_command<T: Tool>(case: &Case<T>) {
+    let (server, dead) = Case::<T>::server();
+    drop(server);
+    for sample in case.samples.succeed {
+        // A session has opened none before its first line.
+        if sample.is_offline() || sample.command == "repl" {
+            continue;
+        }
+        let bounds = ["-o", "json", "--connect-timeout", "5s", "--timeout", "1s"];
+        let line = [&bounds, sample.line].concat();
+        let ran = case.program.fed(&dead, &line, sample.stdin.as_bytes());
+        if sample.is_check() {
+            assert_eq!(ran.exits(2).json()["status"], "CRITICAL", "{sample:?}");
+            continue;
+        }
+        assert_eq!(ran.code, Some(69), "{sample:?} {ran:?}");
+        let error = ran.error_alone();
+        assert_eq!((&error["exit"], &error["code"]), (&69.into(), &"UNAVAILABLE".into()));
+    }
+}
+
+/// Of a check it is UNKNOWN.
+pub fn a_wrong_flag_is_2_with_one_error_object_for_every_command<T: Tool>(case: &Case<T>) {
+    for sample in case.samples.succeed.iter().chain(case.samples.fail) {
+        let ran = case.program.bare(&[&["-o", "json", "--no-such-flag"], sample.line].concat());
+        if sample.is_check() {
+            let start = format!("{} UNKNOWN - ", case.program.prefix);
+            assert!(ran.exits(3).out().starts_with(&start), "{sample:?}");
+            continue;
+        }
+        assert_eq!(ran.exits(2).error_alone()["code"], "USAGE", "{sample:?}");
+    }
+}
+
+/// Nothing is asked, taken or changed for the sake of an output that cannot be: also without a server it is told.
+pub fn a_wrong_column_is_2_before_anything_is_sent<T: Tool>(case: &Case<T>) {
+    let (server, dead) = Case::<T>::server();
+    drop(server);
+    let mut told = 0;
+    for sample in case.samples.succeed {
+        let is_other = ["repl", "watch"].contains(&sample.command);
+        if sample.is_offline() || !sample.has_shape || is_other {
+            continue;
+        }
+        let (_server, address) = (case.samples.prepared)();
+        let line = [&["--columns", "no-such"], sample.line].concat();
+        let ran = case.program.fed(&address, &line, sample.stdin.as_bytes());
+        if ran.err.contains("no-such") {
+            let ran = case.program.fed(&dead, &line, sample.stdin.as_bytes());
+            assert!(ran.code == Some(2) && ran.err.contains("no-such"), "{sample:?}: {}", ran.err);
+            told += 1;
+        }
+    }
+    assert!(told >= 8, "{told}");
+}

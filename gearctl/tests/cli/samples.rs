@@ -1,0 +1,99 @@
+//! A command line for every command.
+
+use std::any::Any;
+
+use ctl_core::contract::formats::{Sample, Samples};
+use fixtures::gearmand::Server;
+use gearman_client::blocking::Worker;
+use gearman_client::{Servers, WorkerOptions};
+
+use crate::harness::*;
+
+const TRANSCRIPT: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/wire/gearmand/submit.txt");
+
+pub(crate) const SAMPLES: Samples = Samples {
+    succeed: &[
+        Sample::of("run", &["run", "up", "x", "y"]),
+        Sample::of("submit", &["submit", "mail", "x", "y"]),
+        Sample::of("map", &["map", "up"]).fed("a\nb\n"),
+        Sample::of("work", &["work", "-f", "mail", "--exit-when-empty", "--exec", "true"]),
+        Sample::of("job", &["job", FIRST]).without_shape(),
+        Sample::of("jobs", &["jobs"]),
+        Sample::of("unique-jobs", &["unique-jobs"]),
+        Sample::of("peek", &["peek", "mail", "--yes"]),
+        Sample::of("cancel", &["cancel", FIRST]),
+        Sample::of("functions", &["functions"]),
+        Sample::of("function create", &["function", "create", "new"]),
+        Sample::of("function drop", &["function", "drop", "idle"]),
+        Sample::of("function maxqueue", &["function", "maxqueue", "mail", "9"]),
+        Sample::of("workers", &["workers"]),
+        Sample::of("drain", &["drain", "mail", "--yes", "--to", "-"]),
+        Sample::of("move", &["move", "mail", "other", "--yes"]),
+        Sample::of("export", &["export", "mail", "--yes"]),
+        Sample::of("import", &["import", "-"]).fed(r#"{"function":"imported","body":"x"}"#),
+        Sample::of("top", &["top", "--once"]),
+        Sample::of("smoke", &["smoke"]),
+        Sample::of("check server", &["check", "server", "--zero-workers", "ok"]),
+        Sample::of("check function", &["check", "function", "mail", "--zero-workers", "ok"]),
+        Sample::of("check functions", &["check", "functions", "*", "--zero-workers", "ok"]),
+        Sample::of("check roundtrip", &["check", "roundtrip", "up", "--send", "x"]),
+        Sample::of("wait", &["wait", "--for", "queued>=1", "-f", "mail"]),
+        Sample::of("ping", &["ping", "--count", "2", "--interval", "1ms"]),
+        Sample::of("latency", &["latency", "--every", "100ms", "-i", "1ms", "-c", "1"]),
+        Sample::of("watch", &["watch", "-c", "2", "-i", "1ms", "--", "functions"]),
+        Sample::of("exporter", &["exporter", "--once"]),
+        Sample::of("tap", &["tap", "--dry-run", "--replay", TRANSCRIPT]),
+        Sample::of("bench", &["bench", "--msgs", "5"]),
+        Sample::of("server", &["server"]).without_shape(),
+        Sample::of("version", &["version"]),
+        Sample::of("pid", &["pid"]),
+        Sample::of("verbose", &["verbose"]),
+        Sample::of("shutdown", &["shutdown", "-n"]).offline(),
+        Sample::of("repl", &["repl", "-e", "functions"]),
+        Sample::of("raw", &["raw", "status"]),
+        Sample::of("serve", &["serve", "--print-addr", "--", "true"]),
+        Sample::of("context add", &["context", "add", "new", "-n"]),
+        Sample::of("context ls", &["context", "ls"]),
+        Sample::of("context show", &["context", "show"]),
+        Sample::of("context unselect", &["context", "unselect", "-n"]),
+        Sample::of("context validate", &["context", "validate"]),
+        Sample::of("config path", &["config", "path"]),
+        Sample::of("config set", &["config", "set", "retry", "1", "-n"]),
+        Sample::of("config show", &["config", "show"]),
+        Sample::of("doctor", &["doctor"]),
+        Sample::of("completions", &["completions", "bash"]),
+        Sample::of("man", &["man"]),
+        Sample::of("docs", &["docs"]),
+    ],
+    fail: &[
+        Sample::of("web", &["web", "--listen", "127.0.0.1:x"]),
+        Sample::of("context copy", &["context", "copy", "none", "new"]),
+        Sample::of("context edit", &["context", "edit", "none"]),
+        Sample::of("context previous", &["context", "previous"]),
+        Sample::of("context rm", &["context", "rm", "none"]),
+        Sample::of("context select", &["context", "select", "none"]),
+        Sample::of("config edit", &["config", "edit", "-n"]),
+        Sample::of("config unset", &["config", "unset", "retry"]),
+    ],
+    prepared,
+};
+
+/// The handle of the first job of an in-memory server.
+const FIRST: &str = "H:localhost:1";
+
+/// Two queued jobs of `mail`, one of them with a body that is no text; a worker for `up`; a function without anything.
+fn prepared() -> (Box<dyn Any>, String) {
+    let server = Server::start().unwrap();
+    let address = server.address().to_owned();
+    assert_eq!(queue(&address, "mail", b"hello\tworld\n"), FIRST);
+    queue(&address, "mail", b"\xff\x00");
+    gearctl(&address, &["function", "create", "idle"]).exits(0);
+    let servers: Servers = address.parse().unwrap();
+    let mut worker = Worker::connect(WorkerOptions::new(servers)).unwrap();
+    worker.register("up", |job| Ok(job.workload.to_ascii_uppercase())).unwrap();
+    // It ends with the server.
+    std::thread::spawn(move || drop(worker.run()));
+    workers(&address, "up", 1);
+    (Box::new(server), address)
+}
