@@ -11,6 +11,7 @@ fmt:
     cargo fmt --all --check
     cargo fmt --manifest-path bench/Cargo.toml --check
     cargo fmt --manifest-path fuzz/Cargo.toml --check
+    cargo fmt --manifest-path interleavings/Cargo.toml --check
 
 lint:
     cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
@@ -68,6 +69,10 @@ bench *args:
 fuzz target seconds="600":
     mkdir -p fuzz/corpus/{{target}}
     ASAN_OPTIONS=quarantine_size_mb=16 cargo +nightly fuzz run {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} -- -rss_limit_mb=256 -max_total_time={{seconds}}
+
+# Runs the blocking faces' threads through many schedules; TIMES=100 through a hundred times as many.
+interleavings:
+    cd interleavings && cargo test --locked
 
 # Clients and workers against a real server that is killed again and again (`just soak gearmand 5`); needs the server. For
 # adf-queue that is `mock-adfqueue`, or the program that ADF_QUEUE_PROGRAM names: PROGRAM --listen HOST:PORT, in the foreground.

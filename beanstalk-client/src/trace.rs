@@ -4,11 +4,11 @@
 //!
 //! Without the feature `tracing` all of it is nothing.
 
-use std::{borrow::Cow, sync::Mutex};
+use std::borrow::Cow;
 
 #[cfg(feature = "tracing")]
 use queue_core::Words;
-use queue_core::{Facts, Fate, Instrument, Measures, Operation, Span, SpanHook, lock};
+use queue_core::{Facts, Fate, Instrument, Measures, Operation, Span, SpanHook, lock, sync::Mutex};
 
 #[cfg(feature = "tracing")]
 use crate::ErrorKind;

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 #[must_use]
 #[inline]
 pub fn now() -> Instant {
-    #[cfg(feature = "tokio")]
+    #[cfg(shuttle)]
+    return crate::sync::model::now();
+    #[cfg(all(feature = "tokio", not(shuttle)))]
     return tokio::time::Instant::now().into_std();
-    #[cfg(not(feature = "tokio"))]
+    #[cfg(not(any(feature = "tokio", shuttle)))]
     return Instant::now();
 }
 

@@ -31,6 +31,7 @@ mod role;
 mod signal;
 #[cfg(feature = "stream")]
 mod stream;
+pub mod sync;
 mod text;
 mod trace;
 mod worker;

@@ -3,12 +3,12 @@
 pub(crate) mod lock;
 pub(crate) mod wakers;
 
-use std::{
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::PoisonError, time::Duration};
 
-use crate::lock;
+use crate::{
+    lock,
+    sync::{Condvar, Mutex, MutexGuard},
+};
 
 /// Something that happens once, such as a stop. Dropping a waiter leaves nothing behind.
 #[derive(Debug, Default)]

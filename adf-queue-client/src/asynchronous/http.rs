@@ -1,12 +1,13 @@
 //! One server of an async client over HTTP: a connection for each request that is under way.
 
-use std::{
-    future::poll_fn,
-    sync::{Mutex, MutexGuard},
-};
+use std::future::poll_fn;
 
 use bytes::Bytes;
-use queue_core::{ConnectionState, Io, Limit, Wire, lock, now, within};
+use queue_core::{
+    ConnectionState, Io, Limit, Wire, lock, now,
+    sync::{Mutex, MutexGuard},
+    within,
+};
 use tokio::{
     sync::Semaphore,
     time::{Instant, sleep_until},

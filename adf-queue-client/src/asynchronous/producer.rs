@@ -1,12 +1,12 @@
 //! The async producer.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard},
-};
+use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use queue_core::{Limit, Measures, lock, now};
+use queue_core::{
+    Limit, Measures, lock, now,
+    sync::{Mutex, MutexGuard},
+};
 use tokio::time::timeout_at;
 
 use crate::{

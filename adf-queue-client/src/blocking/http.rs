@@ -1,9 +1,7 @@
 //! One server of a blocking client over HTTP: one request at a time, on a connection that is kept where the server allows.
 
-use std::thread;
-
 use bytes::Bytes;
-use queue_core::{ConnectionState, Io, Limit, blocking::Wire, now};
+use queue_core::{ConnectionState, Io, Limit, blocking::Wire, now, sync::thread};
 
 use crate::{
     ConnectOptions, Error, Metrics, QueueName, Result,

@@ -3,13 +3,13 @@
 use std::{
     io,
     task::{Poll, Waker},
-    thread,
 };
 
 use queue_core::{
     ConnectionState, Epoch, Limit,
     blocking::{Drive, Transport, Wire},
     now,
+    sync::thread,
 };
 
 use crate::{

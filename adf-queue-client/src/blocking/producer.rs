@@ -1,12 +1,12 @@
 //! The blocking producer.
 
-use std::{
-    fmt,
-    sync::{Mutex, MutexGuard},
-};
+use std::fmt;
 
 use bytes::Bytes;
-use queue_core::{Limit, Measures, lock, now};
+use queue_core::{
+    Limit, Measures, lock, now,
+    sync::{Mutex, MutexGuard},
+};
 
 use super::link::Link;
 use crate::{

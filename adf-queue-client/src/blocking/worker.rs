@@ -2,7 +2,8 @@
 
 mod lane;
 
-use std::{collections::BTreeMap, sync::Arc, thread};
+use queue_core::sync::thread;
+use std::{collections::BTreeMap, sync::Arc};
 
 use self::lane::Lane;
 use crate::{

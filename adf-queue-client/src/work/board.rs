@@ -1,14 +1,12 @@
 //! State shared by all lanes of a worker: whether to continue, and their counters.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Instant,
-};
+use std::{collections::HashMap, fmt, sync::Arc, time::Instant};
 
 use foldhash::fast::FixedState;
-use queue_core::{Haste, JobLimit, Measures, Observer, Operation, Outage, SpanHook, Stop, lock};
+use queue_core::{
+    Haste, JobLimit, Measures, Observer, Operation, Outage, SpanHook, Stop, lock,
+    sync::{Mutex, MutexGuard},
+};
 
 use crate::{
     Address, ConnectOptions, ConnectionState, Decision, Delivery, JobContext, LostReason, Metrics,

@@ -6,13 +6,9 @@ mod many;
 mod receipt;
 mod seat;
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
-use queue_core::{Operation, blocking::Wire, now};
+use queue_core::{Operation, blocking::Wire, now, sync::Mutex};
 
 use self::call::accept;
 pub use self::{many::PutMany, receipt::Receipt};

@@ -5,14 +5,12 @@ mod desk;
 mod slot;
 mod test_job;
 
-use std::{
-    io,
-    sync::{Arc, Mutex},
-    thread,
-    time::Instant,
-};
+use std::{io, sync::Arc, time::Instant};
 
-use queue_core::{after, lock};
+use queue_core::{
+    after, lock,
+    sync::{Mutex, spawn_scoped, thread},
+};
 
 pub use self::{context::JobContext, test_job::TestJob};
 use self::{
@@ -110,16 +108,15 @@ impl Worker {
                 let Seat { lane, desk, telling, slot } = vacancy.seat;
                 let (number, board, handler) = (lane.slot, &board, &handler);
                 let run = move |job: &JobContext| desk::run(job, handler, board, number, telling);
-                let named = |name: &str| thread::Builder::new().name(name.to_owned());
                 if !vacancy.has_second {
                     if options.prefetch > 1 {
-                        named("handler").spawn_scoped(scope, move || desk.work(run))?;
+                        spawn_scoped(scope, Some("handler"), move || desk.work(run))?;
                     } else {
-                        named("stand-in").spawn_scoped(scope, move || stand_in(slot, desk))?;
+                        spawn_scoped(scope, Some("stand-in"), move || stand_in(slot, desk))?;
                     }
                     vacancy.has_second = true;
                 }
-                named("slot").spawn_scoped(scope, move || drive(slot, desk, run))?;
+                spawn_scoped(scope, Some("slot"), move || drive(slot, desk, run))?;
                 Ok(())
             });
         });

@@ -1,12 +1,11 @@
 //! A producer's state under the lock that its handles and the pumps of its lanes share.
 
-use std::{
-    sync::{Mutex, MutexGuard},
-    task::Waker,
-    time::Instant,
-};
+use std::{task::Waker, time::Instant};
 
-use queue_core::{Io, Measures, Observer, Operation, Pulse, lock};
+use queue_core::{
+    Io, Measures, Observer, Operation, Pulse, lock,
+    sync::{Mutex, MutexGuard},
+};
 
 use crate::{
     Address, Error, ProducerEvent, ProducerEventKind, ProducerOptions, TubeName,

@@ -1,8 +1,8 @@
 //! State shared by all slots of a worker: whether to continue, and their counters.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use queue_core::{Haste, Observer, Outage, Stop, lock};
+use queue_core::{Haste, Observer, Outage, Stop, lock, sync::Mutex};
 
 use crate::{
     Address, ErrorKind, Metrics, SlotState, SlotStatus, WorkerEvent, WorkerEventKind,

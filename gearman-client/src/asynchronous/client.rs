@@ -4,13 +4,13 @@ use std::{
     future::poll_fn,
     pin::Pin,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Poll, ready},
 };
 
-use queue_core::{Duplex, Limit, Measures, Operation, lock, within};
+use queue_core::{Duplex, Limit, Measures, Operation, lock, sync::Mutex, within};
 use tokio::time::sleep;
 
 use crate::{

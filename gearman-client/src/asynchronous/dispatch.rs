@@ -4,14 +4,17 @@ use std::{
     collections::{HashMap, VecDeque},
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
     task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use queue_core::{Quick, Signal, lock, now};
+use queue_core::{
+    Quick, Signal, lock, now,
+    sync::{Mutex, MutexGuard},
+};
 
 use crate::{
     CrashLedger, FunctionName, GrabbedJob, JobContext,

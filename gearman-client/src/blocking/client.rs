@@ -1,8 +1,8 @@
 //! The blocking client.
 
-use std::{thread, time::Duration};
+use std::time::Duration;
 
-use queue_core::{Limit, Measures, Operation, blocking::Transport};
+use queue_core::{Limit, Measures, Operation, blocking::Transport, sync::thread};
 
 use super::{Duplex, link::Link};
 use crate::{

@@ -1,12 +1,8 @@
 //! Jobs that a blocking worker holds: as a handler sees one, and taken by hand.
 
-use std::{
-    ops::Deref,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
-use queue_core::{Signal, lock};
+use queue_core::{Signal, lock, sync::Mutex};
 
 use super::lane::{Lane, Post};
 use crate::{

@@ -2,8 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -11,6 +10,7 @@ use queue_core::{
     Io, Limit, Pulse, after,
     blocking::{Drive, Wire, connect},
     lock, now,
+    sync::{Condvar, Mutex, MutexGuard, thread},
 };
 
 use crate::{

@@ -3,12 +3,19 @@
 use std::{
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    thread::{self, Scope},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use queue_core::{Quick, Signal, after, blocking::Desk, now};
+use queue_core::{
+    Quick, Signal, after,
+    blocking::Desk,
+    now,
+    sync::{
+        spawn_scoped,
+        thread::{self, Scope},
+    },
+};
 
 use super::{
     held::{JobContext, Place},
@@ -110,7 +117,7 @@ impl Shop<'_> {
                     let post = post.clone();
                     let work = move || self.work(desk, &post);
                     // Without a thread to be had the others do it, or this one.
-                    if thread::Builder::new().spawn_scoped(scope, work).is_err()
+                    if spawn_scoped(scope, None, work).is_err()
                         && let Some(job) = desk.no_thread()
                         && let Some(registered) = self.registered(lane, &job)
                     {

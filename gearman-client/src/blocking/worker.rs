@@ -2,10 +2,10 @@
 
 mod by_hand;
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use queue_core::Signal;
+use queue_core::{Signal, sync::thread};
 
 use super::{
     held::{Dropped, JobContext},

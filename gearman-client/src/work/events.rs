@@ -1,11 +1,8 @@
 //! Events of a running worker.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex},
-};
+use std::{fmt, sync::Arc};
 
-use queue_core::{Measures, Observer, Operation, Outage, SpanHook, lock};
+use queue_core::{Measures, Observer, Operation, Outage, SpanHook, lock, sync::Mutex};
 
 use crate::{
     Address, Assignment, ConnectOptions, Error, ErrorKind, FunctionName, JobHandle, WorkerOptions,

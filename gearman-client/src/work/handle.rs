@@ -1,11 +1,8 @@
 //! Observing a worker from elsewhere.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex},
-};
+use std::{fmt, sync::Arc};
 
-use queue_core::{Signal, lock};
+use queue_core::{Signal, lock, sync::Mutex};
 
 use crate::{
     ConnectionState, Metrics, WorkerReport,

@@ -1,11 +1,11 @@
 //! What the test of a handler decides, and what the handler has said.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 #[cfg(feature = "blocking")]
 use std::time::Duration;
 
 use bytes::Bytes;
-use queue_core::{Signal, lock};
+use queue_core::{Signal, lock, sync::Mutex};
 
 use crate::{
     Error, JobEvent, JobHandle, LostReason, Progress, Result,

@@ -1,12 +1,11 @@
 //! Where jobs wait for threads.
 
-use std::{
-    collections::VecDeque,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::PoisonError, time::Duration};
 
-use crate::lock;
+use crate::{
+    lock,
+    sync::{Condvar, Mutex, MutexGuard},
+};
 
 /// Jobs `T` for handlers that run in their own threads, which are started on demand.
 #[derive(Debug)]

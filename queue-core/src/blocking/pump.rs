@@ -3,12 +3,14 @@
 use std::{
     fmt, io,
     task::Waker,
-    thread,
     time::{Duration, Instant},
 };
 
 use super::{Transport, connect};
-use crate::{Deadline, End, Error, Io, Limit, Pulse, Role, ServerOptions, System, earliest, now};
+use crate::{
+    Deadline, End, Error, Io, Limit, Pulse, Role, ServerOptions, System, earliest, now,
+    sync::thread,
+};
 
 type Dialer<F> = Box<dyn FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send>;
 

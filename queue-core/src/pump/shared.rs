@@ -2,14 +2,17 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Instant,
 };
 
 use tokio::runtime::Handle;
 
-use crate::{Error, Io, Pulse, Role, Wire, lock};
+use crate::{
+    Error, Io, Pulse, Role, Wire, lock,
+    sync::{Mutex, MutexGuard},
+};
 
 /// The runtime of this task, on which `what`, such as a client, runs its tasks.
 ///

@@ -1,6 +1,7 @@
 //! Locks that a panic does not spoil.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard};
+use std::sync::PoisonError;
 
 /// Takes a lock, even after a panic of a thread that held it: the panic concerns whoever joins that thread, and the
 /// others continue.

@@ -2,11 +2,14 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
-use crate::lock;
+use crate::{
+    lock,
+    sync::{Mutex, MutexGuard},
+};
 
 /// So many jobs, and not one more: what workers that share it may take from their servers altogether.
 ///

@@ -1,14 +1,14 @@
 //! Stopping a worker.
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicU8, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     task::Waker,
 };
 
-use crate::{Signal, lock};
+use crate::{
+    Signal, lock,
+    sync::{Mutex, MutexGuard, atomic::AtomicU8},
+};
 
 /// How a worker stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,15 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     task::{Context, Waker},
     time::Instant,
 };
 
-use queue_core::{Driver, Io, Operation, Pulse, Serve, Shared, Wire, contain, lock, now};
+use queue_core::{
+    Driver, Io, Operation, Pulse, Serve, Shared, Wire, contain, lock, now,
+    sync::{Mutex, MutexGuard},
+};
 use tokio::task::JoinSet;
 
 use super::Handlers;

@@ -3,8 +3,7 @@
 use std::{
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Condvar, Mutex, MutexGuard},
-    thread::{self, Scope},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,6 +11,10 @@ use queue_core::{
     Io, Pulse, Role,
     blocking::{Desk, Drive, Wire},
     lock, now,
+    sync::{
+        Condvar, Mutex, MutexGuard, spawn_scoped,
+        thread::{self, Scope},
+    },
 };
 
 use super::{Handler, Handlers};
@@ -149,7 +152,7 @@ impl Floor<'_> {
         }
         let work = || self.desk.work(|(key, job)| self.run_aside(key, &job));
         // Without a thread to be had the others do it, or this one.
-        if thread::Builder::new().spawn_scoped(scope, work).is_err()
+        if spawn_scoped(scope, None, work).is_err()
             && let Some((key, job)) = self.desk.no_thread()
         {
             self.run_aside(key, &job);

@@ -1,14 +1,8 @@
 //! A job as its handler sees it.
 
-use std::{
-    collections::VecDeque,
-    ops::Deref,
-    sync::{Arc, Mutex},
-    task::Waker,
-    time::Duration,
-};
+use std::{collections::VecDeque, ops::Deref, sync::Arc, task::Waker, time::Duration};
 
-use queue_core::{Signal, lock, now};
+use queue_core::{Signal, lock, now, sync::Mutex};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{

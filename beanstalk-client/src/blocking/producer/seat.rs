@@ -1,16 +1,18 @@
 //! Where a thread waits until it is woken.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     task::{Wake, Waker},
-    thread::{self, Thread},
     time::Instant,
 };
 
-use queue_core::now;
+use queue_core::{
+    now,
+    sync::{
+        atomic::AtomicU8,
+        thread::{self, Thread},
+    },
+};
 
 /// The place of one thread. Waking it costs a system call only if it sleeps.
 pub(super) struct Seat {
@@ -30,7 +32,7 @@ const YIELDS: usize = 2;
 impl Seat {
     /// That of this thread, and how to wake it.
     pub(super) fn own() -> (Arc<Seat>, Waker) {
-        thread_local! {
+        queue_core::sync::thread_local! {
             static OWN: (Arc<Seat>, Waker) = {
                 let state = AtomicU8::new(AWAKE);
                 let seat = Arc::new(Seat { thread: thread::current(), state });

@@ -2,11 +2,14 @@
 
 use std::{
     ops::Deref,
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
-use queue_core::{Signal, lock, now};
+use queue_core::{
+    Signal, lock, now,
+    sync::{Condvar, Mutex},
+};
 
 use super::desk::{Ask, Desk};
 use crate::{

@@ -4,11 +4,14 @@
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Condvar, Mutex, PoisonError},
+    sync::PoisonError,
     time::{Duration, Instant},
 };
 
-use queue_core::lock;
+use queue_core::{
+    lock,
+    sync::{Condvar, Mutex},
+};
 
 use super::context::JobContext;
 use crate::{

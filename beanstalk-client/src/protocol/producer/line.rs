@@ -26,6 +26,8 @@ impl Outbox {
         for lane in &mut self.lanes {
             lane.nudge(&mut self.wakers);
         }
+        // Room may have become free since the caller found none, and nothing else may happen that grants it.
+        self.grant();
         slot
     }
 

@@ -592,6 +592,23 @@ fn who_waits_for_room_gets_it_in_turn() {
     );
 }
 
+#[test]
+fn a_caller_that_queues_for_room_that_is_free_by_then_gets_it() {
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
+    let tube: TubeName = "tube0".try_into().unwrap();
+    let timeout = Duration::from_secs(5);
+    let policy =
+        Policy { delivery: Delivery::AtMostOnce, timeout, retries: true, key: None, waits: true };
+    let deadline = Some(world.now + timeout);
+    let place = world.outbox.stand_in_line(&put, deadline, Waker::noop());
+    let stands = (&policy, deadline);
+    let room = world.outbox.poll_room(place, &put, &tube, stands, world.now, Waker::noop());
+    assert!(matches!(room, Poll::Ready(Ok(()))), "{room:?}");
+    world.outbox.abandon(place);
+    world.settle();
+}
+
 fn overdue_kind() -> ErrorKind {
     ErrorKind::Timeout(crate::Deadline::Total)
 }

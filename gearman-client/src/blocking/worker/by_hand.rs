@@ -1,11 +1,8 @@
 //! Jobs that are taken and ended by hand.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use queue_core::{after, lock, now};
+use queue_core::{after, lock, now, sync::thread};
 
 use super::Worker;
 use crate::{

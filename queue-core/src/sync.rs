@@ -1,0 +1,43 @@
+//! Locks, condition variables and threads of the clients: the standard library's. A build with `--cfg shuttle` takes those of a
+//! model checker instead, which runs the blocking faces through many schedules (`tests/tests/interleavings`).
+
+#[cfg(shuttle)]
+pub(crate) mod model;
+
+#[cfg(shuttle)]
+pub use self::model::{Condvar, Mutex, MutexGuard, WaitTimeoutResult, pass, thread};
+#[cfg(shuttle)]
+pub use shuttle::{sync::atomic, thread_local};
+#[cfg(not(shuttle))]
+pub use std::{
+    sync::{Condvar, Mutex, MutexGuard, WaitTimeoutResult, atomic},
+    thread, thread_local,
+};
+
+use std::io;
+
+/// Starts a thread of this scope, with a name where threads have one.
+///
+/// # Errors
+///
+/// The operating system has no room for a thread.
+pub fn spawn_scoped<'scope, 'env, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, 'env>,
+    name: Option<&str>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<thread::ScopedJoinHandle<'scope, T>> {
+    #[cfg(not(shuttle))]
+    {
+        let builder = thread::Builder::new();
+        match name {
+            Some(name) => builder.name(name.to_owned()),
+            None => builder,
+        }
+        .spawn_scoped(scope, work)
+    }
+    #[cfg(shuttle)]
+    {
+        let _ = name;
+        Ok(scope.spawn(work))
+    }
+}
