@@ -7,11 +7,12 @@ use ctl_core::link::tls::TlsNames;
 use ctl_core::tool::cli;
 use ctl_core::tool::program::{CommonHelp, Program, QueueKey, Servers};
 
+use crate::examples;
 use crate::link::Link;
 use crate::names;
 use crate::tool::Adfctl;
 
-/// What the tool is called and how its commands are grouped.
+/// What the tool is called and how its own commands are grouped.
 pub const PROGRAM: Program = Program {
     name: "adfctl",
     prefix: "ADFCTL",
@@ -24,14 +25,8 @@ pub const PROGRAM: Program = Program {
         ("Settle messages pulled over HTTP", &["delete", "lcancel", "rcancel", "recover"]),
         ("Queues", &["queues", "count", "queue"]),
         ("Bulk", &["clear", "drain", "move", "copy", "export", "import"]),
-        (
-            "Observe",
-            &[
-                "top", "smoke", "check", "wait", "ping", "latency", "watch", "exporter", "tap",
-                "web", "bench",
-            ],
-        ),
-        ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),
+        ("Observe", &["top", "smoke", "check", "wait", "exporter", "tap", "web", "bench"]),
+        ("Tool", &["raw"]),
     ],
     environment: &[
         ("ADFCTL_SERVER", "server address if -s is not given"),
@@ -75,6 +70,7 @@ pub const PROGRAM: Program = Program {
         strict: ("strict-pulled", "Exit 1 if a script ends while holding pulled messages"),
         serve: SERVE,
     },
+    sheets: examples::SHEETS,
     meanings: &[(Exit::Negative, "nothing pulled, or a queue that does not exist")],
     colors: &[],
 };

@@ -4,6 +4,7 @@
 pub mod cli;
 pub mod commands;
 pub mod error;
+pub mod examples;
 pub mod jobs;
 pub mod link;
 pub mod names;

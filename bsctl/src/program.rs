@@ -8,11 +8,12 @@ use ctl_core::output::color::Role;
 use ctl_core::tool::cli;
 use ctl_core::tool::program::{CommonHelp, Program, QueueKey, Servers};
 
+use crate::examples;
 use crate::link::Link;
 use crate::names;
 use crate::tool::Bsctl;
 
-/// What the tool is called and how its commands are grouped.
+/// What the tool is called and how its own commands are grouped.
 pub const PROGRAM: Program = Program {
     name: "bsctl",
     prefix: "BSCTL",
@@ -28,14 +29,8 @@ pub const PROGRAM: Program = Program {
             "Bulk",
             &["clear", "drain", "move", "copy", "requeue", "retry", "bury-all", "export", "import"],
         ),
-        (
-            "Observe",
-            &[
-                "top", "smoke", "check", "wait", "ping", "latency", "watch", "exporter", "tap",
-                "web", "bench",
-            ],
-        ),
-        ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),
+        ("Observe", &["top", "smoke", "check", "wait", "exporter", "tap", "web", "bench"]),
+        ("Tool", &["raw"]),
     ],
     environment: &[
         ("BSCTL_ADDR", "server address if -a is not given; then BEANSTALKD_ADDR"),
@@ -83,6 +78,7 @@ pub const PROGRAM: Program = Program {
         strict: ("strict-reserved", "Exit 1 if a script ends while holding reserved jobs"),
         serve: SERVE,
     },
+    sheets: examples::SHEETS,
     meanings: &[
         (Exit::Negative, "nothing reserved"),
         (Exit::TryAgain, "or the server is draining, is out of memory, or buried a new job"),

@@ -3,6 +3,7 @@
 pub mod args;
 pub mod cli;
 pub mod docs;
+pub mod examples;
 pub mod program;
 pub mod run;
 pub mod shells;

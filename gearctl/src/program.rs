@@ -7,11 +7,12 @@ use ctl_core::link::tls::TlsNames;
 use ctl_core::tool::cli;
 use ctl_core::tool::program::{CommonHelp, Program, QueueKey, Servers};
 
+use crate::examples;
 use crate::link::Link;
 use crate::names;
 use crate::tool::Gearctl;
 
-/// What the tool is called and how its commands are grouped.
+/// What the tool is called and how its own commands are grouped.
 pub const PROGRAM: Program = Program {
     name: "gearctl",
     prefix: "GEARCTL",
@@ -24,15 +25,9 @@ pub const PROGRAM: Program = Program {
         ("Jobs", &["job", "jobs", "unique-jobs", "peek", "cancel"]),
         ("Functions and workers", &["functions", "function", "workers"]),
         ("Bulk", &["drain", "move", "export", "import"]),
-        (
-            "Observe",
-            &[
-                "top", "smoke", "check", "wait", "ping", "latency", "watch", "exporter", "tap",
-                "web", "bench",
-            ],
-        ),
+        ("Observe", &["top", "smoke", "check", "wait", "exporter", "tap", "web", "bench"]),
         ("Server", &["server", "version", "pid", "verbose", "shutdown"]),
-        ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),
+        ("Tool", &["raw"]),
     ],
     environment: &[
         (
@@ -80,6 +75,7 @@ pub const PROGRAM: Program = Program {
         strict: ("strict-jobs", "Exit 1 if a script ends while foreground jobs are running"),
         serve: SERVE,
     },
+    sheets: examples::SHEETS,
     meanings: &[(Exit::Negative, "a failed job"), (Exit::TryAgain, "or a queue is full")],
     colors: &[],
 };

@@ -21,7 +21,8 @@ Examples:
   adfctl tap --listen 127.0.0.1:6231 --to 127.0.0.1:6230
   adfctl tap --slow 50ms -o ndjson
   adfctl tap --listen :6231 --filter 'verb==rpush' --body 200
-  adfctl tap --record queue.txt, then: adfctl --embedded tap --replay queue.txt";
+  adfctl tap --record queue.txt
+  adfctl --embedded tap --replay queue.txt";
 
 /// The longest answer over HTTP that is read, in bytes.
 const MAX_ANSWER: usize = 1 << 20;

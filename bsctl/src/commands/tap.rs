@@ -20,7 +20,8 @@ Examples:
   bsctl tap --listen 127.0.0.1:11301 --to 127.0.0.1:11300
   bsctl tap --slow 50ms -o ndjson
   bsctl tap --listen :11301 --filter 'verb==put' --filter 'size>65535' --body 200
-  bsctl tap --record mail.txt, then: bsctl --embedded tap --replay mail.txt";
+  bsctl tap --record mail.txt
+  bsctl --embedded tap --replay mail.txt";
 
 /// The decoder of one connection.
 #[derive(Debug, Default)]

@@ -19,9 +19,12 @@ fn every_command_names_its_protocol_command_in_its_help() {
     for command in tree::<Bsctl>().get_subcommands().filter(|command| !command.is_hide_set()) {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         let name = command.get_name();
-        let tool =
-            ["watch", "repl", "serve", "context", "config", "doctor", "completions", "man", "help"];
-        assert!(tool.contains(&name) || about.contains('('), "{name}: {about}");
+        let groups = ctl_core::tool::cli::GROUPS.iter();
+        let mut of_every_tool = groups.flat_map(|(_, names)| names.iter()).chain(&["help"]);
+        assert!(
+            of_every_tool.any(|of_tool| *of_tool == name) || about.contains('('),
+            "{name}: {about}"
+        );
         if name != "help" {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(!help.is_empty(), "{name} has no examples");

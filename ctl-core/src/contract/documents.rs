@@ -1,7 +1,11 @@
 //! Completions, man pages and the README say what the grammar says.
 
-use super::Case;
+use clap::Command;
+
 use super::program::Program;
+use super::{Case, lines};
+use crate::repl::guest::Interactive;
+use crate::repl::{lexer, tree};
 use crate::tool::Tool;
 use crate::tool::cli;
 use crate::tool::docs::{section, visible};
@@ -89,4 +93,74 @@ pub fn the_readme_has_the_sections_that_the_grammar_gives(program: &Program, pat
         let again = format!("{} docs", program.name);
         assert_eq!(now, section(generated.out(), name), "README section {name}: see `{again}`");
     }
+}
+
+/// Parses every example at the end of a help, of the command line and of a session. Nothing is run.
+pub fn every_example_of_a_help_can_be_typed<T: Interactive>() {
+    let (mut typed, mut wrong) = (0, String::new());
+    let session = tree::grammar::<T>();
+    for grammar in [cli::tree::<T>(), session.clone()] {
+        for (command, line) in below(&grammar).into_iter().flat_map(examples) {
+            typed += 1;
+            let of_shell = line.contains(&format!("{} ", T::PROGRAM.name));
+            let errors = match of_shell {
+                true => in_a_shell::<T>(&line),
+                false => in_a_session(&session, &line).into_iter().collect(),
+            };
+            errors.iter().for_each(|error| wrong += &format!("{command}: {line}\n{error}\n"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(typed > 80, "{typed}");
+}
+
+/// What is wrong with the commands of this tool in a line of a shell.
+fn in_a_shell<T: Tool>(line: &str) -> Vec<String> {
+    let commands = lines::commands(line);
+    let of_tool: Vec<_> = commands
+        .iter()
+        .filter(|words| words.first().is_some_and(|w| w == T::PROGRAM.name))
+        .collect();
+    if of_tool.is_empty() {
+        return vec!["there is no command of the tool in it".to_owned()];
+    }
+    let errors = of_tool.into_iter().filter_map(|words| cli::parse::<T>(words).err());
+    errors.map(|error| error.to_string()).collect()
+}
+
+/// What is wrong with a line of a session.
+fn in_a_session(grammar: &Command, line: &str) -> Option<String> {
+    let statement = match lexer::next_statement(line.as_bytes()) {
+        Ok(statement) => statement,
+        Err(error) => return Some(error.to_string()),
+    };
+    let words = statement.words.into_iter().map(|word| String::from_utf8(word.bytes).unwrap());
+    grammar.clone().try_get_matches_from(words).err().map(|error| error.to_string())
+}
+
+/// A command and all below it.
+fn below(command: &Command) -> Vec<&Command> {
+    visible(command).flat_map(|command| [vec![command], below(command)].concat()).collect()
+}
+
+/// The examples in the help of a command: those behind `Example:`, and the indented lines below `Examples:`. Wide blanks
+/// divide a line from what it does.
+fn examples(command: &Command) -> Vec<(String, String)> {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let (mut lines, mut is_below): (Vec<String>, _) = (Vec::new(), false);
+    for line in help.lines() {
+        let inline = line.strip_prefix("Example: ").map(|line| vec![line]);
+        let inline = inline.or(line.strip_prefix("Examples: ").map(|l| l.split(", ").collect()));
+        match inline {
+            Some(inline) => lines.extend(inline.into_iter().map(str::to_owned)),
+            None if line == "Examples:" => is_below = true,
+            None if !is_below || !line.starts_with("  ") => is_below = false,
+            None => match lines.last_mut().filter(|last| last.ends_with('\\')) {
+                Some(last) => *last = format!("{} {}", last.trim_end_matches('\\'), line.trim()),
+                None => lines.extend(line.trim().split("   ").next().map(str::to_owned)),
+            },
+        }
+    }
+    let name = command.get_name();
+    lines.into_iter().map(|line| (name.to_owned(), line)).collect()
 }

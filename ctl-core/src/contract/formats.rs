@@ -55,7 +55,7 @@ impl Sample {
         let about_settings = ["context ", "config "].iter().any(|it| self.command.starts_with(it));
         !self.asks
             || about_settings
-            || ["tap", "web", "serve", "doctor", "completions", "man", "docs"]
+            || ["tap", "web", "serve", "doctor", "examples", "completions", "man", "docs"]
                 .contains(&self.command)
     }
 

@@ -11,8 +11,8 @@ use crate::tool::docs::visible;
 
 /// The top of the help lists every command once.
 pub fn every_command_is_in_exactly_one_group<T: Interactive>() {
-    let groups = T::PROGRAM.groups.iter();
-    let mut grouped: Vec<&str> = groups.flat_map(|(_, names)| names.iter().copied()).collect();
+    let groups = T::PROGRAM.groups();
+    let mut grouped: Vec<&str> = groups.iter().flat_map(|(_, names)| names.clone()).collect();
     grouped.sort_unstable();
     let tree = cli::tree::<T>();
     let mut all: Vec<&str> = visible(&tree).map(Command::get_name).collect();

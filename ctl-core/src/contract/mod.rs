@@ -21,6 +21,8 @@ pub mod bulk;
 pub mod color;
 pub mod documents;
 #[cfg(unix)]
+pub mod examples;
+#[cfg(unix)]
 pub mod exporter;
 pub mod formats;
 pub mod grammar;
@@ -28,6 +30,7 @@ pub mod guide;
 pub mod judging;
 #[cfg(unix)]
 pub mod layout;
+mod lines;
 #[cfg(target_os = "linux")]
 pub mod permission;
 #[cfg(unix)]
@@ -169,6 +172,11 @@ macro_rules! tool_contract {
                 thresholds_are_judged_by_table,
                 whatever_is_wrong_with_a_check_is_unknown,
                 a_wait_that_runs_out_is_124_and_not_early,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case examples
+                every_line_of_the_cheat_sheets_does_what_it_says,
+                cheat_sheets_are_listed_and_shown,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case serve
@@ -324,6 +332,11 @@ macro_rules! tool_contract {
                 what_is_shown_on_a_terminal_is_made_for_it,
                 ping_shows_each_answer_as_it_comes_and_what_came_at_the_end,
                 results_that_come_one_by_one_are_their_own_progress,
+            }
+
+            #[test]
+            fn every_example_of_a_help_can_be_typed() {
+                $crate::contract::documents::every_example_of_a_help_can_be_typed::<$tool>();
             }
 
             #[test]

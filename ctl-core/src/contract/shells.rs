@@ -46,6 +46,8 @@ pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
     for nobody_knows in [format!("{flag} "), "wait --for ".to_owned(), "ping -c ".to_owned()] {
         assert_eq!(offered(&nobody_knows), [""; 0], "{nobody_knows}");
     }
+    let topics: Vec<_> = T::PROGRAM.sheets.iter().map(|sheet| sheet.topic).collect();
+    assert_eq!(offered("examples "), topics);
     assert_eq!(offered("-o j"), ["json"]);
     assert_eq!(offered("--output=j"), ["json"]);
     assert!(offered("ping --t").contains(&"--timeout".to_owned()));

@@ -11,8 +11,8 @@ pub const GROUP: Group = Group {
     name: "session",
     title: "The session itself",
     verbs: &[
-        "connect", "doctor", "help", "quit", "expect", ":watch", ":set", ":source", ":timing",
-        ":format", ":pager", ":history", ":cls", "\\e", "!",
+        "connect", "doctor", "help", "examples", "quit", "expect", ":watch", ":set", ":source",
+        ":timing", ":format", ":pager", ":history", ":cls", "\\e", "!",
     ],
 };
 
@@ -65,7 +65,7 @@ pub fn commands(formats: &'static [&'static str], addresses: &'static str) -> Ve
             .arg(words().required(true)),
         Command::new(":set")
             .about("Show or change settings; -e and +e: stop at errors or continue")
-            .after_help("Examples: :set autotouch on, :set nohints, :set +e, :set prompt '%a %t%r> '\nA prompt shows %a the address, %t the used tube, %r what is held, %w what is watched or waited for, %c the context, %d what\nelse there is to know; :set prompt default is the usual one.")
+            .after_help("A prompt shows %a the address, %t the used tube, %r what is held, %w what is watched or waited for, %c the context, %d what\nelse there is to know; :set prompt default is the usual one.\nExamples: :set nohints, :set +e, :set prompt '%a %t%r> '")
             .arg(optional("setting", SETTING).allow_hyphen_values(true))
             .arg(optional("value", SETTING_VALUE).allow_hyphen_values(true)),
         Command::new(":source")

@@ -14,6 +14,7 @@ use crate::settings::context::ContextArgs;
 use crate::settings::doctor::DoctorArgs;
 use crate::tool::args::GlobalArgs;
 use crate::tool::docs::commands::{CompletionsArgs, DocsArgs, ManArgs};
+use crate::tool::examples::{self, ExamplesArgs};
 use crate::tool::program::Program;
 use crate::tool::shells::CompleteArgs;
 use crate::tool::{Nature, Tool};
@@ -79,6 +80,8 @@ pub enum Common {
     Config(ConfigArgs),
     /// Diagnose settings and servers: where settings come from, what is wrong, and how to fix it
     Doctor(DoctorArgs),
+    /// Show cheat sheets: command lines that are ready to copy
+    Examples(ExamplesArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Say how a line of a shell can go on
@@ -91,6 +94,12 @@ pub enum Common {
     Docs(DocsArgs),
 }
 
+/// The commands of every tool in groups, which a tool's own groups with the same titles go before.
+pub const GROUPS: &[(&str, &[&str])] = &[
+    ("Observe", &["ping", "latency", "watch"]),
+    ("Tool", &["repl", "serve", "context", "config", "doctor", "examples", "completions", "man"]),
+];
+
 impl Common {
     /// What the command does to what is there.
     #[must_use]
@@ -99,6 +108,7 @@ impl Common {
         match self {
             Self::Ping(_)
             | Self::Doctor(_)
+            | Self::Examples(_)
             | Self::Completions(_)
             | Self::Complete(_)
             | Self::Docs(_) => Nature::Looks,
@@ -117,6 +127,7 @@ impl Common {
             Self::Context(args) => args.works_without(),
             Self::Config(args) => args.works_without(),
             Self::Doctor(_)
+            | Self::Examples(_)
             | Self::Completions(_)
             | Self::Complete(_)
             | Self::Man(_)
@@ -193,7 +204,13 @@ fn with_help(tree: Command, program: &Program) -> Command {
     let contexts = contexts_help(program);
     let config = config_help(program);
     let doctor = doctor_help(program);
-    tree.mut_subcommand("doctor", |command| command.after_help(doctor))
+    let examples = examples::with_topics(
+        tree.find_subcommand("examples").cloned().unwrap_or_default(),
+        program,
+        &tree,
+    );
+    tree.mut_subcommand("examples", |_| examples)
+        .mut_subcommand("doctor", |command| command.after_help(doctor))
         .mut_subcommand("context", |command| command.after_help(contexts))
         .mut_subcommand("config", |command| command.after_help(config))
         .mut_subcommand("ping", |command| {

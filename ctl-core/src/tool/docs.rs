@@ -145,12 +145,12 @@ pub fn section<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 /// The commands of a tool in groups, for the top of its help.
 #[must_use]
-pub fn grouped_help(tree: &Command, groups: &[(&str, &[&str])]) -> String {
+pub fn grouped_help(tree: &Command, groups: &[(&str, Vec<&str>)]) -> String {
     let width = visible(tree).map(|command| command.get_name().len()).max().unwrap_or(0);
     let mut text = String::new();
     for (title, names) in groups {
         text.push_str(&format!("{title}:\n"));
-        for name in *names {
+        for name in names {
             let Some(command) = tree.find_subcommand(name) else { continue };
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             let about = hung(&about, width + 4);

@@ -20,7 +20,9 @@ use crate::output::color::{ColorWhen, Role};
 use crate::output::escape;
 use crate::output::messages::Messages;
 use crate::output::wrap;
+use crate::tool::cli;
 use crate::tool::docs;
+use crate::tool::examples::Sheet;
 
 /// A tool: its names, its grammar, and what its help says. Everything that knows the queue stands here.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +37,7 @@ pub struct Program {
     pub about: &'static str,
     /// The grammar.
     pub tree: fn() -> Command,
-    /// The commands in groups, for the top of the help.
+    /// Its own commands in groups, for the top of the help; those of every tool are added to them.
     pub groups: &'static [(&'static str, &'static [&'static str])],
     /// The environment variables that it reads, for help and man pages.
     pub environment: &'static [(&'static str, &'static str)],
@@ -51,6 +53,8 @@ pub struct Program {
     pub seed: &'static [&'static str],
     /// What the help of the commands of every tool says here.
     pub help: CommonHelp,
+    /// The cheat sheets.
+    pub sheets: &'static [Sheet],
     /// What exit codes mean beyond [`EXIT_CODES`].
     pub meanings: &'static [(Exit, &'static str)],
     /// Words of tables that have a colour.
@@ -215,11 +219,24 @@ impl Program {
         format!("{} {} - {summary}", self.prefix, verdict.word())
     }
 
+    /// All commands in groups: its own, and those of every tool.
+    #[must_use]
+    pub fn groups(&self) -> Vec<(&'static str, Vec<&'static str>)> {
+        let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (title, names) in self.groups.iter().chain(cli::GROUPS) {
+            match groups.iter_mut().find(|(known, _)| known == title) {
+                Some((_, known)) => known.extend(*names),
+                None => groups.push((title, names.to_vec())),
+            }
+        }
+        groups
+    }
+
     /// The short help: the commands in groups, without options.
     #[must_use]
     pub fn short_help(&self) -> String {
         let mut tree = (self.tree)();
-        let groups = docs::grouped_help(&tree, self.groups);
+        let groups = docs::grouped_help(&tree, &self.groups());
         let usage = tree.render_usage();
         let about = tree.get_about().map(ToString::to_string).unwrap_or_default();
         let name = self.name;
@@ -234,7 +251,7 @@ impl Program {
     #[must_use]
     pub fn documented_tree(&self) -> Command {
         let tree = (self.tree)();
-        let groups = docs::grouped_help(&tree, self.groups);
+        let groups = docs::grouped_help(&tree, &self.groups());
         let environment = docs::table(self.environment);
         let name = self.name;
         docs::reflow(tree).help_template(format!(
@@ -347,6 +364,7 @@ pub(crate) const TOOL: Program = Program {
         strict: ("", ""),
         serve: "",
     },
+    sheets: &[],
     meanings: &[(Exit::Negative, "nothing there")],
     colors: &[],
 };

@@ -19,6 +19,7 @@ use crate::settings;
 use crate::tool::args::GlobalArgs;
 use crate::tool::cli::{self, Cli, Common, Line};
 use crate::tool::docs::commands;
+use crate::tool::examples;
 use crate::tool::shells;
 use crate::tool::{Context, Nature};
 
@@ -120,6 +121,7 @@ fn common<T: Interactive>(context: &mut Context<T>, command: Common) -> Result<E
         Common::Doctor(args) => settings::doctor::run(context, &args),
         Common::Config(args) => settings::config::run(context, &args),
         Common::Complete(args) => shells::complete(context, &args),
+        Common::Examples(args) => examples::run(out, &T::PROGRAM, &args),
         Common::Completions(args) => commands::completions(out, &T::PROGRAM, &args),
         Common::Man(args) => commands::man(out, &T::PROGRAM, &args),
         Common::Docs(args) => commands::readme(out, &T::PROGRAM, &args),

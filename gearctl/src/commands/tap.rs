@@ -23,7 +23,8 @@ Examples:
   gearctl tap --listen 127.0.0.1:4731 --to 127.0.0.1:4730
   gearctl tap --slow 50ms -o ndjson
   gearctl tap --listen :4731 --filter 'verb==WORK_COMPLETE' --body 200
-  gearctl tap --record jobs.txt, then: gearctl --embedded tap --replay jobs.txt";
+  gearctl tap --record jobs.txt
+  gearctl --embedded tap --replay jobs.txt";
 
 /// The decoder of one connection.
 #[derive(Debug, Default)]

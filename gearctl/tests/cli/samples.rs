@@ -62,6 +62,7 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("config set", &["config", "set", "retry", "1", "-n"]),
         Sample::of("config show", &["config", "show"]),
         Sample::of("doctor", &["doctor"]),
+        Sample::of("examples", &["examples", "run"]),
         Sample::of("completions", &["completions", "bash"]),
         Sample::of("man", &["man"]),
         Sample::of("docs", &["docs"]),

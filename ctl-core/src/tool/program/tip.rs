@@ -49,6 +49,7 @@ const RULES: &[(&str, &str)] = &[
     ("invalid digit found in string", "it is not a whole number"),
     ("number too large to fit in target type", "the number is too large"),
     ("cannot parse integer from empty string", "it is empty"),
+    ("number would be zero for non-zero type", "it is less than 1"),
     (" is not in 1..18446744073709551615", " is less than 1"),
     (" is not in 1..4294967295", " is less than 1"),
 ];
