@@ -13,6 +13,7 @@ pub mod repl;
 mod results;
 pub mod running;
 pub mod scratch;
+pub mod serving;
 pub mod session;
 pub mod tasks;
 pub mod tool;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use gearman_client::JobHandle;
 
 use crate::running::Running;
+use crate::serving::Serving;
 
 /// What a session remembers between its lines.
 #[derive(Default)]
@@ -13,6 +14,8 @@ pub struct Session {
     pub runs: Vec<Running>,
     /// Background jobs, oldest first.
     pub submitted: VecDeque<Submitted>,
+    /// Functions that it serves, in the order of their registration.
+    pub serving: Vec<Serving>,
 }
 
 /// A background job that a session has submitted.

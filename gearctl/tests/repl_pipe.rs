@@ -118,6 +118,59 @@ fn upper(job: &mut JobContext<'_>) -> Result<Vec<u8>, Failure> {
 }
 
 #[test]
+fn a_function_is_served_in_the_background_of_a_script() {
+    on_both(|address| {
+        let text = "register up --builtin upper\nregister bad --builtin fail\nrun up hello\n\
+                    :set +e\nregister up --builtin echo\nrun bad x\nunregister nobody\n:set -e\n\
+                    registered -o name\nunregister bad\nunregister up\nregistered\nwait --for 'workers==0' -f up\n";
+        let ended = repl(address, &["--keep-going"], text);
+        assert_eq!(ended.code, Some(3), "{ended:?}");
+        // What a job is counted as is certain once its function is no longer served.
+        let expected =
+            ["up\tupper", "bad\tfail", "HELLO", "up", "bad", "bad\t0\t1\t0", "up\t1\t0\t0"];
+        assert_eq!(ended.out().replace("HELLO", "HELLO\n").lines().collect::<Vec<_>>(), expected);
+        assert!(ended.says("stdin:5: USAGE: this session serves up already"), "{ended:?}");
+        assert!(ended.says("stdin:6: "), "{ended:?}");
+        assert!(ended.says("stdin:7: NOT_FOUND: this session does not serve nobody"), "{ended:?}");
+    });
+}
+
+/// The handler is ended, and the job goes back to the server, which has it for the next worker.
+#[test]
+fn a_job_that_a_session_has_begun_goes_back_when_it_ends() {
+    on_both(|address| {
+        let mut fed = Fed::start(&PROGRAM, address, &[]);
+        fed.say("register slow --builtin sleep=1h");
+        assert_eq!(fed.hear(), "slow\tsleep=1h");
+        fed.say("submit slow kept");
+        assert!(fed.hear().starts_with("H:"));
+        fed.say("wait --for 'running==1' -f slow");
+        fed.say("version");
+        fed.hear();
+        let ended = fed.end();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let ended = repl(
+            address,
+            &[],
+            "wait --for 'workers==0' -f slow\nexpect 'queued==1' functions slow\n",
+        );
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    });
+}
+
+#[test]
+fn a_session_that_goes_elsewhere_serves_nothing_any_more() {
+    let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
+    let text = format!(
+        "register up --builtin upper\nconnect {}\nexpect 'count==0' registered\n",
+        two.address()
+    );
+    let ended = repl(one.address(), &[], text);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.err.contains("no longer serving up"), "{ended:?}");
+}
+
+#[test]
 fn started_jobs_are_listed_and_brought_back() {
     on_both(|address| {
         // Queued before anybody works: the order of things is certain.

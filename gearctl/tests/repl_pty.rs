@@ -112,6 +112,38 @@ fn a_bare_command_line_on_a_terminal_is_short_help() {
     assert_eq!(terminal.ends(), 0);
 }
 
+/// The line that is being edited stays, and what is told goes above it.
+#[test]
+fn a_person_is_told_when_a_served_function_loses_its_server_and_gets_it_back() {
+    let server = Server::start().unwrap();
+    let address = server.address().to_owned();
+    let mut terminal = plain(&address);
+    terminal.says("register upper --builtin upper", "serving upper with upper");
+    terminal.sees(&format!("{address} serves:upper> "));
+    terminal.says("run upper hello", "HELLO");
+    terminal.sees(READS);
+    // What can be served, and what is served, is offered.
+    terminal.types("register other --builtin rev\t\r");
+    terminal.sees("serving other with reverse");
+    terminal.sees("serves:2> ");
+    terminal.types("unregister ot\t\r");
+    terminal.sees("stopped serving other: 0 jobs completed");
+    terminal.sees(READS);
+    // A line is begun while the server goes away and comes back.
+    terminal.types("run upper again");
+    terminal.sees("again");
+    server.stop();
+    terminal.sees("no longer serving upper: connection lost; trying again");
+    let listen = fixtures::gearmand::Listen::Tcp(address.parse().unwrap());
+    let _again = Server::builder().listen(listen).start().unwrap();
+    terminal.sees("serving upper again");
+    terminal.types("\r");
+    terminal.sees("AGAIN");
+    terminal.sees(READS);
+    terminal.says("quit", "\n");
+    assert_eq!(terminal.ends(), 0);
+}
+
 #[test]
 fn the_prompt_names_the_servers_and_their_loss() {
     let (one, two) = (Server::start().unwrap(), Server::start().unwrap());

@@ -170,7 +170,7 @@ fn start_slot(
     let (place, worker) = mpsc::channel();
     let thread = thread::Builder::new().name("slot".to_owned());
     let slot = thread.spawn(move || match worker.recv() {
-        Ok(worker) => shift.work(worker, &finished),
+        Ok(worker) => shift.work(worker, |job| finished.send(job).is_ok()),
         Err(_) => Ok(()),
     });
     slot.map(|slot| (slot, place)).map_err(|error| CliError::thread(&error))

@@ -2,11 +2,14 @@
 //! that last.
 
 use clap::Subcommand;
+use ctl_core::input::named::One;
 use ctl_core::repl::builtin;
 use ctl_core::repl::guest::Words;
 use ctl_core::repl::help::Group;
 
 use crate::commands::run::RunArgs;
+use crate::names::Function;
+use crate::work::builtin::Builtin;
 
 /// The verbs of a session.
 #[derive(Debug, Subcommand)]
@@ -33,7 +36,36 @@ pub enum Verb {
         #[arg(value_name = "HANDLE")]
         handle: String,
     },
+    /// Serve a function in the background of the session (CAN_DO, GRAB_JOB_ALL, WORK_COMPLETE)
+    #[command(after_help = REGISTER_HELP)]
+    Register {
+        #[command(flatten)]
+        function: One<Function>,
+        /// Built-in handler: echo, reverse, upper, wc, sleep=DUR, fail, exception, progress=N
+        #[arg(long, value_name = "NAME")]
+        builtin: Builtin,
+    },
+    /// Stop serving a function (CANT_DO)
+    #[command(
+        after_help = "A job that is being done is waited for; Ctrl-C gives it back to the server.\nExample: unregister echo"
+    )]
+    Unregister {
+        #[command(flatten)]
+        function: One<Function>,
+    },
+    /// List the functions that this session serves
+    #[command(after_help = "Example: registered -o json")]
+    Registered,
 }
+
+const REGISTER_HELP: &str = "\
+A worker with a built-in handler, on a connection of its own, one job at a time, until unregister, connect or the end of
+the session, which give a job that is being done back to the server. It connects again by itself, and says so. The
+prompt shows what is served, registered lists it.
+
+Examples:
+  register echo --builtin echo
+  register slow --builtin sleep=2s";
 
 const START_HELP: &str = "\
 As run, but the session goes on: fg shows the results, :jobs lists the jobs. Several jobs go one after the other, or -j
@@ -65,10 +97,11 @@ pub(super) const WORDS: Words = Words {
         "verbose",
         ":jobs",
         "attach",
+        "registered",
     ],
     renames: &[
-        "run", "start", "submit", "map", "function", "work", "smoke", "drain", "move", "import",
-        "raw",
+        "run", "start", "submit", "map", "register", "function", "work", "smoke", "drain", "move",
+        "import", "raw",
     ],
     secrets: &["raw"],
     left_out: &[],
@@ -84,7 +117,11 @@ const GROUPS: &[Group] = &[
         title: "Submitting jobs",
         verbs: &["run", "start", "submit", "map", ":jobs", "fg", "attach"],
     },
-    Group { name: "work", title: "Serving functions", verbs: &["work"] },
+    Group {
+        name: "work",
+        title: "Serving functions",
+        verbs: &["work", "register", "unregister", "registered"],
+    },
     Group {
         name: "inspect",
         title: "Inspecting without changing anything",

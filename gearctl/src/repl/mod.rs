@@ -5,4 +5,5 @@ mod guest;
 mod jobs;
 mod leave;
 mod prompt;
+mod serve;
 mod state;

@@ -10,6 +10,7 @@ use gearman_client::protocol::Epoch;
 
 use crate::names::show_handle;
 use crate::running::Running;
+use crate::serving::Serving;
 use crate::session::Session;
 use crate::tool::Tool;
 
@@ -21,6 +22,8 @@ const ON_EXIT: &[&str] = &[ASK, WAIT, LEAVE];
 /// What completion knows: the jobs of the session, newest first, and those that would be left behind.
 pub(super) const OWN: &str = "own";
 pub(super) const OPEN: &str = "open";
+/// And the functions that it serves.
+pub(super) const SERVED: &str = "served";
 
 /// A session.
 pub struct State<'t> {
@@ -32,7 +35,7 @@ pub struct State<'t> {
     /// What jobs have sent, for the person, in sentences.
     unsaid: Vec<String>,
     /// Whether a person is there.
-    person: bool,
+    pub(super) person: bool,
     /// The connections that the session knew, one for each server; none before the first.
     epochs: Option<Vec<Epoch>>,
     /// At the last look; a client that nobody has looked at was connected when it was made.
@@ -89,8 +92,10 @@ impl<'t> State<'t> {
         let runs = session.runs.iter().rev().flat_map(Running::handles);
         let submitted = session.submitted.iter().rev().map(|job| &job.handle);
         let own = runs.chain(submitted).map(show_handle).collect();
+        let served = session.serving.iter().map(|served| served.function.clone()).collect();
         self.names.keep(OWN, own);
         self.names.keep(OPEN, open);
+        self.names.keep(SERVED, served);
     }
 
     /// Whether the session is connected, as far as is known.
@@ -125,6 +130,7 @@ impl<'t> State<'t> {
         let mut said: Vec<String> = self.note_loss().into_iter().collect();
         self.collect(now);
         said.append(&mut self.unsaid);
+        said.extend(self.session().serving.iter_mut().filter_map(Serving::news));
         if !self.person {
             return Vec::new();
         }

@@ -1,5 +1,6 @@
 //! Handlers that need no command, for checks and experiments.
 
+use std::fmt;
 use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,6 +29,25 @@ pub enum Builtin {
     Exception,
     /// As echo, after so many reports of progress.
     Progress(u64),
+}
+
+/// What can be typed, and what it needs.
+pub const NAMES: &[&str] =
+    &["echo", "reverse", "upper", "wc", "sleep=", "fail", "exception", "progress="];
+
+impl fmt::Display for Builtin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Echo => f.write_str("echo"),
+            Self::Reverse => f.write_str("reverse"),
+            Self::Upper => f.write_str("upper"),
+            Self::Wc => f.write_str("wc"),
+            Self::Sleep(time) => write!(f, "sleep={}", units::show_duration(*time)),
+            Self::Fail => f.write_str("fail"),
+            Self::Exception => f.write_str("exception"),
+            Self::Progress(steps) => write!(f, "progress={steps}"),
+        }
+    }
 }
 
 impl FromStr for Builtin {
@@ -84,6 +104,9 @@ impl Builtin {
             }
             Self::Progress(steps) => {
                 for step in 1..=steps {
+                    if shift.is_killed() {
+                        return Ended::Stopped.into();
+                    }
                     shift.tell(worker.status(job, step, steps));
                 }
                 Ended::Complete(workload)
@@ -111,6 +134,18 @@ mod tests {
         assert_eq!("wc".parse(), Ok(Builtin::Wc));
         for bad in ["", "sleep", "sleep=x", "progress=0", "progress=-1", "echo=1", "rot13"] {
             assert!(bad.parse::<Builtin>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_are_shown_as_they_are_typed() {
+        for name in NAMES {
+            let typed = match *name {
+                "sleep=" => "sleep=2s".to_owned(),
+                "progress=" => "progress=3".to_owned(),
+                name => name.to_owned(),
+            };
+            assert_eq!(typed.parse::<Builtin>().unwrap().to_string(), typed);
         }
     }
 

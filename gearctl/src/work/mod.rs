@@ -5,7 +5,6 @@ pub mod child;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use ctl_core::commands::work::{CommandEnd, Crew};
@@ -206,11 +205,16 @@ impl Shift {
         self.kill.load(Ordering::SeqCst)
     }
 
-    /// Works until the shift ends. Every finished job goes to `finished`.
+    /// Works until the shift ends. Every finished job goes to `finished`, until that
+    /// says that nobody wants to know of more.
     ///
     /// # Errors
     /// The handler cannot be run at all; its job has been given back.
-    pub fn work(&self, mut worker: Worker, finished: &Sender<Finished>) -> Result<(), CliError> {
+    pub fn work(
+        &self,
+        mut worker: Worker,
+        mut finished: impl FnMut(Finished) -> bool,
+    ) -> Result<(), CliError> {
         while let Some(job) = self.next_job(&mut worker) {
             self.running.fetch_add(1, Ordering::SeqCst);
             let start = Instant::now();
@@ -237,19 +241,19 @@ impl Shift {
                     // Closing gives the job back; then it must not be failed any more.
                     drop(worker);
                     drop(job);
-                    let _ = finished.send(done);
+                    finished(done);
                     return Ok(());
                 }
                 Ended::Broken(error) => {
                     drop(worker);
                     drop(job);
-                    let _ = finished.send(done);
+                    finished(done);
                     self.stop();
                     return Err(error);
                 }
             };
             done.settle(told);
-            if finished.send(done).is_err() {
+            if !finished(done) {
                 break;
             }
         }
