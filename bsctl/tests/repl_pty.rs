@@ -61,6 +61,23 @@ fn the_prompt_shows_address_tube_watch_list_and_reserved_jobs() {
 }
 
 #[test]
+fn tab_completes_filters() {
+    let server = Server::start().unwrap();
+    let mut terminal = plain(server.address());
+    terminal.says("put one two", "2");
+    terminal.sees(READS);
+    // A field, then a word, behind which a blank comes; what is typed between is left alone.
+    terminal.types("jobs --filter sta\t==rea\t--filter pri\t>1 -o name\r");
+    terminal.sees("jobs --filter state==ready --filter pri");
+    terminal.sees("1\r\n2\r\n");
+    terminal.sees(READS);
+    terminal.types("clear --filter envelope.cl\t");
+    terminal.sees("envelope.class");
+    terminal.interrupts();
+    terminal.leaves();
+}
+
+#[test]
 fn tab_completes_verbs_flags_and_live_tube_names() {
     on_both(|address| {
         let mut terminal = plain(address);

@@ -15,7 +15,7 @@ counted. The summary at the end goes to stderr.
 --record writes a transcript with full bodies, readable by its owner only; --replay sends the client's part again, and
 fails where the replies differ.
 --decode decodes bodies of up to 4 KiB, whatever --body says.
-EXPR tests a line: verb==rpush, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
+FILTER tests a line: verb==rpush, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
 
 Examples:
   adfctl tap --listen 127.0.0.1:6231 --to 127.0.0.1:6230

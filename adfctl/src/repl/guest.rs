@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use ctl_core::error::{CliError, Exit};
+use ctl_core::input::filter::{Field, Fields};
 use ctl_core::output::units;
 use ctl_core::repl::Prompt;
 use ctl_core::repl::complete::Wanted;
@@ -13,10 +14,12 @@ use ctl_core::repl::on_exit::Answers;
 use super::grammar::{self, Verb};
 use super::state::{CLOSE, DELETE, HELD, LCANCEL, RCANCEL, State};
 use crate::link::Link;
+use crate::messages::Candidate;
 use crate::tool::{Adfctl, Tool};
 
 impl Interactive for Adfctl {
     const WORDS: Words = grammar::WORDS;
+    const FILTERS: &'static [Field] = <Candidate<'_> as Fields>::FIELDS;
 
     type Verb = Verb;
     type Guest<'t> = State<'t>;

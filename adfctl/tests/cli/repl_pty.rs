@@ -35,6 +35,19 @@ fn the_prompt_shows_pulled_messages_and_leaving_asks_about_them() {
 }
 
 #[test]
+fn tab_completes_filters() {
+    let server = Server::start().unwrap();
+    let mut terminal = plain(server.address());
+    terminal.says("push --create /mail hello", "\r\n");
+    terminal.sees(READS);
+    terminal.types("export /mail --filter siz\t>1k --filter dupl\t\r");
+    terminal.sees("export /mail --filter size>1k --filter duplications");
+    terminal.sees("must be FIELD OP VALUE");
+    terminal.sees(READS);
+    terminal.leaves();
+}
+
+#[test]
 fn control_c_gives_up_waiting_and_what_comes_later_is_told() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("later"));

@@ -14,7 +14,7 @@ cannot be written fast enough are dropped and counted. The summary at the end go
 --record writes a transcript with full bodies, readable by its owner only; --replay sends the client's part again, ids
 included, and fails where the replies differ.
 --decode decodes bodies of up to 4 KiB, whatever --body says.
-EXPR tests a line: verb==put, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
+FILTER tests a line: verb==put, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
 
 Examples:
   bsctl tap --listen 127.0.0.1:11301 --to 127.0.0.1:11300

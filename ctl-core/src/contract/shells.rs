@@ -4,7 +4,9 @@ use std::process::Command;
 
 use super::Case;
 use super::program::{Program, ended};
-use crate::tool::Tool;
+use crate::commands::tap;
+use crate::repl::guest::Interactive;
+use crate::tool::{Tool, cli};
 
 /// What bash offers for a line.
 fn offered(program: &Program, address: &str, line: &str) -> Vec<String> {
@@ -66,12 +68,70 @@ pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
     assert_eq!(offered(&format!("{flag} 127.0.0.1:1 {} ", case.list)), [""; 0]);
 }
 
+/// Names of fields, the operators that a field has, and the words that its values are: of every command that has filters.
+pub fn bash_goes_on_with_a_filter<T: Interactive>(case: &Case<T>) {
+    let name = case.program.name;
+    let offered = |line: &str| offered(&case.program, "127.0.0.1:1", &format!("{name} {line}"));
+    let tree = cli::tree::<T>();
+    let mut commands = vec![(tap::VERB.to_owned(), tap::FIELDS)];
+    for command in tree.get_subcommands() {
+        for (line, command) in with_children(command) {
+            if command.get_arguments().any(|arg| arg.get_id() == "filters") {
+                commands.push((line, T::FILTERS));
+            }
+        }
+    }
+    assert!(T::FILTERS.is_empty() == (commands.len() == 1), "{commands:?}");
+    for (command, fields) in commands {
+        let found = offered(&format!("{command} --filter "));
+        for field in fields {
+            let is_there = found.iter().any(|found| found.starts_with(field.name()));
+            assert!(is_there, "{command}: {field:?} is not in {found:?}");
+        }
+        let field = fields[0].name();
+        let operators = offered(&format!("{command} --filter {field}"));
+        assert!(operators.contains(&format!("{field}==")), "{command}: {operators:?}");
+    }
+    // Bash takes what stands before an equals sign for a word of its own.
+    assert_eq!(offered("tap --filter from=c"), ["client"]);
+    assert_eq!(offered("tap --filter from=="), ["client", "server"]);
+    assert_eq!(offered("tap --filter=error!=t"), ["true"]);
+    assert_eq!(
+        offered("tap --filter took"),
+        ["took==", "took\\!=", "took\\<", "took\\<=", "took\\>", "took\\>="]
+    );
+    assert_eq!(offered("tap --filter body~=x"), [""; 0]);
+}
+
+/// A command and those below it, with the words that name them.
+fn with_children(command: &clap::Command) -> Vec<(String, &clap::Command)> {
+    let name = command.get_name();
+    let below = command.get_subcommands().flat_map(with_children);
+    let below = below.map(|(words, command)| (format!("{name} {words}"), command));
+    [(name.to_owned(), command)].into_iter().chain(below).collect()
+}
+
+/// Names of queues are offered where patterns of them are meant.
+pub fn bash_offers_names_where_patterns_are_meant<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    let checked = format!("check {}s ", case.noun);
+    for line in ["top --only ", "exporter --only ", "exporter --exclude ", "web --only ", &checked]
+    {
+        let found = offered(&case.program, &address, &format!("{} {line}", case.program.name));
+        assert!(found.iter().any(|queue| queue.ends_with("mail")), "{line}: {found:?}");
+    }
+}
+
 /// Files are left to the shell, and no script is long.
 pub fn files_are_left_to_the_shell_and_scripts_are_short<T: Tool>(case: &Case<T>) {
     for (line, code) in [
         (&["complete", "zsh", "--", "repl", "-f", ""][..], 3),
         (&["complete", "fish", "--", "drain", "--to", "x"], 3),
         (&["complete", "nushell", "--", "drain", "--to", "'x"], 3),
+        (&["complete", "zsh", "--", "tap", "--filter", "fr"], 4),
+        (&["complete", "zsh", "--", "tap", "--filter", "from==c"], 0),
         (&["complete", "zsh", "--", "nonsense", ""], 0),
         (&["complete", "zsh"], 0),
     ] {

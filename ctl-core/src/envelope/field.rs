@@ -8,7 +8,13 @@ use super::{Decode, ENVELOPE, decode};
 use crate::input::filter::{Field, Kind, Value};
 
 /// The field of a job whose body may have an envelope.
-pub const FIELD: Field = Field::new(ENVELOPE, Kind::Free).of_body().open();
+pub const FIELD: Field = Field::new(ENVELOPE, Kind::Free).of_body().open().known(&[
+    "class",
+    "attempts",
+    "queue",
+    "format",
+    "arguments.",
+]);
 
 /// The member of a body's envelope that lies at this path; in lists the first one is 0. None where there is no such
 /// thing.

@@ -3,6 +3,7 @@
 //! A filter compares one field with a value: `pri<100`, `age>1h`, `state==buried`, `body~=timeout`. A tool says which
 //! [`Fields`] its jobs have; the language is the same everywhere. Several filters must all fit.
 
+pub(crate) mod complete;
 mod parse;
 mod test;
 
@@ -18,11 +19,14 @@ use crate::output::escape;
 use self::parse::Parsed;
 use self::test::Test;
 
+/// The value name of a filter, by which completion knows it.
+pub(crate) const VALUE: &str = "FILTER";
+
 /// The flag of commands that choose what they act on.
 #[derive(Debug, Clone, Default, Args)]
 pub struct FilterArgs {
     /// Keep only items that match, e.g. 'pri<100', 'age>1h' or 'body~=REGEX'; repeated filters must all match
-    #[arg(long = "filter", value_name = "EXPR")]
+    #[arg(long = "filter", value_name = VALUE)]
     pub filters: Vec<String>,
 }
 
@@ -62,13 +66,14 @@ pub struct Field {
     kind: Kind,
     is_of_body: bool,
     is_open: bool,
+    known: &'static [&'static str],
 }
 
 impl Field {
     /// A field that is known without the body.
     #[must_use]
     pub const fn new(name: &'static str, kind: Kind) -> Self {
-        Self { name, kind, is_of_body: false, is_open: false }
+        Self { name, kind, is_of_body: false, is_open: false, known: &[] }
     }
 
     /// The body has to be fetched to know it.
@@ -81,6 +86,12 @@ impl Field {
     #[must_use]
     pub const fn open(self) -> Self {
         Self { is_open: true, ..self }
+    }
+
+    /// Names beneath it that completion offers; one that ends with a dot has others beneath it.
+    #[must_use]
+    pub const fn known(self, known: &'static [&'static str]) -> Self {
+        Self { known, ..self }
     }
 
     /// Its name.
@@ -105,6 +116,17 @@ pub enum Kind {
     Text,
     /// A number or a text: compared as numbers when both are.
     Free,
+}
+
+impl Kind {
+    /// The operators that compare it.
+    const fn operators(self) -> &'static [&'static str] {
+        match self {
+            Self::Whole | Self::Time | Self::Size => &["==", "!=", "<", "<=", ">", ">="],
+            Self::Text | Self::Word(_) => &["==", "!=", "~=", "!~"],
+            Self::Free => &["==", "!=", "<", "<=", ">", ">=", "~=", "!~"],
+        }
+    }
 }
 
 /// The value of a field.

@@ -9,6 +9,7 @@ use clap::{Arg, Command};
 
 use super::lexer::{self, Partial};
 use super::place::{Place, takes_value, value_name};
+use crate::input::filter::{self, Field};
 
 /// A value that completion is asked for.
 #[derive(Debug)]
@@ -29,6 +30,11 @@ pub trait Values {
     /// Candidates for the value; those that do not start with what was typed are left out later. Must
     /// answer at once, or after [`names::DEADLINE`](super::names::DEADLINE) at the latest.
     fn values(&self, wanted: &Wanted<'_>) -> Vec<String>;
+
+    /// What filters of this verb can name.
+    fn filters(&self, _verb: &str) -> &'static [Field] {
+        &[]
+    }
 }
 
 /// One way to go on.
@@ -58,6 +64,7 @@ fn candidates(grammar: &Command, values: &dyn Values, partial: &Partial) -> Opti
         What::Flags(flags) => flags.into_iter().map(Candidate::from).collect(),
         What::Verbs(verbs) => verbs.iter().map(|(name, _)| whole_word(name)).collect(),
         What::Names(names) => names.iter().map(|name| word(name, partial.literal)).collect(),
+        What::Beginnings(names) => names.iter().map(|name| open(name, partial.literal)).collect(),
         What::Files(typed) => return Some(files(&typed, &before)),
     };
     for candidate in &mut found {
@@ -84,6 +91,8 @@ pub(crate) enum What {
     Verbs(Vec<(String, String)>),
     /// Names and fixed values.
     Names(Vec<String>),
+    /// What goes on without a blank.
+    Beginnings(Vec<String>),
     /// Files that begin with this.
     Files(String),
 }
@@ -207,6 +216,10 @@ fn flags(place: &Place<'_>, typed: &str) -> Vec<Flag> {
 }
 
 fn value_of(arg: &Arg, values: &dyn Values, wanted: &Wanted<'_>) -> What {
+    if wanted.value_name == filter::VALUE {
+        let goes = filter::complete::continued(values.filters(wanted.verb), wanted.typed);
+        return if goes.is_open { What::Beginnings(goes.on) } else { What::Names(goes.on) };
+    }
     let fixed = arg.get_possible_values();
     let mut names: Vec<String> = if fixed.is_empty() {
         values.values(wanted)
@@ -220,6 +233,9 @@ fn value_of(arg: &Arg, values: &dyn Values, wanted: &Wanted<'_>) -> What {
         return What::Files(wanted.typed.to_owned());
     }
     names.retain(|name| name.starts_with(wanted.typed));
+    if !names.is_empty() && names.iter().all(|name| name.ends_with('=')) {
+        return What::Beginnings(names);
+    }
     What::Names(names)
 }
 
@@ -237,6 +253,23 @@ fn word(name: &str, in_quotes: bool) -> Candidate {
         (false, _) => format!("{quoted} "),
     };
     Candidate { shown: crate::output::escape::line(name).into_owned(), replacement }
+}
+
+/// The beginning of a word of the line, which goes on behind it.
+fn open(name: &str, in_quotes: bool) -> Candidate {
+    let quoted = lexer::quote(name.as_bytes());
+    let is_read_as_it_is = lexer::next_statement(name.as_bytes())
+        .is_ok_and(|read| matches!(read.words.as_slice(), [word] if word.bytes == name.as_bytes()));
+    let replacement = match quoted.strip_suffix('"') {
+        _ if is_read_as_it_is && !in_quotes => name,
+        Some(begun) if in_quotes => begun.strip_prefix('"').unwrap_or(begun),
+        Some(begun) => begun,
+        None => name,
+    };
+    Candidate {
+        shown: crate::output::escape::line(name).into_owned(),
+        replacement: replacement.to_owned(),
+    }
 }
 
 /// Files that `typed` is the start of; `before` is what stands before the file name in the word.

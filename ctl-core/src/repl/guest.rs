@@ -11,13 +11,18 @@ use super::help::Group;
 use super::known::{Fetch, KnownNames};
 use super::on_exit::{Answers, OnExit};
 use super::shell::{Leaving, Setting};
+use crate::commands::tap;
 use crate::error::{CliError, Exit};
+use crate::input::filter::Field;
 use crate::tool::{Context, Tool};
 
 /// A tool that has sessions.
 pub trait Interactive: Tool<Session: Default> {
     /// What its sessions know by name.
     const WORDS: Words;
+
+    /// What filters can name of its jobs or messages.
+    const FILTERS: &'static [Field] = &[];
 
     /// The verbs that only make sense on connections that last; they stand for commands of the same name.
     type Verb: Subcommand;
@@ -56,6 +61,11 @@ pub struct Words {
     pub lost: &'static str,
     /// What `on_exit` decides.
     pub on_exit: &'static str,
+}
+
+/// What filters of a command of this tool can name.
+pub(crate) fn filters<T: Interactive>(verb: &str) -> &'static [Field] {
+    if verb == tap::VERB { tap::FIELDS } else { T::FILTERS }
 }
 
 /// Runs a line of a session that is a command of the command line, too.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::args::SessionArgs;
 use super::editor::Notices;
 use super::ending::Ending;
+use super::guest::filters;
 use super::guest::{Guest, Interactive, Parts, RunLine, last_words, lock};
 use super::history::{HistoryFile, folder};
 use super::host::Host;
@@ -275,6 +276,7 @@ fn meet<G: Guest>(host: &Host<'_, G>) -> Result<(Person, Option<CliError>), CliE
             settings: host.known_settings.clone(),
             verbs: tree::visible(&host.grammar),
             groups: G::Tool::WORDS.groups,
+            filters: filters::<G::Tool>,
         }),
         color: host.prompts.rich,
         history,

@@ -7,6 +7,7 @@ use super::complete::{Values, Wanted};
 use super::help::Group;
 use super::known::KnownNames;
 use super::shell::Setting;
+use crate::input::filter::Field;
 use crate::settings;
 
 /// The settings that completion offers; clones share them.
@@ -32,9 +33,14 @@ pub(super) struct AllValues {
     pub(super) settings: KnownSettings,
     pub(super) verbs: Vec<String>,
     pub(super) groups: &'static [Group],
+    pub(super) filters: fn(&str) -> &'static [Field],
 }
 
 impl Values for AllValues {
+    fn filters(&self, verb: &str) -> &'static [Field] {
+        (self.filters)(verb)
+    }
+
     fn values(&self, wanted: &Wanted<'_>) -> Vec<String> {
         match wanted.value_name {
             builtin::SETTING => {

@@ -7,10 +7,11 @@ use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
 
 use crate::config::{Settings, SettingsArgs};
 use crate::error::{CliError, Exit};
+use crate::input::filter::Field;
 use crate::link::tls::TlsArgs;
 use crate::link::{Connect as _, Link as _};
 use crate::repl::complete::{self, Found, Values, Wanted, What};
-use crate::repl::guest::{Guest, Interactive};
+use crate::repl::guest::{Guest, Interactive, filters};
 use crate::repl::known::KnownNames;
 use crate::repl::lexer::Partial;
 use crate::settings;
@@ -46,6 +47,9 @@ pub struct CompleteArgs {
 /// The exit code that leaves the word to the shell, which knows files best.
 const FILES: Exit = Exit::Own(3);
 
+/// The exit code that says that no word ends here: a blank would be wrong.
+const OPEN: Exit = Exit::Own(4);
+
 /// The script of a shell for this tool.
 #[must_use]
 pub fn script(shell: Asking, name: &str) -> String {
@@ -59,7 +63,7 @@ pub fn script(shell: Asking, name: &str) -> String {
 }
 
 /// Runs `complete`: a line for each way to go on, with what it does behind a TAB. Exit 3 means that the word is the name
-/// of a file.
+/// of a file, 4 that it goes on behind what is offered.
 ///
 /// # Errors
 /// Failures of writing.
@@ -82,11 +86,16 @@ pub fn complete<T: Interactive>(
     settings::keep_names(context.settings(), &T::PROGRAM, &names);
     let found = complete::find(&tree, &Names::<T>(names, PhantomData), &Partial::of_words(&words));
     let Some(Found { before, what }) = found else { return Ok(Exit::Done) };
+    let mut exit = Exit::Done;
     let rows: Vec<(String, String)> = match what {
         What::Files(_) => return Ok(FILES),
         What::Verbs(verbs) => verbs,
         What::Flags(flags) => flags.into_iter().map(|flag| (flag.name, flag.about)).collect(),
         What::Names(names) => names.into_iter().map(|name| (name, String::new())).collect(),
+        What::Beginnings(names) => {
+            exit = OPEN;
+            names.into_iter().map(|name| (name, String::new())).collect()
+        }
     };
     for (word, about) in rows {
         let word = format!("{before}{word}");
@@ -104,13 +113,17 @@ pub fn complete<T: Interactive>(
         };
         context.out.text(&format!("{line}\n"))?;
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// The names that this tool knows.
 struct Names<T>(KnownNames, PhantomData<fn() -> T>);
 
 impl<T: Interactive> Values for Names<T> {
+    fn filters(&self, verb: &str) -> &'static [Field] {
+        filters::<T>(verb)
+    }
+
     fn values(&self, wanted: &Wanted<'_>) -> Vec<String> {
         settings::candidates(&self.0, wanted)
             .unwrap_or_else(|| <T::Guest<'_> as Guest>::candidates(&self.0, wanted))

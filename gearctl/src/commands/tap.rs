@@ -17,7 +17,7 @@ fast enough are dropped and counted. The summary at the end goes to stderr.
 --record writes a transcript with full data, readable by its owner only; --replay sends the clients' part again, and
 fails where the replies differ.
 --decode decodes bodies of up to 4 KiB, whatever --body says.
-EXPR tests a line: verb==SUBMIT_JOB, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
+FILTER tests a line: verb==SUBMIT_JOB, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
 
 Examples:
   gearctl tap --listen 127.0.0.1:4731 --to 127.0.0.1:4730

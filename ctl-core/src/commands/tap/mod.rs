@@ -29,7 +29,7 @@ use self::relay::Target;
 use self::summary::Summary;
 use crate::envelope::Decode;
 use crate::error::{CliError, Exit};
-use crate::input::filter::FilterArgs;
+use crate::input::filter::{self, Field, Fields, FilterArgs};
 use crate::link::Link;
 use crate::output::escape;
 use crate::output::messages::Messages;
@@ -39,6 +39,12 @@ use crate::system::files;
 use crate::system::listen;
 use crate::system::signals::Interrupts;
 use crate::tool::{Context, Tool};
+
+/// Its name.
+pub(crate) const VERB: &str = "tap";
+
+/// What its filters can name.
+pub(crate) const FIELDS: &[Field] = <Line as Fields>::FIELDS;
 
 /// Arguments of `tap`.
 #[derive(Debug, Args)]
@@ -61,7 +67,7 @@ pub struct TapArgs {
 
     /// Show only lines that match, e.g. verb==put, size>1k or body~=REGEX (in its first 4 KiB); repeated filters must
     /// all match
-    #[arg(long, value_name = "EXPR")]
+    #[arg(long, value_name = filter::VALUE)]
     filter: Vec<String>,
 
     /// Show only replies that took at least this long

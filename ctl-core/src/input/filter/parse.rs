@@ -13,7 +13,7 @@ pub(super) struct Parsed {
 
 /// The signs; of those that begin alike the longest comes first. Both ways round are taken of what other languages write
 /// either way: an equality with a value that begins with `~` needs quotes.
-const SIGNS: [(&str, Operator); 11] = [
+pub(super) const SIGNS: [(&str, Operator); 11] = [
     ("!~=", Operator::MatchesNot),
     ("!~", Operator::MatchesNot),
     ("!=", Operator::Different),

@@ -41,13 +41,13 @@ impl Test {
         let is_text = matches!(field.kind, Kind::Text | Kind::Word(_) | Kind::Free);
         if let Operator::Matches | Operator::MatchesNot = operator {
             if !is_text {
-                return Err(unfit(field, "a number", "== != < <= > >="));
+                return Err(unfit(field, "a number"));
             }
             return Ok(Self::Regex(operator == Operator::Matches, regex(value)?));
         }
         let is_ordered = !matches!(operator, Operator::Equal | Operator::Different);
         if is_ordered && matches!(field.kind, Kind::Text | Kind::Word(_)) {
-            return Err(unfit(field, "a text", "== != ~= !~"));
+            return Err(unfit(field, "a text"));
         }
         Ok(match field.kind {
             Kind::Whole => {
@@ -118,8 +118,8 @@ impl Operator {
     }
 }
 
-fn unfit(field: &Field, what: &str, operators: &str) -> Why {
-    let name = field.name;
+fn unfit(field: &Field, what: &str) -> Why {
+    let (name, operators) = (field.name, field.kind.operators().join(" "));
     let what = format!("`{name}` is {what}, which does not support that operator");
     Why { what, hint: Some(format!("the operators for `{name}` are {operators}")) }
 }

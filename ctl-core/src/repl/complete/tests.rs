@@ -1,6 +1,7 @@
 use clap::{Arg, ArgAction};
 
 use super::*;
+use crate::input::filter::Kind;
 
 struct Names;
 
@@ -11,6 +12,15 @@ impl Values for Names {
             ("TUBE", _) => ["mail", "mailbox", "sms"].map(str::to_owned).to_vec(),
             ("ODD", _) => vec!["a b".to_owned(), "-x".to_owned()],
             _ => Vec::new(),
+        }
+    }
+
+    fn filters(&self, _: &str) -> &'static [Field] {
+        const {
+            &[
+                Field::new("pri", Kind::Whole),
+                Field::new("state", Kind::Word(&["ready", "reserved"])),
+            ]
         }
     }
 }
@@ -26,6 +36,7 @@ fn grammar() -> Command {
                 .visible_alias("add")
                 .disable_help_flag(true)
                 .arg(tube())
+                .arg(Arg::new("filter").long("filter").value_name(filter::VALUE))
                 .arg(Arg::new("yes").short('y').long("yes").action(ArgAction::SetTrue))
                 .arg(Arg::new("format").long("format").value_parser(["json", "text"]))
                 .arg(Arg::new("body").value_name("BODY").num_args(0..)),
@@ -52,6 +63,16 @@ fn at(text: &str) -> (usize, Vec<String>) {
     (start, candidates.into_iter().map(|c| c.replacement).collect())
 }
 
+/// What is no whole word yet has no blank behind it, and no quote that would end it.
+#[test]
+fn filters_go_on_where_they_end() {
+    assert_eq!(at("put --filter s").1, ["state==", "state!=", "state~=", "state!~"]);
+    assert_eq!(at("put --filter state==r").1, ["state==ready ", "state==reserved "]);
+    assert_eq!(at("put --filter \"pri").1, ["pri==", "pri!=", "pri<", "pri<=", "pri>", "pri>="]);
+    assert_eq!(at("put --filter=pri>").1, ["--filter=pri>="]);
+    assert_eq!(at("put --filter pri<1").1, [""; 0]);
+}
+
 #[test]
 fn verbs_come_from_the_grammar() {
     assert_eq!(at("p"), (0, vec!["pause ".into(), "put ".into()]));
@@ -63,7 +84,7 @@ fn verbs_come_from_the_grammar() {
 #[test]
 fn flags_come_from_the_grammar_and_vanish_when_given() {
     assert_eq!(at("put --t"), (4, vec!["--tube ".into()]));
-    assert_eq!(at("put -t mail -").1, ["--format ", "--yes "]);
+    assert_eq!(at("put -t mail -").1, ["--filter ", "--format ", "--yes "]);
     assert_eq!(at("put -y"), (4, vec!["-y ".into()]));
     assert_eq!(at("put -- -").1, [""; 0]);
 }
