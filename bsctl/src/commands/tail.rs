@@ -213,6 +213,10 @@ impl Looker<'_> {
         absence.settle(begun)?;
         let mut is_away = false;
         while self.left > 0 && interrupts.sleep(pause(interval, is_away)).is_ok() {
+            // That it is back is told before what it has.
+            if is_away && absence.settle(self.link.call(Stats))?.is_none() {
+                continue;
+            }
             let seen = self.look();
             is_away = absence.settle(seen)?.is_none();
         }
@@ -303,8 +307,13 @@ impl Passer<'_> {
         self.server = self.link.call(Stats)?.id;
         let mut is_away = false;
         while self.left > 0 && interrupts.requested().is_none() {
-            let passed = self.pass(is_away);
-            is_away = absence.settle(passed)?.is_none();
+            let was_away = is_away;
+            // That it is back is told before what it has.
+            is_away = was_away && absence.settle(self.link.call(Stats))?.is_none();
+            if !is_away {
+                let passed = self.pass(was_away);
+                is_away = absence.settle(passed)?.is_none();
+            }
             if self.left > 0 && interrupts.sleep(pause(interval, is_away)).is_err() {
                 break;
             }

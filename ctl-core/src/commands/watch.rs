@@ -11,6 +11,7 @@ use crate::output::color::Role;
 use crate::output::escape;
 use crate::output::messages::Messages;
 use crate::output::units;
+use crate::output::wrap;
 use crate::output::{Format, Memory, Output, Style};
 use crate::repl::expect::Condition;
 use crate::system::signals::Interrupts;
@@ -115,7 +116,10 @@ pub fn watch<T: Repeat>(
     }
     tool.out().flush()?;
     match (interrupts.requested(), absence.why(), &args.until) {
-        (Some(exit), ..) => Ok(exit),
+        (Some(exit), ..) => {
+            tool.messages().after_interrupt();
+            Ok(exit)
+        }
         (None, Some(error), _) => Err(error),
         (None, None, Some(condition)) if !holds => {
             let looks = units::count(looks, "run");
@@ -180,7 +184,10 @@ fn capture<T: Repeat>(
     match result {
         Ok(_) => {}
         Err(error) if error.exit == Exit::Negative && format.is_none() => {
-            return Ok(format!("{}: {}\n", error.code, error.message));
+            let width = wrap::of_stdout().unwrap_or(usize::MAX);
+            return Ok(
+                wrap::words(&format!("{}: {}\n", error.code, error.message), width).into_owned()
+            );
         }
         Err(error) if error.exit == Exit::Negative => return Ok("null".to_owned()),
         Err(error) => return Err(error),

@@ -135,6 +135,12 @@ pub fn what_follows_control_c_begins_a_line<T: Tool>(case: &Case<T>) {
     // These terminals do not show ^C, whose line is ended all the same.
     let (_, after) = text.split_once("\n\n").unwrap_or_else(|| panic!("{text}"));
     assert!(after.starts_with(&address), "{text}");
+    let words = ["watch", "-i", "1h", "--", case.list];
+    let mut terminal = Terminal::sized(&case.program, &address, &[("NO_COLOR", "1")], 80, &words);
+    terminal.sees("every 1h: ");
+    terminal.types("\u{3}");
+    assert_eq!(terminal.ends(), 130);
+    assert!(seen(&terminal).ends_with("\n\n"), "{:?}", terminal.shown);
 }
 
 /// One clause for all that it is true of, in lines that fit.

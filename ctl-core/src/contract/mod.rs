@@ -239,6 +239,7 @@ macro_rules! tool_contract {
                 a_server_of_no_known_kind_is_asked_about,
                 a_session_does_not_go_to_a_server_of_another_kind,
                 a_stranger_among_several_servers_is_told,
+                live_servers_are_named_when_one_is_dead,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case exporter

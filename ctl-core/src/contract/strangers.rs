@@ -9,6 +9,27 @@ use super::Case;
 use super::session::repl;
 use crate::tool::Tool;
 
+/// What is shown is told with its server also where only one of several answers, and a verdict names those that answer.
+pub fn live_servers_are_named_when_one_is_dead<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    let both = format!("127.0.0.1:1,{address}");
+    for line in [case.list, case.figures] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let ran = case.program.at(&both, &[&words[..], &["-o", "json"]].concat()).exits(69);
+        for record in ran.json().as_array().unwrap() {
+            assert_eq!(record["server"], address.as_str(), "{line}: {record}");
+        }
+        assert!(ran.says("warning: cannot connect to 127.0.0.1:1: "), "{line}: {}", ran.err);
+        let ran = case.program.at(&both, &words).exits(69);
+        assert!(ran.says_out(&format!("{address}\t")), "{line}: {}", ran.out());
+    }
+    let verdict = case.program.at(&both, &["check", "server"]).exits(2);
+    assert!(verdict.out().contains("cannot connect to 127.0.0.1:1: "), "{}", verdict.out());
+    assert!(verdict.out().contains(&format!("; {address} answers")), "{}", verdict.out());
+}
+
 /// A server that does this with each connection, in a thread of its own.
 fn serves(serve: fn(TcpStream)) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -43,6 +43,13 @@ pub struct State<'t> {
     again: Reconnector,
 }
 
+impl Drop for State<'_> {
+    /// What the session serves ends before its server does, where that is one of its own.
+    fn drop(&mut self) {
+        self.session().serving.clear();
+    }
+}
+
 impl<'t> State<'t> {
     /// A session of this tool, which has been prepared for it.
     pub(super) fn new(tool: &'t mut Tool, person: bool, names: KnownNames) -> Self {
