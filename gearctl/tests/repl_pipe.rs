@@ -130,7 +130,7 @@ fn a_function_is_served_in_the_background_of_a_script() {
             ["up\tupper", "bad\tfail", "HELLO", "up", "bad", "bad\t0\t1\t0", "up\t1\t0\t0"];
         let said = ended.out().replace("HELLO", "HELLO\n");
         assert_eq!(said.lines().take(expected.len()).collect::<Vec<_>>(), expected);
-        assert!(ended.says("stdin:5: USAGE: this session serves up already"), "{ended:?}");
+        assert!(ended.says("stdin:5: this session serves up already"), "{ended:?}");
         assert!(ended.says("stdin:6: "), "{ended:?}");
         assert!(ended.says("stdin:7: NOT_FOUND: this session does not serve nobody"), "{ended:?}");
     });

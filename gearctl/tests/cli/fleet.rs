@@ -195,6 +195,6 @@ fn jobs_are_taken_from_every_server() {
     assert_eq!(bodies(ran), ["x", "y"]);
     fill();
     gearctl(&fleet.alive(), &["drain", "mail", "--limit", "1", "--yes"]).exits(0);
-    let totals = gearctl(&fleet.alive(), &["functions", "--columns", "total"]).exits(0);
+    let totals = gearctl(&fleet.alive(), &["functions", "mail", "--columns", "total"]).exits(0);
     assert_eq!(totals.out(), "0\n1\n");
 }
