@@ -97,7 +97,7 @@
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `platform-verifier` | no | `TlsOptions::platform_verifier`, for `tls` and `blocking-tls`: the operating system decides about certificates | rustls-platform-verifier |
 //! | `json` | no | bodies that are JSON: `lpush_json`, `rpush_json`, `json` | serde, serde_json |
-//! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
+//! | `stream` | no | named types with `futures_core::Stream`: messages (`Client::messages`), events (`ProducerOptions::event_stream`, `WorkerOptions::event_stream`) and answers (`into_stream`) | futures-core |
 //! | `tower` | no | tower services as handlers, with their layers: [`Worker::register_service`] | tower-service |
 //! | `tracing` | no | spans and events for connections, requests and messages | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, decisions, reports, metrics and statistics; `Serialize` for errors and events | |
@@ -135,8 +135,12 @@ mod text_tests;
 mod trace;
 mod work;
 
+#[cfg(feature = "stream")]
+pub use self::asynchronous::streams::{MessageStream, PushManyStream};
 #[cfg(feature = "tokio")]
 pub use queue_core::Duplex;
+#[cfg(feature = "stream")]
+pub use queue_core::EventStream;
 #[cfg(feature = "json")]
 pub use queue_core::JsonError;
 pub use queue_core::{

@@ -111,10 +111,10 @@ impl ProducerOptions {
 
     /// Tells `observer` what happens: servers that fail and answer again, pushes that go elsewhere or are sent again, queues
     /// that are created. It is called by those who push, outside of the producer's locks, and must not wait. If it
-    /// panics, the producer goes on.
+    /// panics, the producer goes on. Each of several observers is told, in the order in which they were set.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&ProducerEvent) + Send + Sync + 'static) -> Self {
-        self.observer = Some(Observer::new(observer));
+        self.observer = Some(Observer::new(observer).after(self.observer));
         self
     }
 

@@ -72,6 +72,11 @@ fn the_blocking_example_moves_every_message() {
     moves_every_message("messages_blocking");
 }
 
+#[test]
+fn the_example_of_streams_moves_every_message() {
+    moves_every_message("message_streams");
+}
+
 /// A supervisor's signal reaches a worker while it has a message: the message is handled and deleted.
 #[cfg(unix)]
 fn finishes_its_message_on_sigterm(worker: &str) {

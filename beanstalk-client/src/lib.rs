@@ -103,7 +103,7 @@
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `platform-verifier` | no | `TlsOptions::platform_verifier`, for `tls` and `blocking-tls`: the operating system decides about certificates | rustls-platform-verifier |
 //! | `json` | no | bodies that are JSON: `put_json`, `json` | serde, serde_json |
-//! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
+//! | `stream` | no | named types with `futures_core::Stream`: jobs (`Client::jobs`), events (`ProducerOptions::event_stream`, `WorkerOptions::event_stream`) and answers (`into_stream`) | futures-core |
 //! | `tower` | no | tower services as handlers, with their layers: [`Worker::run_service`] | tower-service |
 //! | `tracing` | no | spans and events for connections, commands and jobs | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, decisions, reports, metrics and statistics; `Serialize` for errors and events | serde |
@@ -141,6 +141,8 @@ mod trace;
 mod types;
 mod work;
 
+#[cfg(feature = "stream")]
+pub use self::asynchronous::streams::{CallManyStream, JobStream, PutManyStream};
 #[cfg(feature = "tokio")]
 pub use self::asynchronous::{
     client::Client,
@@ -172,6 +174,8 @@ pub use self::{
 };
 #[cfg(feature = "tokio")]
 pub use queue_core::Duplex;
+#[cfg(feature = "stream")]
+pub use queue_core::EventStream;
 #[cfg(feature = "json")]
 pub use queue_core::JsonError;
 pub use queue_core::{

@@ -86,6 +86,26 @@ fn blocking_examples_move_every_job_through_the_real_server() {
     real("producer_blocking", "consumer_blocking");
 }
 
+fn streams_every_job(address: &str) {
+    let printed = run("job_streams", &[address, "numbers", "1000"]);
+    let expected = "put 1000 jobs into numbers\ntook 1000 jobs from numbers, their sum is 499500\n";
+    assert_eq!(printed, expected);
+    let stats = Client::connect(address).unwrap().stats().unwrap();
+    assert_eq!((stats.total_jobs, stats.cmd_delete, stats.job_timeouts), (1000, 1000, 0));
+}
+
+#[test]
+fn the_example_of_streams_moves_every_job_through_the_in_memory_server() {
+    streams_every_job(fixtures::beanstalkd::Server::start().unwrap().address());
+}
+
+#[test]
+fn the_example_of_streams_moves_every_job_through_the_real_server() {
+    if let Some(server) = fixtures::real::Beanstalkd::start() {
+        streams_every_job(server.address());
+    }
+}
+
 /// Feeds numbers to a resilient producer while its server is killed and started again, and looks for all of them.
 fn survives_kills(producer: &str) {
     let folder = tempfile::tempdir().unwrap();

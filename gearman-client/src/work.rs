@@ -183,14 +183,15 @@ impl WorkerOptions {
     }
 
     /// Calls `observer` for every event: connections, and handlers that failed, with their error messages. It is called
-    /// where that happens, and must not block. If it panics, the worker continues.
+    /// where that happens, and must not block. If it panics, the worker continues. Each of several observers is told, in
+    /// the order in which they were set.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[must_use]
     pub fn on_event(
         mut self,
         observer: impl Fn(&crate::WorkerEvent) + Send + Sync + 'static,
     ) -> Self {
-        self.observer = Some(queue_core::Observer::new(observer));
+        self.observer = Some(queue_core::Observer::new(observer).after(self.observer));
         self
     }
 

@@ -93,6 +93,25 @@ fn blocking_examples_move_every_job_through_the_in_memory_server() {
     moves_every_job(server.address(), "submit_blocking", "worker_blocking", "admin_blocking");
 }
 
+fn streams_every_job(address: &str) {
+    let ran =
+        Command::new(example("submit_streams")).args([address, "square", "1000"]).output().unwrap();
+    let printed = printed("submit_streams", ran);
+    assert_eq!(printed, "the sum of 1000 squares is 332833500\n1000 completed, 0 failed\n");
+}
+
+#[test]
+fn the_example_of_streams_moves_every_job_through_the_in_memory_server() {
+    streams_every_job(fixtures::gearmand::Server::start().unwrap().address());
+}
+
+#[test]
+fn the_example_of_streams_moves_every_job_through_the_real_server() {
+    if let Some(server) = fixtures::real::Gearmand::start() {
+        streams_every_job(server.address());
+    }
+}
+
 /// A worker process. It ends when its input does.
 fn start_worker(example_name: &str, address: &str) -> Child {
     Command::new(example(example_name))

@@ -51,7 +51,7 @@ pub use self::pump::tasks::{in_thread, join_until};
 #[cfg(feature = "tokio")]
 pub use self::pump::{Dialing, Wire};
 #[cfg(feature = "stream")]
-pub use self::stream::unfold;
+pub use self::stream::{Steps, events::EventStream};
 #[cfg(feature = "json")]
 pub use self::text::json::{JsonError, from_json, to_json};
 #[cfg(feature = "tower")]

@@ -1,21 +1,45 @@
 //! Streams of what an async call gives again and again.
 
+pub(crate) mod events;
+
 use std::{
+    fmt,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use futures_core::Stream;
 
-/// A stream of what `step` gives, one call after the other, until it gives `None`.
+/// A stream of what a step gives, one call after the other, until it gives `None`: what the named streams of the clients
+/// are made of.
 ///
 /// A step stays in progress from one poll to the next, so it need not be cancel safe. All steps use one allocation.
-pub fn unfold<S, T, F, R>(state: S, step: F) -> impl Stream<Item = T>
-where
-    F: FnMut(S) -> R,
-    R: Future<Output = Option<(T, S)>>,
-{
-    Unfold { state: Some(state), step, running: None, is_running: false }
+pub struct Steps<'a, T>(Pin<Box<dyn Stream<Item = T> + Send + 'a>>);
+
+impl<'a, T: 'a> Steps<'a, T> {
+    /// Begins with this state, and calls `step` when it is polled.
+    pub fn new<S, F, R>(state: S, step: F) -> Self
+    where
+        S: Send + 'a,
+        F: FnMut(S) -> R + Send + 'a,
+        R: Future<Output = Option<(T, S)>> + Send + 'a,
+    {
+        Steps(Box::pin(Unfold { state: Some(state), step, running: None, is_running: false }))
+    }
+}
+
+impl<T> Stream for Steps<'_, T> {
+    type Item = T;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        self.0.as_mut().poll_next(cx)
+    }
+}
+
+impl<T> fmt::Debug for Steps<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Steps")
+    }
 }
 
 struct Unfold<S, F, R> {
@@ -79,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_step_goes_on_from_poll_to_poll_and_the_end_stays_the_end() {
-        let mut stream = pin!(unfold(2, count));
+        let mut stream = pin!(Steps::new(2, count));
         let cx = &mut Context::from_waker(std::task::Waker::noop());
         let polls: Vec<_> = (0..8).map(|_| stream.as_mut().poll_next(cx)).collect();
         let (wait, end) = (Poll::Pending, Poll::Ready(None));

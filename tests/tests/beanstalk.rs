@@ -16,6 +16,8 @@ mod damaged;
 mod deadlines;
 #[path = "beanstalk/faults.rs"]
 mod faults;
+#[path = "beanstalk/job_streams.rs"]
+mod job_streams;
 #[path = "beanstalk/jobs.rs"]
 mod jobs;
 #[path = "beanstalk/out_of_step.rs"]

@@ -1,16 +1,21 @@
-//! Results of the async face as streams.
+//! Messages, events and results of the async face as streams.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use futures_core::Stream;
-use queue_core::unfold;
+use queue_core::{EventStream, Steps};
 
-use crate::{Client, Delivery, Error, MessageId, Push, PushMany, QueueName, Result};
+use crate::{
+    Client, Delivery, Error, MessageId, ProducerEvent, ProducerOptions, Push, PushMany, QueueName,
+    Result, WorkerEvent, WorkerOptions,
+};
 
 impl Client {
-    /// The messages of a queue as a [`Stream`]: a [`pull`](Self::pull) after the other. It ends after an error.
-    ///
-    /// Messages that are not settled stay pulled, as after [`pull`](Self::pull). The client remains available for
-    /// everything else, including settling messages from the stream. If a pull is in flight when the stream is dropped,
-    /// its message goes to the next pull of this queue by this client or its clones.
+    /// The messages of a queue as a [`Stream`]: a [`pull`](Self::pull) after the other, by a clone of this client, which remains
+    /// available for everything else, including settling messages from the stream.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -36,25 +41,108 @@ impl Client {
     /// # Errors
     ///
     /// `InvalidInput` for a wrong name.
-    pub fn messages<Q>(&self, queue: Q) -> Result<impl Stream<Item = Result<Delivery>> + use<'_, Q>>
+    pub fn messages<Q>(&self, queue: Q) -> Result<MessageStream>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        Ok(self.messages_of(queue.try_into()?))
-    }
-
-    fn messages_of(&self, queue: QueueName) -> impl Stream<Item = Result<Delivery>> {
-        unfold(Some(queue), async |queue| {
-            let queue = queue?;
-            let message = self.pull(&queue).await;
-            let next = message.is_ok().then_some(queue);
-            Some((message, next))
-        })
+        Ok(MessageStream::new(self.clone(), queue.try_into()?))
     }
 }
 
-impl<I: Iterator<Item = Push>> PushMany<'_, I> {
+/// The messages of a queue. See [`Client::messages`].
+///
+/// It ends after an error, whose [`fate`](Error::fate) says what became of the pull; [`Client::messages`] begins a new one.
+///
+/// # Cancel safety
+///
+/// No message is lost when the stream, or a wait for its next message, is dropped: a pull in flight stays there, and its
+/// message goes to the next pull of this queue by the client or its clones, as described at [`pull`](Client::pull). Messages
+/// that were yielded and not settled stay pulled.
+#[derive(Debug)]
+#[must_use = "nothing is pulled until it is polled"]
+pub struct MessageStream(Steps<'static, Result<Delivery>>);
+
+impl MessageStream {
+    fn new(client: Client, queue: QueueName) -> Self {
+        MessageStream(Steps::new(Some((client, queue)), |pulling| async {
+            let (client, queue) = pulling?;
+            let message = client.pull(&queue).await;
+            let next = message.is_ok().then_some((client, queue));
+            Some((message, next))
+        }))
+    }
+}
+
+impl Stream for MessageStream {
+    type Item = Result<Delivery>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(cx)
+    }
+}
+
+impl ProducerOptions {
+    /// The events as a stream, for a task of their own: what [`on_event`](Self::on_event) is told, besides other observers.
+    ///
+    /// It keeps up to `capacity` events, never delays the producer, and counts those that its reader
+    /// [missed](EventStream::missed). It ends when these options and all producers made from them are dropped.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::adf_queue::Server::builder().queue("/mail").start()?;
+    /// # let address = server.address();
+    /// use adf_queue_client::{Producer, ProducerEventKind, ProducerOptions};
+    /// use futures_util::StreamExt;
+    ///
+    /// let options: ProducerOptions = address.parse()?;
+    /// let (options, mut events) = options.event_stream(64);
+    /// let producer = Producer::new(options)?;
+    /// producer.rpush("/mail", "hello").await?;
+    /// let first = events.next().await.expect("the producer is there");
+    /// assert!(matches!(first.what, ProducerEventKind::Connected));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn event_stream(mut self, capacity: usize) -> (Self, EventStream<ProducerEvent>) {
+        let (observer, events) = EventStream::new(capacity);
+        self.observer = Some(observer.after(self.observer));
+        (self, events)
+    }
+}
+
+impl WorkerOptions {
+    /// The events as a stream, for a task of their own: what [`on_event`](Self::on_event) is told, besides other observers.
+    ///
+    /// It keeps up to `capacity` events, never delays the worker, and counts those that its reader
+    /// [missed](EventStream::missed). It ends when these options and all workers made from them are dropped.
+    ///
+    /// ```
+    /// use adf_queue_client::WorkerOptions;
+    /// use futures_util::StreamExt;
+    ///
+    /// let options: WorkerOptions = "localhost:6230".parse()?;
+    /// let (options, mut events) = options.event_stream(256);
+    /// let log = async move {
+    ///     while let Some(event) = events.next().await {
+    ///         println!("{event}");
+    ///     }
+    ///     println!("the worker has ended; {} events were missed", events.missed());
+    /// };
+    /// # drop((options, log));
+    /// # Ok::<(), adf_queue_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn event_stream(mut self, capacity: usize) -> (Self, EventStream<WorkerEvent>) {
+        let (observer, events) = EventStream::new(capacity);
+        self.observer = Some(observer.after(self.observer));
+        (self, events)
+    }
+}
+
+impl<'a, I: Iterator<Item = Push> + Send + 'a> PushMany<'a, I> {
     /// The answers as a [`Stream`]: what [`next`](Self::next) gives.
     ///
     /// ```
@@ -73,7 +161,26 @@ impl<I: Iterator<Item = Push>> PushMany<'_, I> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn into_stream(self) -> impl Stream<Item = Result<MessageId>> {
-        unfold(self, |mut many| async { Some((many.next().await?, many)) })
+    pub fn into_stream(self) -> PushManyStream<'a> {
+        let next = |mut many: Self| async { Some((many.next().await?, many)) };
+        PushManyStream(Steps::new(self, next))
+    }
+}
+
+/// The answers to a pipeline of pushes, in order. See [`PushMany::into_stream`].
+///
+/// # Cancel safety
+///
+/// A dropped wait loses nothing, except over HTTP when the stream is dropped with it: the fate of the message in flight is
+/// not known then. When the stream is dropped, what was not sent by then is never sent.
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is polled"]
+pub struct PushManyStream<'a>(Steps<'a, Result<MessageId>>);
+
+impl Stream for PushManyStream<'_> {
+    type Item = Result<MessageId>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(cx)
     }
 }

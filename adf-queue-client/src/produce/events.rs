@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{Address, Error, QueueName};
 
 /// Something that happened to a producer. See [`ProducerOptions::on_event`](crate::ProducerOptions::on_event).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProducerEvent {
     /// The server that it is about.
@@ -15,7 +15,7 @@ pub struct ProducerEvent {
 }
 
 /// What happened. A producer learns of its servers by its pushes; what became of one is told to its caller.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ProducerEventKind {
     /// The server has answered, for the first time, or for the first time since it failed.

@@ -147,10 +147,10 @@ impl WorkerOptions {
     }
 
     /// Calls `observer` for every event. It is called where the event happens, and must not block. If it panics, the
-    /// worker continues.
+    /// worker continues. Each of several observers is told, in the order in which they were set.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
-        self.observer = Some(Observer::new(observer));
+        self.observer = Some(Observer::new(observer).after(self.observer));
         self
     }
 

@@ -152,7 +152,7 @@ impl fmt::Display for LostReason {
 
 /// Something that happened to a worker. With the feature `serde` it can be written, not read: it holds errors of this
 /// process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct WorkerEvent {
@@ -170,7 +170,7 @@ impl fmt::Display for WorkerEvent {
 }
 
 /// What happened.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum WorkerEventKind {

@@ -13,7 +13,7 @@ use adf_queue_client::{
 use fixtures::adf_queue::Server;
 use queue_core::proof::drop_after_turns;
 
-use crate::support::{PATIENCE, World, queue_name};
+use crate::support::{PATIENCE, World, on_each_server, on_servers, queue_name};
 
 /// One thread: turns of the runtime are turns of the driver.
 fn runtime() -> tokio::runtime::Runtime {
@@ -209,39 +209,6 @@ fn a_pull_with_an_id_may_be_dropped_at_any_turn_and_no_message_is_lost(world: &W
         }
         client.delete_queue(&queue).await.unwrap();
     });
-}
-
-fn in_memory(transport: Transport) -> Option<World> {
-    Some(World::in_memory(transport))
-}
-
-fn real(transport: Transport) -> Option<World> {
-    World::real(transport)
-}
-
-macro_rules! on_servers {
-    ($name:ident: $($case:ident = $server:ident $transport:ident,)+) => {
-        mod $name {
-            $(#[test]
-            fn $case() {
-                let world = super::$server(adf_queue_client::Transport::$transport);
-                world.iter().for_each(super::$name);
-            })+
-        }
-    };
-}
-
-macro_rules! on_each_server {
-    ($($name:ident),+ $(,)?) => {$(
-        on_servers! { $name:
-            ws_bin_in_memory = in_memory WsBin,
-            ws_json_in_memory = in_memory WsJson,
-            http_bin_in_memory = in_memory HttpBin,
-            http_json_in_memory = in_memory HttpJson,
-            ws_bin_real = real WsBin,
-            ws_json_real = real WsJson,
-        }
-    )+};
 }
 
 macro_rules! on_each_server_over_http {

@@ -14,6 +14,8 @@ mod face;
 mod http;
 mod http_cuts;
 mod http_peer;
+#[cfg(feature = "stream")]
+mod message_streams;
 mod pipelines;
 mod producer;
 mod quirks;

@@ -52,3 +52,34 @@ pub(crate) fn queue_name() -> QueueName {
     let number = LAST.fetch_add(1, Ordering::Relaxed);
     format!("/sdk/{}/{number}", process::id()).try_into().unwrap()
 }
+
+/// A test of a function over a [`World`] for each of these servers and transports.
+macro_rules! on_servers {
+    ($name:ident: $($case:ident = $server:ident $transport:ident,)+) => {
+        mod $name {
+            use crate::support::World;
+
+            $(#[test]
+            fn $case() {
+                let world = World::$server(adf_queue_client::Transport::$transport);
+                Option::<World>::from(world).iter().for_each(super::$name);
+            })+
+        }
+    };
+}
+
+/// Tests of each function over a [`World`], on both servers.
+macro_rules! on_each_server {
+    ($($name:ident),+ $(,)?) => {$(
+        crate::support::on_servers! { $name:
+            ws_bin_in_memory = in_memory WsBin,
+            ws_json_in_memory = in_memory WsJson,
+            http_bin_in_memory = in_memory HttpBin,
+            http_json_in_memory = in_memory HttpJson,
+            ws_bin_real = real WsBin,
+            ws_json_real = real WsJson,
+        }
+    )+};
+}
+
+pub(crate) use {on_each_server, on_servers};

@@ -1,6 +1,10 @@
 //! The async client: one connection, one caller, no task spawned.
 
-use std::{future::poll_fn, time::Duration};
+use std::{
+    future::poll_fn,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use queue_core::{Duplex, Wire};
 
@@ -216,8 +220,22 @@ impl Client {
         &mut self,
         of: impl Fn(&mut ClientSession) -> Option<Result<T>>,
     ) -> Result<T> {
+        poll_fn(|cx| self.poll_outcome(cx, &of)).await
+    }
+
+    /// Takes the reply to what was begun, once it is there.
+    #[cfg(feature = "stream")]
+    pub(crate) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response>> {
+        self.poll_outcome(cx, &ClientSession::reply)
+    }
+
+    fn poll_outcome<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        of: &impl Fn(&mut ClientSession) -> Option<Result<T>>,
+    ) -> Poll<Result<T>> {
         let Client { role, wire } = self;
-        poll_fn(|cx| wire.poll(cx, role, &of)).await.unwrap_or_else(|| Err(ClientSession::over()))
+        wire.poll(cx, role, of).map(|known| known.unwrap_or_else(|| Err(ClientSession::over())))
     }
 
     /// The tube that puts go to.

@@ -1,13 +1,196 @@
-//! Results of the async face as streams.
+//! Jobs, events and results of the async face as streams.
+
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
 use futures_core::Stream;
-use queue_core::unfold;
+use queue_core::{EventStream, Operation, Steps};
 
-use crate::{CallMany, Inserted, PutMany, Result, protocol::Command};
+use crate::{
+    CallMany, Client, Inserted, ProducerEvent, ProducerOptions, PutMany, Reserved, Result,
+    WorkerEvent, WorkerOptions,
+    protocol::{Command, ReserveWithTimeout},
+    trace,
+    work::options::RESERVE_WAIT,
+};
 
-impl<I> PutMany<'_, I>
+impl Client {
+    /// The jobs of the watched tubes as a [`Stream`]: one `reserve-with-timeout` after the other, without those that time
+    /// out.
+    ///
+    /// Jobs are settled by the client that reserved them, which the stream lends: [`JobStream::client`]. It yields
+    /// [`DeadlineSoon`](Reserved::DeadlineSoon) only to a caller that holds jobs while it waits for the next one. For several
+    /// jobs at once, and jobs that take long, use a [`Worker`](crate::Worker).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::beanstalkd::Server::start()?;
+    /// # let address = server.address();
+    /// use beanstalk_client::{Client, PutOptions, Reserved};
+    /// use futures_util::TryStreamExt;
+    ///
+    /// let mut client = Client::connect(address).await?;
+    /// # let _ = client.put("hello", PutOptions::default()).await?;
+    /// let mut jobs = client.jobs();
+    /// while let Some(Reserved::Job(job)) = jobs.try_next().await? {
+    ///     println!("{}", String::from_utf8_lossy(&job.body));
+    ///     jobs.client().delete(&job).await?;
+    /// #   break;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn jobs(&mut self) -> JobStream<'_> {
+        JobStream { client: self, reserving: None, is_over: false }
+    }
+}
+
+/// The jobs of a client's watched tubes. See [`Client::jobs`].
+///
+/// It ends after an error, whose [`fate`](crate::Error::fate) says what became of the reserve; [`Client::jobs`] begins a new
+/// one.
+///
+/// # Cancel safety
+///
+/// No job is lost when the stream, or a wait for its next job, is dropped: the reserve stays in flight as after a dropped
+/// [`reserve`](Client::reserve), and a job that comes after all is given to the next one, of the stream or of the client.
+/// Commands of the client before that end the wait on the server, as described there, and a connection that ends with it
+/// gives back the jobs that it held: settle a job before waiting for the next one. Jobs that were yielded and not settled stay
+/// reserved by the client until their time to run is over.
+#[must_use = "nothing is reserved until it is polled"]
+pub struct JobStream<'a> {
+    client: &'a mut Client,
+    /// The reserve in flight.
+    reserving: Option<Operation>,
+    is_over: bool,
+}
+
+impl JobStream<'_> {
+    /// The client, to settle jobs with.
+    pub fn client(&mut self) -> &mut Client {
+        // What it does drops the reserve, if one is in flight.
+        self.reserving = None;
+        self.client
+    }
+
+    fn poll_reserved(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reserved>> {
+        let command = ReserveWithTimeout::new(RESERVE_WAIT)?;
+        let JobStream { client, reserving, .. } = self;
+        let operation = match reserving {
+            Some(operation) => operation,
+            None => {
+                let operation = trace::command(&client.role, &command);
+                operation.run(|| client.role.begin(&command));
+                reserving.insert(operation)
+            }
+        };
+        let span = operation.span().clone();
+        let outcome = span.run(|| {
+            let reply = ready!(client.poll_reply(cx));
+            Poll::Ready(client.role.conclude(&command, reply, operation))
+        });
+        if outcome.is_ready() {
+            *reserving = None;
+        }
+        outcome
+    }
+}
+
+impl Stream for JobStream<'_> {
+    type Item = Result<Reserved>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        if this.is_over {
+            return Poll::Ready(None);
+        }
+        let reserved = ready!(this.poll_reserved(cx));
+        if let Ok(Reserved::TimedOut) = reserved {
+            // The next one is for the next poll, so that a server that always says so keeps nobody busy.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        this.is_over = reserved.is_err();
+        Poll::Ready(Some(reserved))
+    }
+}
+
+impl fmt::Debug for JobStream<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobStream")
+            .field("client", self.client)
+            .field("is_waiting", &self.reserving.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ProducerOptions {
+    /// The events as a stream, for a task of their own: what [`on_event`](Self::on_event) is told, besides other observers.
+    ///
+    /// It keeps up to `capacity` events, never delays the producer, and counts those that its reader
+    /// [missed](EventStream::missed). It ends when these options and all producers made from them are dropped.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::beanstalkd::Server::start()?;
+    /// # let address = server.address();
+    /// use beanstalk_client::{Producer, ProducerEventKind, ProducerOptions, PutOptions};
+    /// use futures_util::StreamExt;
+    ///
+    /// let options: ProducerOptions = address.parse()?;
+    /// let (options, mut events) = options.event_stream(64);
+    /// let producer = Producer::connect(options).await?;
+    /// producer.put("mail", "hello", PutOptions::default()).await?;
+    /// let first = events.next().await.expect("the producer is there");
+    /// assert!(matches!(first.what, ProducerEventKind::Connected));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn event_stream(mut self, capacity: usize) -> (Self, EventStream<ProducerEvent>) {
+        let (observer, events) = EventStream::new(capacity);
+        self.observer = Some(observer.after(self.observer));
+        (self, events)
+    }
+}
+
+impl WorkerOptions {
+    /// The events as a stream, for a task of their own: what [`on_event`](Self::on_event) is told, besides other observers.
+    ///
+    /// It keeps up to `capacity` events, never delays the worker, and counts those that its reader
+    /// [missed](EventStream::missed). It ends when these options and all workers made from them are dropped.
+    ///
+    /// ```
+    /// use beanstalk_client::WorkerOptions;
+    /// use futures_util::StreamExt;
+    ///
+    /// let options: WorkerOptions = "localhost:11300".parse()?;
+    /// let (options, mut events) = options.event_stream(256);
+    /// let log = async move {
+    ///     while let Some(event) = events.next().await {
+    ///         println!("{event}");
+    ///     }
+    ///     println!("the worker has ended; {} events were missed", events.missed());
+    /// };
+    /// # drop((options, log));
+    /// # Ok::<(), beanstalk_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn event_stream(mut self, capacity: usize) -> (Self, EventStream<WorkerEvent>) {
+        let (observer, events) = EventStream::new(capacity);
+        self.observer = Some(observer.after(self.observer));
+        (self, events)
+    }
+}
+
+impl<'a, I> PutMany<'a, I>
 where
-    I: Iterator<Item: AsRef<[u8]>>,
+    I: Iterator<Item: AsRef<[u8]> + Send + Sync> + Send + 'a,
 {
     /// The answers as a [`Stream`]: what [`next`](Self::next) gives.
     ///
@@ -26,14 +209,32 @@ where
     /// # Ok(())
     /// # }
     /// ```
-    pub fn into_stream(self) -> impl Stream<Item = Result<Inserted>> {
-        unfold(self, |mut many| async { Some((many.next().await?, many)) })
+    pub fn into_stream(self) -> PutManyStream<'a> {
+        let next = |mut many: Self| async { Some((many.next().await?, many)) };
+        PutManyStream(Steps::new(self, next))
     }
 }
 
-impl<I> CallMany<'_, I>
+/// The answers to many puts, in order. See [`PutMany::into_stream`].
+///
+/// # Cancel safety
+///
+/// A dropped wait loses nothing. When the stream is dropped, puts already taken are still carried out.
+#[derive(Debug)]
+#[must_use = "nothing is put until it is polled"]
+pub struct PutManyStream<'a>(Steps<'a, Result<Inserted>>);
+
+impl Stream for PutManyStream<'_> {
+    type Item = Result<Inserted>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(cx)
+    }
+}
+
+impl<'a, I> CallMany<'a, I>
 where
-    I: Iterator<Item: Command>,
+    I: Iterator<Item: Command<Reply: Send> + Send> + Send + 'a,
 {
     /// The replies as a [`Stream`]: what [`next`](Self::next) gives.
     ///
@@ -52,7 +253,26 @@ where
     /// # Ok(())
     /// # }
     /// ```
-    pub fn into_stream(self) -> impl Stream<Item = Result<<I::Item as Command>::Reply>> {
-        unfold(self, |mut many| async { Some((many.next().await?, many)) })
+    pub fn into_stream(self) -> CallManyStream<'a, <I::Item as Command>::Reply> {
+        let next = |mut many: Self| async { Some((many.next().await?, many)) };
+        CallManyStream(Steps::new(self, next))
+    }
+}
+
+/// The replies `R` of a pipeline, in the order of its commands. See [`CallMany::into_stream`].
+///
+/// # Cancel safety
+///
+/// A dropped wait loses nothing. When the stream is dropped, outstanding replies are read and dropped by the next call, and
+/// jobs among them are offered to the next reserve.
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is polled"]
+pub struct CallManyStream<'a, R>(Steps<'a, Result<R>>);
+
+impl<R> Stream for CallManyStream<'_, R> {
+    type Item = Result<R>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(cx)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{Address, Error, TubeName};
 
 /// Something that happened to a producer. See [`ProducerOptions::on_event`](crate::ProducerOptions::on_event).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProducerEvent {
     /// The server that it is about.
@@ -15,7 +15,7 @@ pub struct ProducerEvent {
 }
 
 /// What happened. Puts are counted; what became of one is told to its caller.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ProducerEventKind {
     /// A connection was made, and its server has answered: puts go out.

@@ -147,10 +147,10 @@ impl ProducerOptions {
 
     /// Tells `observer` what happens: connections, servers that refuse jobs, puts that go elsewhere or are sent again, full
     /// tubes. It is called by whoever moves the producer's bytes, outside of its locks, and must not wait. If it panics,
-    /// the producer goes on.
+    /// the producer goes on. Each of several observers is told, in the order in which they were set.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&ProducerEvent) + Send + Sync + 'static) -> Self {
-        self.observer = Some(Observer::new(observer));
+        self.observer = Some(Observer::new(observer).after(self.observer));
         self
     }
 

@@ -10,6 +10,9 @@ use queue_core::{JobLimit, Measurement, Measures, Observer, Written, read_durati
 use crate::Job;
 use crate::{ConnectOptions, Error, Retries, RetryPolicy, Servers, TubeName, WorkerEvent};
 
+/// How long one reserve waits in the server, unless set.
+pub(crate) const RESERVE_WAIT: Duration = Duration::from_secs(15);
+
 /// How a worker works. Made from the addresses of one server or of several; setters consume and return it.
 ///
 /// ```
@@ -274,10 +277,11 @@ impl WorkerOptions {
     }
 
     /// Calls `observer` for every event: connections, failures, the outcome of each job. It is called by the slots and
-    /// must not block. If it panics, the worker continues.
+    /// must not block. If it panics, the worker continues. Each of several observers is told, in the order in which they
+    /// were set.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
-        self.observer = Some(Observer::new(observer));
+        self.observer = Some(Observer::new(observer).after(self.observer));
         self
     }
 
@@ -345,7 +349,7 @@ impl From<Servers> for WorkerOptions {
             heartbeat: Heartbeat::default(),
             retries: Retries::default(),
             reclaim: false,
-            reserve_wait: Duration::from_secs(15),
+            reserve_wait: RESERVE_WAIT,
             grace: Duration::from_secs(25),
             limit: None,
             until_empty: false,

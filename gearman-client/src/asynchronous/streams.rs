@@ -1,12 +1,104 @@
-//! Results of the async face as streams.
+//! Jobs, events and results of the async face as streams.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use futures_core::Stream;
-use queue_core::unfold;
+use queue_core::{EventStream, Steps};
 
 use crate::{
-    CallMany, Job, JobEvent, Result, SubmitMany,
+    CallMany, GrabbedJob, Job, JobEvent, Result, SubmitMany, Worker, WorkerEvent, WorkerOptions,
     protocol::{Request, Submit},
 };
+
+impl Worker {
+    /// The jobs of functions that were announced with [`can_do`](Self::can_do), as a [`Stream`]: what
+    /// [`next_job`](Self::next_job) gives, until the worker's [handle](Self::handle) stops it.
+    ///
+    /// Up to [`slots`](WorkerOptions::slots) jobs of each connection can be held at once. [`stop`](Self::stop) the worker
+    /// behind the stream, so that results are known to be accepted.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::gearmand::Server::start()?;
+    /// # let address = server.address();
+    /// use futures_util::StreamExt;
+    /// use gearman_client::{Client, SubmitOptions, Worker};
+    ///
+    /// let client = Client::connect(address).await?;
+    /// client.submit_background("shout", "hello", SubmitOptions::default()).await?;
+    /// let mut worker = Worker::connect(address).await?;
+    /// worker.can_do("shout", None)?;
+    /// let handle = worker.handle();
+    /// let mut jobs = worker.jobs();
+    /// while let Some(job) = jobs.next().await {
+    ///     let result = job.workload.to_ascii_uppercase();
+    ///     job.complete(result).await?;
+    ///     handle.stop();
+    /// }
+    /// drop(jobs);
+    /// assert_eq!(worker.stop().await.completed, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn jobs(&mut self) -> JobStream<'_> {
+        JobStream(Steps::new(self, |worker| async {
+            let job = worker.next_until_stopped().await?;
+            Some((job, worker))
+        }))
+    }
+}
+
+/// The jobs of a worker that are taken by hand. See [`Worker::jobs`].
+///
+/// # Cancel safety
+///
+/// No job is lost when the stream, or a wait for its next job, is dropped: a job that comes after all is given by the next
+/// call of [`next_job`](Worker::next_job), or by the next stream. A job that was yielded is the caller's: dropped without an
+/// end, it is failed; [`leave`](GrabbedJob::leave) gives it back.
+#[derive(Debug)]
+#[must_use = "no job is asked for until it is polled"]
+pub struct JobStream<'a>(Steps<'a, GrabbedJob>);
+
+impl Stream for JobStream<'_> {
+    type Item = GrabbedJob;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(cx)
+    }
+}
+
+impl WorkerOptions {
+    /// The events as a stream, for a task of their own: what [`on_event`](Self::on_event) is told, besides other observers.
+    ///
+    /// It keeps up to `capacity` events, never delays the worker, and counts those that its reader
+    /// [missed](EventStream::missed). It ends when these options and all workers made from them are dropped.
+    ///
+    /// ```
+    /// use futures_util::StreamExt;
+    /// use gearman_client::WorkerOptions;
+    ///
+    /// let options: WorkerOptions = "localhost:4730".parse()?;
+    /// let (options, mut events) = options.event_stream(256);
+    /// let log = async move {
+    ///     while let Some(event) = events.next().await {
+    ///         println!("{event}");
+    ///     }
+    ///     println!("the worker has ended; {} events were missed", events.missed());
+    /// };
+    /// # drop((options, log));
+    /// # Ok::<(), gearman_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn event_stream(mut self, capacity: usize) -> (Self, EventStream<WorkerEvent>) {
+        let (observer, events) = EventStream::new(capacity);
+        self.observer = Some(observer.after(self.observer));
+        (self, events)
+    }
+}
 
 impl Job {
     /// The events as a [`Stream`]: what [`next`](Self::next) gives.
@@ -31,15 +123,30 @@ impl Job {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn into_stream(self) -> impl Stream<Item = Result<JobEvent>> {
-        unfold(self, |mut job| async { Some((job.next().await?, job)) })
+    pub fn into_stream(self) -> JobEventStream {
+        let next = |mut job: Self| async { Some((job.next().await?, job)) };
+        JobEventStream(Steps::new(self, next))
     }
 }
 
-impl<I> CallMany<I>
-where
-    I: Iterator<Item: Request>,
-{
+/// The events of a foreground job. See [`Job::into_stream`].
+///
+/// # Cancel safety
+///
+/// A dropped wait loses nothing. When the stream is dropped, the job goes on, and its events are discarded, as for [`Job`].
+#[derive(Debug)]
+#[must_use = "the events of the job are read through it"]
+pub struct JobEventStream(Steps<'static, Result<JobEvent>>);
+
+impl Stream for JobEventStream {
+    type Item = Result<JobEvent>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(cx)
+    }
+}
+
+impl<I: Iterator<Item: Request>> CallMany<I> {
     /// The answers as a [`Stream`]: what [`next`](Self::next) gives.
     ///
     /// ```
@@ -60,8 +167,32 @@ where
     /// # Ok(())
     /// # }
     /// ```
-    pub fn into_stream(self) -> impl Stream<Item = Result<<I::Item as Request>::Reply>> {
-        unfold(self, |mut many| async { Some((many.next().await?, many)) })
+    pub fn into_stream<'a>(self) -> CallManyStream<'a, <I::Item as Request>::Reply>
+    where
+        I: Send + 'a,
+        I::Item: Send + Sync,
+        <I::Item as Request>::Reply: Send,
+    {
+        let next = |mut many: Self| async { Some((many.next().await?, many)) };
+        CallManyStream(Steps::new(self, next))
+    }
+}
+
+/// The answers `R` to many requests, in the order of the requests. See [`CallMany::into_stream`].
+///
+/// # Cancel safety
+///
+/// A dropped wait loses nothing. When the stream is dropped, requests in flight may be carried out, and their answers are
+/// discarded.
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is polled"]
+pub struct CallManyStream<'a, R>(Steps<'a, Result<R>>);
+
+impl<R> Stream for CallManyStream<'_, R> {
+    type Item = Result<R>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(cx)
     }
 }
 
@@ -96,7 +227,29 @@ where
     /// # Ok(())
     /// # }
     /// ```
-    pub fn into_stream(self) -> impl Stream<Item = (usize, Result<JobEvent>)> {
-        unfold(self, |mut many| async { Some((many.next().await?, many)) })
+    pub fn into_stream<'a>(self) -> SubmitManyStream<'a>
+    where
+        W: Send + Sync + 'a,
+        I: Send + 'a,
+    {
+        let next = |mut many: Self| async { Some((many.next().await?, many)) };
+        SubmitManyStream(Steps::new(self, next))
+    }
+}
+
+/// The events of many foreground jobs, each with the number of its job. See [`SubmitMany::into_stream`].
+///
+/// # Cancel safety
+///
+/// A dropped wait loses nothing. When the stream is dropped, jobs in flight go on, and their events are discarded.
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is polled"]
+pub struct SubmitManyStream<'a>(Steps<'a, (usize, Result<JobEvent>)>);
+
+impl Stream for SubmitManyStream<'_> {
+    type Item = (usize, Result<JobEvent>);
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(cx)
     }
 }

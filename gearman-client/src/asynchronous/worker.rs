@@ -425,6 +425,18 @@ impl Worker {
         self.limit.as_ref().is_some_and(|limit| limit.poll_reached(cx).is_ready())
     }
 
+    /// The next job that is taken by hand, unless the worker is stopped before it comes.
+    #[cfg(feature = "stream")]
+    pub(crate) async fn next_until_stopped(&self) -> Option<GrabbedJob> {
+        self.start();
+        let (mut told, mut job) = (pin!(self.stop.wait()), pin!(self.dispatched()));
+        poll_fn(|cx| match told.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => job.as_mut().poll(cx).map(Some),
+        })
+        .await
+    }
+
     async fn dispatched(&self) -> GrabbedJob {
         loop {
             let job = poll_fn(|cx| self.dispatch.poll_next(cx)).await;

@@ -23,6 +23,8 @@ mod faults;
 mod floods;
 mod greetings;
 mod handlers;
+#[cfg(feature = "stream")]
+mod job_streams;
 mod limits;
 mod packets;
 mod programs;

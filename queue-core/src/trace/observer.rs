@@ -16,6 +16,21 @@ impl<E> Observer<E> {
         Observer(Arc::new(observer))
     }
 
+    /// Tells `first` of each event, too, and before this one.
+    #[must_use]
+    pub fn after(self, first: Option<Self>) -> Self
+    where
+        E: 'static,
+    {
+        match first {
+            Some(first) => Observer::new(move |event| {
+                first.tell(event);
+                self.tell(event);
+            }),
+            None => self,
+        }
+    }
+
     /// Tells it of an event.
     pub fn tell(&self, event: &E) {
         // The panic hook has said what there is to say.
@@ -32,5 +47,28 @@ impl<E> Clone for Observer<E> {
 impl<E> fmt::Debug for Observer<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Observer")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::lock;
+
+    #[test]
+    fn each_of_several_is_told_in_order_also_behind_one_that_panics() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let noting = |name: &'static str| {
+            let told = told.clone();
+            Observer::new(move |event: &u8| {
+                lock(&told).push((name, *event));
+                assert_ne!(name, "panics");
+            })
+        };
+        let third = noting("third").after(Some(noting("panics").after(Some(noting("first")))));
+        third.tell(&7);
+        assert_eq!(*lock(&told), [("first", 7), ("panics", 7), ("third", 7)]);
     }
 }

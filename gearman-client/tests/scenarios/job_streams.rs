@@ -1,0 +1,178 @@
+//! Jobs taken by hand and events, as streams: what a dropped wait leaves behind, and how they end.
+
+use std::{collections::HashSet, time::Duration};
+
+use futures_util::{StreamExt, TryStreamExt};
+use gearman_client::{
+    CallManyStream, Client, JobEvent, JobEventStream, JobStream, SubmitManyStream, Worker,
+    WorkerEvent, WorkerEventKind, WorkerOptions,
+    protocol::{Submit, Submitted},
+};
+use queue_core::proof::drop_after_turns;
+
+use super::support::{PATIENCE, each_server_async, function, options};
+
+each_server_async!(
+    a_stream_of_jobs_dropped_at_any_turn_loses_no_job,
+    a_stream_of_jobs_ends_when_its_worker_is_stopped,
+    jobs_of_a_stream_are_worked_on_side_by_side,
+    the_events_of_a_worker_are_a_stream_that_ends_with_it,
+    streams_have_names_and_may_move_to_another_thread,
+);
+
+/// As many turns as a job takes to come, and more.
+const TURNS: usize = 24;
+
+async fn a_stream_of_jobs_dropped_at_any_turn_loses_no_job(address: String) {
+    let client = Client::connect(address.as_str()).await.unwrap();
+    let mut worker = Worker::connect(address.as_str()).await.unwrap();
+    worker.can_do("f", None).unwrap();
+    let mut ran = HashSet::new();
+    for turns in 0..TURNS {
+        for is_stream_kept in [true, false] {
+            let workload = format!("{turns} {is_stream_kept}");
+            client.submit_background("f", &workload, options()).await.unwrap();
+            let mut jobs = worker.jobs();
+            let first = drop_after_turns(turns, jobs.next()).await;
+            let job = match first {
+                Some(job) => job.unwrap(),
+                None if is_stream_kept => jobs.next().await.unwrap(),
+                None => {
+                    drop(jobs);
+                    worker.next_job().await
+                }
+            };
+            assert_eq!(job.workload, workload);
+            job.complete("").await.unwrap();
+            assert!(ran.insert(workload));
+        }
+    }
+    worker.echo_barrier().await.unwrap();
+    let report = worker.stop().await;
+    assert_eq!((report.completed, report.failed, report.abandoned), (2 * TURNS as u64, 0, 0));
+}
+
+/// A job that came and was not taken goes back to the server, for the next worker.
+async fn a_stream_of_jobs_ends_when_its_worker_is_stopped(address: String) {
+    let client = Client::connect(address.as_str()).await.unwrap();
+    let mut worker = Worker::connect(address.as_str()).await.unwrap();
+    worker.can_do("f", None).unwrap();
+    let handle = worker.handle();
+    let waiting = tokio::spawn(async move {
+        let mut jobs = worker.jobs();
+        let mut taken = 0;
+        while let Some(job) = jobs.next().await {
+            job.complete("").await.unwrap();
+            taken += 1;
+        }
+        assert!(jobs.next().await.is_none());
+        drop(jobs);
+        (taken, worker.stop().await)
+    });
+    for _ in 0..3 {
+        let _ = client.run("f", "", options()).await.unwrap();
+    }
+    handle.stop();
+    let (taken, report) = waiting.await.unwrap();
+    assert_eq!((taken, report.completed), (3, 3));
+
+    client.submit_background("f", "left", options()).await.unwrap();
+    let mut stopped = Worker::connect(address.as_str()).await.unwrap();
+    stopped.can_do("f", None).unwrap();
+    stopped.handle().stop();
+    assert!(stopped.jobs().next().await.is_none());
+    stopped.stop().await;
+    let mut next = Worker::connect(address.as_str()).await.unwrap();
+    next.can_do("f", None).unwrap();
+    let job = next.jobs().next().await.unwrap();
+    assert_eq!(job.workload, "left");
+    job.complete("").await.unwrap();
+    next.stop().await;
+}
+
+async fn jobs_of_a_stream_are_worked_on_side_by_side(address: String) {
+    let worker_options: WorkerOptions = address.parse().unwrap();
+    let mut worker = Worker::connect(worker_options.slots(4)).await.unwrap();
+    worker.can_do("f", None).unwrap();
+    let together = tokio::sync::Barrier::new(4);
+    let working = worker.jobs().take(4).for_each_concurrent(4, |job| async {
+        together.wait().await;
+        let result = job.workload.to_ascii_uppercase();
+        job.complete(result).await.unwrap();
+    });
+    let client = Client::connect(address.as_str()).await.unwrap();
+    let submits = ["a", "b", "c", "d"]
+        .map(|workload| Submit::foreground(function("f"), workload, options()).unwrap());
+    let events = client.submit_many(submits).into_stream().collect::<Vec<_>>();
+    let ((), events) = tokio::time::timeout(PATIENCE, async { tokio::join!(working, events) })
+        .await
+        .expect("they wait for one another");
+    let results: HashSet<_> = events
+        .into_iter()
+        .filter_map(|(_, event)| match event.unwrap() {
+            JobEvent::Complete(result) => Some(result),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results, ["A", "B", "C", "D"].map(bytes::Bytes::from).into());
+    worker.stop().await;
+}
+
+async fn the_events_of_a_worker_are_a_stream_that_ends_with_it(address: String) {
+    let worker_options: WorkerOptions = address.parse().unwrap();
+    let (worker_options, events) = worker_options.event_stream(8);
+    let mut worker = Worker::connect(worker_options).await.unwrap();
+    worker
+        .register("fails", |_| async {
+            Err::<bytes::Bytes, _>(gearman_client::Failure::exception("on purpose"))
+        })
+        .unwrap();
+    let (handle, running) = (worker.handle(), tokio::spawn(worker.run()));
+    let client = Client::connect(address.as_str()).await.unwrap();
+    let _ = client.run("fails", "", options()).await.unwrap();
+    handle.stop();
+    running.await.unwrap();
+    let collected = tokio::time::timeout(PATIENCE, events.collect::<Vec<WorkerEvent>>());
+    let events = collected.await.expect("the stream does not end");
+    let [connected, failed] = &events[..] else { panic!("{events:?}") };
+    assert!(matches!(connected.what, WorkerEventKind::Connected));
+    assert!(matches!(&failed.what, WorkerEventKind::Failed { error, .. } if error == "on purpose"));
+}
+
+/// They can be named, kept, and moved to another task.
+struct Kept {
+    events: JobEventStream,
+    many: SubmitManyStream<'static>,
+    answers: CallManyStream<'static, Submitted>,
+}
+
+async fn streams_have_names_and_may_move_to_another_thread(address: String) {
+    let client = Client::connect(address.as_str()).await.unwrap();
+    let mut worker = Worker::connect(address.as_str()).await.unwrap();
+    worker.can_do("f", None).unwrap();
+    let working = tokio::spawn(async move {
+        let mut jobs: JobStream<'_> = worker.jobs();
+        for _ in 0..3 {
+            jobs.next().await.unwrap().complete("done").await.unwrap();
+        }
+        drop(jobs);
+        worker.stop().await
+    });
+    let foreground = || Submit::foreground(function("f"), "x", options()).unwrap();
+    let background = Submit::background(function("f"), "x", options()).unwrap();
+    let kept = Kept {
+        events: client.submit("f", "x", options()).await.unwrap().into_stream(),
+        many: client.submit_many([foreground()]).into_stream(),
+        answers: client.call_many([background]).into_stream(),
+    };
+    let read = tokio::spawn(async move {
+        let Kept { events, many, answers } = kept;
+        let events: Vec<JobEvent> = events.try_collect().await.unwrap();
+        let many: Vec<_> = many.collect().await;
+        let answers: Vec<Submitted> = answers.try_collect().await.unwrap();
+        (events.len(), many.len(), answers.len())
+    });
+    let counts = tokio::time::timeout(Duration::from_secs(20), read).await.unwrap().unwrap();
+    assert_eq!((counts.1, counts.2), (2, 1), "{counts:?}");
+    assert_eq!(working.await.unwrap().completed, 3);
+}
