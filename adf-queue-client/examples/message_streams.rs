@@ -4,7 +4,7 @@
 
 use std::{env, error::Error};
 
-use adf_queue_client::{Client, Producer, ProducerEventKind, ProducerOptions, Push, QueueName};
+use adf_queue_client::{Client, Producer, ProducerOptions, Push, QueueName};
 use futures_util::{StreamExt, TryStreamExt};
 
 #[tokio::main(flavor = "current_thread")]
@@ -18,12 +18,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (options, mut events) = options.create_queues(true).event_stream(64);
     let log = tokio::spawn(async move {
         while let Some(event) = events.next().await {
-            match event.what {
-                ProducerEventKind::Connected => eprintln!("{}: connected", event.server),
-                ProducerEventKind::Created(queue) => eprintln!("{}: made {queue}", event.server),
-                ProducerEventKind::Disconnected(error) => eprintln!("{}: {error}", event.server),
-                _ => {}
-            }
+            eprintln!("{event}");
         }
         if events.missed() > 0 {
             eprintln!("{} events were missed", events.missed());

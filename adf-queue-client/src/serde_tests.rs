@@ -149,4 +149,10 @@ fn refusals_and_events() {
         to_value(&event).unwrap(),
         json!({"server": server, "what": {"poisoned": poisoned}})
     );
+    let created = ProducerEventKind::Created("/a\nb".parse().unwrap());
+    let event = ProducerEvent { server: event.server, what: created };
+    assert_eq!(to_value(&event).unwrap(), json!({"server": server, "what": {"created": "/a\nb"}}));
+    assert_eq!(event.to_string(), format!(r"{}: queue /a\nb was created", event.server));
+    let waiting = ProducerEventKind::BackingOff(Duration::from_millis(1500));
+    assert_eq!(to_value(&waiting).unwrap(), json!({"backing-off": 1.5}));
 }

@@ -4,9 +4,7 @@
 
 use std::{env, error::Error};
 
-use beanstalk_client::{
-    Client, Producer, ProducerEventKind, ProducerOptions, PutOptions, Reserved,
-};
+use beanstalk_client::{Client, Producer, ProducerOptions, PutOptions, Reserved};
 use futures_util::{StreamExt, TryStreamExt};
 
 #[tokio::main(flavor = "current_thread")]
@@ -20,11 +18,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (options, mut events) = options.event_stream(64);
     let log = tokio::spawn(async move {
         while let Some(event) = events.next().await {
-            match event.what {
-                ProducerEventKind::Connected => eprintln!("{}: connected", event.server),
-                ProducerEventKind::Disconnected(error) => eprintln!("{}: {error}", event.server),
-                _ => {}
-            }
+            eprintln!("{event}");
         }
         if events.missed() > 0 {
             eprintln!("{} events were missed", events.missed());

@@ -255,6 +255,18 @@ fn events_are_written() {
         json!({"server": "h:1", "slot": 2, "what": {"disconnected": error}})
     );
     assert_eq!(event.to_string(), "h:1, slot 2: disconnected: gone");
+    let error = Error::new(ErrorKind::Draining, Fate::Refused, "a\n");
+    let refused = ProducerEventKind::Refused { error, puts: 3 };
+    let event = ProducerEvent { server: "h:1".parse().unwrap(), what: refused };
+    let error = json!({"kind": "draining", "fate": "refused", "message": "a\n"});
+    assert_eq!(
+        to_value(&event).unwrap(),
+        json!({"server": "h:1", "what": {"refused": {"error": error, "puts": 3}}})
+    );
+    assert_eq!(event.to_string(), r"h:1: 3 puts were refused: a\n");
+    let waiting = ProducerEventKind::BackingOff(Duration::from_millis(1500));
+    assert_eq!(to_value(&waiting).unwrap(), json!({"backing-off": 1.5}));
+    assert_eq!(waiting.to_string(), "skipped for 1500ms");
     let what =
         WorkerEventKind::Settled { job: 7.into(), fate: JobFate::Lost(LostReason::NotFound) };
     assert_eq!(

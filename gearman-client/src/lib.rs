@@ -69,7 +69,8 @@
 //!
 //! [`Client::metrics`] counts connections, requests, answers, bytes, and errors by their kind, and
 //! [`Client::connection_states`] says what the connection to each server is doing; [`Worker::handle`] gives the same of a
-//! worker while it runs, and what became of its jobs so far.
+//! worker while it runs, and what became of its jobs so far. [`ConnectOptions::on_event`] tells when a client loses a server,
+//! skips it and has it back, and which requests go elsewhere or are sent again.
 //!
 //! With the feature `tracing` there are spans and events as OpenTelemetry's
 //! [conventions for messaging](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/) have them, with the
@@ -106,7 +107,7 @@
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `platform-verifier` | no | `TlsOptions::platform_verifier`, for `tls` and `blocking-tls`: the operating system decides about certificates | rustls-platform-verifier |
 //! | `json` | no | bodies that are JSON: `submit_json`, `run_json`, `submit_background_json`, `json`, [`to_json`] | serde, serde_json |
-//! | `stream` | no | named types with `futures_core::Stream`: jobs (`Worker::jobs`), events (`WorkerOptions::event_stream`) and answers (`into_stream`) | futures-core |
+//! | `stream` | no | named types with `futures_core::Stream`: jobs (`Worker::jobs`), events (`ConnectOptions::event_stream` for clients, `WorkerOptions::event_stream`) and answers (`into_stream`) | futures-core |
 //! | `tower` | no | tower services as handlers, with their layers: [`Worker::register_service`] | tower-service |
 //! | `tracing` | no | spans and events for connections, requests and jobs | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, decisions, reports, metrics and statistics; `Serialize` for errors and events | serde |
@@ -163,6 +164,8 @@ pub use self::asynchronous::{
 };
 #[cfg(feature = "json")]
 pub use self::json::to_json;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use self::submission::client_events::{ClientEvent, ClientEventKind};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::work::{
     events::{WorkerEvent, WorkerEventKind},

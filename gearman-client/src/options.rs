@@ -7,6 +7,8 @@ use std::{ops::Deref, time::Duration};
 use queue_core::{Measurement, Measures, RetryPolicy, ServerOptions};
 
 use crate::{Address, Error, address::Gearmand};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::{ClientEvent, ClientEventKind};
 
 /// How to connect, and how long to wait for what.
 ///
@@ -36,13 +38,15 @@ use crate::{Address, Error, address::Gearmand};
 ///
 /// With the feature `serde` they are an address, or a map with the address and what else was chosen, under the names of
 /// the setters: `{"address": "localhost:4730", "reply_timeout": 2}`. Durations are seconds, or text such as `250ms`;
-/// `"never"` is none. Connectors are code, and TLS options hold keys: neither is written or read.
+/// `"never"` is none. Connectors and observers are code, and TLS options hold keys: none of them is written or read.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     pub(crate) server: ServerOptions<Gearmand>,
     pub(crate) max_packet_size: usize,
     pub(crate) max_backlog: usize,
     pub(crate) exceptions: bool,
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) observer: Option<queue_core::Observer<ClientEvent>>,
 }
 
 impl ConnectOptions {
@@ -54,6 +58,8 @@ impl ConnectOptions {
             max_packet_size: 64 << 20,
             max_backlog: 64 << 20,
             exceptions: true,
+            #[cfg(any(feature = "tokio", feature = "blocking"))]
+            observer: None,
         }
     }
 
@@ -134,6 +140,39 @@ impl ConnectOptions {
     pub fn dead_peer_after(mut self, time: Duration) -> Self {
         self.server.dial.dead_peer_after = time;
         self
+    }
+
+    /// Calls `observer` for every event of a client that concerns this server: connections, losses, the time for which the
+    /// server is skipped, requests that go elsewhere or are sent again. It is called where that happens, outside of the
+    /// client's locks, and must not block. If it panics, the client continues. Each of several observers is told, in the
+    /// order in which they were set. Workers have
+    /// [`WorkerOptions::on_event`](crate::WorkerOptions::on_event) instead.
+    ///
+    /// ```
+    /// use gearman_client::{ClientEventKind, Servers};
+    ///
+    /// let servers: Servers = "one:4730,two:4730".parse()?;
+    /// let servers = servers.each(|server| {
+    ///     server.on_event(|event| match &event.what {
+    ///         ClientEventKind::Disconnected(error) => eprintln!("{}: {error}", event.server),
+    ///         what => println!("{}: {what}", event.server),
+    ///     })
+    /// });
+    /// # Ok::<(), gearman_client::Error>(())
+    /// ```
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[must_use]
+    pub fn on_event(mut self, observer: impl Fn(&ClientEvent) + Send + Sync + 'static) -> Self {
+        self.observer = Some(queue_core::Observer::new(observer).after(self.observer));
+        self
+    }
+
+    /// Tells the observer, if there is one.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn tell(&self, what: ClientEventKind) {
+        if let Some(observer) = &self.observer {
+            observer.tell(&ClientEvent { server: self.address.clone(), what });
+        }
     }
 
     /// Tells `observer` how long operations took, and how many messages were sent and received: the measurements that

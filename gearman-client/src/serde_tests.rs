@@ -146,4 +146,8 @@ fn events_are_written() {
         to_value(&event).unwrap(),
         json!({"server": "h:1", "what": {"disconnected": error}})
     );
+    let what = ClientEventKind::BackingOff(Duration::from_millis(1500));
+    let event = ClientEvent { server: "h:1".parse().unwrap(), what };
+    assert_eq!(to_value(&event).unwrap(), json!({"server": "h:1", "what": {"backing-off": 1.5}}));
+    assert_eq!(to_value(ClientEventKind::Moved).unwrap(), json!("moved"));
 }

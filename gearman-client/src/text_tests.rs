@@ -87,3 +87,22 @@ fn events_of_workers_are_one_line() {
     let event = WorkerEvent { server: "h:1".parse().unwrap(), what: failed };
     assert_eq!(event.to_string(), r"h:1: job H:vm:1 of resize failed: a\n\u{1b}[2J");
 }
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[test]
+fn events_of_clients_are_one_line() {
+    let error = Error::new(ErrorKind::Connect, Fate::NotSent, "a\n\u{1b}[2J");
+    for (what, text) in [
+        (ClientEventKind::Connected, "h:1: connected"),
+        (ClientEventKind::Disconnected(error), r"h:1: disconnected: a\n\u{1b}[2J"),
+        (
+            ClientEventKind::BackingOff(std::time::Duration::from_millis(250)),
+            "h:1: skipped for 250ms",
+        ),
+        (ClientEventKind::Moved, "h:1: a request goes to another server"),
+        (ClientEventKind::Resent, "h:1: a request of unknown fate is sent again"),
+    ] {
+        let event = ClientEvent { server: "h:1".parse().unwrap(), what };
+        assert_eq!(event.to_string(), text);
+    }
+}

@@ -145,7 +145,7 @@ impl ProducerOptions {
     /// let options: ProducerOptions = address.parse()?;
     /// let (options, mut events) = options.event_stream(64);
     /// let producer = Producer::connect(options).await?;
-    /// producer.put("mail", "hello", PutOptions::default()).await?;
+    /// let _ = producer.put("mail", "hello", PutOptions::default()).await?;
     /// let first = events.next().await.expect("the producer is there");
     /// assert!(matches!(first.what, ProducerEventKind::Connected));
     /// # Ok(())

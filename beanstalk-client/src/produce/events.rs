@@ -1,11 +1,15 @@
 //! What happens to a producer, as it tells an observer.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
+
+use queue_core::Written;
 
 use crate::{Address, Error, TubeName};
 
-/// Something that happened to a producer. See [`ProducerOptions::on_event`](crate::ProducerOptions::on_event).
+/// Something that happened to a producer. See [`ProducerOptions::on_event`](crate::ProducerOptions::on_event). With the
+/// feature `serde` it can be written, not read: it holds errors of this process.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ProducerEvent {
     /// The server that it is about.
@@ -14,8 +18,16 @@ pub struct ProducerEvent {
     pub what: ProducerEventKind,
 }
 
+impl fmt::Display for ProducerEvent {
+    /// The server, and what happened, on one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.server, self.what)
+    }
+}
+
 /// What happened. Puts are counted; what became of one is told to its caller.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum ProducerEventKind {
     /// A connection was made, and its server has answered: puts go out.
@@ -23,7 +35,7 @@ pub enum ProducerEventKind {
     /// No connection could be made, or it was lost. Until there is one again, each kind of error is told once.
     Disconnected(Error),
     /// The server is not tried again before this time is over, unless a put comes that needs it; told for each failure.
-    BackingOff(Duration),
+    BackingOff(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
     /// The server takes no jobs for now: `DRAINING` or `OUT_OF_MEMORY`. They go to another server, if there is one.
     Refused {
         /// What it said to the first of them.
@@ -54,6 +66,29 @@ pub enum ProducerEventKind {
         /// The tube.
         tube: TubeName,
     },
+}
+
+impl fmt::Display for ProducerEventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProducerEventKind::Connected => f.write_str("connected"),
+            ProducerEventKind::Disconnected(error) => {
+                write!(f, "disconnected: {}", error.to_string().escape_debug())
+            }
+            ProducerEventKind::BackingOff(time) => write!(f, "skipped for {}", Written(*time)),
+            ProducerEventKind::Refused { error, puts } => {
+                write!(f, "{puts} puts were refused: {}", error.to_string().escape_debug())
+            }
+            ProducerEventKind::Moved { puts } => write!(f, "{puts} puts go to another server"),
+            ProducerEventKind::Resent { puts } => {
+                write!(f, "{puts} puts of unknown fate are sent again")
+            }
+            ProducerEventKind::TubeFull { tube, ready } => {
+                write!(f, "tube {tube} is full: {ready} jobs are ready")
+            }
+            ProducerEventKind::TubeHasRoom { tube } => write!(f, "tube {tube} has room"),
+        }
+    }
 }
 
 impl ProducerEventKind {

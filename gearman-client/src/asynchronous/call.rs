@@ -61,6 +61,11 @@ impl<'a, R: Request> Call<'a, R> {
         }
     }
 
+    /// The server at which it has failed.
+    pub(crate) fn failed_at(&self) -> Option<usize> {
+        self.route.attempts.failed_at()
+    }
+
     /// The server that is tried, or that has answered.
     pub(crate) fn server(&self) -> Option<&Address> {
         match &self.stage {

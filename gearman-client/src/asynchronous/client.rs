@@ -337,7 +337,14 @@ impl<'a> Route<'a> {
     /// What to do next.
     pub(crate) fn step(&mut self) -> Step {
         let links = &self.client.inner.links;
-        self.attempts.step(|index| links.get(index)?.quarantine(), self.total)
+        let step = self.attempts.step(|index| links.get(index)?.quarantine(), self.total);
+        if let Step::Try(next) = step
+            && let Some((failed, news)) = self.attempts.news(next)
+            && let Some(link) = links.get(failed)
+        {
+            news.tell(&link.options);
+        }
+        step
     }
 
     pub(crate) fn link(&self, index: usize) -> Result<&'a Arc<Link>> {

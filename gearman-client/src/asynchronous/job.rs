@@ -7,8 +7,8 @@ use queue_core::{Limit, within};
 use tokio::{task::consume_budget, time::sleep};
 
 use crate::{
-    Client, Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
-    UniqueId,
+    Client, ClientEventKind, Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome,
+    Result, SubmitOptions, UniqueId,
     asynchronous::{call::Call, client::Route, link::Mailbox},
     protocol::{
         GetStatusUnique, Request, Submit, Submitted,
@@ -163,6 +163,7 @@ impl Job {
     async fn submit_again(&mut self, lost: Error) -> Result<()> {
         let Some((submit, attempts)) = &mut self.again else { return Err(lost) };
         *attempts = attempts.checked_sub(1).ok_or(lost)?;
+        self.mailbox.link.options.tell(ClientEventKind::Resent);
         let whole = self.limit.sooner(self.client.policy().0);
         self.client.make_fresh(submit, whole).await;
         let again = self.client.create(submit, attempts, whole, self.wants_end_only).await;
@@ -198,8 +199,12 @@ impl Client {
             match (&mut call).await {
                 Ok(submitted) => return Ok((submitted, call.into_mailbox()?)),
                 Err(error) if is_worth_another(&error, attempts) => {
+                    let failed_at = call.failed_at();
                     drop(call);
                     may_exist = true;
+                    if let Some(link) = failed_at.and_then(|index| self.inner.links.get(index)) {
+                        link.options.tell(ClientEventKind::Resent);
+                    }
                     self.make_fresh(submit, limit).await;
                 }
                 Err(error) => {

@@ -6,11 +6,11 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll, ready},
-    time::Duration,
+    task::{Context, Poll, Waker, ready},
+    time::{Duration, Instant},
 };
 
-use queue_core::{Driver, Duplex, Shared, Wire, now};
+use queue_core::{Driver, Duplex, Io, Pulse, Serve, Shared, Wire, now};
 
 use crate::{
     Address, ConnectOptions, ConnectionState, Error, ErrorKind, Metrics, Origin, Result,
@@ -27,6 +27,21 @@ pub(crate) struct Link {
     role: Arc<Shared<client::Link>>,
     /// Whether some caller found no connection: only then the server may be in quarantine, which each call asks for.
     has_failed: AtomicBool,
+}
+
+/// What the task of a link serves: it brings news to the observer.
+struct Station {
+    role: Arc<Shared<client::Link>>,
+    options: ConnectOptions,
+}
+
+impl Serve for Station {
+    type Failure = Error;
+
+    fn exchange(&self, task: &Waker, io: &mut Io<Error>, now: Instant) -> Pulse {
+        let tell = |events: Vec<_>| events.into_iter().for_each(|what| self.options.tell(what));
+        self.role.serve(task, io, now, client::Link::take_events, tell)
+    }
 }
 
 impl Link {
@@ -54,7 +69,8 @@ impl Link {
     /// Starts the task that moves the bytes.
     fn drive(&self, prepare: impl FnOnce(Wire<Error>) -> Wire<Error>) -> Result<()> {
         let wire = prepare(Wire::to(&self.options));
-        Ok(Driver::new(self.role.clone(), wire).start("client")?)
+        let station = Station { role: self.role.clone(), options: self.options.clone() };
+        Ok(Driver::new(station, wire).start("client")?)
     }
 
     /// Does something with the role, and sees to it that its bytes are moved.

@@ -9,7 +9,8 @@ use futures_core::Stream;
 use queue_core::{EventStream, Steps};
 
 use crate::{
-    CallMany, GrabbedJob, Job, JobEvent, Result, SubmitMany, Worker, WorkerEvent, WorkerOptions,
+    CallMany, ClientEvent, ConnectOptions, GrabbedJob, Job, JobEvent, Result, SubmitMany, Worker,
+    WorkerEvent, WorkerOptions,
     protocol::{Request, Submit},
 };
 
@@ -68,6 +69,38 @@ impl Stream for JobStream<'_> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         Pin::new(&mut self.0).poll_next(cx)
+    }
+}
+
+impl ConnectOptions {
+    /// The events of clients that concern this server as a stream, for a task of their own: what
+    /// [`on_event`](Self::on_event) is told, besides other observers.
+    ///
+    /// It keeps up to `capacity` events, never delays a client, and counts those that its reader
+    /// [missed](EventStream::missed). It ends when these options and all clients made from them are dropped.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::gearmand::Server::start()?;
+    /// # let address = server.address();
+    /// use futures_util::StreamExt;
+    /// use gearman_client::{Client, ClientEventKind, ConnectOptions};
+    ///
+    /// let options: ConnectOptions = address.parse()?;
+    /// let (options, mut events) = options.event_stream(64);
+    /// let client = Client::connect(options).await?;
+    /// let first = events.next().await.expect("the client is there");
+    /// assert!(matches!(first.what, ClientEventKind::Connected));
+    /// # drop(client);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn event_stream(mut self, capacity: usize) -> (Self, EventStream<ClientEvent>) {
+        let (observer, events) = EventStream::new(capacity);
+        self.observer = Some(observer.after(self.observer));
+        (self, events)
     }
 }
 

@@ -6,7 +6,8 @@ use queue_core::{Limit, Measures, Operation, blocking::Transport, sync::thread};
 
 use super::{Duplex, link::Link};
 use crate::{
-    Address, ConnectOptions, ConnectionState, Deadline, Error, JobHandle, Metrics, Result, Servers,
+    Address, ClientEventKind, ConnectOptions, ConnectionState, Deadline, Error, JobHandle, Metrics,
+    Result, Servers,
     protocol::client::route::{Attempts, Router, Step, no_server},
     protocol::{Epoch, Request},
     trace,
@@ -22,6 +23,8 @@ pub struct Client {
     pub(super) links: Vec<Link>,
     pub(super) router: Router,
     turn: usize,
+    /// The server at which a request has failed last.
+    failed_at: usize,
     /// Only errors.
     failures: Metrics,
 }
@@ -66,7 +69,7 @@ impl Client {
         servers.check()?;
         let router = Router::new(&servers);
         let links = servers.into_options().into_iter().map(Link::new).collect();
-        Ok(Client { links, router, turn: 0, failures: Metrics::default() })
+        Ok(Client { links, router, turn: 0, failed_at: 0, failures: Metrics::default() })
     }
 
     /// Uses a stream that the caller has connected. Such a client cannot reconnect; the address in `options` is only
@@ -80,7 +83,7 @@ impl Client {
             .map_err(|error| queue_core::Error::cannot_connect(&options.address, error))?;
         let router = Router::new(&Servers::from(&options));
         let links = vec![Link::over(transport, options)];
-        Ok(Client { links, router, turn: 0, failures: Metrics::default() })
+        Ok(Client { links, router, turn: 0, failed_at: 0, failures: Metrics::default() })
     }
 
     fn connect_any(&mut self) -> Result<()> {
@@ -210,15 +213,30 @@ impl Client {
         loop {
             match attempts.step(|index| self.links.get(index)?.quarantine(), total) {
                 Step::Try(index) => {
+                    if let Some((failed, news)) = attempts.news(index)
+                        && let Some(link) = self.links.get(failed)
+                    {
+                        news.tell(&link.options);
+                    }
                     let link = self.links.get_mut(index).ok_or_else(no_server)?;
                     match step(index, link, total) {
                         Ok(done) => return Ok((done, index)),
-                        Err(error) => attempts.failed(index, error)?,
+                        Err(error) => {
+                            self.failed_at = index;
+                            attempts.failed(index, error)?;
+                        }
                     }
                 }
                 Step::Wait(time) => thread::sleep(time),
                 Step::GiveUp(error) => return Err(error),
             }
+        }
+    }
+
+    /// A request whose answer was lost with the server that failed last is sent again.
+    pub(super) fn resends(&self) {
+        if let Some(link) = self.links.get(self.failed_at) {
+            link.options.tell(ClientEventKind::Resent);
         }
     }
 

@@ -4,8 +4,8 @@ use super::{Client, client::Place};
 use queue_core::Limit;
 
 use crate::{
-    Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
-    UniqueId,
+    ClientEventKind, Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result,
+    SubmitOptions, UniqueId,
     protocol::{
         GetStatusUnique, Request, Submit, Submitted,
         client::{
@@ -129,6 +129,9 @@ impl<'a> Job<'a> {
     fn submit_again(&mut self, lost: Error) -> Result<()> {
         let Some((submit, attempts)) = &mut self.again else { return Err(lost) };
         *attempts = attempts.checked_sub(1).ok_or(lost)?;
+        if let Some(link) = self.client.links.get(self.place.link) {
+            link.options.tell(ClientEventKind::Resent);
+        }
         let whole = self.limit.sooner(self.client.policy().0);
         self.client.make_fresh(submit, whole);
         let again = self.client.create(submit, attempts, whole);
@@ -173,6 +176,7 @@ impl Client {
             match self.send_to_some(submit, false, limit) {
                 Err(error) if is_worth_another(&error, attempts) => {
                     may_exist = true;
+                    self.resends();
                     self.make_fresh(submit, limit);
                 }
                 Err(error) => {

@@ -57,6 +57,7 @@ impl Link {
                 Poll::Ready(outcome) => Some(outcome),
                 Poll::Pending => None,
             });
+            self.tell();
             match driven {
                 Drive::Done(outcome) => return outcome.map_err(|error| named(error, limit)),
                 Drive::Late => {
@@ -73,6 +74,14 @@ impl Link {
     /// Lets the role see what was told to it, and closes what it wants closed.
     fn settle(&mut self) {
         self.wire.drive(&mut self.role, Some(now()), |_| Some(()));
+        self.tell();
+    }
+
+    /// Brings news to the observer.
+    fn tell(&mut self) {
+        for what in self.role.take_events().into_iter().flatten() {
+            self.options.tell(what);
+        }
     }
 
     /// Makes sure that there is a connection, with one attempt to make one.
@@ -153,6 +162,7 @@ impl Link {
     /// Writes what is queued. A failure reaches the waiters as mail.
     pub(super) fn flush(&mut self) {
         self.wire.push(&mut self.role);
+        self.tell();
     }
 
     /// The next mail of a slot, with the tag of its request.
@@ -192,6 +202,7 @@ impl Link {
     pub(super) fn look(&mut self) {
         self.role.look(now());
         self.wire.drive(&mut self.role, None, |role| (!role.is_looking()).then_some(()));
+        self.tell();
     }
 
     pub(super) fn set_reply_timeout(&mut self, timeout: Duration) {

@@ -14,6 +14,7 @@ mod bytes_cut;
 mod cancellation;
 mod catalogue;
 mod client;
+mod client_events;
 mod client_faults;
 mod connectors;
 mod crashes;

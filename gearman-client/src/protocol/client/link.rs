@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{End, Health, Io, Late, Overdue, Pace, Pulse, Role, Wakers, Watch, earliest};
+use queue_core::{
+    End, Health, Io, Late, Outage, Overdue, Pace, Pulse, Role, Wakers, Watch, earliest,
+};
 
 use super::{
     hold::{Hold, Load},
@@ -14,8 +16,8 @@ use super::{
     slots::{Slots, Ticket},
 };
 use crate::{
-    Address, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate, Metrics, Origin,
-    Result,
+    Address, ClientEventKind, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate,
+    Metrics, Origin, Result,
     error::lost,
     protocol::client::route::no_server,
     protocol::{
@@ -64,6 +66,10 @@ pub(crate) struct Link {
     has_queued: bool,
     /// It was told that the server passes on the packets of workers as they came.
     is_noted: bool,
+    /// What an observer is to be told, if there is one.
+    events: Option<Vec<ClientEventKind>>,
+    /// What was told since there was a connection.
+    outage: Outage<ErrorKind>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +132,8 @@ impl Link {
             is_urgent: false,
             has_queued: false,
             is_noted: false,
+            events: options.observer.is_some().then(Vec::new),
+            outage: Outage::default(),
             address,
             options,
         }
@@ -268,6 +276,12 @@ impl Link {
         self.pace = Pace::new(Some(timeout), Some(self.options.write_timeout));
     }
 
+    /// What an observer is to be told of the exchanges since the last time, if there is anything.
+    pub(crate) fn take_events(&mut self) -> Option<Vec<ClientEventKind>> {
+        let events = self.events.as_mut().filter(|events| !events.is_empty())?;
+        Some(std::mem::take(events))
+    }
+
     /// Whether a connection is wanted that nobody makes. Who is told so has to see to it.
     pub(crate) fn claim(&mut self) -> bool {
         let is_lacking = self.stage == Stage::Wanted && !self.is_moved;
@@ -361,6 +375,8 @@ impl Link {
         self.pace.reset();
         self.overdue.clear();
         self.waiting.append_to(&mut io.wake);
+        self.outage.ends();
+        self.note(|| ClientEventKind::Connected);
     }
 
     /// Gives everybody what came.
@@ -430,6 +446,7 @@ impl Link {
     /// The connection is of no use any more: everybody who waits is told what became of his request.
     fn lose(&mut self, error: &Error, io: &mut Io<Error>, now: Instant) {
         trace::lost(&self.address, error);
+        self.disconnected(error);
         // One connection may have been unlucky: a server that has just been restarted need not be waited for.
         if self.has_served || !std::mem::replace(&mut self.is_unproven, true) {
             self.health.lost();
@@ -448,6 +465,7 @@ impl Link {
 
     /// No connection could be made.
     fn fail(&mut self, error: &Error, io: &mut Io<Error>, now: Instant) {
+        self.disconnected(error);
         self.back_off(now);
         self.ended(error, io);
     }
@@ -455,7 +473,21 @@ impl Link {
     fn back_off(&mut self, now: Instant) {
         self.health.failed(now);
         if let Some(until) = self.health.quarantine(now) {
-            trace::backing_off(&self.address, until.saturating_duration_since(now));
+            let time = until.saturating_duration_since(now);
+            trace::backing_off(&self.address, time);
+            self.note(|| ClientEventKind::BackingOff(time));
+        }
+    }
+
+    fn disconnected(&mut self, error: &Error) {
+        if self.events.is_some() && self.outage.is_new(error.kind()) {
+            self.note(|| ClientEventKind::Disconnected(error.share()));
+        }
+    }
+
+    fn note(&mut self, what: impl FnOnce() -> ClientEventKind) {
+        if let Some(events) = &mut self.events {
+            events.push(what());
         }
     }
 

@@ -5,7 +5,10 @@ use std::{cmp::Reverse, sync::Arc, time::Duration};
 use queue_core::{Limit, affinity, stable_hash};
 
 use super::ring::Ring;
-use crate::{Address, Deadline, Error, ErrorKind, Fate, JobStatus, Result, Selection, Servers};
+use crate::{
+    Address, ClientEventKind, ConnectOptions, Deadline, Error, ErrorKind, Fate, JobStatus, Result,
+    Selection, Servers,
+};
 
 /// The attempts of one call: rounds over the servers, in the order of their preference, until one answers.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(crate) struct Attempts {
     /// Some attempt may have been carried out, whatever became of the later ones.
     may_have_acted: bool,
     last: Option<Error>,
+    /// Where the last attempt has failed, and whether it may have been carried out.
+    failed: Option<(usize, bool)>,
 }
 
 /// What to do next.
@@ -34,6 +39,24 @@ pub(crate) enum Step {
     Wait(Duration),
     /// There is no further attempt.
     GiveUp(Error),
+}
+
+/// What an observer is told of a request that is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct News {
+    is_moved: bool,
+    is_resent: bool,
+}
+
+impl News {
+    pub(crate) fn tell(self, server: &ConnectOptions) {
+        if self.is_resent {
+            server.tell(ClientEventKind::Resent);
+        }
+        if self.is_moved {
+            server.tell(ClientEventKind::Moved);
+        }
+    }
 }
 
 impl Attempts {
@@ -48,6 +71,7 @@ impl Attempts {
             has_repeated: false,
             may_have_acted: false,
             last: None,
+            failed: None,
         }
     }
 
@@ -91,6 +115,18 @@ impl Attempts {
         Step::Wait(total.remaining().map_or(wait, |left| left.min(wait)))
     }
 
+    /// What the next attempt, at this server, means for the one where the last has failed.
+    pub(crate) fn news(&mut self, next: usize) -> Option<(usize, News)> {
+        let (failed, is_unknown) = self.failed.take()?;
+        let news = News { is_moved: failed != next, is_resent: is_unknown };
+        (news.is_moved || news.is_resent).then_some((failed, news))
+    }
+
+    /// Where the last attempt has failed.
+    pub(crate) fn failed_at(&self) -> Option<usize> {
+        self.failed.map(|(index, _)| index)
+    }
+
     fn give_up(&mut self) -> Step {
         Step::GiveUp(self.last.take().unwrap_or_else(no_server))
     }
@@ -105,6 +141,7 @@ impl Attempts {
         let is_unknown = error.fate() == Fate::Unknown;
         let may_repeat = may_repeat(&error, self.idempotent) && !self.patience.has_passed();
         self.may_have_acted |= is_unknown;
+        self.failed = Some((index, is_unknown));
         let error = if self.may_have_acted { error.with_fate(Fate::Unknown) } else { error };
         if !may_repeat {
             return Err(error);

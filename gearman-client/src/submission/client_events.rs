@@ -1,0 +1,59 @@
+//! What happens to a client's connections and requests, as it tells an observer.
+
+use std::{fmt, time::Duration};
+
+use queue_core::Written;
+
+use crate::{Address, Error};
+
+/// Something that happened to a client. See [`ConnectOptions::on_event`](crate::ConnectOptions::on_event). With the feature
+/// `serde` it can be written, not read: it holds errors of this process.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct ClientEvent {
+    /// The server that it is about.
+    pub server: Address,
+    /// What happened.
+    pub what: ClientEventKind,
+}
+
+impl fmt::Display for ClientEvent {
+    /// The server, and what happened, on one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.server, self.what)
+    }
+}
+
+/// What happened. A client connects when a call needs the server; what came of a call is told to its caller.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum ClientEventKind {
+    /// A connection was made.
+    Connected,
+    /// No connection could be made, or it was lost. Until there is a connection again, each kind of error is reported once.
+    Disconnected(Error),
+    /// Calls skip the server for this time, unless there is no other; told for each failure. It ends with the next
+    /// [`Connected`](Self::Connected).
+    BackingOff(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
+    /// A request goes to another server, because it failed at this one.
+    Moved,
+    /// A request whose answer was lost with this server is sent again: it is
+    /// [idempotent](crate::SubmitOptions::idempotent), or a question.
+    Resent,
+}
+
+impl fmt::Display for ClientEventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientEventKind::Connected => f.write_str("connected"),
+            ClientEventKind::Disconnected(error) => {
+                write!(f, "disconnected: {}", error.to_string().escape_debug())
+            }
+            ClientEventKind::BackingOff(time) => write!(f, "skipped for {}", Written(*time)),
+            ClientEventKind::Moved => f.write_str("a request goes to another server"),
+            ClientEventKind::Resent => f.write_str("a request of unknown fate is sent again"),
+        }
+    }
+}
