@@ -4,13 +4,13 @@ use std::{
     collections::VecDeque,
     fmt,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
 use futures_core::Stream;
 
-use crate::{Observer, lock};
+use crate::{Observer, lock, sync::Mutex};
 
 /// Events of type `E`, in order, as a [`Stream`].
 ///
