@@ -3,7 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use ctl_core::contract::tap::Tap;
+use beanstalk_client::PutOptions;
+use ctl_core::contract::tap::{Tap, python};
 use fixtures::beanstalkd::Server;
 use fixtures::transcript;
 
@@ -63,4 +64,83 @@ fn golden_transcripts_are_played_back() {
     let drain = folder.path().join("drain");
     std::fs::write(&drain, "# beanstalkd\n! drain\n").unwrap();
     bare(&["tap", "--replay", drain.to_str().unwrap()]).exits(65);
+}
+
+/// Though its body is the same: what follows would act on the wrong one.
+#[test]
+fn a_replay_that_is_given_another_job_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("record");
+    let lines = [
+        "# beanstalkd 1.12",
+        r"> put 1 0 60 1\r\n",
+        r"> x\r\n",
+        r"< INSERTED 1\r\n",
+        r"> reserve\r\n",
+        r"< RESERVED 1 1\r\n",
+        r"< x\r\n",
+        r"> delete 1\r\n",
+        r"< DELETED\r\n",
+    ];
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    let replay = ["tap", "--replay", file.to_str().unwrap()];
+    on_both(|address| {
+        put(address, "other", "y");
+        bsctl(address, &replay).exits(0);
+        let urgent = PutOptions::default().priority(0);
+        let first = put_with(address, "default", "x", urgent);
+        let ran = bsctl(address, &replay).exits(1);
+        let said = format!("expected the id {}, for 1, received {first}", first.get() + 1);
+        assert!(ran.err.contains(&said), "{said}: {}", ran.err);
+        assert_eq!(state(address, first), "ready");
+    });
+}
+
+/// greenstalk, in Python: what it says is shown, changed by nothing, and can be said again to a server that gives other ids.
+#[test]
+fn a_client_in_python_is_understood_and_played_back() {
+    const SCRIPT: &str = r#"
+import sys, greenstalk
+host, port = sys.argv[1].rsplit(":", 1)
+with greenstalk.Client((host, int(port)), encoding=None, use="mail", watch="mail") as client:
+    ids = [client.put(body, priority=7) for body in (b"hello", bytes(range(256)), b"")]
+    job = client.reserve(timeout=5)
+    assert (job.id, job.body) == (ids[0], b"hello"), job
+    client.touch(job)
+    client.release(job, priority=9)
+    job = client.reserve_job(ids[1])
+    assert job.body == bytes(range(256)), job
+    client.bury(job)
+    assert client.kick(10) == 1
+    assert client.stats_job(ids[2])["id"] == ids[2]
+    assert client.stats_tube("mail")["current-jobs-ready"] == 3
+    for id in ids:
+        client.delete(id)
+"#;
+    on_both(|address| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("record");
+        let file = file.to_str().unwrap();
+        let mut tap = Tap::start(&PROGRAM, address, &["--record", file]);
+        let Some(client) = python("greenstalk", SCRIPT, &tap.address) else { return };
+        ended({ client }.spawn().unwrap()).exits(0);
+        let put = tap.line(|line| line["verb"] == "put");
+        assert_eq!((&put["args"], &put["body"]), (&"7 0 60 5".into(), &"hello".into()));
+        let (lines, ran) = tap.end();
+        assert!(!ran.err.contains("undecoded"), "{}", ran.err);
+        assert!(lines.iter().any(|line| line["verb"] == "KICKED"), "{lines:?}");
+        // Its ids are those of three more jobs now.
+        bsctl(address, &["tap", "--replay", file, "--exact"]).exits(1);
+        for tube in ["mail", "default"] {
+            bsctl(address, &["clear", tube, "--yes"]).exits(0);
+        }
+        let ran = bsctl(address, &["tap", "--replay", file, "-o", "json"]).exits(0).json();
+        assert_eq!(ran["other_ids"], 3, "{ran}");
+        assert_eq!(client_stats(address), 0);
+    });
+}
+
+fn client_stats(address: &str) -> u64 {
+    let stats = client(address).stats().unwrap();
+    stats.current_jobs_ready + stats.current_jobs_buried + stats.current_jobs_reserved
 }

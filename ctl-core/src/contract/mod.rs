@@ -267,6 +267,8 @@ macro_rules! tool_contract {
             #[cfg(unix)]
             $crate::tool_contract! { @case tap
                 what_passes_a_tap_is_shown_recorded_and_played_back,
+                a_replay_goes_on_with_the_ids_that_its_server_gives,
+                a_tap_relays_between_unix_sockets,
                 a_line_is_chosen_by_more_of_its_body_than_is_shown,
                 a_tap_shows_what_is_in_a_body,
                 what_a_tap_cannot_do_is_said,

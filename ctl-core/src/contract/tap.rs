@@ -1,13 +1,15 @@
 //! `tap`, between a program and its server.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::ChildStdout;
+use std::process::{ChildStdout, Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use super::Case;
 use super::program::{Program, Ran, Running, signal};
+use crate::commands::serve::Endpoint;
+use crate::link::Link as _;
 use crate::tool::Tool;
 
 /// A running tap.
@@ -52,6 +54,22 @@ impl Tap {
         let lines = rest.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         (lines, self.child.ended().exits(143))
     }
+}
+
+/// A script of Python with a client of somebody else, run with an address; none where no Python has this module. The variable
+/// `CLIENTS_PYTHON` names one that has.
+#[must_use]
+pub fn python(module: &str, script: &str, address: &str) -> Option<Command> {
+    let python = std::env::var_os("CLIENTS_PYTHON").unwrap_or_else(|| "python3".into());
+    let found = Command::new(&python).args(["-c", &format!("import {module}")]).output();
+    if !found.is_ok_and(|output| output.status.success()) {
+        eprintln!("left out: there is no Python with {module}");
+        return None;
+    }
+    let mut command = Command::new(&python);
+    command.args(["-c", script, address]).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    Some(command)
 }
 
 /// Of a body less may be shown than it is chosen by.
@@ -124,6 +142,72 @@ pub fn what_passes_a_tap_is_shown_recorded_and_played_back<T: Tool>(case: &Case<
     .unwrap();
     let line = ["tap", "--replay", changed.to_str().unwrap(), "--to", &address, "-o", "json"];
     assert_eq!(case.program.bare(&line).exits(1).error()["code"], "DIFFERENT");
+}
+
+/// A server that has had other jobs gives other ids, which the recorded requests would miss.
+pub fn a_replay_goes_on_with_the_ids_that_its_server_gives<T: Tool>(case: &Case<T>) {
+    let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
+    let (add, pop): (Vec<&str>, Vec<&str>) =
+        (case.add.split(' ').chain(["body"]).collect(), case.pop.split(' ').collect());
+    // A queue that is there, and numbers of one and of two digits.
+    for (address, before) in [(&first, 1), (&second, 12)] {
+        for _ in 0..before {
+            case.program.at(address, &add).exits(0);
+            case.program.at(address, &pop).exits(0);
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("record.txt");
+    let file = file.to_str().unwrap();
+    let tap = Tap::start(&case.program, &first, &["--record", file]);
+    for _ in 0..2 {
+        case.program.at(&tap.address, &add).exits(0);
+    }
+    for _ in 0..2 {
+        case.program.at(&tap.address, &pop).exits(0);
+    }
+    tap.end();
+    assert_eq!((case.jobs)(&one), 0);
+    let line = ["tap", "--replay", file, "--to", &second];
+    let ran = case.program.bare(&[&line[..], &["--exact"]].concat()).exits(1);
+    assert!(ran.err.contains("DIFFERENT"), "{}", ran.err);
+    while (case.jobs)(&two) > 0 {
+        case.program.at(&second, &pop).exits(0);
+    }
+    let played = case.program.bare(&[&line[..], &["-o", "json"]].concat()).exits(0).json();
+    assert_eq!((&played["other_ids"], (case.jobs)(&two)), (&2.into(), 0), "{played}");
+    // And again, with yet others.
+    case.program.bare(&line).exits(0);
+    case.program.bare(&["tap", "--exact", "--to", &second]).exits(2);
+}
+
+/// To the server, from the application, and in a replay.
+pub fn a_tap_relays_between_unix_sockets<T: Tool>(case: &Case<T>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (socket, taps, file) = (path("server"), path("tap"), path("record"));
+    let (server, address) = T::Link::start(Endpoint::Unix(socket), None).unwrap();
+    let listen = format!("unix:{}", taps.display());
+    let record = file.to_str().unwrap();
+    let mut tap = Tap::start(&case.program, &address, &["--listen", &listen, "--record", record]);
+    assert_eq!(tap.address, listen);
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&taps).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    case.program.at(&listen, &add).exits(0);
+    assert_eq!((case.jobs)(&server), 1);
+    tap.line(|line| line["body"].as_str().is_some_and(|body| body.contains("body")));
+    tap.end();
+    assert!(!taps.exists());
+    drop(server);
+    let (server, address) = T::Link::start(Endpoint::Unix(path("other")), None).unwrap();
+    case.program.bare(&["tap", "--replay", record, "--to", &address]).exits(0);
+    assert_eq!((case.jobs)(&server), 1);
+    // What is no socket is left alone.
+    let ran = case.program.bare(&["tap", "--to", &address, "--listen", &format!("unix:{record}")]);
+    assert!(ran.exits(69).err.contains("is no socket"));
+    assert!(std::fs::metadata(record).unwrap().is_file());
 }
 
 /// Each with the way that there is.

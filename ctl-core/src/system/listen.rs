@@ -2,6 +2,7 @@
 
 pub(crate) mod http;
 
+use std::fmt::Display;
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -73,7 +74,7 @@ pub(crate) fn bind(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), CliE
 ///
 /// # Errors
 /// Stdout fails: exit 74.
-pub(crate) fn print(out: &mut Output, address: SocketAddr) -> Result<(), CliError> {
+pub(crate) fn print(out: &mut Output, address: impl Display) -> Result<(), CliError> {
     let address = address.to_string();
     out.done(&Record::new().with("addr", address.as_str()), &address)?;
     out.flush()
@@ -94,15 +95,29 @@ where
 {
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
+    let next = async || listener.accept().await;
+    each(next, most, is_over, |(stream, peer)| serve(stream, peer)).await;
+    Ok(())
+}
+
+/// As [`accept`], of anything that is accepted.
+pub(crate) async fn each<C, S>(
+    accept: impl AsyncFn() -> io::Result<C>,
+    most: usize,
+    is_over: impl Fn() -> bool,
+    mut serve: impl FnMut(C) -> S,
+) where
+    S: Future<Output = ()> + Send + 'static,
+{
     let permits = Arc::new(Semaphore::new(most));
     let next = async || {
         let permit = Arc::clone(&permits).acquire_owned().await.ok();
-        (listener.accept().await, permit)
+        (accept().await, permit)
     };
     while !is_over() {
         match timeout(TICK, next()).await {
-            Ok((Ok((stream, peer)), permit)) => {
-                let served = serve(stream, peer);
+            Ok((Ok(connection), permit)) => {
+                let served = serve(connection);
                 tokio::spawn(async move {
                     served.await;
                     drop(permit);
@@ -113,5 +128,4 @@ where
             Err(_) => {}
         }
     }
-    Ok(())
 }

@@ -8,3 +8,4 @@ pub mod pid_file;
 pub mod process;
 pub mod shortage;
 pub mod signals;
+pub(crate) mod socket;

@@ -1,6 +1,6 @@
 //! `tap`, beside what every tool's has to do.
 
-use ctl_core::contract::tap::Tap;
+use ctl_core::contract::tap::{Tap, python};
 
 use crate::harness::*;
 
@@ -29,6 +29,45 @@ fn what_other_programs_say_is_understood() {
         let size = list["size"].as_u64().unwrap();
         assert_eq!((&list["to"], size), (&"status".into(), listed.bytes.len() as u64 - 2));
         let (_, ran) = tap.end();
+        assert!(!ran.err.contains("undecoded"), "{}", ran.err);
+    });
+}
+
+/// gear, in Python, as client and worker.
+#[test]
+fn a_client_and_a_worker_in_python_are_understood() {
+    const SCRIPT: &str = r#"
+import sys, threading, time, gear
+host, port = sys.argv[1].rsplit(":", 1)
+client = gear.Client()
+client.addServer(host, int(port))
+client.waitForServer()
+job = gear.Job(b"rev", b"hello")
+client.submitJob(job)
+worker = gear.Worker("worker")
+worker.addServer(host, int(port))
+worker.waitForServer()
+worker.registerFunction("rev")
+taken = worker.getJob()
+assert taken.arguments == b"hello", taken.arguments
+taken.sendWorkStatus(1, 2)
+taken.sendWorkComplete(taken.arguments[::-1])
+while not job.complete:
+    time.sleep(0.01)
+assert b"".join(job.data) == b"olleh", job.data
+client.shutdown()
+worker.shutdown()
+"#;
+    on_both(|site| {
+        let mut tap = Tap::start(&PROGRAM, site.address(), &[]);
+        let Some(client) = python("gear", SCRIPT, &tap.address) else { return };
+        ended({ client }.spawn().unwrap()).exits(0);
+        let submitted = tap.line(|line| line["verb"] == "SUBMIT_JOB");
+        assert_eq!(submitted["body"], "hello", "{submitted}");
+        let (lines, ran) = tap.end();
+        for verb in ["CAN_DO", "JOB_CREATED", "JOB_ASSIGN_UNIQ", "WORK_STATUS", "WORK_COMPLETE"] {
+            assert!(lines.iter().any(|line| line["verb"] == verb), "{verb}: {lines:?}");
+        }
         assert!(!ran.err.contains("undecoded"), "{}", ran.err);
     });
 }

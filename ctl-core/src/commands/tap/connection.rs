@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -225,7 +224,7 @@ impl Questions {
 
 impl<D: Decoder> Connection<D> {
     /// An application has connected.
-    pub(super) fn open(number: u64, peer: SocketAddr, decoder: D, news: Arc<News>) -> Self {
+    pub(super) fn open(number: u64, peer: String, decoder: D, news: Arc<News>) -> Self {
         news.connections.fetch_add(1, Ordering::Relaxed);
         let mut new = Self {
             number,
@@ -235,7 +234,7 @@ impl<D: Decoder> Connection<D> {
             tape: Tape::default(),
             news,
         };
-        new.tell(Side::Client, "(open)", peer.to_string());
+        new.tell(Side::Client, "(open)", peer);
         new
     }
 

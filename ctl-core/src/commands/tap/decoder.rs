@@ -1,6 +1,7 @@
 //! What a tool tells the tap of its protocol: where a command, a reply or a packet ends, and what it says.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +48,31 @@ pub trait Decoder: Send + 'static {
     /// What a unit of `len` bytes says, of which the first 16 KiB are kept at the most. None for what has no line of its
     /// own, such as a part of a message.
     fn read(&mut self, side: Side, unit: &[u8], len: u64) -> Option<Said>;
+
+    /// The ids that the server has given, in a unit that is read next: in an answer, or in a request that is about them. A
+    /// replay puts those that its server gives in their places. They do not overlap, and come in their order.
+    fn ids(&self, _side: Side, _unit: &[u8]) -> Vec<Id> {
+        Vec::new()
+    }
+
+    /// Corrects a length that the unit announces in its beginning, whose ids were replaced by others of other lengths: it
+    /// has `change` bytes more now.
+    fn mend(&self, _side: Side, _unit: &mut Vec<u8>, _change: i64) {}
+
+    /// Whether the next unit of the server can be told apart before all of it is here; otherwise a replay compares bytes.
+    fn compares_units(&self) -> bool {
+        true
+    }
+}
+
+/// An id that a server has given, in a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Id {
+    /// Where it stands.
+    pub at: Range<usize>,
+    /// What it is an id of, such as a queue whose messages have numbers of their own. None for a value that may be another
+    /// one each time, such as an age.
+    pub space: Option<Vec<u8>>,
 }
 
 /// What a unit says.

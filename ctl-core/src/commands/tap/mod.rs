@@ -12,7 +12,6 @@ mod replay;
 mod summary;
 
 use std::io;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -23,7 +22,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use self::connection::{Choice, Item, Line, News};
-pub use self::decoder::{Decoder, Look, Role, Said, Side};
+pub use self::decoder::{Decoder, Id, Look, Role, Said, Side};
 use self::record::Recorder;
 use self::relay::Target;
 use self::summary::Summary;
@@ -38,6 +37,7 @@ use crate::output::{Column, Format, List, Memory, Output, Record, Shape, Style};
 use crate::system::files;
 use crate::system::listen;
 use crate::system::signals::Interrupts;
+use crate::system::socket::{Listener, Place, unix_path};
 use crate::tool::{Context, Tool};
 
 /// Its name.
@@ -49,7 +49,7 @@ pub(crate) const FIELDS: &[Field] = <Line as Fields>::FIELDS;
 /// Arguments of `tap`.
 #[derive(Debug, Args)]
 pub struct TapArgs {
-    /// Address that applications connect to; port 0 picks a free port
+    /// Address that applications connect to; port 0 picks a free port, unix:PATH is a Unix socket
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: String,
 
@@ -91,6 +91,10 @@ pub struct TapArgs {
         "listen", "allow_remote", "print_addr", "filter", "slow", "body", "summary", "record",
     ])]
     replay: Option<PathBuf>,
+
+    /// With --replay: also expect and send the recorded ids, byte for byte, instead of those the server gives now
+    #[arg(long, requires = "replay")]
+    exact: bool,
 }
 
 impl TapArgs {
@@ -140,7 +144,7 @@ pub fn run<T: Tool, D: Decoder>(
     let to = server(context, args.to.as_deref())?;
     if let Some(path) = &args.replay {
         let transcript = replay::read(path)?;
-        let record = replay::record(&transcript).with("to", to.as_str());
+        let record = replay::record(&transcript).with("to", to.to_string());
         let events = transcript.events.len();
         if context.globals.dry_run {
             let record = record.with("dry_run", true);
@@ -148,15 +152,19 @@ pub fn run<T: Tool, D: Decoder>(
             return context.out.done(&record, &sentence);
         }
         let patience = context.link.dialer().timeout().unwrap_or(PATIENCE);
-        replay::play(&transcript, &to, patience)?;
-        let sentence = format!("{to} replied to {events} events as in the transcript");
+        let ids = replay::play(&transcript, (&to, patience), args.exact, decoder)?;
+        let with = match ids {
+            0 => String::new(),
+            ids => format!(", with other ids for {}", units::count(ids as u64, "recorded id")),
+        };
+        let sentence = format!("{to} replied to {events} events as in the transcript{with}");
+        let record = record.with("other_ids", ids);
         return context.out.done_with(&record, &["events"], &sentence);
     }
     context.refuse_dry_run("tap", "--replay FILE --dry-run, to check a transcript")?;
     let choice = choice(context, args)?;
     let interrupts = context.interrupts()?;
-    let wanted = listen::tcp_address(&args.listen, args.allow_remote, "tap")?;
-    let (listener, address) = listen::bind(wanted)?;
+    let (listener, address) = Listener::bind(&args.listen, args.allow_remote, "tap")?;
     let recorder = args.record.as_deref().map(|path| {
         let tool = T::PROGRAM.name;
         let remarks =
@@ -166,9 +174,10 @@ pub fn run<T: Tool, D: Decoder>(
     });
     let recorder = recorder.transpose()?;
     let messages = context.messages.stamped();
-    messages.note(format!("tap on {address}, relaying to {to}: point applications at it"));
+    let shown = escape::line(&address);
+    messages.note(format!("tap on {shown}, relaying to {to}: point applications at it"));
     if args.print_addr {
-        listen::print(&mut context.out, address)?;
+        listen::print(&mut context.out, &address)?;
     }
     let (lines, items) = sync_channel(ROOM);
     let news = Arc::new(News {
@@ -181,15 +190,15 @@ pub fn run<T: Tool, D: Decoder>(
         is_down: AtomicBool::new(false),
     });
     let patience = context.link.dialer().plan().connect_timeout.unwrap_or(PATIENCE);
-    let relay = Relay::start(listener, Target { address: to, patience }, &news, decoder)?;
+    let relay = Relay::start(listener, Target { place: to, patience }, &news, decoder)?;
     let exit = show(&mut context.out, &messages, &interrupts, &items, &news, &relay)?;
     relay.end()?;
     sum_up(&mut context.out, &messages, args, &news)?;
     Ok(exit)
 }
 
-/// The server to relay to, as host and port.
-fn server<T: Tool>(context: &mut Context<T>, to: Option<&str>) -> Result<String, CliError> {
+/// The server to relay to.
+fn server<T: Tool>(context: &mut Context<T>, to: Option<&str>) -> Result<Place, CliError> {
     let text = match to {
         Some(to) => to.to_owned(),
         None => context.link.dialer_mut().address()?,
@@ -202,19 +211,16 @@ fn server<T: Tool>(context: &mut Context<T>, to: Option<&str>) -> Result<String,
         .hint("--to with one of them"));
     };
     let shown = address.to_string();
-    let place = shown.split_once("://").map_or(&*shown, |(_, place)| place);
-    let place = place.split('/').next().unwrap_or(place);
     if T::Link::is_tls(address) {
         return Err(CliError::usage(format!("a tap cannot read TLS, which {shown} uses"))
             .hint("the address of the same server without TLS"));
     }
-    if shown.starts_with("unix:") {
-        return Err(CliError::usage(format!(
-            "a tap relays only to TCP addresses, and {shown} is not one"
-        ))
-        .hint("--to 127.0.0.1:PORT"));
+    if let Some(path) = unix_path(&shown) {
+        return Ok(Place::Unix(path.into()));
     }
-    Ok(place.to_owned())
+    let place = shown.split_once("://").map_or(&*shown, |(_, place)| place);
+    let place = place.split('/').next().unwrap_or(place);
+    Ok(Place::Tcp(place.to_owned()))
 }
 
 fn choice<T: Tool>(context: &Context<T>, args: &TapArgs) -> Result<Choice, CliError> {
@@ -241,7 +247,7 @@ struct Relay {
 
 impl Relay {
     fn start<D: Decoder>(
-        listener: TcpListener,
+        listener: Listener,
         target: Target,
         news: &Arc<News>,
         decoder: fn() -> D,

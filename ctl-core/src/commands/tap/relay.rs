@@ -3,7 +3,6 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::TcpListener;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +10,12 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::timeout;
 
 use super::connection::{Connection, News};
 use super::decoder::{Decoder, Side};
-use crate::system::listen::accept;
+use crate::system::listen;
+use crate::system::socket::{Listener, Place, Reader, Stream, Writer};
 
 /// Connections at once; others wait to be accepted.
 const CONNECTIONS: usize = 512;
@@ -27,7 +25,7 @@ const CHUNK: usize = 32 << 10;
 /// Where the relay goes, and how long it tries.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
-    pub(super) address: String,
+    pub(super) place: Place,
     pub(super) patience: Duration,
 }
 
@@ -36,7 +34,7 @@ pub(super) struct Target {
 /// # Errors
 /// The operating system refuses what a server needs.
 pub(super) fn run<D: Decoder>(
-    listener: TcpListener,
+    listener: Listener,
     target: &Target,
     news: &Arc<News>,
     stop: &AtomicBool,
@@ -44,34 +42,40 @@ pub(super) fn run<D: Decoder>(
 ) -> io::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    let mut number = 0;
     let is_over = || stop.load(Ordering::Relaxed);
-    let done = runtime.block_on(accept(listener, CONNECTIONS, is_over, |client, peer| {
-        number += 1;
-        let tapped = Connection::open(number, peer, decoder(), Arc::clone(news));
-        serve(client, target.clone(), tapped)
-    }));
+    let done = runtime.block_on(async {
+        let listener = listener.into_async()?;
+        let mut number = 0;
+        let next = async || listener.next().await;
+        listen::each(next, CONNECTIONS, is_over, |(client, peer)| {
+            number += 1;
+            let tapped = Connection::open(number, peer, decoder(), Arc::clone(news));
+            serve(client, target.clone(), tapped)
+        })
+        .await;
+        Ok(())
+    });
     // A name may still be looked up.
     runtime.shutdown_background();
     done
 }
 
 /// One application's connection, until both sides have ended.
-async fn serve<D: Decoder>(mut client: TcpStream, target: Target, mut tapped: Connection<D>) {
-    let connecting = timeout(target.patience, TcpStream::connect(&target.address)).await;
+async fn serve<D: Decoder>(mut client: Stream, target: Target, mut tapped: Connection<D>) {
+    let connecting = timeout(target.patience, Stream::connect(&target.place)).await;
     let late = |_| Err(io::ErrorKind::TimedOut.into());
     let mut server = match connecting.unwrap_or_else(late) {
         Ok(server) => server,
         Err(error) => {
-            tapped.unreachable(&target.address, &error);
-            let _ = client.set_zero_linger();
+            tapped.unreachable(&target.place.to_string(), &error);
+            client.reset();
             return;
         }
     };
     tapped.reached();
     // Without it the last bytes of a command would wait for the answer to those before.
-    let _ = client.set_nodelay(true);
-    let _ = server.set_nodelay(true);
+    client.set_nodelay();
+    server.set_nodelay();
     let tapped = Mutex::new(tapped);
     let reset = {
         let (from_client, to_client) = client.split();
@@ -83,16 +87,16 @@ async fn serve<D: Decoder>(mut client: TcpStream, target: Target, mut tapped: Co
     if let Some(side) = reset {
         let mut tapped = tapped.lock().unwrap_or_else(PoisonError::into_inner);
         tapped.reset(side);
-        let _ = client.set_zero_linger();
-        let _ = server.set_zero_linger();
+        client.reset();
+        server.reset();
     }
 }
 
 /// Carries what one side sends, up to the end of its stream. Fails with the side whose connection is lost.
 async fn carry<D: Decoder>(
     side: Side,
-    mut from: ReadHalf<'_>,
-    mut to: WriteHalf<'_>,
+    mut from: Reader<'_>,
+    mut to: Writer<'_>,
     tapped: &Mutex<Connection<D>>,
 ) -> Result<(), Side> {
     let other = if side == Side::Client { Side::Server } else { Side::Client };

@@ -1,16 +1,23 @@
 //! Plays a transcript back: what the client said is said again, and what the server answers is compared.
 
+mod translated;
+
 use std::fs::File;
-use std::io::{self, Read as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use fixtures::transcript::{Event, Stage, Transcript, replay};
+use fixtures::transcript::{Event, Link, Stage, Transcript, replay};
+
+use super::decoder::Decoder;
 
 use crate::error::{CliError, Exit};
 use crate::output::Record;
 use crate::output::escape;
+use crate::system::socket::Place;
 
 /// The largest transcript that is read.
 const MOST: u64 = 256 << 20;
@@ -48,33 +55,57 @@ pub(super) fn record(transcript: &Transcript) -> Record {
         .with("sent", sent.count())
 }
 
-/// Plays it back, up to the first difference.
+/// Plays it back, up to the first difference, and gives the number of ids that were others than recorded. With `is_exact`,
+/// ids are bytes as all others.
 ///
 /// # Errors
 /// The server answers otherwise (1), or cannot be reached (69).
-pub(super) fn play(
+pub(super) fn play<D: Decoder>(
     transcript: &Transcript,
-    address: &str,
-    patience: Duration,
-) -> Result<(), CliError> {
-    let mut stage = Server { address, patience, unreachable: None };
-    replay(transcript, &mut stage).map_err(|error| match stage.unreachable {
-        Some(why) => CliError::unavailable(format!("cannot reach {address}: {why}")),
-        None => CliError::new(Exit::Negative, "DIFFERENT", error.to_string())
+    (place, patience): (&Place, Duration),
+    is_exact: bool,
+    decoder: fn() -> D,
+) -> Result<usize, CliError> {
+    let mut stage = Server { place, patience, unreachable: None };
+    let played = if is_exact {
+        replay(transcript, &mut stage).map(|()| 0).map_err(|error| error.to_string())
+    } else {
+        translated::replay(transcript, &mut stage, decoder).map_err(|(event, why)| {
+            format!("transcript {}, event {}: {why}", transcript.name, event + 1)
+        })
+    };
+    played.map_err(|why| match stage.unreachable {
+        Some(why) => CliError::unavailable(format!("cannot reach {place}: {why}")),
+        None => CliError::new(Exit::Negative, "DIFFERENT", why)
             .hint("`{int:1}` instead of a number in a received part matches any number"),
     })
 }
 
 struct Server<'a> {
-    address: &'a str,
+    place: &'a Place,
     patience: Duration,
     unreachable: Option<io::Error>,
 }
 
 impl Server<'_> {
-    fn dial(&self) -> io::Result<TcpStream> {
+    fn dial(&self) -> io::Result<Stream> {
+        match self.place {
+            Place::Tcp(address) => self.dial_tcp(address).map(Stream::Tcp),
+            #[cfg(unix)]
+            Place::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_read_timeout(Some(self.patience))?;
+                stream.set_write_timeout(Some(self.patience))?;
+                Ok(Stream::Unix(stream))
+            }
+            #[cfg(not(unix))]
+            Place::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn dial_tcp(&self, address: &str) -> io::Result<TcpStream> {
         let mut last = io::ErrorKind::NotFound.into();
-        for address in self.address.to_socket_addrs()? {
+        for address in address.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, self.patience) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
@@ -90,9 +121,9 @@ impl Server<'_> {
 }
 
 impl Stage for Server<'_> {
-    type Link = TcpStream;
+    type Link = Stream;
 
-    fn connect(&mut self) -> io::Result<TcpStream> {
+    fn connect(&mut self) -> io::Result<Stream> {
         self.dial().inspect_err(|error| {
             self.unreachable = Some(io::Error::new(error.kind(), error.to_string()));
         })
@@ -100,5 +131,46 @@ impl Stage for Server<'_> {
 
     fn drain(&mut self) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// A connection to the server.
+enum Stream {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream),
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Link for Stream {
+    fn half_close(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+        }
     }
 }

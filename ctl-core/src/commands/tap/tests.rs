@@ -1,5 +1,5 @@
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -51,8 +51,8 @@ impl Tapped {
             recorder: None,
             is_down: AtomicBool::new(false),
         });
-        let target = Target { address: server.to_string(), patience: PATIENCE };
-        let relay = Relay::start(listener, target, &news, || Lines).unwrap();
+        let target = Target { place: Place::Tcp(server.to_string()), patience: PATIENCE };
+        let relay = Relay::start(Listener::Tcp(listener), target, &news, || Lines).unwrap();
         Self { address, news, items, relay }
     }
 
@@ -272,7 +272,7 @@ fn only_lines_that_fit_every_filter_are_told() {
             recorder: None,
             is_down: AtomicBool::new(false),
         });
-        let peer = ([127, 0, 0, 1], 1).into();
+        let peer = "127.0.0.1:1".to_owned();
         let mut connection = connection::Connection::open(1, peer, Lines, news);
         let now = Instant::now();
         connection.passed(Side::Client, b"line\n?\n", now);

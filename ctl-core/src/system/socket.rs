@@ -1,0 +1,252 @@
+//! Streams over TCP and Unix sockets, where a command takes either.
+
+use std::fmt;
+use std::io;
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::listen;
+use crate::error::CliError;
+
+/// Where a server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Host and port.
+    Tcp(String),
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => f.write_str(address),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// The path in `unix:PATH` and `unix://PATH`.
+pub(crate) fn unix_path(address: &str) -> Option<&str> {
+    let path = address.strip_prefix("unix:")?;
+    Some(path.strip_prefix("//").unwrap_or(path))
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(tokio::net::TcpStream),
+    #[cfg(unix)]
+    Unix(tokio::net::UnixStream),
+}
+
+/// What is read from.
+pub(crate) type Reader<'a> = Box<dyn AsyncRead + Send + Unpin + 'a>;
+/// What is written to.
+pub(crate) type Writer<'a> = Box<dyn AsyncWrite + Send + Unpin + 'a>;
+
+impl Stream {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Nobody listens there, or this system has no such sockets.
+    pub(crate) async fn connect(place: &Place) -> io::Result<Self> {
+        match place {
+            Place::Tcp(address) => tokio::net::TcpStream::connect(address).await.map(Self::Tcp),
+            #[cfg(unix)]
+            Place::Unix(path) => tokio::net::UnixStream::connect(path).await.map(Self::Unix),
+            #[cfg(not(unix))]
+            Place::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Sends what is written at once.
+    pub(crate) fn set_nodelay(&self) {
+        match self {
+            Self::Tcp(stream) => drop(stream.set_nodelay(true)),
+            #[cfg(unix)]
+            Self::Unix(_) => {}
+        }
+    }
+
+    /// Resets the connection when it is dropped, where there are resets.
+    pub(crate) fn reset(&self) {
+        match self {
+            Self::Tcp(stream) => drop(stream.set_zero_linger()),
+            #[cfg(unix)]
+            Self::Unix(_) => {}
+        }
+    }
+
+    pub(crate) fn split(&mut self) -> (Reader<'_>, Writer<'_>) {
+        match self {
+            Self::Tcp(stream) => {
+                let (from, to) = stream.split();
+                (Box::new(from), Box::new(to))
+            }
+            #[cfg(unix)]
+            Self::Unix(stream) => {
+                let (from, to) = stream.split();
+                (Box::new(from), Box::new(to))
+            }
+        }
+    }
+}
+
+/// What takes connections.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix(unix::Listener),
+}
+
+impl Listener {
+    /// Listens at an address that a person wrote, and gives it as it is bound. `what` is what listens there.
+    ///
+    /// # Errors
+    /// It is no address, or other machines could reach it (2); it cannot be bound (69).
+    pub(crate) fn bind(
+        wanted: &str,
+        allow_remote: bool,
+        what: &str,
+    ) -> Result<(Self, String), CliError> {
+        if let Some(path) = unix_path(wanted) {
+            return unix::listen(path);
+        }
+        let address = listen::address(wanted, allow_remote, what)
+            .map_err(|error| error.hint("--listen 127.0.0.1:0 or unix:/path/to/socket"))?;
+        let (listener, address) = listen::bind(address)?;
+        Ok((Self::Tcp(listener), address.to_string()))
+    }
+
+    /// Ready to accept, on the runtime that this is called on.
+    ///
+    /// # Errors
+    /// The operating system refuses it.
+    pub(crate) fn into_async(self) -> io::Result<Accepting> {
+        Ok(match self {
+            Self::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                Accepting::Tcp(tokio::net::TcpListener::from_std(listener)?)
+            }
+            #[cfg(unix)]
+            Self::Unix(unix::Listener { listener, path }) => {
+                listener.set_nonblocking(true)?;
+                Accepting::Unix(tokio::net::UnixListener::from_std(listener)?, path)
+            }
+        })
+    }
+}
+
+/// A listener on a runtime.
+#[derive(Debug)]
+pub(crate) enum Accepting {
+    Tcp(tokio::net::TcpListener),
+    #[cfg(unix)]
+    Unix(tokio::net::UnixListener, unix::Path),
+}
+
+impl Accepting {
+    /// The next connection, with where it comes from.
+    ///
+    /// # Errors
+    /// Such as a lack of file descriptors.
+    pub(crate) async fn next(&self) -> io::Result<(Stream, String)> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                Ok((Stream::Tcp(stream), peer.to_string()))
+            }
+            #[cfg(unix)]
+            Self::Unix(listener, path) => {
+                let (stream, _) = listener.accept().await?;
+                Ok((Stream::Unix(stream), path.to_string()))
+            }
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod unix {
+    use crate::error::CliError;
+
+    pub(super) fn listen(path: &str) -> Result<(super::Listener, String), CliError> {
+        Err(CliError::usage(format!(
+            "cannot listen on `unix:{path}`: this system has no Unix sockets"
+        )))
+    }
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::fmt;
+    use std::fs;
+    use std::io;
+    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+    use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
+
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+    use crate::error::CliError;
+    use crate::output::escape;
+
+    /// A socket, whose file goes with it.
+    #[derive(Debug)]
+    pub(crate) struct Listener {
+        pub(super) listener: UnixListener,
+        pub(super) path: Path,
+    }
+
+    /// The file of a socket, removed when this is dropped.
+    #[derive(Debug)]
+    pub(crate) struct Path(PathBuf);
+
+    impl fmt::Display for Path {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "unix:{}", self.0.display())
+        }
+    }
+
+    impl Drop for Path {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+
+    /// How many connections wait to be accepted, as with the standard library.
+    const BACKLOG: i32 = 128;
+
+    pub(super) fn listen(path: &str) -> Result<(super::Listener, String), CliError> {
+        let listener = bind(path.into()).map_err(|error| {
+            let path = escape::line(path);
+            CliError::unavailable(format!("cannot listen on unix:{path}: {error}"))
+        })?;
+        let address = listener.path.to_string();
+        Ok((super::Listener::Unix(listener), address))
+    }
+
+    /// Replaces an old socket and nothing else. The new one has mode 0600, whatever the umask is, before anybody can connect.
+    fn bind(path: PathBuf) -> io::Result<Listener> {
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.file_type().is_socket() => fs::remove_file(&path)?,
+            Ok(_) => {
+                let why = "it exists and is no socket: choose another path or remove it";
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+        let socket = rustix::net::socket_with(family, kind, SocketFlags::empty(), None)?;
+        rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(&path)?)?;
+        let path = Path(path);
+        fs::set_permissions(&path.0, fs::Permissions::from_mode(0o600))?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        Ok(Listener { listener: socket.into(), path })
+    }
+}
