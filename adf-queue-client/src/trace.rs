@@ -77,6 +77,32 @@ pub(crate) fn call(
     )
 }
 
+/// What a worker asks for by itself, if that is an operation on messages: a pull, a settlement, a copy for the dead-letter
+/// queue.
+pub(crate) fn worker_asks(
+    options: &ConnectOptions,
+    ask: &Ask,
+    message: Option<MessageId>,
+) -> Operation {
+    match ask.action().and_then(operation_type) {
+        Some(_) => call(&options.measures, &options.address, ask, message),
+        None => Operation::none(),
+    }
+}
+
+/// What came of it. A message is counted as consumed when its handler begins.
+pub(crate) fn worker_answered(operation: &mut Operation, outcome: &Result<Answer, Error>) {
+    match outcome {
+        Ok(Answer::Success(Success::Pushed(id))) => operation.is_about(id),
+        Ok(Answer::Delivery(message)) => {
+            operation.is_about(message.message_id());
+            operation.has_size(message.body().len());
+        }
+        _ => {}
+    }
+    operation.concluded(failure(outcome));
+}
+
 /// What came of a call, within its span if it has one.
 pub(crate) fn answered(operation: &mut Operation, outcome: &Result<Answer, Error>) {
     match outcome {

@@ -88,7 +88,9 @@
 //! [`ConnectOptions::on_measurement`], and its namesakes of workers and producers, tell the four
 //! [messaging metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
 //! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Calls that
-//! were dropped are not measured, nor are the requests that a worker makes by itself. The guide maps both to OpenTelemetry's crates.
+//! were dropped are not measured. A worker's own reserves and settlements are measured and have spans as those of a client: a settlement
+//! within the span of its job, the others on their own. A worker's reserves are measured with the time that they wait
+//! in the server. The guide maps both to OpenTelemetry's crates.
 //!
 //! Each event is one line. Bodies are never logged, only their length; neither is text from servers nor, unless
 //! [`WorkerOptions::log_errors`] is set, text from handlers.
@@ -136,7 +138,7 @@ mod servers;
 mod stats;
 #[cfg(test)]
 mod text_tests;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
 mod trace;
 mod types;
 mod work;

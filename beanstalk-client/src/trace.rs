@@ -8,13 +8,20 @@ use std::borrow::Cow;
 
 #[cfg(feature = "tracing")]
 use queue_core::Words;
-use queue_core::{Facts, Fate, Instrument, Measures, Operation, Span, SpanHook, lock, sync::Mutex};
+use queue_core::{Facts, Fate, Measures, Operation};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use queue_core::{Instrument, Span, SpanHook, lock, sync::Mutex};
 
 #[cfg(feature = "tracing")]
 use crate::ErrorKind;
 use crate::{
-    Address, Error, Inserted, Job, JobId, TubeName, WorkerOptions,
-    protocol::{ClientSession, Command, Effect, Put, Response, Session},
+    Address, ConnectOptions, Error, Inserted, JobRef, TubeName,
+    protocol::{Command, Effect, Put, ReserveWithTimeout, Response, Session},
+};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::{
+    Job, JobId, WorkerOptions,
+    protocol::ClientSession,
     work::{outcome::Ended, view::View},
 };
 
@@ -51,6 +58,7 @@ fn facts<'a>(
 }
 
 /// A command.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn command<C: Command>(client: &ClientSession, command: &C) -> Operation {
     let (server, session) = (&client.options.server, &client.session);
     queue_core::operation!(
@@ -59,13 +67,18 @@ pub(crate) fn command<C: Command>(client: &ClientSession, command: &C) -> Operat
         "beanstalk_command",
         "client",
         &server.measures,
-        facts(command.name(), tube(session, command.effect()), Some(&server.address)),
+        facts(
+            command.name(),
+            tube(session, command.effect(), command.job()),
+            Some(&server.address)
+        ),
         messaging.message.id = command.job().map(|job| tracing::field::display(job.id)),
         messaging.message.body.size = tracing::field::Empty,
     )
 }
 
 /// The commands of a pipeline.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn pipeline<C: Command>(client: &ClientSession) -> Operation {
     let (server, session) = (&client.options.server, &client.session);
     let effect = if C::NAME == "put" { Effect::Put } else { Effect::None };
@@ -75,13 +88,16 @@ pub(crate) fn pipeline<C: Command>(client: &ClientSession) -> Operation {
         "beanstalk_pipeline",
         "client",
         &server.measures,
-        facts(C::NAME, tube(session, effect), Some(&server.address)),
+        facts(C::NAME, tube(session, effect, None), Some(&server.address)),
         messaging.batch.message_count = tracing::field::Empty,
     )
 }
 
-/// The tube that a command is about, where it is one.
-fn tube(session: &Session, effect: Effect) -> Option<Cow<'_, str>> {
+/// The tube that a command is about, where it is one that is known.
+fn tube(session: &Session, effect: Effect, job: Option<JobRef>) -> Option<Cow<'_, str>> {
+    if let Some(job) = job {
+        return session.tube_of(job).map(|tube| tube.as_str().into());
+    }
     match (effect, session.watched_tubes()) {
         (Effect::Put, _) => Some(session.used_tube().as_str().into()),
         (Effect::Use(tube) | Effect::Watch(tube) | Effect::Ignore(tube), _) => {
@@ -222,7 +238,86 @@ fn put_failed(error: &Error) {
     let _ = error;
 }
 
+/// What a worker tells of what it asks one server for: reserves, and the last commands of jobs.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    measures: Measures,
+    server: Option<Address>,
+}
+
+impl Asking {
+    pub(crate) fn new(server: Option<&ConnectOptions>) -> Self {
+        let measures = server.map(|server| server.server.measures.clone()).unwrap_or_default();
+        Asking { measures, server: server.map(|server| server.address().clone()) }
+    }
+
+    /// The last command of a job is about to be sent; nothing, if nobody is told.
+    pub(crate) fn settles<C: Command>(
+        &self,
+        command: &C,
+        tube: Option<&TubeName>,
+    ) -> Option<Box<Operation>> {
+        let operation = queue_core::operation!(
+            DEBUG,
+            TARGET,
+            "beanstalk_command",
+            "client",
+            &self.measures,
+            facts(command.name(), tube.map(|tube| tube.as_str().into()), self.server.as_ref()),
+            messaging.message.id = command.job().map(|job| tracing::field::display(job.id)),
+            messaging.message.body.size = tracing::field::Empty,
+        );
+        operation.is_told().then(|| Box::new(operation))
+    }
+
+    /// The same of a reserve.
+    pub(crate) fn reserves(
+        &self,
+        command: &ReserveWithTimeout,
+        tube: Option<&TubeName>,
+    ) -> Option<Box<Operation>> {
+        let operation = queue_core::operation!(
+            root DEBUG,
+            TARGET,
+            "beanstalk_command",
+            "client",
+            &self.measures,
+            facts(command.name(), tube.map(|tube| tube.as_str().into()), self.server.as_ref()),
+            messaging.message.id = tracing::field::Empty,
+            messaging.message.body.size = tracing::field::Empty,
+        );
+        operation.is_told().then(|| Box::new(operation))
+    }
+}
+
+/// The connection ended before a worker's command was answered.
+pub(crate) fn broken_off(operation: &mut Operation, error: &Error) {
+    operation.ended(Some(error.kind().name()));
+}
+
+/// The server answers a worker's reserve. A job is counted as consumed when its handler begins.
+pub(crate) fn reserved(operation: &mut Operation, response: &Response) {
+    match response {
+        Response::Reserved(job) => {
+            operation.is_about(job.id);
+            operation.has_size(job.body.len());
+            operation.ended(None);
+        }
+        Response::TimedOut | Response::DeadlineSoon => operation.ended(None),
+        other => operation.ended(Some(other.clone().refuse().kind().name())),
+    }
+}
+
+/// The server answers the last command of a worker's job.
+pub(crate) fn settled(operation: &mut Operation, response: &Response) {
+    match response {
+        Response::Deleted | Response::Released | Response::Buried(_) => operation.ended(None),
+        other => operation.ended(Some(other.clone().refuse().kind().name())),
+    }
+}
+
 /// What a worker tells of the jobs of one server.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 #[derive(Debug)]
 pub(crate) struct Telling {
     measures: Measures,
@@ -231,6 +326,7 @@ pub(crate) struct Telling {
     logs_errors: bool,
 }
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 impl Telling {
     pub(crate) fn new(options: &WorkerOptions, server: usize) -> Self {
         Telling {
@@ -259,7 +355,12 @@ impl Telling {
             messaging.beanstalkd.message.delivery_attempt = lock(view).attempt(),
         );
         if self.measures.is_set() {
-            self.measures.tell(Instrument::ConsumedMessages, 1.0, &about("reserve"), None);
+            self.measures.tell(
+                Instrument::ConsumedMessages,
+                1.0,
+                &about(ReserveWithTimeout::NAME),
+                None,
+            );
         }
         self.on_span.show(operation.span(), job);
         let knows_counters = operation.span().is_enabled() && lock(view).stats.is_some();
@@ -272,7 +373,7 @@ impl Telling {
         process: &mut Process,
         job: JobId,
         view: &Mutex<View>,
-        ended: &Ended,
+        ended: &mut Ended,
     ) {
         #[cfg(feature = "tracing")]
         {
@@ -292,10 +393,12 @@ impl Telling {
         #[cfg(not(feature = "tracing"))]
         let _ = (job, view);
         process.operation.ended(ended.error);
+        ended.span = process.span().clone();
     }
 }
 
 /// A handler that runs.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 #[derive(Debug)]
 pub(crate) struct Process {
     operation: Operation,
@@ -304,6 +407,7 @@ pub(crate) struct Process {
     knows_counters: bool,
 }
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 impl Process {
     pub(crate) fn span(&self) -> &Span {
         self.operation.span()

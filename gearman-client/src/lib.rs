@@ -92,7 +92,8 @@
 //! [`ConnectOptions::on_measurement`], and its namesakes of workers and producers, tell the four
 //! [messaging metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
 //! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Calls that
-//! were dropped are not measured, nor are the requests that a worker makes by itself. The guide maps both to OpenTelemetry's crates.
+//! were dropped are not measured. A worker's own grabs and results are measured and have spans as those of a client: a settlement
+//! within the span of its job, the others on their own. The settlement of a result ends when a later answer confirms it. The guide maps both to OpenTelemetry's crates.
 //!
 //! Each event is one line. Workloads and results are never logged, only their length; neither is text from servers nor,
 //! unless [`WorkerOptions::log_errors`] is set, text from handlers.
@@ -145,7 +146,7 @@ mod submission;
 mod text;
 #[cfg(test)]
 mod text_tests;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
 mod trace;
 mod work;
 

@@ -12,10 +12,11 @@ use queue_core::{Line, Words};
 
 #[cfg(feature = "tracing")]
 use crate::ErrorKind;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::work::Failed;
 use crate::{
     Address, Error, FunctionName, JobEvent, JobHandle,
     protocol::{Assignment, Magic, Packet, PacketType, Request},
-    work::Failed,
 };
 
 /// What filters know.
@@ -210,6 +211,67 @@ pub(crate) fn attempt(process: &Operation, attempt: u32) {
     let _ = (process, attempt);
 }
 
+/// What a worker tells of what it asks one server for, and of results.
+#[derive(Debug, Default)]
+pub(crate) struct Asking {
+    measures: Measures,
+}
+
+impl Asking {
+    pub(crate) fn new(measures: &Measures) -> Self {
+        Asking { measures: measures.clone() }
+    }
+
+    /// A grab is about to be sent; nothing, if nobody is told.
+    pub(crate) fn grabs(
+        &self,
+        grab: PacketType,
+        function: Option<&FunctionName>,
+        server: &Address,
+    ) -> Option<Box<Operation>> {
+        let operation = queue_core::operation!(
+            root DEBUG,
+            TARGET,
+            "gearman_request",
+            "client",
+            &self.measures,
+            facts(grab.name(), Some("receive"), function, Some(server)),
+            messaging.message.id = tracing::field::Empty,
+            messaging.message.body.size = tracing::field::Empty,
+        );
+        operation.is_told().then(|| Box::new(operation))
+    }
+
+    /// The end of a job is about to be sent.
+    pub(crate) fn ends(
+        &self,
+        end: PacketType,
+        job: &JobHandle,
+        function: Option<&FunctionName>,
+        server: &Address,
+    ) -> Option<Box<Operation>> {
+        #[cfg(not(feature = "tracing"))]
+        let _ = job;
+        let operation = queue_core::operation!(
+            DEBUG,
+            TARGET,
+            "gearman_request",
+            "client",
+            &self.measures,
+            facts(end.name(), Some("settle"), function, Some(server)),
+            messaging.message.id = %job.name().escape_ascii(),
+        );
+        operation.is_told().then(|| Box::new(operation))
+    }
+}
+
+/// A grab has brought a job. It is counted as consumed when its handler begins.
+pub(crate) fn grabbed(operation: &mut Operation, job: &Assignment) {
+    operation.is_about(job.handle.name().escape_ascii());
+    operation.has_size(job.workload.len());
+    operation.ended(None);
+}
+
 /// A job came to the application.
 pub(crate) fn consumed(measures: &Measures, job: &Assignment) {
     if measures.is_set() {
@@ -220,6 +282,7 @@ pub(crate) fn consumed(measures: &Measures, job: &Assignment) {
 }
 
 /// What a handler made of a job, within the span of that. Its words only where that was asked for: they may quote the job.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn done<T>(job: &JobHandle, outcome: &Result<T, Failed>, tells_errors: bool) {
     #[cfg(feature = "tracing")]
     match outcome {

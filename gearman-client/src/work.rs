@@ -23,6 +23,8 @@ use crate::protocol::{
     Assignment, WorkerSession,
     worker::lane::{Lane, Terms},
 };
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::trace::Asking;
 use crate::{Address, ClientId, ConnectOptions, Error, JobLimit, Servers, protocol::Grab};
 
 /// How a worker works: one job at a time over one connection to each server, unless set.
@@ -260,6 +262,7 @@ impl WorkerOptions {
         let mut session =
             WorkerSession::new(server.clone(), self.slots, self.grab, self.regrab, now);
         session.set_reply_timeout(options.reply_timeout);
+        session.set_asking(Asking::new(&options.measures));
         if let Some(limit) = &self.limit {
             session.set_limit(limit.clone());
         }

@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Claimed, Health, Io, Pace, Pulse, Role, earliest};
+use queue_core::{Claimed, Health, Io, Operation, Pace, Pulse, Role, earliest};
 
 pub use self::action::{Action, Change, JobKey, Taken};
 use self::{
@@ -35,6 +35,7 @@ use self::{
 use crate::{
     Error, Heartbeat, JobFate, Metrics, SlotState, TubeName, WorkerEventKind, WorkerOptions,
     protocol::{Command, Response, ServerWait, Session, Ticket},
+    trace::Asking,
 };
 
 /// What a worker does on one connection at a time: reserve, run, touch, finish, over and over; and from one connection to
@@ -64,6 +65,7 @@ use crate::{
 #[derive(Debug)]
 pub struct WorkerSlot {
     settings: Settings,
+    asking: Asking,
     claimed: Claimed,
     /// Others have asked for all that are left of a limit: when to ask again.
     shares: Option<Instant>,
@@ -116,6 +118,8 @@ struct Expected {
     sent: Instant,
     /// How long the server may hold the answer back.
     wait: Duration,
+    /// What is told of it, if anybody is.
+    told: Option<Box<Operation>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -179,6 +183,7 @@ impl WorkerSlot {
         });
         WorkerSlot {
             settings,
+            asking: Asking::new(connect),
             claimed: Claimed::new(options.limit.clone()),
             shares: None,
             session: Session::new(max_body),
@@ -249,14 +254,33 @@ impl WorkerSlot {
         self.stop.is_some() || self.ending == Ending::Done
     }
 
+    /// The tube of its jobs, if it watches only one.
+    fn only_tube(&self) -> Option<&TubeName> {
+        match self.settings.tubes.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
     /// Queues a command. It only fails when the connection is to be closed, and then nothing is sent.
     fn send<C: Command>(&mut self, command: &C, what: What, now: Instant) {
+        self.send_told(command, what, None, now);
+    }
+
+    /// The same for one that is told of.
+    fn send_told<C: Command>(
+        &mut self,
+        command: &C,
+        what: What,
+        told: Option<Box<Operation>>,
+        now: Instant,
+    ) {
         let wait = match command.server_wait() {
             ServerWait::AtMost(wait) => wait,
             _ => Duration::ZERO,
         };
         match self.session.send(command) {
-            Ok(ticket) => self.expected.push_back(Expected { ticket, what, sent: now, wait }),
+            Ok(ticket) => self.expected.push_back(Expected { ticket, what, sent: now, wait, told }),
             Err(error) => self.fail(error, now),
         }
     }

@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use queue_core::Span;
 use queue_core::{Written, decimal, excerpt, read_duration, unknown_word};
 
 use crate::{Error, JobStats, Priority};
@@ -192,6 +194,8 @@ pub(crate) struct Ended {
     pub(crate) reason: Option<String>,
     /// The class of the failure: `error.type`.
     pub(crate) error: Option<&'static str>,
+    /// The span of the job, within which it is settled.
+    pub(crate) span: Span,
 }
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -200,18 +204,23 @@ impl Ended {
     pub(crate) fn with(made: impl IntoOutcome) -> Self {
         let (outcome, reason) = made.into_outcome();
         let has_failed = reason.is_some() || outcome == Outcome::Retry;
-        Ended { outcome, reason, error: has_failed.then_some("error") }
+        Ended { outcome, reason, error: has_failed.then_some("error"), span: Span::none() }
     }
 
     /// With a panic, which is a failure of its job, and of nothing else.
     pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
         let reason = format!("the handler panicked: {}", queue_core::panic_text(panic));
-        Ended { outcome: Outcome::Retry, reason: Some(reason), error: Some("panic") }
+        Ended {
+            outcome: Outcome::Retry,
+            reason: Some(reason),
+            error: Some("panic"),
+            span: Span::none(),
+        }
     }
 
     /// It was not run, or ended, because its job was lost.
     pub(crate) fn lost() -> Self {
-        Ended { outcome: Outcome::Retry, reason: None, error: None }
+        Ended { outcome: Outcome::Retry, reason: None, error: None, span: Span::none() }
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use queue_core::{
-    Quick, Signal, after,
+    Quick, Signal, Span, after,
     blocking::Desk,
     now,
     sync::{
@@ -161,12 +161,12 @@ impl Shop<'_> {
     fn run_here(&self, lane: &mut Lane, registered: &Registered, job: &Assignment) {
         let post = lane.post().clone();
         post.with(|role| role.session.begin(&job.handle));
-        let outcome = self.run(registered, &post, job, Place::Here(lane));
+        let (outcome, span) = self.run(registered, &post, job, Place::Here(lane));
         if self.stop.is_set() {
             lane.stop();
         }
         // A job that is lost is counted, and the server has given it to others.
-        let _ = lane.finish(&job.handle, ended(&outcome));
+        let _ = span.run(|| lane.finish(&job.handle, ended(&outcome)));
         let may_wait = self.options.batch_results && lane.backlog() < ENOUGH_OUTGOING;
         if lane.has_jobs() && !may_wait {
             // A failure closes the connection, and its jobs are lost.
@@ -179,25 +179,26 @@ impl Shop<'_> {
         desk.work(|job| {
             if let Some(registered) = self.handlers.get(&job.function) {
                 post.with(|role| role.session.begin(&job.handle));
-                let outcome = self.run(registered, post, &job, Place::Aside(post));
+                let (outcome, span) = self.run(registered, post, &job, Place::Aside(post));
                 // A job that is lost is counted, and the server has given it to others.
-                let _ = post.finish(&job.handle, ended(&outcome));
+                let _ = span.run(|| post.finish(&job.handle, ended(&outcome)));
             }
         });
     }
 
-    /// A panic is a failure of its job, and of nothing else.
+    /// What comes of a handler, and the span of its job, within which that is sent. A panic is a failure of its job, and of
+    /// nothing else.
     fn run(
         &self,
         registered: &Registered,
         post: &Post,
         job: &Assignment,
         place: Place<'_>,
-    ) -> Result<Bytes, Failed> {
+    ) -> (Result<Bytes, Failed>, Span) {
         let ledger = self.options.ledger.as_ref();
         let mut process = post.teller.begins(job);
         let span = process.span().clone();
-        span.run(|| {
+        let outcome = span.run(|| {
             let outcome = ledger
                 .map_or(Ok(None), |ledger| ledger.admit(job))
                 .map_err(Failed::Handler)
@@ -214,7 +215,8 @@ impl Shop<'_> {
                 });
             post.teller.ended(&mut process, job, &outcome);
             outcome
-        })
+        });
+        (outcome, span)
     }
 }
 

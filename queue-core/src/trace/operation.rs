@@ -235,10 +235,13 @@ impl Drop for Batch {
 }
 
 /// An [`Operation`] with a span of this name, level and kind, which is made only if that is enabled, or if somebody measures;
-/// so are the [`Facts`]. Numbers are signed: the bridges to OpenTelemetry make text of others. A macro, because a span has its name, and the target that filters know, from where it stands.
+/// so are the [`Facts`]. With `root` before the level, it is no child of the present span. Numbers are signed: the bridges to OpenTelemetry make text of others. A macro, because a span has its name, and the target that filters know, from where it stands.
 #[macro_export]
 macro_rules! operation {
-    ($level:ident, $target:ident, $name:literal, $kind:literal, $measures:expr, $facts:expr $(, $($own:tt)+)?) => {{
+    (root $level:ident, $($rest:tt)+) => {
+        $crate::operation!(@ [parent: None,] $level, $($rest)+)
+    };
+    (@ [$($parent:tt)*] $level:ident, $target:ident, $name:literal, $kind:literal, $measures:expr, $facts:expr $(, $($own:tt)+)?) => {{
         let measures: &$crate::Measures = $measures;
         #[cfg(feature = "tracing")]
         let is_traced = tracing::span_enabled!(target: $target, tracing::Level::$level);
@@ -250,6 +253,7 @@ macro_rules! operation {
             let span = match is_traced {
                 true => $crate::Span::new(tracing::span!(
                     target: $target,
+                    $($parent)*
                     tracing::Level::$level,
                     $name,
                     otel.name = %facts.title(),
@@ -275,6 +279,9 @@ macro_rules! operation {
             $crate::Operation::none()
         }
     }};
+    ($level:ident, $($rest:tt)+) => {
+        $crate::operation!(@ [] $level, $($rest)+)
+    };
 }
 
 #[cfg(test)]

@@ -339,6 +339,20 @@ fn check_worker(record: &[String]) {
     find(record, &[&["WARN", within, "the handler failed"], &of_the_message[..]].concat());
     let failed = ["messaging.message.id=2", "error.type=\"error\" otel.status_code=\"error\""];
     assert_eq!(closed(record, "adf_queue_message", &failed).len(), 1);
+    // What it asks for by itself. A pull is no part of what was done with another message.
+    let told = |words: &[&str]| closed(record, "adf_queue_request", words);
+    let pulled = ["otel.name=pull /q", "type=\"receive\"", "message.id=1", "body.size=1"];
+    let pulls = told(&pulled);
+    assert_eq!(pulls.len(), 1, "{}", record.concat());
+    assert!(!pulls[0].contains("adf_queue_message{"), "{pulls:?}");
+    for (name, id) in [
+        ("otel.name=delete /q", "message.id=1"),
+        ("otel.name=rcancel /q", "message.id=2"),
+        ("otel.name=delete /q", "message.id=2"),
+    ] {
+        let settled = told(&[within, name, "type=\"settle\"", "otel.kind=\"client\"", id]);
+        assert_eq!(settled.len(), 1, "{name}, {id}: {}", record.concat());
+    }
     for fate in ["fate=\"returned\"", "fate=\"deleted\""] {
         find(record, &[&["the message has ended", fate], &of_the_message[..]].concat());
     }

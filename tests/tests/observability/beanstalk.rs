@@ -114,6 +114,9 @@ fn check_client(record: &[String]) {
             "otel.status_code=\"error\"",
         ],
     );
+    // A job that was reserved from the only tube that is watched.
+    let known = ["otel.name=delete mail", "destination.name=mail", "type=\"settle\"", "id=1"];
+    assert_eq!(closed(record, "beanstalk_command", &known).len(), 1);
     let batch = ["otel.name=put mail", "messaging.batch.message_count=3", "type=\"send\""];
     assert_eq!(closed(record, "beanstalk_pipeline", &batch).len(), 1);
     let second_of_a_pair = ["otel.name=put mail", "messaging.message.id=2"];

@@ -242,3 +242,88 @@ fn an_async_worker_counts_its_reconnects() {
 fn a_blocking_worker_counts_its_reconnects() {
     come_back(run_blocking);
 }
+
+/// Jobs that a worker of one tube deletes and buries, and one whose counters decide.
+fn settle(run: fn(WorkerOptions, Handle) -> WorkerReport) {
+    let record = record_of(|| {
+        let server = Server::start().unwrap();
+        let mut client = blocking::Client::connect(server.address()).unwrap();
+        client.use_tube("mail").unwrap();
+        for what in ["delete", "bury", "fail"] {
+            let _ = client.put(what, PutOptions::default()).unwrap();
+        }
+        let options = options(&server).tubes(["mail"]).unwrap().until_empty();
+        let report = run(options.retries(Retries::default().releases(0)), |body| match body {
+            b"fail" => Err("disk full".into()),
+            body => Ok(outcome(body)),
+        });
+        assert_eq!((report.finished, report.buried), (1, 2), "{report:?}");
+    });
+    check(&record);
+    let told = |words: &[&str]| closed(&record, "beanstalk_command", words);
+    let receive = ["otel.name=reserve-with-timeout mail", "type=\"receive\"", "server.port="];
+    for id in ["message.id=1", "message.id=2", "message.id=3"] {
+        let own = [&receive[..], &[id, "body.size="]].concat();
+        assert_eq!(told(&own).len(), 1, "{id}: {}", record.concat());
+    }
+    // The last one found none.
+    assert!(told(&receive).len() > 3, "{}", record.concat());
+    for (name, id) in [
+        ("otel.name=delete mail", "message.id=1"),
+        ("otel.name=bury mail", "message.id=2"),
+        ("otel.name=bury mail", "message.id=3"),
+    ] {
+        let settled = told(&[name, "type=\"settle\"", "otel.kind=\"client\"", id]);
+        assert_eq!(settled.len(), 1, "{name}, {id}: {}", record.concat());
+        assert!(!settled[0].contains("error.type=\"not"), "{settled:?}");
+    }
+    // It is a child of its job's span.
+    let within = told(&["beanstalk_job{otel.name=process mail", "otel.name=delete mail"]);
+    assert_eq!(within.len(), 1, "{}", record.concat());
+}
+
+#[test]
+fn an_async_worker_tells_what_it_reserves_and_settles() {
+    settle(|options, handle| {
+        let worker = Worker::new(options).unwrap();
+        runtime().block_on(worker.run(move |job| async move { handle(&job.body) }))
+    });
+}
+
+#[test]
+fn a_blocking_worker_tells_what_it_reserves_and_settles() {
+    settle(|options, handle| {
+        blocking::Worker::new(options).unwrap().run(move |job| handle(&job.body))
+    });
+}
+
+/// A settlement that the server refuses, and one whose connection is lost, have failed.
+fn settle_in_vain(start: fn(&Server) -> Running) {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::nth(1).of("delete").reply("NOT_FOUND"));
+    server.faults().add(Fault::nth(2).of("delete").executed().reset_after(0));
+    let record = record_of(|| {
+        let running = start(&server);
+        let mut client = blocking::Client::connect(server.address()).unwrap();
+        for _ in 0..2 {
+            let _ = client.put(body("delete"), PutOptions::default()).unwrap();
+        }
+        running
+            .until("both have ended", |seen| (seen.report().lost, seen.report().unknown) == (1, 1));
+        running.stop();
+    });
+    for error in ["error.type=\"not_found\"", "error.type=\"connection_lost\""] {
+        let failed = ["otel.name=delete default", error, "otel.status_code=\"error\""];
+        assert_eq!(closed(&record, "beanstalk_command", &failed).len(), 1, "{}", record.concat());
+    }
+}
+
+#[test]
+fn settlements_of_an_async_worker_fail_as_the_server_says() {
+    settle_in_vain(run_async);
+}
+
+#[test]
+fn settlements_of_a_blocking_worker_fail_as_the_server_says() {
+    settle_in_vain(run_blocking);
+}

@@ -16,7 +16,7 @@ use gearman_client::{
 };
 use tests::face::runtime;
 
-use super::record::{check, find, record_of};
+use super::record::{check, closed, find, record_of};
 
 const BODY: &[u8] = &[b'x'; 1000];
 
@@ -202,4 +202,81 @@ fn an_async_worker_that_is_stopped_has_lost_nothing() {
 #[test]
 fn a_blocking_worker_that_is_stopped_has_lost_nothing() {
     end(run_blocking);
+}
+
+/// What a worker of one function asks for, and the results that it gives.
+fn settle(serve: fn(WorkerOptions, usize) -> WorkerReport) {
+    let record = record_of(|| {
+        let server = Server::start().unwrap();
+        let mut client = blocking::Client::connect(options(&server)).unwrap();
+        for workload in ["done", "fail", "oops"] {
+            client.submit_background("mail", workload, SubmitOptions::default()).unwrap();
+        }
+        let report = serve(WorkerOptions::from(options(&server)), 3);
+        assert_eq!((report.completed, report.failed), (1, 2), "{report:?}");
+    });
+    check(&record);
+    let told = |words: &[&str]| closed(&record, "gearman_request", words);
+    let grabbed =
+        told(&["otel.name=GRAB_JOB_ALL mail", "type=\"receive\"", "id=H:", "body.size=4"]);
+    assert_eq!(grabbed.len(), 3, "{}", record.concat());
+    // A grab is no part of what was done with another job, though it goes out together with that.
+    assert!(grabbed.iter().all(|grab| !grab.contains("gearman_job{")), "{grabbed:?}");
+    for end in ["WORK_COMPLETE", "WORK_FAIL", "WORK_EXCEPTION"] {
+        let (name, within) =
+            (format!("otel.name={end} mail"), "gearman_job{otel.name=process mail");
+        let words = [&*name, within, "type=\"settle\"", "otel.kind=\"client\"", "message.id=H:"];
+        let settled = told(&words);
+        assert_eq!(settled.len(), 1, "{end}: {}", record.concat());
+    }
+}
+
+fn end_of(workload: &[u8]) -> Result<&'static str, Failure> {
+    match workload {
+        b"done" => Ok("sent"),
+        b"fail" => Err(Failure::Fail),
+        _ => Err(Failure::exception("disk full")),
+    }
+}
+
+#[test]
+fn an_async_worker_tells_what_it_grabs_and_ends() {
+    settle(|options, jobs| {
+        runtime().block_on(async move {
+            let limit = gearman_client::JobLimit::new(jobs as u64);
+            let mut worker = Worker::connect(options.limit(limit)).await.unwrap();
+            worker.register("mail", |job| async move { end_of(&job.workload) }).unwrap();
+            worker.run().await
+        })
+    });
+}
+
+#[test]
+fn a_blocking_worker_tells_what_it_grabs_and_ends() {
+    settle(|options, jobs| {
+        let limit = gearman_client::JobLimit::new(jobs as u64);
+        let mut worker = blocking::Worker::connect(options.limit(limit)).unwrap();
+        worker.register("mail", |job| end_of(&job.workload)).unwrap();
+        worker.run().unwrap()
+    });
+}
+
+/// A result whose connection is lost before the server has confirmed it has failed, as far as anybody knows.
+#[test]
+fn a_result_that_is_lost_with_its_connection_is_told_as_such() {
+    let server = Server::start().unwrap();
+    let record = record_of(|| {
+        let mut worker = blocking::Worker::connect(options(&server)).unwrap();
+        worker.can_do("mail", None).unwrap();
+        let mut client = blocking::Client::connect(options(&server)).unwrap();
+        client.submit_background("mail", "x", SubmitOptions::default()).unwrap();
+        let job = worker.next_job(Duration::from_secs(30)).unwrap().unwrap();
+        server
+            .faults()
+            .add(fixtures::fault::Fault::always().of("WORK_COMPLETE").unexecuted().reset_after(0));
+        let _ = worker.complete(job, "done");
+        assert!(worker.echo_barrier().is_err());
+    });
+    let lost = ["otel.name=WORK_COMPLETE mail", "error.type=\"connection_lost\""];
+    assert_eq!(closed(&record, "gearman_request", &lost).len(), 1, "{}", record.concat());
 }

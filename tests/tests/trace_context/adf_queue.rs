@@ -14,8 +14,15 @@ use super::{
 };
 
 /// The server gives a message that failed once more.
-const TOLD: Told =
-    Told { system: "adf_queue", send: "rpush", destination: "/mail", runs: 3, error: "error" };
+const TOLD: Told = Told {
+    system: "adf_queue",
+    send: "rpush",
+    destination: "/mail",
+    runs: 3,
+    error: "error",
+    receive: "pull",
+    settle: &[("delete", 2), ("rcancel", 1)],
+};
 
 fn server() -> Server {
     Server::builder().queue("/mail").start().unwrap()

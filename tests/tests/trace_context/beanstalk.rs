@@ -13,8 +13,15 @@ use super::{
     telemetry::{Meters, ONE, Told, order, work},
 };
 
-const TOLD: Told =
-    Told { system: "beanstalkd", send: "put", destination: "mail", runs: 2, error: "error" };
+const TOLD: Told = Told {
+    system: "beanstalkd",
+    send: "put",
+    destination: "mail",
+    runs: 2,
+    error: "error",
+    receive: "reserve-with-timeout",
+    settle: &[("delete", 1), ("bury", 1)],
+};
 
 fn producer_options(server: &Server, meters: &Meters) -> ProducerOptions {
     let options: ProducerOptions = server.address().parse().unwrap();
@@ -52,7 +59,7 @@ fn a_trace_goes_through_an_async_producer_and_worker() {
             assert_eq!((report.finished, report.buried), (1, 1), "{report:?}");
         });
         TOLD.check_trace(order);
-        meters.check(&TOLD, "reserve");
+        meters.check(&TOLD, "reserve-with-timeout");
     }
 }
 
@@ -72,6 +79,6 @@ fn a_trace_goes_through_a_blocking_producer_and_worker() {
         let report = worker.run(move |job| work(&envelope.payload(&job.body), true));
         assert_eq!((report.finished, report.buried), (1, 1), "{report:?}");
         TOLD.check_trace(order);
-        meters.check(&TOLD, "reserve");
+        meters.check(&TOLD, "reserve-with-timeout");
     }
 }

@@ -20,6 +20,8 @@ const TOLD: Told = Told {
     destination: "mail",
     runs: 2,
     error: "exception",
+    receive: "GRAB_JOB_ALL",
+    settle: &[("WORK_COMPLETE", 1), ("WORK_EXCEPTION", 1)],
 };
 
 fn options(server: &Server, meters: &Meters) -> ConnectOptions {

@@ -83,6 +83,10 @@ pub(crate) struct Told {
     pub(crate) runs: usize,
     /// How the failure is called.
     pub(crate) error: &'static str,
+    /// The operation by which a worker gets messages.
+    pub(crate) receive: &'static str,
+    /// The operations by which it settles them, and how often.
+    pub(crate) settle: &'static [(&'static str, u64)],
 }
 
 fn attribute<'a>(span: &'a SpanData, name: &'static str) -> Option<&'a Value> {
@@ -172,6 +176,18 @@ impl Told {
         let words = failed[0].events.iter().flat_map(|event| &event.attributes);
         let words: Vec<String> = words.map(|attribute| attribute.value.to_string()).collect();
         assert!(words.iter().any(|word| word == "disk full"), "{words:?}");
+
+        // So is what becomes of a message, within the span of its handling.
+        for (operation, count) in self.settle {
+            let settled = named(&format!("{operation} {}", self.destination));
+            assert_eq!(settled.len() as u64, *count, "{operation}: {}", shown());
+            for span in settled {
+                assert_eq!(span.span_kind, SpanKind::Client, "{operation}");
+                assert!(run.iter().any(|run| run.span_context.span_id() == span.parent_span_id));
+                let value = attribute(span, "messaging.operation.type").map(ToString::to_string);
+                assert_eq!(value.as_deref(), Some("settle"), "{operation}");
+            }
+        }
 
         // What a handler does is within the trace as well.
         let work = named("work");
@@ -269,6 +285,13 @@ impl Meters {
         ] {
             assert_eq!(count(name, &words), expected, "{name} {words:?} in {series:#?}");
         }
+        for (operation, expected) in told.settle {
+            let words = with(operation, "messaging.operation.type=settle");
+            assert_eq!(count(took, &words), *expected, "{operation} in {series:#?}");
+        }
+        // Some bring none.
+        let words = with(told.receive, "messaging.operation.type=receive");
+        assert!(count(took, &words) >= runs, "{words:?} in {series:#?}");
         let histograms = series.iter().filter(|(name, ..)| name.ends_with(" s"));
         assert!(histograms.clone().all(|(.., buckets)| *buckets == 15), "{series:#?}");
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use queue_core::{
-    Io, Pulse, Role,
+    Io, Pulse, Role, Span,
     blocking::{Desk, Drive, Wire},
     lock, now,
     sync::{
@@ -144,8 +144,8 @@ impl Floor<'_> {
     ) {
         let Some(registered) = self.handlers.get(job.queue()) else { return };
         if registered.quick.is_proven() {
-            let decision = self.handle(registered, key, &job);
-            return self.board.finish(role, key, decision, now());
+            let Decided { decision, span } = self.handle(registered, key, &job);
+            return span.run(|| self.board.finish(role, key, decision, now()));
         }
         if !self.desk.put((key, job), self.slots) {
             return;
@@ -161,23 +161,18 @@ impl Floor<'_> {
 
     fn run_aside(&self, key: Key, job: &JobContext) {
         if let Some(registered) = self.handlers.get(job.queue()) {
-            let decision = self.handle(registered, key, job);
-            self.mail.put(key, decision);
+            let decided = self.handle(registered, key, job);
+            self.mail.put(key, decided);
         }
     }
 
     /// A panic is a failure of its message, and of nothing else.
-    fn handle(
-        &self,
-        registered: &Registered<Handler>,
-        key: Key,
-        job: &JobContext,
-    ) -> Option<Decision> {
+    fn handle(&self, registered: &Registered<Handler>, key: Key, job: &JobContext) -> Decided {
         let (queue, message) = (job.queue().clone(), job.message_id());
         self.board.tell(self.index, WorkerEventKind::Started { queue, message });
         let mut process = self.board.process(self.index, job);
         let span = process.span().clone();
-        span.run(|| {
+        let decision = span.run(|| {
             let start = now();
             // The handler's own state may be left half done; that is the handler's to deal with.
             let made = catch_unwind(AssertUnwindSafe(|| (registered.handler)(job)));
@@ -185,8 +180,15 @@ impl Floor<'_> {
             let ended = made.unwrap_or_else(|panic| panicked(&*panic));
             self.board.handled(self.index, key, job, &mut process, &ended);
             ended.decision
-        })
+        });
+        Decided { decision, span }
     }
+}
+
+/// What a handler has decided, and the span of its message, within which that is settled.
+struct Decided {
+    decision: Option<Decision>,
+    span: Span,
 }
 
 /// The role, as the wire sees it: what handlers have decided comes first.
@@ -201,8 +203,8 @@ impl Role for Station<'_> {
     fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
         let Floor { board, mail, .. } = self.floor;
         board.heed_stop(self.role, now);
-        for (key, decision) in mail.take() {
-            board.finish(self.role, key, decision, now);
+        for (key, Decided { decision, span }) in mail.take() {
+            span.run(|| board.finish(self.role, key, decision, now));
         }
         self.role.exchange(io, now)
     }
@@ -211,21 +213,21 @@ impl Role for Station<'_> {
 /// What handlers have decided.
 #[derive(Default)]
 struct Mail {
-    decisions: Mutex<Vec<(Key, Option<Decision>)>>,
+    decisions: Mutex<Vec<(Key, Decided)>>,
     came: Condvar,
 }
 
 impl Mail {
-    fn lock(&self) -> MutexGuard<'_, Vec<(Key, Option<Decision>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Key, Decided)>> {
         lock(&self.decisions)
     }
 
-    fn put(&self, key: Key, decision: Option<Decision>) {
-        self.lock().push((key, decision));
+    fn put(&self, key: Key, decided: Decided) {
+        self.lock().push((key, decided));
         self.came.notify_one();
     }
 
-    fn take(&self) -> Vec<(Key, Option<Decision>)> {
+    fn take(&self) -> Vec<(Key, Decided)> {
         mem::take(&mut *self.lock())
     }
 

@@ -365,6 +365,11 @@ impl Link {
         }
     }
 
+    /// How it connects.
+    pub(crate) fn options(&self) -> &ConnectOptions {
+        &self.options
+    }
+
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
     }

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     mem,
-    task::{Poll, Waker},
+    task::Poll,
     time::Instant,
 };
 
@@ -227,7 +227,7 @@ impl Lane {
         let Some(held) = self.hold.messages.get_mut(&key) else { return };
         held.stage = Stage::Copying;
         let copy = Ask::Plain(Action::Rpush, queue, held.body.clone());
-        match self.begin(copy, now) {
+        match self.begin(copy, None, now) {
             Ok(task) => self.hold.asked.push_back((task, key)),
             Err(error) => self.not_copied(key, error, now),
         }
@@ -251,8 +251,9 @@ impl Lane {
         };
         let Some(held) = self.hold.messages.get_mut(&key) else { return };
         let ask = Ask::Settle(action, held.queue.clone(), held.id, held.epoch);
+        let message = held.message;
         held.stage = Stage::Settling(fate);
-        match self.begin(ask, now) {
+        match self.begin(ask, Some(message), now) {
             Ok(task) => self.hold.asked.push_back((task, key)),
             // The connection that it was pulled on is gone.
             Err(_) => self.ended(key, JobFate::Lost(LostReason::ConnectionLost)),
@@ -262,7 +263,7 @@ impl Lane {
     /// Takes the answers to what was asked about messages, which come in order.
     pub(super) fn take_ends(&mut self, now: Instant) {
         while let Some((task, key)) = self.hold.asked.front().copied()
-            && let Poll::Ready(outcome) = self.link.poll(task, Waker::noop())
+            && let Poll::Ready(outcome) = self.poll(task)
         {
             self.hold.asked.pop_front();
             self.answered(key, outcome, now);
@@ -305,7 +306,7 @@ impl Lane {
     /// The server has given back what was not settled.
     pub(super) fn lose_held(&mut self, now: Instant) {
         for (task, key) in mem::take(&mut self.hold.asked) {
-            match self.link.poll(task, Waker::noop()) {
+            match self.poll(task) {
                 Poll::Ready(outcome) => self.answered(key, outcome, now),
                 // A copy must not be made over the next connection: the message is somebody else's by then.
                 Poll::Pending => self.leave(task),

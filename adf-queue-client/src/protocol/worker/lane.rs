@@ -9,7 +9,7 @@ use std::{
 };
 
 use queue_core::{
-    Claimed, ConnectionState, Epoch, Io, JobLimit, Limit, Pulse, Role, after, earliest,
+    Claimed, ConnectionState, Epoch, Io, JobLimit, Limit, Operation, Pulse, Role, after, earliest,
 };
 
 use self::asking::SHARED;
@@ -18,9 +18,10 @@ use super::{
     line::{Line, Look},
 };
 use crate::{
-    ConnectOptions, Delivery, Error, ErrorKind, JobFate, LostReason, Metrics, QueueName, Refusal,
-    Result, WorkerEventKind,
+    ConnectOptions, Delivery, Error, ErrorKind, JobFate, LostReason, MessageId, Metrics, QueueName,
+    Refusal, Result, WorkerEventKind,
     protocol::client::{Answer, Ask, Link},
+    trace,
 };
 
 /// The worker role on the connections to one server: what to pull and when, which handler begins with what, what the server
@@ -60,6 +61,8 @@ pub(crate) struct Lane {
     is_changed: bool,
     pub(super) jobs: Vec<Job>,
     news: Vec<News>,
+    /// What is told of pulls and settlements under way, if anybody is, by their tasks.
+    told: Vec<(u64, Operation)>,
 }
 
 /// How a lane works.
@@ -126,6 +129,7 @@ impl Lane {
             is_changed: false,
             jobs: Vec::new(),
             news: Vec::new(),
+            told: Vec::new(),
         }
     }
 
@@ -208,16 +212,46 @@ impl Lane {
         self.lines.iter_mut().find(|line| line.queue == *queue).map(step)
     }
 
-    /// Asks the server something, for as long as that takes.
-    pub(super) fn begin(&mut self, ask: Ask, now: Instant) -> Result<u64> {
+    /// Asks the server something, about this message if it is about one, for as long as that takes.
+    pub(super) fn begin(
+        &mut self,
+        ask: Ask,
+        message: Option<MessageId>,
+        now: Instant,
+    ) -> Result<u64> {
         self.is_changed = true;
-        self.link.begin(ask, Limit::never(), now)
+        let mut operation = trace::worker_asks(self.link.options(), &ask, message);
+        let begun = self.link.begin(ask, Limit::never(), now);
+        if operation.is_told() {
+            match &begun {
+                Ok(task) => self.told.push((*task, operation)),
+                Err(error) => operation.ended(Some(error.kind().name())),
+            }
+        }
+        begun
+    }
+
+    /// What came of it.
+    pub(super) fn poll(&mut self, task: u64) -> Poll<Result<Answer>> {
+        let polled = self.link.poll(task, Waker::noop());
+        if let Poll::Ready(outcome) = &polled
+            && let Some(mut operation) = self.take_told(task)
+        {
+            trace::worker_answered(&mut operation, outcome);
+        }
+        polled
     }
 
     /// Asks no more.
     pub(super) fn leave(&mut self, task: u64) {
         self.is_changed = true;
         self.link.leave(task);
+        drop(self.take_told(task));
+    }
+
+    fn take_told(&mut self, task: u64) -> Option<Operation> {
+        let place = self.told.iter().position(|(told, _)| *told == task)?;
+        Some(self.told.swap_remove(place).1)
     }
 
     /// Takes what came, and does what follows from it.
@@ -236,12 +270,14 @@ impl Lane {
 
     fn take_pulled(&mut self, now: Instant) {
         for index in 0..self.lines.len() {
-            while let Some(line) = self.lines.get_mut(index)
-                && let Some(task) = line.pulls.front().copied()
-                && let Poll::Ready(outcome) = self.link.poll(task, Waker::noop())
+            let oldest = |lane: &Self| lane.lines.get(index)?.pulls.front().copied();
+            while let Some(task) = oldest(self)
+                && let Poll::Ready(outcome) = self.poll(task)
             {
-                line.pulls.pop_front();
-                line.found = 0;
+                if let Some(line) = self.lines.get_mut(index) {
+                    line.pulls.pop_front();
+                    line.found = 0;
+                }
                 self.pulled(index, outcome, now);
             }
         }

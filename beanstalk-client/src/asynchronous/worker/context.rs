@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, ops::Deref, sync::Arc, task::Waker, time::Duration};
 
 use queue_core::{Signal, lock, now, sync::Mutex};
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
 
 use crate::{
     Address, Job, JobStats, LostReason, Result, TubeName,
@@ -139,7 +139,7 @@ impl JobContext {
     /// time to run is unknown.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
-        lock(&self.0.view).left(Instant::now().into_std())
+        lock(&self.0.view).left(now())
     }
 
     /// Prolongs the reservation now (`touch`): its time to run starts again.

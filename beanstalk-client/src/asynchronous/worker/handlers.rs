@@ -46,11 +46,11 @@ impl Handler {
                     Ok(running) => contain(|| running).await,
                     Err(panic) => Err(panic),
                 };
-                let ended = match ended {
+                let mut ended = match ended {
                     Ok(made) => Ended::with(made),
                     Err(panic) => Ended::panicked(&*panic),
                 };
-                telling.ended(&mut process, job.id, job.view(), &ended);
+                telling.ended(&mut process, job.id, job.view(), &mut ended);
                 ended
             }))
         }))

@@ -114,7 +114,7 @@ impl Slot {
             if let Some(error) = ended.reason {
                 self.tell(WorkerEventKind::Failed { job: job.id, error });
             }
-            self.role.finish(job.key(), ended.outcome, now);
+            ended.span.run(|| self.role.finish(job.key(), ended.outcome, now));
         }
     }
 

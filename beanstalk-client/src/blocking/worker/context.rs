@@ -141,7 +141,7 @@ impl JobContext {
     /// time to run is unknown.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
-        lock(&self.0.view).left(Instant::now())
+        lock(&self.0.view).left(now())
     }
 
     /// Prolongs the reservation now (`touch`): its time to run starts again.

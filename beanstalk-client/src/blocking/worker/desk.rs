@@ -232,8 +232,8 @@ pub(super) fn run<R: IntoOutcome>(
     span.run(|| {
         let made = catch_unwind(AssertUnwindSafe(|| Ended::with(handler(job.clone()))));
         // A panic is a failure of its job, and is told within its span.
-        let ended = made.unwrap_or_else(|panic| Ended::panicked(&*panic));
-        telling.ended(&mut process, job.id, job.view(), &ended);
+        let mut ended = made.unwrap_or_else(|panic| Ended::panicked(&*panic));
+        telling.ended(&mut process, job.id, job.view(), &mut ended);
         ended
     })
 }

@@ -120,7 +120,7 @@ impl<'a> Slot<'a> {
             if let Some(error) = ended.reason {
                 self.tell(WorkerEventKind::Failed { job: job.id, error });
             }
-            self.role.finish(job.key(), ended.outcome, now);
+            ended.span.run(|| self.role.finish(job.key(), ended.outcome, now));
         }
         for ask in news.asks {
             match ask {

@@ -2,7 +2,7 @@
 
 use super::{Meaning, Session};
 use crate::{
-    JobId, TubeName,
+    JobId, JobRef, TubeName,
     protocol::{AnyCommand, Effect, Ignore, Response, Use, Watch},
 };
 
@@ -13,6 +13,10 @@ pub(super) struct Holdings {
     jobs: Vec<JobId>,
     /// There were too many to be told one from the other.
     is_full: bool,
+    /// A reserve has brought a job.
+    has_reserved: bool,
+    /// Not all that were reserved are of the tube that is watched.
+    is_mixed: bool,
 }
 
 /// More are taken to be held until the connection ends.
@@ -31,7 +35,7 @@ impl Holdings {
                     self.jobs.swap_remove(at);
                 }
             }
-            (_, _, Meaning::Command(Effect::Reserve | Effect::ReserveJob)) => {
+            (_, _, Meaning::Command(effect @ (Effect::Reserve | Effect::ReserveJob))) => {
                 let job = match response {
                     Response::Reserved(job) => job.id,
                     Response::BodyTooLarge { job, .. } | Response::BodyDamaged { job, .. } => {
@@ -39,11 +43,14 @@ impl Holdings {
                     }
                     _ => return,
                 };
+                self.has_reserved = true;
+                self.is_mixed |= *effect == Effect::ReserveJob;
                 match self.jobs.len() < MOST {
                     true => self.jobs.push(job),
                     false => self.is_full = true,
                 }
             }
+            (Response::Watching(_), _, Meaning::Command(_)) => self.is_mixed |= self.has_reserved,
             _ => {}
         }
     }
@@ -63,6 +70,17 @@ pub(crate) enum Reset {
 }
 
 impl Session {
+    /// The tube of a job that this connection has reserved, if it can be told: all that it has reserved are of the only one
+    /// that it watches.
+    pub(crate) fn tube_of(&self, job: JobRef) -> Option<&TubeName> {
+        let Holdings { has_reserved, is_mixed, .. } = self.holdings;
+        let is_own = job.reservation == Some(self.epoch);
+        match self.watched.as_slice() {
+            [only] if is_own && has_reserved && !is_mixed => Some(only),
+            _ => None,
+        }
+    }
+
     /// What makes this connection like a new one, with the tube `default` used and watched, and no job reserved.
     pub(crate) fn to_reset(&self) -> Reset {
         if !self.is_open() || self.awaits_replies() || !self.holdings.is_empty() {
@@ -86,5 +104,61 @@ impl Session {
         self.poison();
         self.used = TubeName::default();
         self.watched = vec![TubeName::default()];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Job,
+        protocol::{Command, Reserve, ReserveJob},
+    };
+
+    fn answered<C: Command>(session: &mut Session, command: &C, reply: &str) -> Response {
+        let ticket = session.send(command).unwrap();
+        session.sent(session.outgoing().len());
+        session.space()[..reply.len()].copy_from_slice(reply.as_bytes());
+        session.received(reply.len());
+        session.reply(ticket).unwrap().unwrap()
+    }
+
+    fn reserved<C: Command>(session: &mut Session, command: &C, id: u64) -> Job {
+        let reply = format!("RESERVED {id} 1\r\nx\r\n");
+        let Response::Reserved(job) = answered(session, command, &reply) else { panic!() };
+        job
+    }
+
+    fn tube(session: &Session, job: &Job) -> Option<String> {
+        session.tube_of(job.into()).map(ToString::to_string)
+    }
+
+    #[test]
+    fn the_tube_of_a_job_is_known_while_all_come_from_the_only_one_that_is_watched() {
+        let mut session = Session::new(100);
+        assert_eq!(tube(&session, &Job::for_test(1, "")), None, "it is of another connection");
+        let mail: TubeName = "mail".parse().unwrap();
+        answered(&mut session, &Watch(mail.clone()), "WATCHING 2\r\n");
+        answered(&mut session, &Ignore(TubeName::default()), "WATCHING 1\r\n");
+        let job = reserved(&mut session, &Reserve, 7);
+        assert_eq!(tube(&session, &job).as_deref(), Some("mail"));
+        assert_eq!(session.tube_of(job.id.into()), None, "an id may be any job's");
+        assert_eq!(tube(&session, &Job::for_test(7, "")), None);
+
+        let by_id = reserved(&mut session, &ReserveJob(8.into()), 8);
+        assert_eq!((tube(&session, &by_id), tube(&session, &job)), (None, None));
+        session.reopen();
+        assert_eq!(tube(&session, &job), None, "its connection is gone");
+    }
+
+    #[test]
+    fn the_tube_of_a_job_is_not_known_once_another_is_watched() {
+        let mut session = Session::new(100);
+        let job = reserved(&mut session, &Reserve, 7);
+        assert_eq!(tube(&session, &job).as_deref(), Some("default"));
+        answered(&mut session, &Watch("mail".parse().unwrap()), "WATCHING 2\r\n");
+        assert_eq!(tube(&session, &job), None);
+        answered(&mut session, &Ignore(TubeName::default()), "WATCHING 1\r\n");
+        assert_eq!(tube(&session, &job), None, "it is not of the one that is watched now");
     }
 }

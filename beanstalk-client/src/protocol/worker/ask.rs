@@ -68,7 +68,8 @@ impl WorkerSlot {
             return Ok(claim);
         }
         let command = ReserveWithTimeout::new(wait)?;
-        self.send(&command, What::Reserve, now);
+        let told = self.asking.reserves(&command, self.only_tube());
+        self.send_told(&command, What::Reserve, told, now);
         self.reserves += 1;
         Ok(Claim::Granted)
     }

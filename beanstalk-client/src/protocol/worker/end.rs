@@ -5,7 +5,8 @@ use std::time::Instant;
 use super::{Change, Ending, JobKey, Last, Phase, Verdict, What, WorkerSlot, held::Doubt};
 use crate::{
     Error, ErrorKind, JobFate, JobId, JobRef, LostReason, Outcome, WorkerEventKind,
-    protocol::{Bury, Delete, Release},
+    protocol::{Bury, Command, Delete, Release},
+    trace,
 };
 
 impl WorkerSlot {
@@ -79,15 +80,21 @@ impl WorkerSlot {
         now: Instant,
     ) -> Result<(), Error> {
         match last {
-            Last::Delete => self.send(&Delete::new(job), What::Finish(key, JobFate::Deleted), now),
+            Last::Delete => self.send_finish(&Delete::new(job), key, JobFate::Deleted, now),
             Last::Bury(priority) => {
-                self.send(&Bury::new(job, priority), What::Finish(key, JobFate::Buried), now);
+                self.send_finish(&Bury::new(job, priority), key, JobFate::Buried, now);
             }
             Last::Release(options, fate) => {
-                self.send(&Release::new(job, options)?, What::Finish(key, fate), now);
+                self.send_finish(&Release::new(job, options)?, key, fate, now);
             }
         }
         Ok(())
+    }
+
+    fn send_finish<C: Command>(&mut self, command: &C, key: JobKey, fate: JobFate, now: Instant) {
+        let counters = || self.find(key)?.stats.as_deref().map(|stats| &stats.tube);
+        let told = self.asking.settles(command, self.only_tube().or_else(counters));
+        self.send_told(command, What::Finish(key, fate), told, now);
     }
 
     /// Gives up everything that is held: it goes back when the connection is closed, with its priority unchanged.
@@ -120,6 +127,9 @@ impl WorkerSlot {
             return;
         }
         let unsent = self.unsent_lasts();
+        for mut told in self.expected.iter_mut().filter_map(|expected| expected.told.take()) {
+            trace::broken_off(&mut told, &error);
+        }
         self.session.poison();
         for key in self.held.keys() {
             let Some(held) = self.find(key) else { continue };

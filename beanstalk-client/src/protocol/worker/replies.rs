@@ -14,6 +14,7 @@ use crate::{
     protocol::{
         Bury, Command, Delete, Release, ReserveWithTimeout, Response, Stats, StatsJob, Touch,
     },
+    trace,
 };
 
 /// At this time to run and below it a heartbeat has no second to spare.
@@ -48,7 +49,7 @@ impl WorkerSlot {
         response: Response,
         now: Instant,
     ) -> Result<(), Error> {
-        let Expected { what, sent, wait, .. } = expected;
+        let Expected { what, sent, wait, told, .. } = expected;
         match (what, response) {
             (What::Server, response) => {
                 // Without its statistics a server can be worked for, too.
@@ -61,12 +62,20 @@ impl WorkerSlot {
             }
             (What::WatchList, Response::Watching(_)) | (What::Nudge, _) => {}
             (What::Reserve, response) => {
+                if let Some(mut told) = told {
+                    trace::reserved(&mut told, &response);
+                }
                 self.reserves -= 1;
                 self.reserved(response, sent, wait, now)?;
             }
             (What::Touch(key), response) => self.touched(key, &response, now),
             (What::Look(key), response) => self.looked(key, response, now)?,
-            (What::Finish(key, fate), response) => self.finished(key, fate, response, now)?,
+            (What::Finish(key, fate), response) => {
+                if let Some(mut told) = told {
+                    trace::settled(&mut told, &response);
+                }
+                self.finished(key, fate, response, now)?;
+            }
             (What::Recall(key), response) => self.recalled(key, response, now)?,
             (What::Retake(key), response) => self.retaken(key, &response, sent),
             (What::Confirm(key), response) => self.confirmed(key, response, now)?,
@@ -200,14 +209,11 @@ impl WorkerSlot {
 
     /// Gives a job to the handler.
     fn run(&mut self, key: JobKey, now: Instant) {
+        let tube = self.only_tube().cloned();
         let Some(held) = self.find_mut(key) else { return };
         let Some(job) = held.body.take() else { return };
         held.started = Some(now);
         let (stats, end) = (held.stats.clone(), held.lease.end());
-        let tube = match self.settings.tubes.as_slice() {
-            [only] => Some(only.clone()),
-            _ => None,
-        };
         let taken = super::Taken { key, job, tube, stats, end };
         self.held.set_phase(key, Phase::Running);
         self.actions.push_back(Action::Run(taken));

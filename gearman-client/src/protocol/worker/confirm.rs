@@ -5,8 +5,10 @@
 
 use std::{collections::VecDeque, time::Instant};
 
+use queue_core::Operation;
+
 use super::{Grab, work::Settled};
-use crate::{Error, protocol::PacketType};
+use crate::{Error, ErrorKind, protocol::PacketType};
 
 /// What was sent and is not answered or confirmed yet.
 #[derive(Debug, Default)]
@@ -37,7 +39,12 @@ struct Asked {
     /// How many bytes of the connection it ends behind.
     #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     end: u64,
+    /// What is told of it, if anybody is.
+    told: Told,
 }
+
+/// What is told of something under way, if anybody is.
+pub(super) type Told = Option<Box<Operation>>;
 
 #[derive(Debug)]
 struct Work {
@@ -45,9 +52,17 @@ struct Work {
     packet_type: PacketType,
     /// It only repeats the end that was sent before it.
     is_repeated: bool,
+    told: Told,
 }
 
 impl Work {
+    /// What is told of it ends, and so does it.
+    fn ended(&mut self, error: Option<ErrorKind>) {
+        if let Some(mut told) = self.told.take() {
+            told.ended(error.map(ErrorKind::name));
+        }
+    }
+
     fn is_result(&self) -> bool {
         use PacketType::{WorkComplete, WorkException, WorkFail};
         !self.is_repeated && matches!(self.packet_type, WorkComplete | WorkFail | WorkException)
@@ -61,21 +76,21 @@ impl Confirmations {
     }
 
     /// That packet was a question, which ends behind so many bytes of the connection; gives its number.
-    pub(super) fn asked(&mut self, grab: Option<Grab>, end: u64, now: Instant) -> u64 {
-        self.asked.push_back(Asked { number: self.number, grab, since: now, end });
+    pub(super) fn asked(&mut self, grab: Option<Grab>, end: u64, told: Told, now: Instant) -> u64 {
+        self.asked.push_back(Asked { number: self.number, grab, since: now, end, told });
         self.grabs += usize::from(grab.is_some());
         self.number
     }
 
     /// That packet was a result or a report.
-    pub(super) fn told(&mut self, packet_type: PacketType) {
-        let work = Work { number: self.number, packet_type, is_repeated: false };
+    pub(super) fn told(&mut self, packet_type: PacketType, told: Told) {
+        let work = Work { number: self.number, packet_type, is_repeated: false, told };
         self.unconfirmed.push_back(work);
     }
 
     /// That packet ended a job once more, whose end was told before it.
     pub(super) fn repeated(&mut self, packet_type: PacketType) {
-        let work = Work { number: self.number, packet_type, is_repeated: true };
+        let work = Work { number: self.number, packet_type, is_repeated: true, told: None };
         self.unconfirmed.push_back(work);
     }
 
@@ -132,7 +147,8 @@ impl Confirmations {
         !self.unconfirmed.is_empty()
     }
 
-    /// The oldest question has its answer, which confirms what was sent before it. Gives the kind of a grab.
+    /// The oldest question has its answer, which confirms what was sent before it. Gives the kind of a grab, and what is
+    /// told of it.
     ///
     /// # Errors
     ///
@@ -142,7 +158,7 @@ impl Confirmations {
         by: PacketType,
         is_grab: bool,
         now: Instant,
-    ) -> Result<Option<Grab>, Error> {
+    ) -> Result<(Option<Grab>, Told), Error> {
         let Some(asked) = self.asked.pop_front() else {
             return Err(Error::protocol(format!("{by} came, which answers no request")));
         };
@@ -153,7 +169,8 @@ impl Confirmations {
         self.has_answers = true;
         self.step(now);
         while self.unconfirmed.front().is_some_and(|work| work.number < asked.number) {
-            let Some(work) = self.unconfirmed.pop_front() else { break };
+            let Some(mut work) = self.unconfirmed.pop_front() else { break };
+            work.ended(None);
             if work.is_result() {
                 self.settled.push_back(match work.packet_type {
                     PacketType::WorkComplete => Settled::Completed,
@@ -161,7 +178,7 @@ impl Confirmations {
                 });
             }
         }
-        Ok(asked.grab)
+        Ok((asked.grab, asked.told))
     }
 
     /// Takes the oldest question back if it is a grab; gives its kind.
@@ -183,7 +200,8 @@ impl Confirmations {
             _ => says(b"work result"),
         };
         let at = self.unconfirmed.iter().position(of_kind).unwrap_or(0);
-        let Some(work) = self.unconfirmed.remove(at) else { return };
+        let Some(mut work) = self.unconfirmed.remove(at) else { return };
+        work.ended(Some(ErrorKind::JobNotFound));
         if work.is_result() {
             self.settled.push_back(Settled::Rejected);
         }
@@ -216,7 +234,9 @@ impl Confirmations {
         let results = self.unconfirmed.iter().filter(|work| work.is_result()).count();
         self.settled.extend(std::iter::repeat_n(Settled::Unknown, results));
         self.unknown += results as u64;
-        self.unconfirmed.clear();
+        for mut work in self.unconfirmed.drain(..) {
+            work.ended(Some(ErrorKind::ConnectionLost));
+        }
         self.asked.clear();
         self.grabs = 0;
     }

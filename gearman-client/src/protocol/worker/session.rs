@@ -24,6 +24,7 @@ use crate::{
     Address, ClientId, Error, FunctionName, Origin,
     names::{keys::Keys, short::Short},
     protocol::{Epoch, Packet, PacketType, packet::request},
+    trace::{self, Asking},
 };
 
 /// The worker role on the connections to one server, one after the other: [`reopen`](Self::reopen) begins the next.
@@ -93,6 +94,7 @@ pub struct WorkerSession {
     is_started: bool,
     is_stopping: bool,
     limit: Option<Claims>,
+    asking: Asking,
 }
 
 /// A job that the connection holds.
@@ -162,6 +164,7 @@ impl WorkerSession {
             is_started: false,
             is_stopping: false,
             limit: None,
+            asking: Asking::default(),
         }
     }
 
@@ -191,6 +194,20 @@ impl WorkerSession {
         for (function, timeout) in std::mem::take(&mut self.abilities) {
             self.announce(&function, timeout);
             self.abilities.push((function, timeout));
+        }
+    }
+
+    /// Has grabs and results told of.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn set_asking(&mut self, asking: Asking) {
+        self.asking = asking;
+    }
+
+    /// The function of its jobs, if it has only one.
+    pub(super) fn only_function(&self) -> Option<&FunctionName> {
+        match self.abilities.as_slice() {
+            [(only, _)] => Some(only),
+            _ => None,
         }
     }
 
@@ -229,7 +246,7 @@ impl WorkerSession {
     /// Sends ECHO_REQ: its answer confirms everything before. Gives a number for [`is_past`](Self::is_past).
     pub fn send_barrier(&mut self, now: Instant) -> u64 {
         self.put(PacketType::EchoReq, &[], b"");
-        self.confirmations.asked(None, self.queued, now)
+        self.confirmations.asked(None, self.queued, None, now)
     }
 
     /// Whether the barrier with this number was answered.
@@ -269,7 +286,11 @@ impl WorkerSession {
                 }
             }
             PacketType::NoJob => {
-                if self.answered_grab(packet.packet_type, now)? == Answer::Late {
+                let (answer, told) = self.answered_grab(packet.packet_type, now)?;
+                if let Some(mut told) = told {
+                    told.ended(None);
+                }
+                if answer == Answer::Late {
                     return Ok(None);
                 }
                 self.give_back(1);
@@ -280,12 +301,15 @@ impl WorkerSession {
                 }
             }
             PacketType::JobAssign | PacketType::JobAssignUniq | PacketType::JobAssignAll => {
-                let answer = self.answered_grab(packet.packet_type, now)?;
+                let (answer, told) = self.answered_grab(packet.packet_type, now)?;
                 self.window = (self.window * 2).min(self.places);
                 self.budget.refill(now);
                 self.has_brought_job = true;
                 let known = |name: &[u8]| self.functions.get(name).cloned();
                 let job = Assignment::parse(packet, &self.origin, known)?;
+                if let Some(mut told) = told {
+                    trace::grabbed(&mut told, &job);
+                }
                 return Ok(self.take(job, answer, now));
             }
             PacketType::EchoRes => {

@@ -1,6 +1,6 @@
 //! A worker's messages about its jobs, and their outcomes.
 
-use crate::{Error, ErrorKind, Fate, JobHandle};
+use crate::{Error, ErrorKind, Fate, JobHandle, protocol::PacketType};
 
 /// A worker's message about a running job.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,16 @@ pub enum End<'a> {
     Fail,
     /// WORK_EXCEPTION, with what went wrong.
     Exception(&'a [u8]),
+}
+
+impl End<'_> {
+    pub(super) fn packet_type(self) -> PacketType {
+        match self {
+            End::Complete(_) => PacketType::WorkComplete,
+            End::Fail => PacketType::WorkFail,
+            End::Exception(_) => PacketType::WorkException,
+        }
+    }
 }
 
 /// The error of acting on a job that the connection does not hold.

@@ -89,7 +89,7 @@ impl Lane {
             false => return,
         };
         let ask = Ask::Plain(Action::Count, line.queue.clone(), bytes::Bytes::new());
-        match self.begin(ask, now) {
+        match self.begin(ask, None, now) {
             Ok(task) => {
                 if let Some(line) = self.lines.get_mut(index) {
                     line.look = Some((task, look));
@@ -112,7 +112,7 @@ impl Lane {
         }
         let queue = line.queue.clone();
         line.look_in(self.terms.recheck, now);
-        match self.begin(Ask::Pull(queue), now) {
+        match self.begin(Ask::Pull(queue), None, now) {
             Ok(task) => {
                 if let Some(line) = self.lines.get_mut(index) {
                     line.pulls.push_back(task);

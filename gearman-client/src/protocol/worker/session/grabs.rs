@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use queue_core::{Claim, Claims};
 
-use super::{super::assignment::Grab, Answer, Rest, WorkerSession};
+use super::{
+    super::{assignment::Grab, confirm::Told},
+    Answer, Rest, WorkerSession,
+};
 use crate::{
     Error, ErrorKind,
     protocol::{Packet, PacketType, request::refusal},
@@ -65,11 +68,17 @@ impl WorkerSession {
 
     pub(super) fn ask(&mut self, now: Instant) {
         let grab = self.dialect.grab();
+        let told = self.asking.grabs(grab.packet_type(), self.only_function(), &self.origin.server);
         self.put(grab.packet_type(), &[], b"");
-        self.confirmations.asked(Some(grab), self.queued, now);
+        self.confirmations.asked(Some(grab), self.queued, told, now);
     }
 
-    pub(super) fn answered_grab(&mut self, by: PacketType, now: Instant) -> Result<Answer, Error> {
+    /// What the answer to a grab is for, and what is told of that.
+    pub(super) fn answered_grab(
+        &mut self,
+        by: PacketType,
+        now: Instant,
+    ) -> Result<(Answer, Told), Error> {
         let named = Grab::answered_with(by);
         let late = match (named, self.confirmations.next_grab()) {
             (Some(named), Some(next)) if named == next => None,
@@ -78,20 +87,24 @@ impl WorkerSession {
             (Some(named), _) => self.given_up.iter().position(|grab| named.may_answer(*grab)),
             (None, None) => (!self.given_up.is_empty()).then_some(0),
         };
-        let (grab, answer) = match late.and_then(|at| self.given_up.drain(..=at).next_back()) {
+        let (grab, answer, told) = match late.and_then(|at| self.given_up.drain(..=at).next_back())
+        {
             Some(grab) => {
                 self.confirmations.step(now);
                 // No more than that is shown for certain.
-                (Some(named.map_or(grab, |named| named.min(grab))), Answer::Late)
+                (Some(named.map_or(grab, |named| named.min(grab))), Answer::Late, None)
             }
-            None => (self.confirmations.answered(by, true, now)?, Answer::Expected),
+            None => {
+                let (grab, told) = self.confirmations.answered(by, true, now)?;
+                (grab, Answer::Expected, told)
+            }
         };
         if let Some(grab) = grab {
             self.dialect.understood(grab, now);
         }
         self.refusals.reset();
         self.is_grab_proven = true;
-        Ok(answer)
+        Ok((answer, told))
     }
 
     /// Grabs have not brought a job.

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::{
     super::{
         assignment::Assignment,
+        confirm::Told,
         work::{End, Report, job_lost},
     },
     Answer, Held, LEAST_TIMEOUT, Rest, WorkerSession,
@@ -90,10 +91,10 @@ impl WorkerSession {
                 let (numerator, denominator) = (Decimal::new(numerator), Decimal::new(denominator));
                 let arguments = [handle.as_bytes(), numerator.as_bytes()];
                 self.put(PacketType::WorkStatus, &arguments, denominator.as_bytes());
-                self.confirmations.told(PacketType::WorkStatus);
+                self.confirmations.told(PacketType::WorkStatus, None);
             }
-            Report::Data(data) => self.put_work(PacketType::WorkData, handle, data),
-            Report::Warning(data) => self.put_work(PacketType::WorkWarning, handle, data),
+            Report::Data(data) => self.put_work(PacketType::WorkData, handle, data, None),
+            Report::Warning(data) => self.put_work(PacketType::WorkWarning, handle, data, None),
         }
         Ok(())
     }
@@ -105,10 +106,12 @@ impl WorkerSession {
     /// `JobLost` when this connection does not hold the job.
     pub fn finish(&mut self, job: &JobHandle, end: End<'_>, now: Instant) -> Result<(), Error> {
         let handle = self.let_go(job, now)?;
+        let packet_type = end.packet_type();
+        let told = self.asking.ends(packet_type, job, self.only_function(), &self.origin.server);
         match end {
-            End::Complete(data) => self.put_work(PacketType::WorkComplete, handle, data),
+            End::Complete(data) => self.put_work(packet_type, handle, data, told),
             End::Exception(data) => {
-                self.put_work(PacketType::WorkException, handle, data);
+                self.put_work(packet_type, handle, data, told);
                 if self.dialect.is_oldest() {
                     // It passes the exception on, and lets the job run on.
                     self.put(PacketType::WorkFail, &[], handle.as_bytes());
@@ -116,8 +119,8 @@ impl WorkerSession {
                 }
             }
             End::Fail => {
-                self.put(PacketType::WorkFail, &[], handle.as_bytes());
-                self.confirmations.told(PacketType::WorkFail);
+                self.put(packet_type, &[], handle.as_bytes());
+                self.confirmations.told(packet_type, told);
             }
         }
         if let Rest::Asleep(_) = self.rest {
@@ -194,8 +197,14 @@ impl WorkerSession {
         Err(job_lost(job))
     }
 
-    pub(super) fn put_work(&mut self, packet_type: PacketType, handle: Short, data: &[u8]) {
+    pub(super) fn put_work(
+        &mut self,
+        packet_type: PacketType,
+        handle: Short,
+        data: &[u8],
+        told: Told,
+    ) {
         self.put(packet_type, &[handle.as_bytes()], data);
-        self.confirmations.told(packet_type);
+        self.confirmations.told(packet_type, told);
     }
 }
