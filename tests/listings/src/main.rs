@@ -1,35 +1,44 @@
 //! Lists the public items of libraries, one per line, from rustdoc's JSON: `listings JSON-FOLDER FOLDER LIBRARY...`. Run by
 //! `.ci/public-api`.
+mod names;
+
 use std::{env, error::Error, fmt::Write as _, fs, path::Path};
 
-use public_api::Builder;
+use public_api::{Builder, PublicApi};
+
+use crate::names::Names;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [documented, listings, libraries @ ..] = arguments.as_slice() else {
         return Err("usage: listings JSON-FOLDER FOLDER LIBRARY...".into());
     };
+    let mut names = Names::default();
+    let mut read = Vec::new();
     for library in libraries {
         let json = Path::new(documented).join(library).with_extension("json");
-        let listing =
-            listing(&json).map_err(|error| format!("cannot read {}: {error}", json.display()))?;
+        let items =
+            items(&json).map_err(|error| format!("cannot read {}: {error}", json.display()))?;
+        names.learn(library, &fs::read_to_string(&json)?, &items)?;
+        read.push((library, items));
+    }
+    for (library, items) in read {
+        let mut listing = String::new();
+        for item in items.items().map(ToString::to_string).filter(|item| !is_implied(item)) {
+            let _ = writeln!(listing, "{}", names.as_public(&item));
+        }
         fs::write(Path::new(listings).join(library).with_extension("txt"), listing)?;
     }
     Ok(())
 }
 
-fn listing(json: &Path) -> public_api::Result<String> {
-    let library = Builder::from_rustdoc_json(json)
+fn items(json: &Path) -> public_api::Result<PublicApi> {
+    Builder::from_rustdoc_json(json)
         // Those of other crates, which every type has. The library's own are listed nevertheless.
         .omit_blanket_impls(true)
         // Swapping two parameters of the same type changes what a call means.
         .include_function_parameter_names(true)
-        .build()?;
-    let mut listing = String::new();
-    for item in library.items().map(ToString::to_string).filter(|item| !is_implied(item)) {
-        let _ = writeln!(listing, "{item}");
-    }
-    Ok(listing)
+        .build()
 }
 
 /// Most types are `Send`, `Sync` and `Unpin`, so only exceptions and conditions are listed. Other marker traits that the
