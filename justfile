@@ -51,7 +51,7 @@ rpm:
 image target="x86_64-unknown-linux-musl" version="v0":
     .ci/image {{target}} {{version}}
 
-# A new project that has only packages, and the tool from its Debian package; needs cargo-deb, and root.
+# A new project that has only packages, and the tools from their Debian packages; needs cargo-deb, man, and root.
 adopt:
     .ci/adopt
 

@@ -18,6 +18,7 @@ mod fuzz_seeds;
 mod gearmand_differential;
 mod guide;
 mod linear_time;
+mod packages;
 mod programs;
 mod public;
 mod soak;
