@@ -1,4 +1,4 @@
-//! Errors of calls, and whether the server may have acted on them.
+//! Errors, and whether the server may have acted on the failed call.
 
 use bytes::Bytes;
 pub(crate) use queue_core::excerpt;
@@ -13,12 +13,12 @@ use crate::JobRef;
 #[derive(Clone)]
 pub struct Error(queue_core::Error<ErrorKind, About>);
 
-/// What is told of the call.
+/// The context of the failed call.
 #[derive(Clone, Default)]
 struct About {
     command: Option<&'static str>,
     job: Option<JobRef>,
-    /// The reply line, or the body, that the kind of error speaks of.
+    /// The reply line or the body that the error is about.
     reply: Option<Bytes>,
 }
 
@@ -34,13 +34,13 @@ queue_core::wrap_error!(Error, ErrorKind);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// `NOT_FOUND`: no such job or tube, or the job is not this connection's to act on.
+    /// `NOT_FOUND`: no such job or tube, or this connection may not act on the job.
     NotFound,
     /// `NOT_IGNORED`: the only tube on a watch list cannot be ignored.
     NotIgnored,
     /// `JOB_TOO_BIG`: the body is larger than the server's `max-job-size`. The connection stays usable.
     JobTooBig,
-    /// `DRAINING`: the server takes no new jobs. Temporary, but not on this server process.
+    /// `DRAINING`: the server accepts no new jobs. Temporary, but this server process will not accept any again.
     Draining,
     /// `OUT_OF_MEMORY`: the server could not allocate. Temporary.
     OutOfMemory,
@@ -50,7 +50,7 @@ pub enum ErrorKind {
     BadFormat,
     /// `UNKNOWN_COMMAND`: the server does not know the command.
     UnknownCommand,
-    /// `EXPECTED_CRLF`: the server found a body of another length than announced.
+    /// `EXPECTED_CRLF`: the server found a body whose length differs from the announced one.
     ExpectedCrlf,
     /// The server is too old for this command: `reserve-job` needs 1.12.
     Unsupported,
@@ -72,8 +72,9 @@ pub enum ErrorKind {
     /// [`body`](Error::body) has what arrived. After a reserve, the job is reserved: [`job`](Error::job) names it, to
     /// bury or delete it. The connection stays usable.
     BodyDamaged,
-    /// The connection that held this reservation is gone, and with it the reservation. Nothing was sent, unless
-    /// [`fate`](Error::fate) says otherwise: the connection can also be given up while the reply to a reserve or a touch comes.
+    /// The connection that held this reservation is gone, and the reservation with it. Nothing was sent, unless
+    /// [`fate`](Error::fate) says otherwise: the connection can also be closed while the reply to a reserve or a touch
+    /// arrives.
     JobLost,
     /// The producer's queue is full, or the tube has as many ready jobs as [`max_ready`](crate::ProducerOptions::max_ready)
     /// allows. Nothing was sent.
@@ -169,7 +170,7 @@ impl Error {
         Self::new(kind, Fate::Refused, message)
     }
 
-    /// The same failure for one more caller that waits for it.
+    /// A copy of the error for another caller that waits for the same thing.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn share(&self) -> Self {
         self.clone()

@@ -1,4 +1,4 @@
-//! Jobs whose bodies are JSON.
+//! Jobs with JSON bodies.
 
 use queue_core::from_json;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -39,7 +39,7 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// When it is not the JSON of a `T`.
+    /// If the body is not valid JSON for a `T`.
     pub fn json<'a, T: Deserialize<'a>>(&'a self) -> std::result::Result<T, JsonError> {
         from_json(&self.body)
     }

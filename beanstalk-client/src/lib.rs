@@ -63,13 +63,13 @@
 //!
 //! # Observability
 //!
-//! [`Client::metrics`] counts connections, commands, replies, bytes, and errors by their kind; [`WorkerHandle`] gives the
-//! same of a worker while it runs, and what became of its jobs so far; producers have reports of their own with the state
-//! of every connection.
+//! [`Client::metrics`] counts connections, commands, replies, bytes, and errors by kind. [`WorkerHandle`] gives the
+//! same for a running worker, and the outcomes of its jobs so far. Producers report their puts and the state of every
+//! connection.
 //!
-//! With the feature `tracing` there are spans and events as OpenTelemetry's
-//! [conventions for messaging](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/) have them, with the
-//! crate's name as their target:
+//! With the feature `tracing` the crate emits spans and events that follow OpenTelemetry's [messaging
+//! conventions](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/), with the crate's name as their
+//! target:
 //!
 //! | span | level | kind | named |
 //! |---|---|---|---|
@@ -78,12 +78,13 @@
 //! | `beanstalk_job`: around a handler | info | consumer | `process mail` |
 //! | `beanstalk_connect` | debug | client | `connect 127.0.0.1:11300` |
 //!
-//! A name falls back to the server's address where an operation is about no tube. Ids are text, `error.type` and
-//! `otel.status_code` stand on what failed, and the span of a pipeline has `messaging.batch.message_count` and is named for
-//! its first operation. `messaging.beanstalkd.message.delivery_attempt` is the job's `reserves`, once its counters were read. A handler's failure, of type `error` or `panic`, is told within the span of its job.
-//! `WorkerOptions::on_span` sees the span of each job before it is entered, so that it can be given the sender's context;
-//! the sender puts its own into its envelope, of which this crate knows nothing. Nobody computes a field of a span that is
-//! not enabled.
+//! Where an operation concerns no tube, the span name has the server's address instead. Ids are text. Failed operations
+//! have `error.type` and `otel.status_code`. The span of a pipeline has `messaging.batch.message_count` and is named
+//! after its first operation. `messaging.beanstalkd.message.delivery_attempt` is the job's `reserves`, once its
+//! counters were read. A handler's failure, of type `error` or `panic`, is logged within the span of its job.
+//! `WorkerOptions::on_span` sees the span of each job before it is entered, so that it can set the sender's context as
+//! its parent; the sender carries that context in its envelope, which this crate does not interpret. Fields are
+//! computed only for enabled spans.
 //!
 //! [`ConnectOptions::on_measurement`], and its namesakes of workers and producers, tell the four
 //! [messaging metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
@@ -110,14 +111,15 @@
 //! | `tracing` | no | spans and events for connections, commands and jobs | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, decisions, reports, metrics and statistics; `Serialize` for errors and events | serde |
 //!
-//! Options are read from configuration as an address or a list of them, or as a map with the names of the setters; what is
-//! left out has its default, and a key that does not exist is an error. A `Job` is no value to keep: its reservation belongs to a connection, and its body is whatever bytes were put.
+//! Options are read from configuration as an address, a list of addresses, or a map with the names of the setters.
+//! Omitted keys have their defaults, and unknown keys are errors. A `Job` is not serializable: its reservation belongs
+//! to a connection, and its body is arbitrary bytes.
 //!
-//! Without features, there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no further
-//! dependency.
+//! Without features, the crate consists of [`protocol`] and the types, and depends only on `bytes` and on `queue-core`,
+//! which then has no further dependencies.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
-// An example gives no warning of a forgotten result when it is copied.
+// A copied example should not warn about an unused result.
 #![doc(test(attr(deny(unused_must_use))))]
 
 mod address;
@@ -197,7 +199,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub type PairReply<A, B> =
     (Result<<A as protocol::Command>::Reply>, Result<<B as protocol::Command>::Reply>);
 
-/// The programs of the README are built.
+/// Compiles the examples of the README.
 #[cfg(all(doctest, feature = "tokio", feature = "blocking"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

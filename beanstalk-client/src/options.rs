@@ -1,4 +1,4 @@
-//! Options: where to connect, how long to wait, how to put a job.
+//! Connection, put and release options.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
@@ -8,9 +8,9 @@ use queue_core::{Measurement, Measures, RetryPolicy, ServerOptions};
 
 use crate::{Address, Error, Priority, Seconds, address::Beanstalkd};
 
-/// How to connect, and how long to wait for what.
+/// Connection settings and deadlines.
 ///
-/// Made from an [`Address`] or from its text; setters consume and return it:
+/// Created from an [`Address`] or its text; setters consume and return it:
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,9 +30,9 @@ use crate::{Address, Error, Priority, Seconds, address::Beanstalkd};
 /// | reply | 10 s | from the command written to its whole reply; a timed reserve adds its own timeout |
 /// | total | none | the whole call, with reconnects and retries |
 ///
-/// With the feature `serde` they are an address, or a map with the address and what else was chosen, under the names of
-/// the setters: `{"address": "localhost:11300", "reply_timeout": 2}`. Durations are seconds, or text such as `250ms`; a
-/// total that is `"never"` is none. Connectors are code, and TLS options hold keys: neither is written or read.
+/// With the feature `serde` they are an address, or a map with the address and any settings, under the names of the
+/// setters: `{"address": "localhost:11300", "reply_timeout": 2}`. Durations are seconds, or text such as `250ms`; a
+/// total of `"never"` means none. Connectors are code and TLS options hold keys, so neither is serialized.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     pub(crate) server: ServerOptions<Beanstalkd>,
@@ -46,14 +46,14 @@ impl ConnectOptions {
         ConnectOptions { server: ServerOptions::new(address), max_body_size: 64 << 20 }
     }
 
-    /// Bounds resolving, connecting and the TLS handshake together.
+    /// Time limit for name resolution, connecting and the TLS handshake together.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.server.connect_timeout = timeout;
         self
     }
 
-    /// Bounds handing one command to the operating system.
+    /// Time limit for handing one command to the operating system.
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
         self.server.write_timeout = timeout;
@@ -63,36 +63,36 @@ impl ConnectOptions {
     /// Time limit for a whole reply once its command is written. A timed reserve adds its own timeout, and a plain one
     /// has no limit.
     ///
-    /// It must be longer than the slowest round trip: a job already on its way when the time expires is given back, by
-    /// closing its connection.
+    /// It must be longer than the slowest round trip: if it expires while a job is on its way, the connection is
+    /// closed, which gives the job back.
     #[must_use]
     pub fn reply_timeout(mut self, timeout: Duration) -> Self {
         self.server.reply_timeout = timeout;
         self
     }
 
-    /// Bounds each call as a whole, reconnects and retries included. `None`: only the other deadlines hold. Of a
-    /// pipeline it bounds the connecting; its replies have the reply deadline each.
+    /// Time limit for each call as a whole, including reconnects and retries. With `None`, only the other deadlines
+    /// apply. For a pipeline it limits connecting only; each reply has the reply deadline.
     #[must_use]
     pub fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.server.total_timeout = timeout;
         self
     }
 
-    /// The largest body that is received, in bytes; 64 MiB unless set. A larger one is skipped and reported as
-    /// [`BodyTooLarge`](crate::ErrorKind::BodyTooLarge). It is the limit for statistics and lists, too, which may have
-    /// 64 KiB in any case.
+    /// Maximum size of a received body in bytes; 64 MiB unless set. A larger one is skipped and reported as
+    /// [`BodyTooLarge`](crate::ErrorKind::BodyTooLarge). The limit also applies to statistics and lists, but never
+    /// below 64 KiB.
     #[must_use]
     pub fn max_body_size(mut self, bytes: usize) -> Self {
         self.max_body_size = bytes;
         self
     }
 
-    /// How often a client connects again, and repeats a command that certainly did not reach the server, and after what
-    /// delays.
+    /// How often, and after what delays, a client reconnects and repeats a command that definitely did not reach the
+    /// server.
     ///
-    /// A producer uses its delays, and keeps trying for as long as its puts may take. So does a worker, for as long as
-    /// it runs, unless it has its own delays
+    /// A producer uses these delays, and retries for as long as its puts may take. A worker uses them for as long as it
+    /// runs, unless it has its own delays
     /// ([`WorkerOptions::reconnect_backoff`](crate::WorkerOptions::reconnect_backoff)).
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
@@ -100,25 +100,25 @@ impl ConnectOptions {
         self
     }
 
-    /// Refuses plain text to another machine: such an address is an error then.
+    /// Makes a plain-text address of another machine an error.
     #[must_use]
     pub fn require_tls(mut self, require: bool) -> Self {
         self.server.dial.require_tls = require;
         self
     }
 
-    /// After how long without a sign of life the operating system ends a connection whose peer has vanished: by keepalive
-    /// on an idle one and, on Linux, by the user timeout while something waits to be acknowledged. From 3 seconds to 9
-    /// hours; 30 seconds unless set. It concerns TCP connections that the client makes itself.
+    /// How long the operating system waits for a sign of life before it closes a connection whose peer has vanished: by
+    /// keepalive on an idle one and, on Linux, by the user timeout while data is unacknowledged. From 3 seconds to 9
+    /// hours; 30 seconds unless set. Applies to TCP connections that the client makes itself.
     #[must_use]
     pub fn dead_peer_after(mut self, time: Duration) -> Self {
         self.server.dial.dead_peer_after = time;
         self
     }
 
-    /// Tells `observer` how long operations took, and how many messages were sent and received: the measurements that
-    /// OpenTelemetry's conventions for messaging ask of a client. It is called where an operation ends, and must not wait. If
-    /// it panics, the operation goes on. See [`Measurement`] for what it is told.
+    /// Calls `observer` with the duration of operations and the number of messages sent and received: the measurements
+    /// that OpenTelemetry's messaging conventions ask of a client. It is called where an operation ends, and must not
+    /// block. If it panics, the operation continues. See [`Measurement`] for the values.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -143,12 +143,12 @@ impl ConnectOptions {
         self
     }
 
-    /// Makes the connections of the async face, in place of the operating system: through a proxy or a tunnel, over TLS of
-    /// another kind, or in memory.
+    /// Makes the connections of the async face instead of the operating system: through a proxy or a tunnel, over
+    /// another TLS implementation, or in memory.
     ///
-    /// It is called for every attempt to connect, within the connect deadline, with the address of these options. For an
-    /// address with TLS the client speaks TLS over the stream that it gives. An error of it counts as a connection that
-    /// could not be made. A TCP stream should have `TCP_NODELAY` set.
+    /// It is called with the address of these options for every attempt to connect, within the connect deadline. For a
+    /// TLS address, the client speaks TLS over the returned stream. Its error counts as a failure to connect. Set
+    /// `TCP_NODELAY` on a TCP stream.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -180,7 +180,7 @@ impl ConnectOptions {
         self
     }
 
-    /// The same for the blocking face. The connector also gets the remaining time, `None` for no limit, and must
+    /// The same for the blocking face. The connector also gets the remaining time (`None` for no limit) and must
     /// observe it itself.
     #[cfg(feature = "blocking")]
     #[must_use]
@@ -218,7 +218,7 @@ impl Deref for ConnectOptions {
 
 queue_core::from_servers!(ConnectOptions, Error: Address);
 
-/// How a job is put: priority 1024, no delay and 60 s to run unless set.
+/// How to put a job; unless set, with priority 1024, no delay and a time to run of 60 s.
 ///
 /// ```
 /// use std::time::Duration;
@@ -256,7 +256,7 @@ impl PutOptions {
     }
 
     /// How long a consumer may hold the job before others get it, in whole seconds (rounded up), at most `u32::MAX`.
-    /// The server turns 0 into 1, and the last second is a safety margin.
+    /// The server turns 0 into 1, and treats the last second as a safety margin.
     #[must_use]
     pub fn ttr(mut self, ttr: Duration) -> Self {
         self.ttr = ttr;
@@ -280,10 +280,10 @@ impl Default for PutOptions {
     }
 }
 
-/// How a reserved job is given back.
+/// How to release a reserved job.
 ///
-/// There is no default priority: `release` overwrites the job's, so the caller has to say which. `stats_job` tells the
-/// present one.
+/// There is no default priority: `release` overwrites the job's priority, so the caller has to give one. `stats_job`
+/// returns the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",

@@ -1,7 +1,7 @@
-//! The server's statistics, typed.
+//! Typed server statistics.
 //!
-//! Which keys there are, and how text is quoted, depends on the server's version. Every key that came is kept, in the
-//! server's order, with its text; the known ones are also typed fields.
+//! The keys, and the quoting of text, depend on the server's version. Every received key is kept as text, in the
+//! server's order; known keys are also typed fields.
 
 use std::{fmt, str::FromStr};
 
@@ -10,7 +10,7 @@ use crate::{
     protocol::stats_text::{self, Pairs},
 };
 
-/// Declares one statistics type from the table of its keys.
+/// Declares a statistics type from the table of its keys.
 macro_rules! stats {
     (
         $(#[$doc:meta])*
@@ -25,14 +25,15 @@ macro_rules! stats {
         }
 
         impl $name {
-            /// The keys that this crate knows, in the order in which the newest server prints them.
+            /// The keys known to this crate, in the order of the newest server.
             pub const KEYS: &'static [&'static str] = &[$($key),+];
 
             /// Reads the text of the server's `OK` reply.
             ///
             /// # Errors
             ///
-            /// `Protocol` when a line is no `key: value`, a key stands twice, or a known key's value is not of its type.
+            /// `Protocol` when a line is not `key: value`, a key occurs twice, or a known key's value has the wrong
+            /// type.
             pub fn parse(text: &[u8]) -> Result<Self, Error> {
                 let entries = stats_text::map(text)?;
                 let mut stats = $name { $($field: Field::missing(),)+ entries };
@@ -45,8 +46,8 @@ macro_rules! stats {
                 Ok(stats)
             }
 
-            /// Every key that the server sent, with its text, in the server's order. A key that is missing here was
-            /// not sent: its field then has its default value.
+            /// Every key sent by the server, as text, in the server's order. The field of a key that is missing here
+            /// has its default value.
             pub fn entries(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
                 self.entries.iter()
             }
@@ -58,8 +59,8 @@ macro_rules! stats {
             }
         }
 
-        /// A map of the keys that the server sent, in its order: numbers and booleans where this crate knows the key
-        /// to be one. Of other keys, a whole number that is not in quotes is a number, and the rest is text.
+        /// Serializes as a map of the received keys, in the server's order. Known keys are numbers or booleans where
+        /// the field is one. Of other keys, an unquoted whole number is a number, and the rest is text.
         #[cfg(feature = "serde")]
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -80,7 +81,7 @@ macro_rules! stats {
             }
         }
 
-        /// Such a map. A key that is missing has its default, as in a reply that lacks it.
+        /// Deserializes such a map. A missing key has its default, as in a reply that lacks it.
         #[cfg(feature = "serde")]
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -92,9 +93,9 @@ macro_rules! stats {
 }
 
 stats! {
-    /// The answer to `stats`: 51 keys from server 1.12 on, 48 before.
+    /// The answer to `stats`: 51 keys in server 1.12 and later, 48 before.
     ///
-    /// Counters start at 0 when the server starts. `kick-job` and `reserve-job` are counted nowhere.
+    /// Counters start at 0 when the server starts. The server does not count `kick-job` and `reserve-job`.
     ServerStats {
         /// Ready jobs with a priority below 1024.
         "current-jobs-urgent" current_jobs_urgent: u64,
@@ -106,7 +107,7 @@ stats! {
         "current-jobs-delayed" current_jobs_delayed: u64,
         /// Buried jobs.
         "current-jobs-buried" current_jobs_buried: u64,
-        /// `put` commands, also refused ones.
+        /// `put` commands, including refused ones.
         "cmd-put" cmd_put: u64,
         /// `peek` commands.
         "cmd-peek" cmd_peek: u64,
@@ -136,7 +137,7 @@ stats! {
         "cmd-kick" cmd_kick: u64,
         /// `touch` commands.
         "cmd-touch" cmd_touch: u64,
-        /// `stats` commands, this one included.
+        /// `stats` commands, including this one.
         "cmd-stats" cmd_stats: u64,
         /// `stats-job` commands.
         "cmd-stats-job" cmd_stats_job: u64,
@@ -150,13 +151,13 @@ stats! {
         "cmd-list-tubes-watched" cmd_list_tubes_watched: u64,
         /// `pause-tube` commands.
         "cmd-pause-tube" cmd_pause_tube: u64,
-        /// Reservations whose time to run was over.
+        /// Expired reservations.
         "job-timeouts" job_timeouts: u64,
         /// Jobs put since the server started.
         "total-jobs" total_jobs: u64,
         /// The largest body a `put` may have, in bytes.
         "max-job-size" max_job_size: u64,
-        /// Tubes that exist.
+        /// Existing tubes.
         "current-tubes" current_tubes: u64,
         /// Open connections.
         "current-connections" current_connections: u64,
@@ -178,9 +179,9 @@ stats! {
         "rusage-stime" rusage_stime: f64,
         /// Seconds since the server started.
         "uptime" uptime: u64,
-        /// Number of the oldest write-ahead log file that is needed; 0 without a log.
+        /// Number of the oldest write-ahead log file still needed; 0 without a log.
         "binlog-oldest-index" binlog_oldest_index: i64,
-        /// Number of the write-ahead log file that is written; 0 without a log.
+        /// Number of the write-ahead log file being written; 0 without a log.
         "binlog-current-index" binlog_current_index: i64,
         /// Records written while the log was compacted.
         "binlog-records-migrated" binlog_records_migrated: i64,
@@ -188,15 +189,15 @@ stats! {
         "binlog-records-written" binlog_records_written: i64,
         /// The size of one log file, in bytes.
         "binlog-max-size" binlog_max_size: i64,
-        /// Whether the server takes no new jobs. Servers before 1.12 do not say.
+        /// Whether the server is in drain mode and accepts no new jobs. Not reported before 1.12.
         "draining" draining: Option<bool>,
         /// A random text that changes when the server restarts.
         "id" id: String,
         /// The server's host name.
         "hostname" hostname: String,
-        /// The server's operating system version. Servers before 1.12 do not say.
+        /// The server's operating system version. Not reported before 1.12.
         "os" os: Option<String>,
-        /// The server's processor type. Servers before 1.12 do not say.
+        /// The server's processor architecture. Not reported before 1.12.
         "platform" platform: Option<String>,
     }
 }
@@ -218,7 +219,7 @@ stats! {
         "current-jobs-delayed" current_jobs_delayed: u64,
         /// Buried jobs.
         "current-jobs-buried" current_jobs_buried: u64,
-        /// Jobs put into this tube since it exists.
+        /// Jobs put into this tube since it was created.
         "total-jobs" total_jobs: u64,
         /// Connections that use the tube.
         "current-using" current_using: u64,
@@ -230,9 +231,9 @@ stats! {
         "cmd-delete" cmd_delete: u64,
         /// `pause-tube` commands for this tube.
         "cmd-pause-tube" cmd_pause_tube: u64,
-        /// The length of the present pause, in seconds; 0 when not paused.
+        /// The length of the current pause, in seconds; 0 when not paused.
         "pause" pause: u64,
-        /// What is left of the present pause, in seconds.
+        /// The rest of the current pause, in seconds.
         "pause-time-left" pause_time_left: i64,
     }
 }
@@ -244,23 +245,23 @@ stats! {
         "id" id: JobId,
         /// The tube it was put into.
         "tube" tube: TubeName,
-        /// Where it stands.
+        /// Its state.
         "state" state: JobState,
         /// Its priority.
         "pri" pri: Priority,
-        /// Seconds since it was put.
+        /// Seconds since the put.
         "age" age: i64,
-        /// The delay of its last put or release, in seconds; stays when the job has become ready.
+        /// The delay of its last put or release, in seconds; unchanged after the job has become ready.
         "delay" delay: i64,
-        /// Seconds that a consumer may hold it.
+        /// Its time to run, in seconds.
         "ttr" ttr: i64,
         /// Whole seconds left of the reservation or the delay; 0 in other states.
         "time-left" time_left: i64,
-        /// Number of the oldest write-ahead log file that has it; 0 without a log.
+        /// Number of the oldest write-ahead log file that contains it; 0 without a log.
         "file" file: i64,
         /// How often it was reserved.
         "reserves" reserves: u64,
-        /// How often a reservation's time to run was over.
+        /// How often a reservation expired.
         "timeouts" timeouts: u64,
         /// How often it was released.
         "releases" releases: u64,
@@ -280,7 +281,7 @@ impl ServerStats {
     }
 }
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum JobState {
@@ -299,7 +300,7 @@ pub enum JobState {
 }
 
 impl JobState {
-    /// The server's word for it.
+    /// The server's word for this state.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -343,7 +344,7 @@ impl FromStr for JobState {
 #[cfg(feature = "serde")]
 queue_core::serde_as_text!(JobState);
 
-/// A whole number below zero.
+/// A negative whole number.
 #[cfg(feature = "serde")]
 fn negative(value: &str) -> Option<i64> {
     let digits = queue_core::decimal(value.strip_prefix('-')?.as_bytes())?;
@@ -357,11 +358,11 @@ fn bad_value(key: &str, value: &str) -> Error {
     ))
 }
 
-/// A value as the server prints it.
+/// A value in the server's format.
 trait Field: Sized {
     fn read(text: &str) -> Option<Self>;
 
-    /// What the field holds when the server does not send the key.
+    /// The value when the server does not send the key.
     fn missing() -> Self;
 }
 

@@ -2,7 +2,7 @@
 //! OpenTelemetry's names for messaging. Bodies are never logged, only their length; text from servers is never logged,
 //! and text from handlers only with `WorkerOptions::log_errors`.
 //!
-//! Without the feature `tracing` all of it is nothing.
+//! Without the feature `tracing` everything here is a no-op.
 
 use std::borrow::Cow;
 
@@ -25,14 +25,14 @@ use crate::{
     work::{outcome::Ended, view::View},
 };
 
-/// What filters know.
+/// The target for filters.
 #[cfg(feature = "tracing")]
 const TARGET: &str = "beanstalk_client";
 const SYSTEM: &str = "beanstalkd";
 
 queue_core::trace_connections!("beanstalk_connect", TARGET, SYSTEM);
 
-/// OpenTelemetry's type of an operation, where a command is of one.
+/// OpenTelemetry's operation type of a command, if it has one.
 fn operation_type(verb: &str) -> Option<&'static str> {
     match verb {
         "put" => Some("send"),
@@ -108,7 +108,7 @@ fn tube(session: &Session, effect: Effect, job: Option<JobRef>) -> Option<Cow<'_
     }
 }
 
-/// The server answers a command.
+/// Records the server's answer to a command.
 pub(crate) fn reply(operation: &Operation, response: &Response) {
     match response {
         Response::Inserted(id) | Response::Buried(Some(id)) => operation.is_about(id),
@@ -125,17 +125,17 @@ pub(crate) fn reply(operation: &Operation, response: &Response) {
     }
 }
 
-/// A command has ended, within its span if it has one.
+/// Records the end of a command, within its span if it has one.
 pub(crate) fn ended<T>(operation: &mut Operation, outcome: &Result<T, Error>) {
     operation.concluded(failure(outcome));
 }
 
-/// How a call has failed, if it has.
+/// The failure of a call, if it failed.
 pub(crate) fn failure<T>(outcome: &Result<T, Error>) -> Option<(&'static str, Fate)> {
     outcome.as_ref().err().map(|error| (error.kind().name(), error.fate()))
 }
 
-/// A call has failed.
+/// Records a failed call.
 pub(crate) fn failed(address: &Address, verb: &'static str, error: &Error) {
     #[cfg(feature = "tracing")]
     {
@@ -183,7 +183,6 @@ pub(crate) fn put<B: AsRef<[u8]>>(
     )
 }
 
-/// Many puts of a producer.
 pub(crate) fn puts(measures: &Measures, servers: &[Address], tube: &TubeName) -> Operation {
     queue_core::operation!(
         DEBUG,
@@ -204,7 +203,7 @@ fn only(servers: &[Address]) -> Option<&Address> {
     }
 }
 
-/// What came of a put of a producer, within its span if it has one.
+/// Records the outcome of a producer's put, within its span if it has one.
 pub(crate) fn inserted(operation: &mut Operation, outcome: &Result<Inserted, Error>) {
     match outcome {
         Ok(inserted) => operation.is_about(inserted.id()),
@@ -221,7 +220,7 @@ pub(crate) fn refused<T>(operation: &mut Operation, error: Error) -> Result<T, E
     outcome
 }
 
-/// A put of a producer has failed.
+/// Records a producer's failed put.
 fn put_failed(error: &Error) {
     #[cfg(feature = "tracing")]
     tracing::debug!(
@@ -337,7 +336,7 @@ impl Telling {
         }
     }
 
-    /// A handler begins with a job.
+    /// Records the start of a handler.
     pub(crate) fn begins(&self, server: &Address, job: &Job, view: &Mutex<View>) -> Process {
         let about = |operation| {
             let tube = lock(view).known_tube().map(|tube| tube.as_str().to_owned().into());
@@ -367,7 +366,8 @@ impl Telling {
         Process { operation, knows_counters }
     }
 
-    /// A handler has ended, within the span of its job. What it says is told if that was asked for: it may quote the job.
+    /// Records the end of a handler, within the span of its job. Its message is included only if configured, since it
+    /// may quote the job.
     pub(crate) fn ended(
         &self,
         process: &mut Process,
@@ -402,7 +402,7 @@ impl Telling {
 #[derive(Debug)]
 pub(crate) struct Process {
     operation: Operation,
-    /// Whether the counters of its job were known when it began.
+    /// Whether the job's counters were known when it started.
     #[cfg_attr(not(feature = "tracing"), allow(dead_code))]
     knows_counters: bool,
 }
@@ -413,7 +413,7 @@ impl Process {
         self.operation.span()
     }
 
-    /// Says what was not known when it began.
+    /// Records the counters that were unknown when it started.
     #[cfg(feature = "tracing")]
     fn record_counters(&self, view: &Mutex<View>) {
         if self.knows_counters || !self.span().is_enabled() {
@@ -433,7 +433,7 @@ impl Process {
     }
 }
 
-/// What happened to a worker.
+/// Records an event of a worker.
 pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKind) {
     #[cfg(feature = "tracing")]
     {
@@ -442,7 +442,7 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
         let slot = slot as i64;
         match what {
             Kind::Connected => tracing::debug!(target: TARGET, { slot }, "the slot is ready"),
-            // An attempt that failed was told of by itself.
+            // Failed attempts are recorded separately.
             Kind::Disconnected(error) if error.kind() == ErrorKind::ConnectionLost => {
                 connection_lost(address, Some(error));
             }
@@ -510,7 +510,7 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
                     "the job is started"
                 );
             }
-            // Told within the span of its job.
+            // Recorded within the span of its job.
             Kind::Failed { .. } => {}
             Kind::Poisoned { job, .. } => {
                 tracing::warn!(

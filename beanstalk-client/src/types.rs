@@ -1,4 +1,4 @@
-//! Ids, names and values of the protocol: each can only be built valid.
+//! Ids, names and values of the protocol. Each is validated when it is built.
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
@@ -9,8 +9,8 @@ use crate::{Error, protocol::Epoch};
 
 /// The number of a job, unique on its server.
 ///
-/// Ids start at 1 and are assigned in the order in which the server reads `put` lines. They start at 1 again when a
-/// server without a write-ahead log (`-b`) restarts, so ids are reused after a restart.
+/// Ids start at 1 and are assigned in the order in which the server reads `put` lines. A server without a write-ahead
+/// log (`-b`) starts at 1 again when it restarts, and so reuses ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct JobId(u64);
@@ -128,7 +128,7 @@ impl fmt::Debug for Priority {
 
 /// The name of a tube: 1 to 200 bytes of `A-Z a-z 0-9 - + / ; . $ _ ( )`, not starting with `-`.
 ///
-/// A name that exists is valid, so no byte of it can end the command line that carries it. Cloning is cheap.
+/// Names are validated, so no byte of one can end the command line that carries it. Cloning is cheap.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TubeName(Arc<str>);
 
@@ -136,7 +136,8 @@ impl TubeName {
     /// The longest name the server accepts, in bytes.
     pub const MAX_LEN: usize = 200;
 
-    /// Names, each once, in the order in which they are given first; `InvalidInput` with this text when there is none.
+    /// The names without duplicates, in order of first occurrence; `InvalidInput` with the text `none` if there are
+    /// none.
     pub(crate) fn distinct<I>(tubes: I, none: &'static str) -> Result<Vec<Self>, Error>
     where
         I: IntoIterator,
@@ -194,7 +195,7 @@ impl TryFrom<&[u8]> for TubeName {
 
     fn try_from(name: &[u8]) -> Result<Self, Error> {
         Self::check(name)?;
-        // Checked: every byte is ASCII.
+        // `is_valid` has checked that every byte is ASCII.
         Ok(TubeName(String::from_utf8_lossy(name).into()))
     }
 }
@@ -249,7 +250,7 @@ impl fmt::Debug for TubeName {
 #[cfg(feature = "serde")]
 queue_core::serde_as_text!(TubeName);
 
-/// A whole number of seconds, as the wire carries delays and times to run: 0 to `u32::MAX`.
+/// A whole number of seconds, as the protocol carries delays and times to run: 0 to `u32::MAX`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Seconds(u32);
@@ -310,7 +311,7 @@ impl FromStr for Seconds {
     }
 }
 
-/// A job as sent by the server: reserved by this connection, or only peeked at.
+/// A job as sent by the server, either reserved by this connection or only peeked at.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Job {
@@ -323,13 +324,13 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job that no server has, as if a connection held it: for tests of code that is given one. A command on it fails with
+    /// A fictitious job that looks reserved, for tests of code that takes one. A command on it fails with
     /// [`JobLost`](crate::ErrorKind::JobLost).
     pub fn for_test(id: impl Into<JobId>, body: impl Into<Bytes>) -> Self {
         Job { id: id.into(), body: body.into(), reservation: Some(Epoch::next()) }
     }
 
-    /// Whether this came from a reserve, so that its connection holds the job.
+    /// Whether it came from a reserve, so that its connection holds it.
     #[must_use]
     pub fn is_reserved(&self) -> bool {
         self.reservation.is_some()
@@ -337,7 +338,7 @@ impl Job {
 }
 
 impl fmt::Debug for Job {
-    /// Bodies may be secret and large: only the length is shown.
+    /// Bodies may be secret and large, so only their length is shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Job { id, body, reservation } = self;
         f.debug_struct("Job")
@@ -348,12 +349,12 @@ impl fmt::Debug for Job {
     }
 }
 
-/// Which job a command acts on: an id, or a reservation.
+/// The job that a command acts on: an id, or a reservation.
 ///
 /// Created from a [`JobId`] (or a number), it names the job wherever it is. Created from a reserved [`Job`], it also
 /// carries the connection that holds the job: after a reconnect, such a command fails locally with
 /// [`JobLost`](crate::ErrorKind::JobLost) and nothing is sent, because the job may by then belong to another client, or
-/// even be a different job with the same id.
+/// the id to a different job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobRef {
     pub(crate) id: JobId,
@@ -386,7 +387,7 @@ impl From<&Job> for JobRef {
     }
 }
 
-/// What became of a `put`.
+/// The result of a `put`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -426,7 +427,7 @@ impl fmt::Display for Inserted {
     }
 }
 
-/// The outcome of a reserve. All three are ordinary outcomes.
+/// The result of a reserve. All three are ordinary outcomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a reserved job is lost to others until its time to run is over"]
 pub enum Reserved {
@@ -450,7 +451,7 @@ impl Reserved {
     }
 }
 
-/// What became of a `release`.
+/// The result of a `release`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",

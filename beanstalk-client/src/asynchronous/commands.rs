@@ -1,4 +1,4 @@
-//! The commands as methods: each one line over [`Client::call`].
+//! One method per command, each a thin wrapper around [`Client::call`].
 
 use std::time::Duration;
 
@@ -29,11 +29,11 @@ impl Client {
         self.call(&Put::new(body, options)?).await
     }
 
-    /// Makes later puts, peeks and kicks act on this tube (`use`). It is created if need be.
+    /// Makes later puts, peeks and kicks act on this tube (`use`). The server creates it if it does not exist.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid; a failure of the connection.
+    /// `InvalidInput` for an invalid name; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -53,11 +53,14 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a failure of the connection.
+    /// `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a connection failure.
     ///
     /// # Cancel safety
     ///
-    /// No job is lost: one that comes after all is given to the next reserve. A [`touch`](Self::touch) waits for the reserve to end. Any other command ends the waiting reserve on the server first, runs on this connection, and leaves it closed: jobs that it held go back to ready, and the next call connects again. Finish a held job before waiting for another, or wait on a second client.
+    /// No job is lost: one that arrives late is given to the next reserve. A [`touch`](Self::touch) waits for the
+    /// reserve to end. Any other command first ends the waiting reserve on the server, runs on this connection, and
+    /// leaves it closed: jobs that it held become ready again, and the next call reconnects. Finish a held job before
+    /// waiting for another, or wait on a second client.
     pub async fn reserve(&mut self) -> Result<Reserved> {
         self.call(&Reserve).await
     }
@@ -70,11 +73,14 @@ impl Client {
     /// # Errors
     ///
     /// `InvalidInput` for a timeout over 2147483647 s; `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a
-    /// failure of the connection.
+    /// connection failure.
     ///
     /// # Cancel safety
     ///
-    /// No job is lost: one that comes after all is given to the next reserve. A [`touch`](Self::touch) waits for the reserve to end. Any other command ends the waiting reserve on the server first, runs on this connection, and leaves it closed: jobs that it held go back to ready, and the next call connects again. Finish a held job before waiting for another, or wait on a second client.
+    /// No job is lost: one that arrives late is given to the next reserve. A [`touch`](Self::touch) waits for the
+    /// reserve to end. Any other command first ends the waiting reserve on the server, runs on this connection, and
+    /// leaves it closed: jobs that it held become ready again, and the next call reconnects. Finish a held job before
+    /// waiting for another, or wait on a second client.
     pub async fn reserve_with_timeout(&mut self, timeout: Duration) -> Result<Reserved> {
         self.call(&ReserveWithTimeout::new(timeout)?).await
     }
@@ -84,8 +90,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Unsupported` before server 1.12; `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a failure of the
-    /// connection.
+    /// `Unsupported` before server 1.12; `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a connection
+    /// failure.
     ///
     /// # Cancel safety
     ///
@@ -99,7 +105,7 @@ impl Client {
     /// # Errors
     ///
     /// `NotFound`: no such job, or another connection has it reserved. `JobLost`: the connection that held this
-    /// reservation is gone, and nothing was sent. Otherwise a failure of the connection.
+    /// reservation is gone, and nothing was sent. Otherwise a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -112,8 +118,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotFound`: this connection does not hold the job. `JobLost`, as for [`delete`](Self::delete);
-    /// `InvalidInput` for a delay over `u32::MAX` seconds; a failure of the connection.
+    /// `NotFound`: this connection does not hold the job. `JobLost`, as for [`delete`](Self::delete); `InvalidInput`
+    /// for a delay over `u32::MAX` seconds; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -130,8 +136,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotFound`: this connection does not hold the job. `JobLost`, as for [`delete`](Self::delete); otherwise
-    /// a failure of the connection.
+    /// `NotFound`: this connection does not hold the job. `JobLost`, as for [`delete`](Self::delete); otherwise a
+    /// connection failure.
     ///
     /// # Cancel safety
     ///
@@ -144,17 +150,18 @@ impl Client {
         self.call(&Bury::new(job, priority)).await
     }
 
-    /// Starts a reserved job's time to run again (`touch`).
+    /// Restarts a reserved job's time to run (`touch`).
     ///
-    /// While a dropped reserve or pipeline still waits on this connection, the server reads nothing behind it, and closing the
-    /// connection would give the job back. The touch waits for the end of that reserve, at most for the reply timeout, and
-    /// is not sent if it lasts longer: the job stays held, and `Ok` always means that it is.
+    /// While a dropped reserve or pipeline still waits on this connection, the server reads no later command, and
+    /// closing the connection would give the job back. The touch therefore waits for that reserve to end, at most for
+    /// the reply timeout; if it takes longer, the touch is not sent and the job stays reserved. `Ok` always means that
+    /// the server extended the reservation.
     ///
     /// # Errors
     ///
-    /// `NotFound`: this connection does not hold the job (any more). `JobLost`, as for [`delete`](Self::delete), also when the
-    /// connection is given up as the reply comes. `Timeout(Reply)` with the fate `NotSent` behind a reserve that still waits;
-    /// otherwise a failure of the connection.
+    /// `NotFound`: this connection does not hold the job (any more). `JobLost`, as for [`delete`](Self::delete), also
+    /// when the connection is closed while the reply arrives. `Timeout(Reply)` with the fate `NotSent` behind a reserve
+    /// that is still waiting; otherwise a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -167,7 +174,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid; a failure of the connection.
+    /// `InvalidInput` for an invalid name; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -180,17 +187,17 @@ impl Client {
         self.call(&Watch(tube.try_into()?)).await
     }
 
-    /// Makes reserve take from these tubes and from no other: watches the ones that are not watched yet (`watch`), then takes
-    /// the others off (`ignore`). One round trip for each change; none where nothing changes.
+    /// Makes reserve take jobs from exactly these tubes: watches those that are not watched yet (`watch`), then removes
+    /// the others (`ignore`). Each change costs one round trip.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for an invalid name, and if there is none: nothing is sent then. A connection failure;
-    /// [`watched_tubes`](Self::watched_tubes) shows what was done before.
+    /// `InvalidInput` for an invalid name, or no name at all: nothing is sent. A connection failure;
+    /// [`watched_tubes`](Self::watched_tubes) shows which changes were made before it.
     ///
     /// # Cancel safety
     ///
-    /// Some of the commands may be carried out; calling it again does the rest.
+    /// Some of the commands may be carried out; call it again for the rest.
     pub async fn watch_only<I>(&mut self, tubes: I) -> Result<()>
     where
         I: IntoIterator,
@@ -211,7 +218,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotIgnored` for the only watched tube; `InvalidInput` for a name that is not valid; a failure of the connection.
+    /// `NotIgnored` for the only watched tube; `InvalidInput` for an invalid name; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -228,7 +235,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     ///
     /// # Cancel safety
     ///
@@ -241,7 +248,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `BodyTooLarge`; `BodyDamaged`; a failure of the connection.
+    /// `BodyTooLarge`; `BodyDamaged`; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -254,7 +261,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `BodyTooLarge`; `BodyDamaged`; a failure of the connection.
+    /// `BodyTooLarge`; `BodyDamaged`; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -267,7 +274,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `BodyTooLarge`; `BodyDamaged`; a failure of the connection.
+    /// `BodyTooLarge`; `BodyDamaged`; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -276,13 +283,14 @@ impl Client {
         self.call(&PeekBuried).await
     }
 
-    /// Makes up to `bound` buried jobs of the used tube ready, the longest buried first, and returns how many (`kick`).
+    /// Makes up to `bound` buried jobs of the used tube ready, the longest buried first, and returns their number
+    /// (`kick`).
     ///
     /// If none is buried, it takes delayed jobs instead, those with the shortest remaining delay first.
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     ///
     /// # Cancel safety
     ///
@@ -308,7 +316,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Protocol` for a reply that is not understood; a failure of the connection.
+    /// `Protocol` for a malformed reply; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -321,7 +329,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid; a failure of the connection.
+    /// `InvalidInput` for an invalid name; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -338,7 +346,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Protocol` for a reply that is not understood; a failure of the connection.
+    /// `Protocol` for a malformed reply; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -347,11 +355,11 @@ impl Client {
         self.call(&Stats).await
     }
 
-    /// Every tube that exists, in no particular order (`list-tubes`).
+    /// All existing tubes, in no particular order (`list-tubes`).
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     ///
     /// # Cancel safety
     ///
@@ -360,11 +368,11 @@ impl Client {
         self.call(&ListTubes).await
     }
 
-    /// The used tube, as reported by the server (`list-tube-used`). The cheapest command there is.
+    /// The used tube, as reported by the server (`list-tube-used`). The cheapest command of the protocol.
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     ///
     /// # Cancel safety
     ///
@@ -373,11 +381,11 @@ impl Client {
         self.call(&ListTubeUsed).await
     }
 
-    /// The tubes that reserve takes from, as the server knows them (`list-tubes-watched`).
+    /// The watch list, as reported by the server (`list-tubes-watched`).
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     ///
     /// # Cancel safety
     ///
@@ -386,11 +394,12 @@ impl Client {
         self.call(&ListTubesWatched).await
     }
 
-    /// Lets no job of the tube be reserved for that long; zero ends a pause (`pause-tube`). Rounded up to whole seconds.
+    /// Stops the server from handing out jobs of this tube for `delay`, rounded up to whole seconds; zero ends a pause
+    /// (`pause-tube`).
     ///
     /// # Errors
     ///
-    /// `NotFound`: the tube does not exist. `InvalidInput` for a name or a duration that is not valid; a failure of the connection.
+    /// `NotFound`: the tube does not exist. `InvalidInput` for an invalid name or duration; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -403,11 +412,11 @@ impl Client {
         self.call(&PauseTube::new(tube.try_into()?, delay)?).await
     }
 
-    /// Has the server close the connection (`quit`). Jobs that it holds go back to ready.
+    /// Asks the server to close the connection (`quit`). Jobs that it holds become ready again.
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     ///
     /// # Cancel safety
     ///

@@ -6,7 +6,7 @@ use crate::{
 };
 
 impl Client {
-    /// Sends commands without waiting for each reply, and gives the replies in order.
+    /// Sends commands without waiting for each reply, and returns the replies in order.
     ///
     /// It is lazy: it takes commands from `commands` as the window (256 in flight, see [`window`](CallMany::window))
     /// has room, and writes many of them at once. It yields exactly one result for each command taken. After a
@@ -59,7 +59,7 @@ impl<I> CallMany<'_, I>
 where
     I: Iterator<Item: Command>,
 {
-    /// How many commands may be in flight; at least 1.
+    /// Maximum number of commands in flight; at least 1.
     pub fn window(mut self, commands: usize) -> Self {
         self.window.resize(commands);
         self
@@ -73,7 +73,7 @@ where
     ///
     /// # Cancel safety
     ///
-    /// A dropped `next` loses nothing: the reply is given by the next call of it.
+    /// A dropped `next` loses nothing: the next call returns the reply.
     pub async fn next(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {
         let span = self.window.span(&self.client.role);
         span.follow(self.next_reply()).await

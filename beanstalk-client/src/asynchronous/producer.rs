@@ -1,4 +1,4 @@
-//! The async producer: many callers, one pipelined connection to each server.
+//! The async producer: many callers share one pipelined connection to each server.
 
 mod call;
 mod driver;
@@ -24,15 +24,15 @@ use crate::{
 
 /// Puts jobs for any number of callers over one connection to each server.
 ///
-/// Clones are cheap and share everything. Whatever callers put at the same time goes out in one write, and answers come
-/// back in order, so throughput does not depend on the round trip. A task on the runtime that the producer was made on
-/// moves the bytes of each connection, makes it when it is needed, and makes it anew when it is lost.
+/// Clones are cheap and share everything. Puts made at the same time go out in one write, and answers come back in
+/// order, so throughput does not depend on the round trip. For each server, a task on the runtime that the producer was
+/// created on moves the bytes, connects when needed, and reconnects after a loss.
 ///
 /// # The fate of a put
 ///
 /// A put is *accepted* once there is room for it in the queue ([`ProducerOptions::max_jobs`],
-/// [`max_bytes`](ProducerOptions::max_bytes)). From then on it is carried out whatever its caller does, until it is
-/// answered or its time expires ([`ProducerOptions::timeout`]):
+/// [`max_bytes`](ProducerOptions::max_bytes)). From then on it is carried out whether or not its caller waits, until it
+/// is answered or times out ([`ProducerOptions::timeout`]):
 ///
 /// | what happens | what the producer does |
 /// |---|---|
@@ -42,8 +42,8 @@ use crate::{
 /// | the body is larger than the server's `max-job-size` | fails at once; nothing is sent |
 /// | its time expires | fails with [`Fate::NotSent`](crate::Fate::NotSent) if no byte was sent, otherwise with [`Fate::Unknown`](crate::Fate::Unknown) |
 ///
-/// Puts of one caller, one after the other, are put in that order. Puts that were sent again, or went to another
-/// server, may come later than others.
+/// Sequential puts of one caller reach the server in that order. Puts that were resent, or moved to another server, may
+/// arrive after later ones.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -81,7 +81,7 @@ pub struct Producer {
     policy: Policy,
 }
 
-/// What the clones of a producer share. The last one to go lets the drivers end.
+/// Shared by the clones of a producer. Dropping the last one lets the drivers end.
 struct Handle {
     shared: Arc<SharedOutbox>,
 }
@@ -100,7 +100,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// `Connect`, `Timeout(Connect)` or `Tls` when no server can be reached; `InvalidInput` for a wrong address.
+    /// `Connect`, `Timeout(Connect)` or `Tls` when no server can be reached; `InvalidInput` for an invalid address.
     ///
     /// # Cancel safety
     ///
@@ -121,7 +121,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address, and outside of a tokio runtime.
+    /// `InvalidInput` for an invalid address, and outside of a tokio runtime.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<ProducerOptions>,
@@ -139,8 +139,8 @@ impl Producer {
 
     /// Puts a job and waits for the server's answer.
     ///
-    /// Waits for room while the queue is full. The tube may be a [`TubeName`] or a reference to one, or text, which is
-    /// checked anew, and stored, each time.
+    /// Waits for room while the queue is full. The tube is a [`TubeName`], a reference to one, or text; text is
+    /// validated and stored anew on each call.
     ///
     /// # Errors
     ///
@@ -149,8 +149,8 @@ impl Producer {
     ///
     /// # Cancel safety
     ///
-    /// A put that was never polled has sent nothing, and one still waiting for room never will. After it was accepted,
-    /// dropping it discards the answer; the put still happens.
+    /// A put that was never polled has sent nothing, and one still waiting for room never will. Dropping an accepted
+    /// put discards only the answer: the job is still put.
     pub async fn put<T>(
         &self,
         tube: T,
@@ -169,17 +169,17 @@ impl Producer {
         outcome
     }
 
-    /// Puts a job without waiting for the answer, once there is room in the queue. The [`Receipt`] gives the answer.
+    /// Queues a job once there is room, without waiting for the server's answer. The [`Receipt`] returns the answer.
     ///
-    /// This way, one task can keep many puts in flight.
+    /// This way, one task can have many puts in flight.
     ///
     /// # Errors
     ///
-    /// As [`put`](Self::put), as far as it has come.
+    /// The errors of [`put`](Self::put) that can occur before the job is queued.
     ///
     /// # Cancel safety
     ///
-    /// A dropped call has put nothing, unless it had returned.
+    /// A dropped call has queued nothing.
     pub async fn enqueue<T>(
         &self,
         tube: T,
@@ -199,7 +199,7 @@ impl Producer {
         }
     }
 
-    /// Puts a job without waiting for anything: fails with the kind `QueueFull` if there is no room.
+    /// Queues a job without waiting for anything; fails with the kind `QueueFull` if there is no room.
     ///
     /// # Errors
     ///
@@ -225,24 +225,23 @@ impl Producer {
         }
     }
 
-    /// The answer to a put that was accepted.
     fn receipt(&self, call: Call<'_>, operation: Operation) -> Receipt {
         Receipt::new(self.handle.shared.clone(), call.take_slot(), operation)
     }
 
-    /// Waits until every put accepted so far is answered, or its time has expired.
+    /// Waits until every put accepted so far is answered or has timed out.
     ///
     /// # Cancel safety
     ///
-    /// Dropping ends the waiting; nothing is lost.
+    /// Dropping it only ends the wait.
     pub async fn flush(&self) {
         let shared = &self.handle.shared;
         let mark = shared.with(Outbox::mark);
         poll_fn(|cx| shared.with(|outbox| outbox.poll_passed(mark, cx.waker()))).await;
     }
 
-    /// Accepts no further put from any clone, waits until every accepted one is answered or its time has expired,
-    /// closes the connections, and returns a report.
+    /// Accepts no further put from any clone, waits until every accepted one is answered or has timed out, closes the
+    /// connections, and returns a report.
     ///
     /// # Cancel safety
     ///
@@ -253,34 +252,35 @@ impl Producer {
         poll_fn(|cx| shared.with(|outbox| outbox.poll_closed(cx.waker()))).await
     }
 
-    /// This producer, with another [`Delivery`] for its puts.
+    /// A handle to this producer whose puts use another [`Delivery`].
     #[must_use]
     pub fn delivery(&self, delivery: Delivery) -> Self {
         let policy = Policy { delivery, ..self.policy };
         Producer { handle: self.handle.clone(), policy }
     }
 
-    /// This producer, with another timeout for its puts.
+    /// A handle to this producer whose puts use another timeout.
     #[must_use]
     pub fn timeout(&self, timeout: Duration) -> Self {
         let policy = Policy { timeout, ..self.policy };
         Producer { handle: self.handle.clone(), policy }
     }
 
-    /// This producer, with a key for its puts: [`Selection::ByKey`](crate::Selection::ByKey) selects the server by it.
+    /// A handle to this producer whose puts carry a key, by which [`Selection::ByKey`](crate::Selection::ByKey) selects
+    /// the server.
     #[must_use]
     pub fn key(&self, key: impl AsRef<[u8]>) -> Self {
         let policy = Policy { key: Some(stable_hash(key.as_ref())), ..self.policy };
         Producer { handle: self.handle.clone(), policy }
     }
 
-    /// A report of its work so far, and the state of its servers.
+    /// The producer's counters so far and the state of its servers.
     #[must_use]
     pub fn report(&self) -> ProducerReport {
         self.handle.shared.with(|outbox| outbox.report())
     }
 
-    /// The state of its connection; with several, the best one.
+    /// The state of its connection; the best one if it has several.
     #[must_use]
     pub fn state(&self) -> ProducerState {
         self.handle.shared.with(|outbox| outbox.state())

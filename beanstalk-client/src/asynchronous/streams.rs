@@ -192,7 +192,7 @@ impl<'a, I> PutMany<'a, I>
 where
     I: Iterator<Item: AsRef<[u8]> + Send + Sync> + Send + 'a,
 {
-    /// The answers as a [`Stream`]: what [`next`](Self::next) gives.
+    /// The answers as a [`Stream`] of what [`next`](Self::next) returns.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -236,7 +236,7 @@ impl<'a, I> CallMany<'a, I>
 where
     I: Iterator<Item: Command<Reply: Send> + Send> + Send + 'a,
 {
-    /// The replies as a [`Stream`]: what [`next`](Self::next) gives.
+    /// The replies as a [`Stream`] of what [`next`](Self::next) returns.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

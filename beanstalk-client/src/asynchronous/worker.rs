@@ -44,16 +44,16 @@ use crate::{
 /// # }
 /// ```
 ///
-/// * **Slots.** Each has a connection and a task; it waits in a reserve only while it holds no job, so that the server
-///   reads every touch and delete at once. Handlers run in their own tasks: one that blocks its thread does not stop
-///   the heartbeat, provided that the runtime has another thread. With [`prefetch`](WorkerOptions::prefetch), the first
-///   poll of a handler happens in the slot's task.
-/// * **Outcome.** `Ok` deletes the job; an error or a panic releases it with a delay that grows, until it is buried
+/// * **Slots.** Each has a connection and a task. It reserves only while it holds no job, so that the server reads
+///   every touch and delete at once. Handlers run in their own tasks: one that blocks its thread does not stop the
+///   heartbeat, provided that the runtime has another thread. With [`prefetch`](WorkerOptions::prefetch), the slot's
+///   task makes the first poll of a handler.
+/// * **Outcome.** `Ok` deletes the job; an error or a panic releases it with a growing delay, until it is buried
 ///   ([`Retries`](crate::Retries)); a handler that returns an [`Outcome`](crate::Outcome) decides itself.
-/// * **Heartbeat.** While a handler runs its job is touched at a third of its time to run.
-/// * **Lost reservations.** If the time to run expires anyway, the server says that the job is not ours, or the
-///   connection is lost, [`JobContext::lost`] becomes ready, and the outcome is not sent: the job may by then belong to
-///   another worker.
+/// * **Heartbeat.** While a handler runs, its job is touched after each third of its time to run.
+/// * **Lost reservations.** If the time to run expires anyway, the server says that the job is no longer reserved by
+///   this connection, or the connection is lost, [`JobContext::lost`] becomes ready and the outcome is not sent:
+///   another worker may have the job by then.
 /// * **Several servers.** Each has its own slots. One that is down is retried without holding up the others.
 pub struct Worker {
     options: WorkerOptions,
@@ -61,12 +61,12 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker that has not begun: from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or addresses as
-    /// text, separated by commas.
+    /// Creates a worker from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or comma-separated
+    /// addresses. It connects when it is run.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address, and for plain text to another machine when TLS is required.
+    /// `InvalidInput` for an invalid address, and for plain text to another machine when TLS is required.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<WorkerOptions>,
@@ -83,14 +83,15 @@ impl Worker {
         WorkerHandle { board: self.board.clone() }
     }
 
-    /// Runs until [`WorkerHandle::stop`], or the end that the options set.
+    /// Runs until [`WorkerHandle::stop`], or until the end set by the options.
     ///
     /// An unreachable server is retried indefinitely; [`WorkerHandle::slots`] and [`WorkerOptions::on_event`] report
     /// that.
     ///
     /// # Cancel safety
     ///
-    /// Dropping closes the connections and ends the handlers at their next await: their jobs go back to the servers.
+    /// Dropping it closes the connections and stops the handlers at their next await; their jobs go back to the
+    /// servers.
     pub async fn run<H, T>(self, handler: H) -> WorkerReport
     where
         H: Fn(JobContext) -> T + Send + Sync + 'static,
@@ -100,15 +101,15 @@ impl Worker {
         self.run_until(std::future::pending::<()>(), handler).await
     }
 
-    /// As [`run`](Self::run), for a handler that blocks its thread: it runs in one of the threads that tokio has for that.
-    /// Its job's methods are waited for with [`Handle::block_on`](tokio::runtime::Handle::block_on).
+    /// As [`run`](Self::run), for a handler that blocks its thread: it runs on tokio's blocking thread pool. Wait for
+    /// the async methods of its job with [`Handle::block_on`](tokio::runtime::Handle::block_on).
     ///
     /// A handler still running when the [grace](WorkerOptions::grace) ends cannot be interrupted. Its job goes back to
     /// the server, and [`JobContext::is_lost`] becomes true.
     ///
     /// # Cancel safety
     ///
-    /// As for [`run`](Self::run), but running handlers continue to their end.
+    /// As for [`run`](Self::run), but running handlers continue until they return.
     pub async fn run_blocking<H, R>(self, handler: H) -> WorkerReport
     where
         H: Fn(JobContext) -> R + Send + Sync + 'static,
@@ -118,7 +119,7 @@ impl Worker {
         let run = move |job: JobContext| {
             let handler = handler.clone();
             async move {
-                // Without one, the runtime ends.
+                // `in_thread` returns nothing only if the runtime is shutting down.
                 in_thread(move || handler(job)).await.map_or_else(
                     || Outcome::release().into(),
                     |outcome| {
@@ -148,8 +149,8 @@ impl Worker {
         handle.report()
     }
 
-    /// As [`run`](Self::run), with a tower service that all slots share: its middleware holds for the whole worker, and needs
-    /// no `Clone`. The blocking face has no counterpart, since a service gives a future.
+    /// As [`run`](Self::run), with a tower service that all slots share: its middleware applies to the whole worker,
+    /// and it needs no `Clone`. The blocking face has no counterpart, since a service returns a future.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -177,12 +178,14 @@ impl Worker {
     /// # }
     /// ```
     ///
-    /// * **Readiness.** A job is handed over when the service is ready. Until then its slot holds it, and its heartbeat keeps
-    ///   the reservation alive; [`slots`](WorkerOptions::slots) and [`prefetch`](WorkerOptions::prefetch) bound the number of
-    ///   such jobs, which other workers could run meanwhile. One that is lost while it waits is not handed over.
-    /// * **Outcome.** What a response or an error makes of the job is what it does for any handler: [`IntoOutcome`].
-    /// * **A broken service.** One whose `poll_ready` fails is of no use any more. The worker stops, and the jobs that wait
-    ///   are released at once, which counts as a release. [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed) says why.
+    /// * **Readiness.** A job is handed over when the service is ready. Until then its slot holds it, and the heartbeat
+    ///   keeps the reservation alive; [`slots`](WorkerOptions::slots) and [`prefetch`](WorkerOptions::prefetch) bound
+    ///   the number of such jobs, which other workers could run meanwhile. A job that is lost while it waits is not
+    ///   handed over.
+    /// * **Outcome.** A response or an error decides the job as it would for any handler: [`IntoOutcome`].
+    /// * **A broken service.** A service whose `poll_ready` fails is permanently unusable. The worker stops and
+    ///   releases its waiting jobs at once; the server counts these as releases.
+    ///   [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed) gives the reason.
     ///
     /// # Cancel safety
     ///
@@ -198,7 +201,7 @@ impl Worker {
         self.run_service_until(std::future::pending::<()>(), service).await
     }
 
-    /// As [`run_service`](Self::run_service), until `stop` is ready; it [stops](WorkerHandle::stop) then.
+    /// As [`run_service`](Self::run_service), until `stop` is ready; then it [stops](WorkerHandle::stop).
     ///
     /// # Cancel safety
     ///

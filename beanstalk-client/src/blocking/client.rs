@@ -26,12 +26,12 @@ pub struct Client {
 impl Client {
     /// Connects to a server: `"127.0.0.1:11300"`, `"unix:/run/beanstalkd.sock"`, an [`Address`], or [`ConnectOptions`].
     ///
-    /// One attempt over every address that the name resolves to, within the connect timeout; name resolution has the
+    /// Tries every address that the name resolves to once, within the connect timeout; name resolution has the
     /// operating system's own time limit.
     ///
     /// # Errors
     ///
-    /// `Connect`, `Timeout(Connect)` or `Tls`; `InvalidInput` for a wrong address.
+    /// `Connect`, `Timeout(Connect)` or `Tls`; `InvalidInput` for an invalid address.
     pub fn connect<O>(options: O) -> Result<Self>
     where
         O: TryInto<ConnectOptions>,
@@ -43,12 +43,12 @@ impl Client {
         Ok(client)
     }
 
-    /// A client that connects at its first call, which then has all attempts of the
-    /// [retry policy](crate::RetryPolicy): for a service that may start before its server.
+    /// Creates a client that connects at its first call, with all attempts of the [retry policy](crate::RetryPolicy):
+    /// for a service that may start before its server.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
+    /// `InvalidInput` for an invalid address, `Tls` for unusable TLS options.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<ConnectOptions>,
@@ -60,12 +60,12 @@ impl Client {
         Ok(Client { role: ClientSession::new(options, true), wire })
     }
 
-    /// Uses a stream that the caller has connected, in blocking mode. Such a client cannot reconnect; the address in
-    /// `options` is only shown. A TCP stream should have `TCP_NODELAY` set.
+    /// Uses a connected stream in blocking mode. Such a client cannot reconnect; the address in `options` is only
+    /// displayed. Set `TCP_NODELAY` on a TCP stream.
     ///
     /// # Errors
     ///
-    /// `Connect` when the stream takes no timeouts.
+    /// `Connect` when the stream does not support timeouts.
     pub fn from_stream(stream: impl Duplex + 'static, options: ConnectOptions) -> Result<Self> {
         let transport = Transport::new(Box::new(stream))
             .map_err(|error| queue_core::Error::cannot_connect(&options.address, error))?;
@@ -88,7 +88,7 @@ impl Client {
         })
     }
 
-    /// Sends two commands in one write and waits for both replies: to finish a job and ask for the next one.
+    /// Sends two commands in one write and waits for both replies: for example, to finish a job and reserve the next.
     ///
     /// ```
     /// # let server = fixtures::beanstalkd::Server::start()?;
@@ -108,8 +108,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A failure of the connection before the first reply; what happened to each command after that is in its own
-    /// result.
+    /// A connection failure before the first reply. After that, each command has its own result.
     pub fn call_pair<A: Command, B: Command>(
         &mut self,
         first: &A,
@@ -131,8 +130,8 @@ impl Client {
         Ok((first_reply, second_reply))
     }
 
-    /// Connects again now, and restores the used tube and the watch list. Jobs that the old connection held go back to
-    /// ready.
+    /// Reconnects now, and restores the used tube and the watch list. Jobs that the old connection held become ready
+    /// again.
     ///
     /// # Errors
     ///
@@ -142,16 +141,16 @@ impl Client {
         self.ready()
     }
 
-    /// Makes the client like a new one: it uses the tube `default`, watches `default` alone, and holds no job. For pools, which
-    /// hand it to somebody else.
+    /// Resets the client to the state of a new one: it uses and watches only the tube `default`, and holds no job.
+    /// Pools call this before they hand the client to the next user.
     ///
-    /// A connection that may hold a job, or on which a dropped call left something under way, is closed, which gives the
-    /// jobs back to ready with their priorities unchanged; the next call connects. Otherwise the connection stays, and what
-    /// differs from a new one is changed in one round trip; nothing is sent if nothing does.
+    /// If the connection may hold a job, or a dropped call left a command or reply in flight, it is closed: its jobs
+    /// become ready with their priorities unchanged, and the next call connects. Otherwise the connection stays open,
+    /// and one round trip restores the defaults; none is needed if nothing has changed.
     ///
     /// # Errors
     ///
-    /// A failure of the connection. The client is reset even then, and the next call connects.
+    /// A connection failure. The client is reset even then, and the next call connects.
     pub fn reset(&mut self) -> Result<()> {
         if let Reset::Send(commands) = self.role.session.to_reset() {
             let outcome = self.send_all(commands);
@@ -179,7 +178,8 @@ impl Client {
         Ok(())
     }
 
-    /// Whether the connection was good when it was last used. A peer that has gone since is noticed by the next call.
+    /// Whether the connection was good when it was last used. If the peer has closed it since, only the next call
+    /// notices.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.wire.io().is_open() && self.role.session.is_open()
@@ -191,12 +191,12 @@ impl Client {
         self.ready().is_ok() && self.is_connected()
     }
 
-    /// Waits for a connection as the role wants it.
+    /// Waits until the role has the connection that it asked for.
     pub(super) fn ready(&mut self) -> Result<()> {
         self.outcome(ClientSession::ready)
     }
 
-    /// Waits for the reply to what was begun.
+    /// Waits for the reply to the command that was begun.
     pub(super) fn reply(&mut self) -> Result<Response> {
         self.outcome(ClientSession::reply)
     }
@@ -218,7 +218,7 @@ impl Client {
         self.role.session.watched_tubes()
     }
 
-    /// The number of the present connection. It changes with every reconnect.
+    /// The number of the current connection. It changes with every reconnect.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.role.session.epoch()
@@ -236,12 +236,12 @@ impl Client {
         &self.role.options.address
     }
 
-    /// Changes the wait for replies from the next call on.
+    /// Sets the reply timeout for all later calls.
     pub fn set_reply_timeout(&mut self, timeout: Duration) {
         self.role.set_reply_timeout(timeout);
     }
 
-    /// Changes the bound for whole calls from the next one on; see [`ConnectOptions::total_timeout`].
+    /// Sets the total timeout of all later calls; see [`ConnectOptions::total_timeout`].
     pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
         self.role.options.server.total_timeout = timeout;
     }

@@ -1,4 +1,4 @@
-//! The commands as methods: each one line over [`Client::call`].
+//! One method per command, each a thin wrapper around [`Client::call`].
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ impl Client {
         self.call(&Put::new(body, options)?)
     }
 
-    /// Makes later puts, peeks and kicks act on this tube (`use`). It is created if need be.
+    /// Makes later puts, peeks and kicks act on this tube (`use`). The server creates it if it does not exist.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid; a failure of the connection.
+    /// `InvalidInput` for an invalid name; a connection failure.
     pub fn use_tube<T>(&mut self, tube: T) -> Result<()>
     where
         T: TryInto<TubeName>,
@@ -45,7 +45,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a failure of the connection.
+    /// `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a connection failure.
     pub fn reserve(&mut self) -> Result<Reserved> {
         self.call(&Reserve)
     }
@@ -58,7 +58,7 @@ impl Client {
     /// # Errors
     ///
     /// `InvalidInput` for a timeout over 2147483647 s; `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a
-    /// failure of the connection.
+    /// connection failure.
     pub fn reserve_with_timeout(&mut self, timeout: Duration) -> Result<Reserved> {
         self.call(&ReserveWithTimeout::new(timeout)?)
     }
@@ -68,8 +68,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Unsupported` before server 1.12; `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a failure of the
-    /// connection.
+    /// `Unsupported` before server 1.12; `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a connection
+    /// failure.
     pub fn reserve_job(&mut self, id: impl Into<JobId>) -> Result<Option<Job>> {
         self.call(&ReserveJob(id.into()))
     }
@@ -79,7 +79,7 @@ impl Client {
     /// # Errors
     ///
     /// `NotFound`: no such job, or another connection has it reserved. `JobLost`: the connection that held this
-    /// reservation is gone, and nothing was sent. Otherwise a failure of the connection.
+    /// reservation is gone, and nothing was sent. Otherwise a connection failure.
     pub fn delete(&mut self, job: impl Into<JobRef>) -> Result<()> {
         self.call(&Delete::new(job))
     }
@@ -88,8 +88,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotFound`: this connection does not hold the job. `JobLost`, as for [`delete`](Self::delete);
-    /// `InvalidInput` for a delay over `u32::MAX` seconds; a failure of the connection.
+    /// `NotFound`: this connection does not hold the job. `JobLost`, as for [`delete`](Self::delete); `InvalidInput`
+    /// for a delay over `u32::MAX` seconds; a connection failure.
     pub fn release(&mut self, job: impl Into<JobRef>, options: ReleaseOptions) -> Result<Released> {
         self.call(&Release::new(job, options)?)
     }
@@ -98,23 +98,24 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotFound`: this connection does not hold the job. `JobLost`, as for [`delete`](Self::delete); otherwise
-    /// a failure of the connection.
+    /// `NotFound`: this connection does not hold the job. `JobLost`, as for [`delete`](Self::delete); otherwise a
+    /// connection failure.
     pub fn bury(&mut self, job: impl Into<JobRef>, priority: impl Into<Priority>) -> Result<()> {
         self.call(&Bury::new(job, priority))
     }
 
-    /// Starts a reserved job's time to run again (`touch`).
+    /// Restarts a reserved job's time to run (`touch`).
     ///
-    /// While a dropped reserve or pipeline still waits on this connection, the server reads nothing behind it, and closing the
-    /// connection would give the job back. The touch waits for the end of that reserve, at most for the reply timeout, and
-    /// is not sent if it lasts longer: the job stays held, and `Ok` always means that it is.
+    /// While a dropped reserve or pipeline still waits on this connection, the server reads no later command, and
+    /// closing the connection would give the job back. The touch therefore waits for that reserve to end, at most for
+    /// the reply timeout; if it takes longer, the touch is not sent and the job stays reserved. `Ok` always means that
+    /// the server extended the reservation.
     ///
     /// # Errors
     ///
-    /// `NotFound`: this connection does not hold the job (any more). `JobLost`, as for [`delete`](Self::delete), also when the
-    /// connection is given up as the reply comes. `Timeout(Reply)` with the fate `NotSent` behind a reserve that still waits;
-    /// otherwise a failure of the connection.
+    /// `NotFound`: this connection does not hold the job (any more). `JobLost`, as for [`delete`](Self::delete), also
+    /// when the connection is closed while the reply arrives. `Timeout(Reply)` with the fate `NotSent` behind a reserve
+    /// that is still waiting; otherwise a connection failure.
     pub fn touch(&mut self, job: impl Into<JobRef>) -> Result<()> {
         self.call(&Touch::new(job))
     }
@@ -123,7 +124,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid; a failure of the connection.
+    /// `InvalidInput` for an invalid name; a connection failure.
     pub fn watch<T>(&mut self, tube: T) -> Result<u64>
     where
         T: TryInto<TubeName>,
@@ -132,13 +133,13 @@ impl Client {
         self.call(&Watch(tube.try_into()?))
     }
 
-    /// Makes reserve take from these tubes and from no other: watches the ones that are not watched yet (`watch`), then takes
-    /// the others off (`ignore`). One round trip for each change; none where nothing changes.
+    /// Makes reserve take jobs from exactly these tubes: watches those that are not watched yet (`watch`), then removes
+    /// the others (`ignore`). Each change costs one round trip.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for an invalid name, and if there is none: nothing is sent then. A connection failure;
-    /// [`watched_tubes`](Self::watched_tubes) shows what was done before.
+    /// `InvalidInput` for an invalid name, or no name at all: nothing is sent. A connection failure;
+    /// [`watched_tubes`](Self::watched_tubes) shows which changes were made before it.
     pub fn watch_only<I>(&mut self, tubes: I) -> Result<()>
     where
         I: IntoIterator,
@@ -159,7 +160,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotIgnored` for the only watched tube; `InvalidInput` for a name that is not valid; a failure of the connection.
+    /// `NotIgnored` for the only watched tube; `InvalidInput` for an invalid name; a connection failure.
     pub fn ignore<T>(&mut self, tube: T) -> Result<u64>
     where
         T: TryInto<TubeName>,
@@ -172,7 +173,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     pub fn peek(&mut self, id: impl Into<JobId>) -> Result<Option<Job>> {
         self.call(&Peek(id.into()))
     }
@@ -181,7 +182,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `BodyTooLarge`; `BodyDamaged`; a failure of the connection.
+    /// `BodyTooLarge`; `BodyDamaged`; a connection failure.
     pub fn peek_ready(&mut self) -> Result<Option<Job>> {
         self.call(&PeekReady)
     }
@@ -190,7 +191,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `BodyTooLarge`; `BodyDamaged`; a failure of the connection.
+    /// `BodyTooLarge`; `BodyDamaged`; a connection failure.
     pub fn peek_delayed(&mut self) -> Result<Option<Job>> {
         self.call(&PeekDelayed)
     }
@@ -199,18 +200,19 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `BodyTooLarge`; `BodyDamaged`; a failure of the connection.
+    /// `BodyTooLarge`; `BodyDamaged`; a connection failure.
     pub fn peek_buried(&mut self) -> Result<Option<Job>> {
         self.call(&PeekBuried)
     }
 
-    /// Makes up to `bound` buried jobs of the used tube ready, the longest buried first, and returns how many (`kick`).
+    /// Makes up to `bound` buried jobs of the used tube ready, the longest buried first, and returns their number
+    /// (`kick`).
     ///
     /// If none is buried, it takes delayed jobs instead, those with the shortest remaining delay first.
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     pub fn kick(&mut self, bound: u64) -> Result<u64> {
         self.call(&Kick(bound))
     }
@@ -228,7 +230,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Protocol` for a reply that is not understood; a failure of the connection.
+    /// `Protocol` for a malformed reply; a connection failure.
     pub fn stats_job(&mut self, id: impl Into<JobId>) -> Result<Option<JobStats>> {
         self.call(&StatsJob(id.into()))
     }
@@ -237,7 +239,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid; a failure of the connection.
+    /// `InvalidInput` for an invalid name; a connection failure.
     pub fn stats_tube<T>(&mut self, tube: T) -> Result<Option<TubeStats>>
     where
         T: TryInto<TubeName>,
@@ -250,43 +252,44 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Protocol` for a reply that is not understood; a failure of the connection.
+    /// `Protocol` for a malformed reply; a connection failure.
     pub fn stats(&mut self) -> Result<ServerStats> {
         self.call(&Stats)
     }
 
-    /// Every tube that exists, in no particular order (`list-tubes`).
+    /// All existing tubes, in no particular order (`list-tubes`).
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     pub fn list_tubes(&mut self) -> Result<Vec<TubeName>> {
         self.call(&ListTubes)
     }
 
-    /// The used tube, as reported by the server (`list-tube-used`). The cheapest command there is.
+    /// The used tube, as reported by the server (`list-tube-used`). The cheapest command of the protocol.
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     pub fn list_tube_used(&mut self) -> Result<TubeName> {
         self.call(&ListTubeUsed)
     }
 
-    /// The tubes that reserve takes from, as the server knows them (`list-tubes-watched`).
+    /// The watch list, as reported by the server (`list-tubes-watched`).
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     pub fn list_tubes_watched(&mut self) -> Result<Vec<TubeName>> {
         self.call(&ListTubesWatched)
     }
 
-    /// Lets no job of the tube be reserved for that long; zero ends a pause (`pause-tube`). Rounded up to whole seconds.
+    /// Stops the server from handing out jobs of this tube for `delay`, rounded up to whole seconds; zero ends a pause
+    /// (`pause-tube`).
     ///
     /// # Errors
     ///
-    /// `NotFound`: the tube does not exist. `InvalidInput` for a name or a duration that is not valid; a failure of the connection.
+    /// `NotFound`: the tube does not exist. `InvalidInput` for an invalid name or duration; a connection failure.
     pub fn pause_tube<T>(&mut self, tube: T, delay: Duration) -> Result<()>
     where
         T: TryInto<TubeName>,
@@ -295,11 +298,11 @@ impl Client {
         self.call(&PauseTube::new(tube.try_into()?, delay)?)
     }
 
-    /// Has the server close the connection (`quit`). Jobs that it holds go back to ready.
+    /// Asks the server to close the connection (`quit`). Jobs that it holds become ready again.
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     pub fn quit(mut self) -> Result<()> {
         self.call(&Quit)
     }

@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Client {
-    /// Sends commands without waiting for each reply, and gives the replies in order.
+    /// Sends commands without waiting for each reply, and returns the replies in order.
     ///
     /// The iterator is lazy: it takes commands from `commands` as the window (256 in flight, see
     /// [`window`](CallMany::window)) has room, and writes many of them at once. It yields exactly one result for each
@@ -57,7 +57,7 @@ impl<I> CallMany<'_, I>
 where
     I: Iterator<Item: Command>,
 {
-    /// How many commands may be in flight; at least 1.
+    /// Maximum number of commands in flight; at least 1.
     pub fn window(mut self, commands: usize) -> Self {
         self.window.resize(commands);
         self

@@ -1,4 +1,4 @@
-//! The blocking producer: many callers, one pipelined connection to each server, no thread of its own.
+//! The blocking producer: many callers share one pipelined connection to each server, without a thread of its own.
 
 mod call;
 mod lead;
@@ -25,15 +25,15 @@ use crate::{
 
 /// Puts jobs for any number of threads over one connection to each server.
 ///
-/// Clones are cheap and share everything. There is no thread behind it: of the callers that wait for an answer, one
-/// moves the bytes of the connection for all of them, and hands that over when it has its own answer. So what many
-/// threads put at the same time goes out in one write.
+/// Clones are cheap and share everything. There is no background thread: one of the callers that wait for an answer
+/// moves the bytes of the connection for all of them, and hands over to another once it has its own answer. Puts made
+/// by many threads at the same time go out in one write.
 ///
 /// # The fate of a put
 ///
 /// A put is *accepted* once there is room for it in the queue ([`ProducerOptions::max_jobs`],
-/// [`max_bytes`](ProducerOptions::max_bytes)). From then on it is carried out until it is answered or its time expires
-/// ([`ProducerOptions::timeout`]), by whichever calls are waiting for something:
+/// [`max_bytes`](ProducerOptions::max_bytes)). From then on, any call on this producer that waits for something carries
+/// it out, until it is answered or times out ([`ProducerOptions::timeout`]):
 ///
 /// | what happens | what the producer does |
 /// |---|---|
@@ -43,8 +43,8 @@ use crate::{
 /// | the body is larger than the server's `max-job-size` | fails at once; nothing is sent |
 /// | its time expires | fails with [`Fate::NotSent`](crate::Fate::NotSent) if no byte was sent, otherwise with [`Fate::Unknown`](crate::Fate::Unknown) |
 ///
-/// Puts of one caller, one after the other, are put in that order. Puts that were sent again, or went to another
-/// server, may come later than others. Name resolution is the operating system's, and keeps its own time.
+/// Sequential puts of one caller reach the server in that order. Puts that were resent, or moved to another server, may
+/// arrive after later ones. Name resolution has the operating system's own time limit.
 ///
 /// ```
 /// # let server = fixtures::beanstalkd::Server::start()?;
@@ -65,15 +65,15 @@ use crate::{
 ///
 /// # The end
 ///
-/// [`close`](Self::close) waits for the answers to all that was accepted. Dropping the last clone does the same: it
-/// takes no time unless a [`Receipt`] or a pipeline was given up before its answers had come.
+/// [`close`](Self::close) waits for the answers to all accepted puts. Dropping the last clone does the same; it returns
+/// at once unless a [`Receipt`] or a pipeline was dropped before its answers had arrived.
 #[derive(Clone)]
 pub struct Producer {
     handle: Arc<Handle>,
     policy: Policy,
 }
 
-/// What the clones of a producer share. The last one to go finishes what was accepted.
+/// Shared by the clones of a producer. Dropping the last one finishes the accepted puts.
 struct Handle {
     shared: Arc<Shared>,
 }
@@ -84,10 +84,9 @@ impl Drop for Handle {
     }
 }
 
-/// What callers share.
 struct Shared {
     outbox: SharedOutbox,
-    /// The connection to each server; who drives it holds the lock.
+    /// The connection to each server; the caller that drives it holds the lock.
     wires: Vec<Mutex<Wire<Error>>>,
 }
 
@@ -99,7 +98,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// `Connect`, `Timeout(Connect)` or `Tls` when no server can be reached; `InvalidInput` for a wrong address.
+    /// `Connect`, `Timeout(Connect)` or `Tls` when no server can be reached; `InvalidInput` for an invalid address.
     pub fn connect<O>(options: O) -> Result<Self>
     where
         O: TryInto<ProducerOptions>,
@@ -116,7 +115,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address.
+    /// `InvalidInput` for an invalid address.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<ProducerOptions>,
@@ -138,8 +137,8 @@ impl Producer {
 
     /// Puts a job and waits for the server's answer.
     ///
-    /// Waits for room while the queue is full. The tube may be a [`TubeName`] or a reference to one, or text, which is
-    /// checked anew, and stored, each time.
+    /// Waits for room while the queue is full. The tube is a [`TubeName`], a reference to one, or text; text is
+    /// validated and stored anew on each call.
     ///
     /// # Errors
     ///
@@ -153,14 +152,14 @@ impl Producer {
         self.enqueue(tube, body, options)?.wait()
     }
 
-    /// Puts a job without waiting for the answer, once there is room in the queue. The [`Receipt`] gives the answer.
+    /// Queues a job once there is room, without waiting for the server's answer. The [`Receipt`] returns the answer.
     ///
-    /// This way, one thread can keep many puts in flight. They are written when a call waits for something: an answer,
+    /// This way, one thread can have many puts in flight. They are written when a call waits for something: an answer,
     /// room, or a [`flush`](Self::flush). [`put_many`](Self::put_many) does all of that itself.
     ///
     /// # Errors
     ///
-    /// As [`put`](Self::put), as far as it has come.
+    /// The errors of [`put`](Self::put) that can occur before the job is queued.
     pub fn enqueue<T>(
         &self,
         tube: T,
@@ -176,7 +175,7 @@ impl Producer {
         self.accept(&tube, &put, operation)
     }
 
-    /// Puts a job without waiting for anything: fails with the kind `QueueFull` if there is no room.
+    /// Queues a job without waiting for anything; fails with the kind `QueueFull` if there is no room.
     ///
     /// # Errors
     ///
@@ -203,7 +202,6 @@ impl Producer {
         }
     }
 
-    /// Waits for room.
     fn accept<B: AsRef<[u8]>>(
         &self,
         tube: &TubeName,
@@ -217,48 +215,49 @@ impl Producer {
         }
     }
 
-    /// Waits until every put accepted so far is answered, or its time has expired.
+    /// Waits until every put accepted so far is answered or has timed out.
     pub fn flush(&self) {
         let shared = &self.handle.shared;
         let mark = shared.outbox.with(Outbox::mark);
         shared.wait(None, |outbox, waker| outbox.poll_passed(mark, waker));
     }
 
-    /// Accepts no further put from any clone, waits until every accepted one is answered or its time has expired,
-    /// closes the connections, and returns a report.
+    /// Accepts no further put from any clone, waits until every accepted one is answered or has timed out, closes the
+    /// connections, and returns a report.
     pub fn close(&self) -> ProducerReport {
         self.handle.shared.close()
     }
 
-    /// This producer, with another [`Delivery`] for its puts.
+    /// A handle to this producer whose puts use another [`Delivery`].
     #[must_use]
     pub fn delivery(&self, delivery: Delivery) -> Self {
         let policy = Policy { delivery, ..self.policy };
         Producer { handle: self.handle.clone(), policy }
     }
 
-    /// This producer, with another timeout for its puts.
+    /// A handle to this producer whose puts use another timeout.
     #[must_use]
     pub fn timeout(&self, timeout: Duration) -> Self {
         let policy = Policy { timeout, ..self.policy };
         Producer { handle: self.handle.clone(), policy }
     }
 
-    /// This producer, with a key for its puts: [`Selection::ByKey`](crate::Selection::ByKey) selects the server by it.
+    /// A handle to this producer whose puts carry a key, by which [`Selection::ByKey`](crate::Selection::ByKey) selects
+    /// the server.
     #[must_use]
     pub fn key(&self, key: impl AsRef<[u8]>) -> Self {
         let policy = Policy { key: Some(stable_hash(key.as_ref())), ..self.policy };
         Producer { handle: self.handle.clone(), policy }
     }
 
-    /// A report of its work so far, and the state of its servers.
+    /// The producer's counters so far and the state of its servers.
     #[must_use]
     pub fn report(&self) -> ProducerReport {
         self.handle.shared.outbox.with(|outbox| outbox.report())
     }
 
-    /// The state of its connection; with several, the best one. A connection lost while no call was waiting is noticed
-    /// by the next call.
+    /// The state of its connection; the best one if it has several. A connection lost while no call was waiting is
+    /// noticed by the next call.
     #[must_use]
     pub fn state(&self) -> ProducerState {
         self.handle.shared.outbox.with(|outbox| outbox.state())

@@ -51,22 +51,21 @@ use crate::{
 ///
 /// It does what the async worker does, with threads: [`run`](Self::run) starts two for each slot, and joins all of them
 /// before it returns. One drives the connection and runs the handler, which may block for as long as it likes;
-/// meanwhile the other drives the connection, and so the heartbeat. With [prefetch](WorkerOptions::prefetch), one of
-/// them always drives and the other runs handlers. A thread cannot be killed from outside: a handler that continues
-/// after its job was [lost](JobContext::is_lost) keeps its slot from taking another job, and keeps `run` from
-/// returning.
+/// meanwhile the other drives the connection and its heartbeat. With [prefetch](WorkerOptions::prefetch), one thread
+/// always drives and the other runs handlers. A thread cannot be killed from outside: a handler that continues after
+/// its job was [lost](JobContext::is_lost) keeps its slot from taking another job and `run` from returning.
 pub struct Worker {
     options: WorkerOptions,
     board: Arc<Board>,
 }
 
 impl Worker {
-    /// A worker that has not begun: from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or addresses as
-    /// text, separated by commas.
+    /// Creates a worker from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or comma-separated
+    /// addresses. It connects when it is run.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address, and for plain text to another machine when TLS is required.
+    /// `InvalidInput` for an invalid address, and for plain text to another machine when TLS is required.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<WorkerOptions>,
@@ -83,9 +82,9 @@ impl Worker {
         WorkerHandle { board: self.board.clone() }
     }
 
-    /// Runs until [`WorkerHandle::stop`], or the end that the options set.
+    /// Runs until [`WorkerHandle::stop`], or until the end set by the options.
     ///
-    /// A stop takes effect within a fifth of a second; while connecting, within the connect timeout. An unreachable
+    /// A stop takes effect within a fifth of a second, or, while connecting, within the connect timeout. An unreachable
     /// server is retried indefinitely; [`WorkerHandle::slots`] and [`WorkerOptions::on_event`] report that.
     pub fn run<H, R>(self, handler: H) -> WorkerReport
     where
@@ -125,7 +124,7 @@ impl Worker {
     }
 }
 
-/// A slot, and where its two threads meet.
+/// A slot and the desk that its two threads share.
 struct Seat<'a> {
     lane: Lane,
     desk: Arc<Desk>,
@@ -133,13 +132,13 @@ struct Seat<'a> {
     slot: Mutex<Slot<'a>>,
 }
 
-/// A slot without its threads.
+/// A slot without threads.
 struct Vacancy<'a, 'b> {
     seat: &'a Seat<'b>,
     has_second: bool,
 }
 
-/// Starts the threads of all slots. What the system has none for now waits, without holding up the others.
+/// Starts the threads of all slots. If the system cannot start one now, its slot waits without holding up the others.
 fn fill<'a, 'b>(
     mut vacant: Vec<Vacancy<'a, 'b>>,
     options: &WorkerOptions,
@@ -179,7 +178,7 @@ fn tell(lane: Lane, options: &WorkerOptions, board: &Board, error: io::Error) {
     board.set_state(lane.slot, SlotState::BackingOff);
 }
 
-/// A slot's own thread. It lets go of the slot while it runs a handler.
+/// The main loop of a slot's own thread, which releases the slot while it runs a handler.
 fn drive(slot: &Mutex<Slot<'_>>, desk: &Desk, run: impl Fn(&JobContext) -> Ended) {
     loop {
         let job = lock(slot).advance();
@@ -189,7 +188,8 @@ fn drive(slot: &Mutex<Slot<'_>>, desk: &Desk, run: impl Fn(&JobContext) -> Ended
     desk.close();
 }
 
-/// Drives the slot while a handler takes long: touches its job, and tells it when the reservation is lost.
+/// Drives the slot while a long-running handler occupies its thread: touches the job, and notifies the handler if the
+/// reservation is lost.
 fn stand_in(slot: &Mutex<Slot<'_>>, desk: &Desk) {
     let mut job = None;
     while let Some(long) = desk.wait_for_long(job) {

@@ -1,4 +1,4 @@
-//! What happens to a producer, as it tells an observer.
+//! Events of a producer.
 
 use std::{fmt, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{Address, Error, TubeName};
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ProducerEvent {
-    /// The server that it is about.
+    /// The server concerned.
     pub server: Address,
     /// What happened.
     pub what: ProducerEventKind,
@@ -30,30 +30,30 @@ impl fmt::Display for ProducerEvent {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum ProducerEventKind {
-    /// A connection was made, and its server has answered: puts go out.
+    /// A connection was made and its server has answered, so puts go out.
     Connected,
-    /// No connection could be made, or it was lost. Until there is one again, each kind of error is told once.
+    /// No connection could be made, or it was lost. Each kind of error is reported once until a connection succeeds.
     Disconnected(Error),
     /// The server is not tried again before this time is over, unless a put comes that needs it; told for each failure.
     BackingOff(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
     /// The server takes no jobs for now: `DRAINING` or `OUT_OF_MEMORY`. They go to another server, if there is one.
     Refused {
-        /// What it said to the first of them.
+        /// The error of the first refused put.
         error: Error,
         /// The number of puts.
         puts: u64,
     },
-    /// Puts that were meant for this server went to another one.
+    /// Puts meant for this server went to another one.
     Moved {
         /// The number of puts.
         puts: u64,
     },
-    /// Puts of unknown fate are sent again; see [`Delivery::AtLeastOnce`](crate::Delivery::AtLeastOnce).
+    /// Puts of unknown fate are resent; see [`Delivery::AtLeastOnce`](crate::Delivery::AtLeastOnce).
     Resent {
         /// The number of puts.
         puts: u64,
     },
-    /// Puts wait, for the tube has as many ready jobs as it may have; see
+    /// Puts wait because the tube has reached its limit of ready jobs; see
     /// [`max_ready`](crate::ProducerOptions::max_ready).
     TubeFull {
         /// The tube.
@@ -61,7 +61,7 @@ pub enum ProducerEventKind {
         /// The number of its ready jobs.
         ready: u64,
     },
-    /// No put waits for room in this tube any more.
+    /// No put waits for room in this tube any longer.
     TubeHasRoom {
         /// The tube.
         tube: TubeName,
@@ -92,7 +92,7 @@ impl fmt::Display for ProducerEventKind {
 }
 
 impl ProducerEventKind {
-    /// Counts another event of the same kind with this one, if such events are counted.
+    /// Merges another event of the same kind into this one, if such events are counted.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn takes_in(&mut self, other: &Self) -> bool {
         use ProducerEventKind as Kind;

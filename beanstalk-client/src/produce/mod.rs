@@ -1,4 +1,4 @@
-//! What the producers of both faces share: options, events, reports.
+//! Shared by the producers of both faces: options, events, reports.
 
 pub(crate) mod events;
 pub(crate) mod options;

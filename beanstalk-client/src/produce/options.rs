@@ -6,21 +6,21 @@ use queue_core::{Measurement, Measures, Observer};
 
 use crate::{Address, ConnectOptions, Error, ProducerEvent, Servers};
 
-/// What to do with a put whose fate is unknown, because the connection was lost between the put and its reply.
+/// What to do with a put whose fate is unknown because the connection was lost between the put and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Delivery {
     /// It fails with [`Fate::Unknown`](crate::Fate::Unknown); the job exists once or not at all.
     #[default]
     AtMostOnce,
-    /// It is sent again; the job exists once, or more often if the server had taken it.
+    /// It is resent; the job exists at least once, and more often if the server had accepted an earlier copy.
     AtLeastOnce,
 }
 
 queue_core::words!(Delivery, Error, "delivery":
     "at-most-once" = AtMostOnce, "at-least-once" = AtLeastOnce);
 
-/// How a producer works. Made from [`Servers`] or whatever they are made from; setters consume and return it.
+/// Settings of a producer. Created from [`Servers`] or anything that converts into them; setters consume and return it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,13 +41,13 @@ queue_core::words!(Delivery, Error, "delivery":
 /// | `max_ready` | no limit | at most this many ready jobs in each tube; further puts wait |
 /// | `reconnect_backoff` | 100 ms to 10 s | the delays between attempts to connect |
 ///
-/// The options of each server give its other deadlines, and those delays where they are not set here
-/// ([`RetryPolicy::backoff`](crate::RetryPolicy::backoff)); the number of attempts is bounded by `timeout` alone. A put
-/// that finds nothing connected does not wait for a long delay to end: it has its server tried again, once in the
-/// shortest delay at most.
+/// The options of each server give its other deadlines, and the reconnect delays unless set here
+/// ([`RetryPolicy::backoff`](crate::RetryPolicy::backoff)); only `timeout` limits the number of attempts. A put that
+/// finds no connection does not wait for a long delay to end: its server is tried again early, at most once in the
+/// shortest delay.
 ///
-/// With the feature `serde` they are the servers alone, or a map with them under `servers` and what else was chosen under
-/// the names of the setters. Durations are seconds, or text such as `250ms`.
+/// With the feature `serde` they are the servers alone, or a map with the servers under `servers` and any settings
+/// under the names of the setters. Durations are seconds, or text such as `250ms`.
 #[derive(Clone, Debug)]
 pub struct ProducerOptions {
     pub(crate) servers: Servers,
@@ -89,22 +89,22 @@ impl ProducerOptions {
         self
     }
 
-    /// Whether puts that certainly did not reach the server are sent again. Without, the first failure of a connection,
-    /// or to make one, ends them.
+    /// Whether to resend puts that definitely did not reach the server. Otherwise they fail with the first connection
+    /// failure.
     #[must_use]
     pub fn retries(mut self, retries: bool) -> Self {
         self.retries = retries;
         self
     }
 
-    /// Bounds each put as a whole: its wait for room in the queue, for a connection, and for its answer.
+    /// Time limit for each put as a whole: its wait for room in the queue, for a connection, and for its answer.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How many puts may be in the queue, sent or not, until they are answered; at least one.
+    /// Maximum number of unanswered puts in the queue, sent or not; at least one.
     #[must_use]
     pub fn max_jobs(mut self, jobs: usize) -> Self {
         self.max_jobs = jobs.max(1);
@@ -118,27 +118,28 @@ impl ProducerOptions {
         self
     }
 
-    /// At most this many ready jobs in each tube of each server, so that a producer that is faster than its consumers does
-    /// not fill the server's memory. No limit unless set.
+    /// Maximum number of ready jobs in each tube of each server, so that a producer that is faster than its consumers
+    /// does not fill the server's memory. No limit unless set.
     ///
-    /// The producer asks the server how many jobs are ready (`stats-tube`, among the puts of the same connection), at most
-    /// once an [interval](Self::depth_interval) for each tube, and only while something is put there. Between two
-    /// answers it counts its own puts. A put to a full tube waits, in the producer's queue and in its place there; when its
-    /// [`timeout`](Self::timeout) is over, it fails with [`QueueFull`](crate::ErrorKind::QueueFull), and nothing of it
+    /// The producer asks the server for the number of ready jobs (`stats-tube`, pipelined with the puts), at most once
+    /// per [interval](Self::depth_interval) for each tube, and only while something is put there. Between two answers
+    /// it counts its own puts. A put to a full tube waits in the producer's queue, in order; when its
+    /// [`timeout`](Self::timeout) expires, it fails with [`QueueFull`](crate::ErrorKind::QueueFull), and nothing of it
     /// was sent. `try_put` fails at once.
     ///
-    /// The limit is approximate: jobs that other producers put, that are kicked or released, or that come out of a delay are
-    /// seen only by the next question, so N producers may exceed it by N times what each puts in an interval, and what
-    /// consumers take counts only from the next question on. A producer therefore puts at most `jobs` into one tube in
-    /// one interval. Delayed puts count until the next question. A tube's first put on a connection waits for the
-    /// first answer. With a server that does not answer `stats-tube` each interval has room for `jobs` puts.
+    /// The limit is approximate. Jobs that other producers put, that are kicked or released, or whose delay ends become
+    /// visible only with the next answer, and so do the jobs that consumers take. N producers may therefore exceed the
+    /// limit by N times what each puts in an interval, and one producer puts at most `jobs` into a tube per interval.
+    /// Delayed puts count until the next answer. A tube's first put on a connection waits for the first answer. If a
+    /// server does not answer `stats-tube`, each interval has room for `jobs` puts.
     #[must_use]
     pub fn max_ready(mut self, jobs: u64) -> Self {
         self.max_ready = Some(jobs.max(1));
         self
     }
 
-    /// How often a server is asked how full a tube is, at most; 100 ms unless set. See [`max_ready`](Self::max_ready).
+    /// Minimum interval between two queries of a tube's ready jobs; 100 ms unless set. See
+    /// [`max_ready`](Self::max_ready).
     #[must_use]
     pub fn depth_interval(mut self, interval: Duration) -> Self {
         self.depth_interval = interval.max(Duration::from_millis(1));
@@ -154,23 +155,23 @@ impl ProducerOptions {
         self
     }
 
-    /// The delays before a lost server is tried again: from `base`, doubling, at most `cap`, each a random share of
-    /// that. Those of each server's [`RetryPolicy`](crate::RetryPolicy) unless set: 100 ms and 10 s.
+    /// The delays before a lost server is tried again: from `base`, doubling up to `cap`, each randomly shortened.
+    /// Unless set, those of each server's [`RetryPolicy`](crate::RetryPolicy): 100 ms and 10 s.
     #[must_use]
     pub fn reconnect_backoff(mut self, base: Duration, cap: Duration) -> Self {
         self.backoff = Some((base, cap));
         self
     }
 
-    /// Makes the jitter of reconnects, and random selection, the same each time. For tests.
+    /// Makes reconnect jitter and random selection repeatable. For tests.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Tells `observer` how long puts took, and how many messages went; as
-    /// [`ConnectOptions::on_measurement`], for every server.
+    /// Calls `observer` with the duration of puts and the number of messages, for every server; see
+    /// [`ConnectOptions::on_measurement`].
     #[must_use]
     pub fn on_measurement(
         mut self,
@@ -184,7 +185,7 @@ impl ProducerOptions {
         self
     }
 
-    /// Refuses what a server may not be connected to; gives each server its share of the seed.
+    /// Rejects servers that may not be connected to, and gives each server its share of the seed.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn checked(mut self) -> Result<Self, Error> {
         for server in self.servers.options() {

@@ -4,30 +4,30 @@ use std::fmt;
 
 /// The state of a producer's connection to a server.
 ///
-/// With several servers, the greatest state says what the producer can do: a spare server that was not needed yet is
-/// better than one that has failed.
+/// The states are ordered, and the greatest one of several servers says what the producer can do: a spare server that
+/// was not needed yet is better than one that has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ProducerState {
-    /// It has ended, and is not made again.
+    /// Closed for good.
     Closed,
-    /// It failed; the next attempt waits for its time, or for a put.
+    /// The connection failed; the next attempt waits for its delay, or for a put.
     Backoff,
-    /// There is none, because nothing is to be sent.
+    /// Not connected, because there is nothing to send.
     Idle,
-    /// It is being made.
+    /// A connection is being made.
     Connecting,
-    /// Puts go out at once.
+    /// Connected: puts go out at once.
     Ready,
 }
 
 queue_core::words!(ProducerState, crate::Error, "state of a producer":
     "closed" = Closed, "backoff" = Backoff, "idle" = Idle, "connecting" = Connecting, "ready" = Ready);
 
-/// A producer's work so far.
+/// A producer's counters.
 ///
-/// Every accepted put is counted once more when it ends: as `inserted`, `buried`, `refused`, `not_sent` or `unknown`.
-/// Puts whose future was dropped count, too.
+/// Every accepted put is counted once more when it ends, as `inserted`, `buried`, `refused`, `not_sent` or `unknown`,
+/// even if its future was dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -36,17 +36,17 @@ pub struct ProducerReport {
     pub accepted: u64,
     /// Puts that the server has acknowledged.
     pub inserted: u64,
-    /// Puts that the server could only bury.
+    /// Puts whose job the server had to bury.
     pub buried: u64,
-    /// Puts that a server refused for good.
+    /// Puts permanently refused by a server.
     pub refused: u64,
-    /// Puts that were given up before their last byte was sent.
+    /// Puts that were abandoned before their last byte was sent.
     pub not_sent: u64,
-    /// Puts that were given up when their last byte had been, or might still be, sent.
+    /// Puts that were abandoned after their last byte was, or may have been, sent.
     pub unknown: u64,
-    /// How often puts of unknown fate were sent again.
+    /// How often puts of unknown fate were resent.
     pub resent: u64,
-    /// How often puts went to another server than they were meant for.
+    /// How often puts were moved to another server.
     pub moved: u64,
     /// Connections that were made.
     pub connections: u64,
@@ -59,7 +59,7 @@ pub struct ProducerReport {
 }
 
 impl ProducerReport {
-    /// Whether every finished put is a job that will run: none was abandoned, refused, or buried.
+    /// Whether every finished put became a job that can run: none was abandoned, refused or buried.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.buried == 0 && self.refused == 0 && self.not_sent == 0 && self.unknown == 0
@@ -67,7 +67,7 @@ impl ProducerReport {
 }
 
 impl fmt::Display for ProducerReport {
-    /// One line: what was done, and what else has happened.
+    /// Formats the counters on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} jobs put", self.inserted, self.accepted)?;
         let others = [
@@ -94,12 +94,12 @@ pub struct ServerReport {
     pub address: String,
     /// The state of the connection to it.
     pub state: ProducerState,
-    /// Why the last connection failed, or why the server last took no jobs.
+    /// Why the last connection failed, or why the server last refused jobs.
     pub last_error: Option<String>,
 }
 
 impl fmt::Display for ServerReport {
-    /// Address and state, and the last error, on one line.
+    /// Formats the address, the state and the last error on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.address, self.state)?;
         let error = self.last_error.as_ref();

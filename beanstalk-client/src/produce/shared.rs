@@ -1,4 +1,4 @@
-//! A producer's state under the lock that its handles and the pumps of its lanes share.
+//! A producer's state, behind the lock that its handles and the pumps of its lanes share.
 
 use std::{task::Waker, time::Instant};
 
@@ -16,7 +16,7 @@ use crate::{
     trace,
 };
 
-/// The outbox. Whom something concerns is woken outside of the lock, and what is traced is traced there, too.
+/// The outbox. Wakers and traces run outside of its lock.
 #[derive(Debug)]
 pub(crate) struct SharedOutbox {
     outbox: Mutex<Outbox>,
@@ -35,22 +35,19 @@ impl SharedOutbox {
         SharedOutbox { outbox, servers: servers.collect(), observer, measures }
     }
 
-    /// A put begins.
     pub(crate) fn put<B: AsRef<[u8]>>(&self, tube: &TubeName, put: &Put<B>) -> Operation {
         trace::put(&self.measures, &self.servers, tube, put)
     }
 
-    /// Many puts begin.
     pub(crate) fn puts(&self, tube: &TubeName) -> Operation {
         trace::puts(&self.measures, &self.servers, tube)
     }
 
-    /// Nothing in the outbox is left half done by a panic.
+    /// Ignores poisoning: a panic leaves nothing in the outbox half done.
     fn lock(&self) -> MutexGuard<'_, Outbox> {
         lock(&self.outbox)
     }
 
-    /// Does something under the lock.
     pub(crate) fn with<T>(&self, step: impl FnOnce(&mut Outbox) -> T) -> T {
         let mut outbox = self.lock();
         let outcome = step(&mut outbox);
@@ -71,7 +68,7 @@ impl SharedOutbox {
         }
     }
 
-    /// Asks the lane of a server, and does something more under the same lock.
+    /// Runs an exchange of a server's lane, and `step` under the same lock.
     pub(crate) fn exchange<T>(
         &self,
         server: usize,

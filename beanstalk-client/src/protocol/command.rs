@@ -1,4 +1,4 @@
-//! The command trait: how to write a command, and how to understand its reply.
+//! The command trait: encoding commands and decoding their replies.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use bytes::{BufMut, BytesMut};
 
 use crate::{Error, ErrorKind, Fate, JobRef, TubeName, protocol::Response};
 
-/// One command of the protocol, as a plain value.
+/// A command of the protocol, as a plain value.
 ///
-/// A value that exists can be sent: every field is validated when the command is built. Both faces take any command
-/// through `call` and `call_many`, so a server's own extension needs no change in this crate: implement this trait for
-/// it, and read unknown reply words from [`Response::Other`].
+/// A value that exists can be sent: every field is validated when the command is built. Both faces accept any command
+/// through `call` and `call_many`. To support a server's extension, implement this trait for it and read unknown reply
+/// words from [`Response::Other`].
 pub trait Command {
-    /// What the caller gets when the command succeeds.
+    /// The result of a successful command.
     type Reply;
 
     /// The wire verb, for error messages.
@@ -21,42 +21,43 @@ pub trait Command {
     /// Appends the whole command, with its final CRLF, to `out`.
     fn encode(&self, out: &mut BytesMut);
 
-    /// Turns the server's answer into the reply.
+    /// Converts the server's answer into the reply.
     ///
     /// # Errors
     ///
-    /// Whatever the answer says; [`Response::refuse`] makes the error for every answer that is not a success.
+    /// Any failure that the answer reports; [`Response::refuse`] makes the error for every answer that is not a
+    /// success.
     fn decode(&self, response: Response) -> Result<Self::Reply, Error>;
 
-    /// What a successful answer changes about the connection.
+    /// How a successful answer changes the connection's state.
     fn effect(&self) -> Effect {
         Effect::None
     }
 
-    /// The wire verb of this value, for error messages: that of the command inside, if this one carries another.
+    /// The wire verb of this value, for error messages; for a wrapper, that of the wrapped command.
     fn name(&self) -> &'static str {
         Self::NAME
     }
 
-    /// How long the server itself may hold the answer back.
+    /// How long the server may hold the answer back.
     fn server_wait(&self) -> ServerWait {
         ServerWait::None
     }
 
-    /// The job this command acts on, if it does. Such a command is never repeated on another connection.
+    /// The job that this command acts on, if any. Such a command is never repeated on another connection.
     fn job(&self) -> Option<JobRef> {
         None
     }
 }
 
-/// What the answer to a command changes about its connection.
+/// How the answer to a command changes the state of its connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Nothing.
+    /// It does not.
     None,
-    /// A body follows the command line: after `BAD_FORMAT`, `UNKNOWN_COMMAND` or `EXPECTED_CRLF` the server reads the
-    /// body, or what is left of it, as commands, so the connection is closed.
+    /// A body follows the command line. After `BAD_FORMAT`, `UNKNOWN_COMMAND` or `EXPECTED_CRLF` the server reads the
+    /// body, or the rest of it, as commands, so the connection is closed.
     Put,
     /// The used tube becomes this one.
     Use(TubeName),
@@ -64,18 +65,18 @@ pub enum Effect {
     Watch(TubeName),
     /// This tube leaves the watch list.
     Ignore(TubeName),
-    /// The connection may come to hold a job from its watch list. Until the answer comes, the server reads nothing
-    /// else from the connection.
+    /// The connection may get a job from its watch list. Until the answer comes, the server reads nothing else from the
+    /// connection.
     Reserve,
-    /// The connection may come to hold one given job.
+    /// The connection may get one given job.
     ReserveJob,
-    /// The connection holds its job for longer, which is of no use if it is closed behind the command.
+    /// The connection holds its job for longer, which is useless if it is closed after the command.
     Touch,
     /// The server answers by closing the connection.
     Quit,
 }
 
-/// How long the server may hold an answer back on purpose.
+/// How long the server may deliberately hold an answer back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerWait {
@@ -87,7 +88,7 @@ pub enum ServerWait {
     Forever,
 }
 
-/// Writes `verb` and its arguments, separated by spaces, and the final CRLF.
+/// Writes `verb` and its arguments, separated by spaces, with the final CRLF.
 pub(crate) fn line(out: &mut BytesMut, verb: &str, arguments: &[&dyn Argument]) {
     out.put_slice(verb.as_bytes());
     for argument in arguments {
@@ -97,9 +98,8 @@ pub(crate) fn line(out: &mut BytesMut, verb: &str, arguments: &[&dyn Argument]) 
     out.put_slice(b"\r\n");
 }
 
-/// Something that can stand in a command line.
+/// An argument of a command line.
 pub(crate) trait Argument {
-    /// Appends the argument's text.
     fn write(&self, out: &mut BytesMut);
 }
 
@@ -135,7 +135,7 @@ impl Argument for TubeName {
 }
 
 impl Response {
-    /// The error for an answer that is no success of the command.
+    /// Makes the error for an answer that is not a success of the command.
     ///
     /// Refusals get their own kind; an unknown word is [`ErrorKind::UnexpectedReply`]; a known word that does not
     /// belong to the command means that replies are out of step, which is [`ErrorKind::Protocol`].

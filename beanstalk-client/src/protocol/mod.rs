@@ -1,10 +1,10 @@
 //! The beanstalkd protocol, without input or output: commands, replies, and the state of one connection.
 //!
-//! Nothing here opens a socket, reads a clock or sleeps, so it serves both faces, any other transport, and tests that
-//! need no server. It builds without features.
+//! Nothing here opens a socket, reads a clock or sleeps. Both faces use it, and so can other transports and tests
+//! without a server. It builds without features.
 //!
 //! A command is a value of a type with the [`Command`] trait. [`Session`] encodes it, and later finds its reply in the
-//! bytes that were read:
+//! received bytes:
 //!
 //! ```
 //! use beanstalk_client::{PutOptions, protocol::{Command, Put, Session}};

@@ -11,16 +11,16 @@ use crate::{
     protocol::{Epoch, Response},
 };
 
-/// The longest reply line that is accepted, in bytes. The server's own lines stay below 250.
+/// Maximum length of an accepted reply line, in bytes. The server's own lines stay below 250.
 const MAX_LINE: usize = 1024;
 
-/// A text of the server may have so many bytes whatever the limit for bodies is: its statistics are needed with any.
+/// Maximum size of a text of the server, if the limit for bodies is smaller: statistics are always needed.
 const TEXT: usize = 64 * 1024;
 
-/// Finds replies in the bytes that were read, in whatever pieces they came.
+/// Finds replies in the received bytes, however they are split.
 #[derive(Debug)]
 pub(crate) struct Parser {
-    /// Bytes of the present line that were searched for its end already.
+    /// How many bytes of the current line were already searched for its end.
     scanned: usize,
     state: State,
     epoch: Epoch,
@@ -37,12 +37,12 @@ enum State {
 /// The reply line in front of a body.
 #[derive(Debug, Clone, Copy)]
 enum Head {
-    /// With a reservation it is `RESERVED`, without one `FOUND`.
+    /// `RESERVED` with a reservation, `FOUND` without.
     Job(JobRef),
     Ok,
 }
 
-/// What a skipped body is read by.
+/// Chunk size for reading a skipped body.
 const SKIPPED: usize = 16 * 1024;
 
 impl Parser {
@@ -50,23 +50,23 @@ impl Parser {
         Parser { scanned: 0, state: State::Line, epoch, max_body }
     }
 
-    /// Whether the stream stands between two replies.
+    /// Whether the stream is between two replies.
     pub(crate) fn is_at_boundary<F>(&self, io: &Io<F>) -> bool {
         io.data().is_empty() && matches!(self.state, State::Line)
     }
 
-    /// The most bytes that the largest reply has.
+    /// Maximum size of a reply, in bytes.
     #[cfg(any(test, feature = "tokio", feature = "blocking"))]
     pub(crate) fn largest_reply(&self) -> usize {
         self.max_text().saturating_add(2 * MAX_LINE)
     }
 
-    /// The most bytes that a text of the server, or a body, may have.
+    /// Maximum size of a body or a text of the server, in bytes.
     fn max_text(&self) -> usize {
         self.max_body.max(TEXT)
     }
 
-    /// How many bytes of a body a reply with this line announces.
+    /// The body length that a reply with this line announces.
     pub(super) fn body_after(&mut self, line: &[u8]) -> Result<Option<u64>, Error> {
         self.begin(Bytes::copy_from_slice(line))?;
         Ok(match self.state {
@@ -128,7 +128,7 @@ impl Parser {
         Ok(Some(line))
     }
 
-    /// Reads a reply line: a whole reply, or the start of one with a body.
+    /// Parses a reply line: a whole reply, or the start of one with a body.
     fn begin(&mut self, line: Bytes) -> Result<Option<Response>, Error> {
         let mut words = line.split(|&byte| byte == b' ');
         let word = words.next().unwrap_or_default();
@@ -136,7 +136,7 @@ impl Parser {
         let second = words.next();
         let extra = words.next().is_some();
         if let Some(response) = bare(word) {
-            // Known words that take no argument; with one they belong to some extension.
+            // Known words that take no argument. With one, they belong to some extension.
             return Ok(Some(if first.is_none() { response } else { Response::Other(line) }));
         }
         let bad = || Error::protocol("the reply line is not valid").with_detail(excerpt(&line));
@@ -229,7 +229,6 @@ impl Decoder {
         Decoder { parser: Parser::new(epoch, max_body), own: Box::default() }
     }
 
-    /// Room for the next read.
     pub(crate) fn space(&mut self) -> &mut [u8] {
         self.own.space()
     }
@@ -239,7 +238,6 @@ impl Decoder {
         self.own.came(n);
     }
 
-    /// Whether the stream stands between two replies.
     pub(crate) fn is_at_boundary(&self) -> bool {
         self.parser.is_at_boundary(&self.own)
     }
@@ -254,7 +252,7 @@ fn too_long() -> Error {
     Error::protocol(format!("the reply line is longer than {MAX_LINE} bytes"))
 }
 
-/// The replies that are one word.
+/// Replies of a single word.
 fn bare(word: &[u8]) -> Option<Response> {
     Some(match word {
         b"DELETED" => Response::Deleted,

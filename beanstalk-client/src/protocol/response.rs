@@ -7,7 +7,7 @@ use crate::{
     protocol::{Epoch, parser::Parser},
 };
 
-/// One reply of the server, understood without knowing which command it answers.
+/// A reply of the server, parsed without knowing which command it answers.
 ///
 /// That independence matters: a reply whose caller is gone still has to be read and acted on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,16 +68,16 @@ pub enum Response {
         /// The client's limit in bytes.
         limit: usize,
     },
-    /// A job whose end the server lost: its body is followed by NULs in place of CRLF.
+    /// A job whose body lost its end on the server: it is followed by NULs instead of CRLF.
     ///
-    /// beanstalkd 1.12 with a write-ahead log (`-b`) serves such a job when it was killed, or its machine went down,
-    /// while the job was written to the log: what was not written comes back as NULs, the CRLF with it. As the `put`
-    /// is answered after the write, its caller was told of a lost connection, unless the machine lost what the server
-    /// had not synced yet (`-f`).
+    /// beanstalkd 1.12 with a write-ahead log (`-b`) serves such a job if it was killed, or its machine crashed, while
+    /// the job was being written to the log: unwritten bytes, including the CRLF, come back as NULs. As the `put` is
+    /// answered after the write, its caller saw a lost connection, unless the crash lost data that the server had not
+    /// synced yet (`-f`).
     BodyDamaged {
         /// The job; after a reserve this connection holds it.
         job: JobRef,
-        /// The body as it came.
+        /// The body as received.
         body: Bytes,
     },
     /// The server closed the connection in answer to `quit`.
@@ -121,12 +121,12 @@ impl Response {
         }
     }
 
-    /// How many bytes of a body a reply with this line announces, which is given without its CRLF; the body has a CRLF
-    /// of its own. None for a reply that is a line alone. For whoever reads a conversation between others.
+    /// The body length announced by a reply with this line, given without its CRLF; the CRLF after the body is not
+    /// counted. `None` for a reply without a body. For programs that read the traffic between others.
     ///
     /// # Errors
     ///
-    /// `Protocol` when a server does not reply with such a line.
+    /// `Protocol` for a line that no server sends.
     pub fn body_after(line: &[u8]) -> Result<Option<u64>, Error> {
         Parser::new(Epoch::next(), usize::MAX).body_after(line)
     }

@@ -1,4 +1,4 @@
-//! Everything one connection knows, without its socket: bytes to write, bytes read, who waits for which reply.
+//! The state of one connection without its socket: bytes to write, bytes read, and pending replies.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod frame;
@@ -25,18 +25,18 @@ use crate::{
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::{frame::Frame, leftover::is_gone, reset::Reset};
 
-/// The number of a command on its connection, and so the number of its reply.
+/// The number of a command on its connection, and of its reply.
 ///
-/// The server answers in order, so the n-th reply belongs to the n-th command. Asking for a reply by number is what
-/// keeps later callers right after a call was dropped.
+/// The server answers in order, so the n-th reply belongs to the n-th command. Asking for a reply by number keeps later
+/// callers in step after a call was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// One connection's state, kept apart from its socket.
+/// The state of one connection, independent of its socket.
 ///
 /// A face moves bytes: it writes [`outgoing`](Self::outgoing), reads into [`space`](Self::space), and asks for the
-/// [`reply`](Self::reply) to a ticket. Nothing of a connection lives in a future, so a dropped call loses no byte: a
-/// half-written command is finished by the next call, and a reply whose caller is gone is still understood.
+/// [`reply`](Self::reply) to a ticket. No state of a connection lives in a future, so a dropped call loses no byte: the
+/// next call finishes a half-written command, and a reply whose caller is gone is still processed.
 ///
 /// ```text
 ///            send            outgoing / sent            space / received          reply
@@ -45,28 +45,28 @@ pub struct Ticket(u64);
 ///     └──────── ticket n ──────────────── the n-th reply ─────────────────────┘
 /// ```
 ///
-/// A reply nobody asks for still takes effect: `USING` and `WATCHING` update the state that a reconnect restores, and
-/// a `RESERVED` becomes an *orphan*, a job that is offered to the next reserve (see [`orphan`](Self::orphan)).
+/// A reply that nobody asks for still takes effect: `USING` and `WATCHING` update the state that a reconnect restores,
+/// and a `RESERVED` becomes an *orphan*, a job that is offered to the next reserve (see [`orphan`](Self::orphan)).
 #[derive(Debug)]
 pub struct Session {
     epoch: Epoch,
     outgoing: BytesMut,
-    /// Offset behind the last byte that was queued, and behind the last one that the transport took.
+    /// Offset after the last queued byte, and after the last one that the transport took.
     queued: u64,
     sent: u64,
     /// How many bytes a pump has read.
     read: u64,
     decoder: Decoder,
     pending: VecDeque<Pending>,
-    /// How many replies were read, which is the number of the reply that comes next.
+    /// The number of replies read, which is the number of the next reply.
     answered: u64,
-    /// Offset behind the last byte of the command that was answered last: the oldest pending one begins there.
+    /// Offset after the last byte of the most recently answered command, where the oldest pending one begins.
     answered_to: u64,
     used: TubeName,
     watched: Vec<TubeName>,
     orphans: VecDeque<Job>,
     holdings: reset::Holdings,
-    /// The touch that asks for the oldest orphan, and when it was sent.
+    /// The touch that checks the oldest orphan, and when it was sent.
     asked: Option<(Ticket, Instant)>,
     end_of_stream: bool,
     health: Health,
@@ -76,9 +76,9 @@ pub struct Session {
 
 #[derive(Debug)]
 struct Pending {
-    /// Offset behind the command's last byte.
+    /// Offset after the command's last byte.
     end: u64,
-    /// Whether an old server may have cut its line, and taken the rest for a command of its own.
+    /// Whether an old server may have truncated its line, and taken the rest for another command.
     may_be_cut: bool,
     wait: ServerWait,
     meaning: Meaning,
@@ -89,21 +89,21 @@ struct Pending {
 #[derive(Debug)]
 enum Meaning {
     Command(Effect),
-    /// Sent by the session itself, to bring a new connection into the old one's state.
+    /// Sent by the session itself, to restore the previous connection's state.
     Restore,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Health {
     Good,
-    /// Usable for the replies that are under way, but not for another command.
+    /// Only for the replies that are under way; accepts no further command.
     Closing,
-    /// Never used again.
+    /// Unusable.
     Poisoned,
 }
 
 impl Session {
-    /// The state of a connection that was just made. Bodies over `max_body` bytes are skipped, not stored.
+    /// The state of a new connection. Bodies over `max_body` bytes are skipped, not stored.
     #[must_use]
     pub fn new(max_body: usize) -> Self {
         let epoch = Epoch::next();
@@ -129,8 +129,8 @@ impl Session {
         }
     }
 
-    /// Starts over on a new connection: the commands that restore the used tube and the watch list are the first to be
-    /// written. What was pending is forgotten; orphans are gone, since the server took them back.
+    /// Starts over on a new connection, on which the commands that restore the used tube and the watch list are written
+    /// first. Pending commands are forgotten; orphans are gone, since the server took them back.
     pub fn reopen(&mut self) {
         let fresh = Session::new(self.max_body);
         let lost = std::mem::replace(self, fresh);
@@ -161,8 +161,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// `JobLost` when the command acts on a reservation of another connection, and `ConnectionLost` when this
-    /// one must not be used any more. Nothing is queued then.
+    /// `JobLost` when the command acts on a reservation of another connection; `ConnectionLost` when this one must not
+    /// be used any more. In both cases nothing is queued.
     pub fn send<C: Command>(&mut self, command: &C) -> Result<Ticket, Error> {
         self.refuse(command.job())?;
         let before = self.outgoing.len();
@@ -180,7 +180,7 @@ impl Session {
         Err(Error::new(ErrorKind::ConnectionLost, Fate::NotSent, "the connection is closed"))
     }
 
-    /// Refuses a command on a job that another connection held: by now the id may be somebody else's job.
+    /// Refuses a command on a job that another connection held: its id may by now belong to somebody else's job.
     pub(crate) fn refuse_lost_reservation(&self, job: Option<JobRef>) -> Result<(), Error> {
         match job.and_then(|job| job.reservation.map(|held_by| (job, held_by))) {
             Some((job, held_by)) if held_by != self.epoch => Err(Error::new(
@@ -212,13 +212,13 @@ impl Session {
         ticket
     }
 
-    /// The bytes to write next.
+    /// The next bytes to write.
     #[must_use]
     pub fn outgoing(&self) -> &[u8] {
         &self.outgoing
     }
 
-    /// Notes that the transport took the first `n` outgoing bytes.
+    /// Records that the transport took the first `n` outgoing bytes.
     pub fn sent(&mut self, n: usize) {
         let n = n.min(self.outgoing.len());
         self.sent += n as u64;
@@ -226,18 +226,18 @@ impl Session {
         written(&mut self.outgoing, n);
     }
 
-    /// Room for the next read: never empty, and never sized by a length that the server announced.
+    /// Buffer space for the next read: never empty, and never sized by a length that the server announced.
     pub fn space(&mut self) -> &mut [u8] {
         self.decoder.space()
     }
 
-    /// Notes that the first `n` bytes of [`space`](Self::space) were read.
+    /// Records that the first `n` bytes of [`space`](Self::space) were read.
     pub fn received(&mut self, n: usize) {
         self.decoder.received(n);
         self.metrics.bytes_in += n as u64;
     }
 
-    /// Notes that the server closed its side.
+    /// Records that the server closed its side.
     pub fn end_of_stream(&mut self) {
         self.end_of_stream = true;
     }
@@ -248,7 +248,7 @@ impl Session {
         self.end_of_stream
     }
 
-    /// Has a pump send what is outgoing.
+    /// Queues the outgoing bytes in a pump.
     pub fn queue_in<F>(&mut self, io: &mut Io<F>) {
         self.follow(io);
         if !self.outgoing.is_empty() {
@@ -256,20 +256,20 @@ impl Session {
         }
     }
 
-    /// Notes how much a pump has moved on this connection.
+    /// Records how much a pump has moved on this connection.
     pub fn follow<F>(&mut self, io: &Io<F>) {
         self.metrics.bytes_out += io.sent().saturating_sub(self.sent);
         self.metrics.bytes_in += io.received().saturating_sub(self.read);
         (self.sent, self.read) = (io.sent(), io.received());
     }
 
-    /// Whether the oldest command that is not answered was sent whole.
+    /// Whether the oldest unanswered command was completely sent.
     #[must_use]
     pub fn oldest_is_sent(&self) -> bool {
         self.pending.front().is_some_and(|oldest| oldest.end <= self.sent)
     }
 
-    /// Whether a pump has read all of a reply, or nothing.
+    /// Whether a pump has read only whole replies.
     pub(crate) fn is_at_boundary_in<F>(&self, io: &Io<F>) -> bool {
         self.decoder.parser.is_at_boundary(io)
     }
@@ -280,61 +280,61 @@ impl Session {
         self.pending.is_empty() && !self.is_at_boundary_in(io)
     }
 
-    /// Whether the last byte of this command was taken.
+    /// Whether the transport took the last byte of this command.
     pub(crate) fn is_sent(&self, ticket: Ticket) -> bool {
         self.fate(ticket) != Fate::NotSent
     }
 
-    /// Whether the reply that comes next can have come: the first byte of its command was taken.
+    /// Whether the next reply can have arrived: the transport took the first byte of its command.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn may_be_answered(&self) -> bool {
         self.sent > self.answered_to
     }
 
-    /// How many bytes wait to be written, here and in the pump.
+    /// Number of unwritten bytes, here and in the pump.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn unsent(&self) -> u64 {
         self.queued.saturating_sub(self.sent)
     }
 
-    /// The most bytes that the largest reply has: there is nothing to gain by reading on before one was taken.
+    /// Maximum size of a reply: once that much is buffered, a reply has to be taken before more is read.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn largest_reply(&self) -> usize {
         self.decoder.parser.largest_reply()
     }
 
-    /// Marks the connection as never to be used again.
+    /// Marks the connection as unusable.
     pub fn poison(&mut self) {
         self.health = Health::Poisoned;
     }
 
-    /// Lets the replies that are under way come, and takes no further command.
+    /// Lets outstanding replies arrive, but accepts no further command.
     pub fn close_after_replies(&mut self) {
         if self.health == Health::Good {
             self.health = Health::Closing;
         }
     }
 
-    /// Whether the connection takes commands.
+    /// Whether the connection accepts commands.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.health == Health::Good && !self.end_of_stream
     }
 
-    /// Whether the connection takes commands, or replies at least are still to come on it.
+    /// Whether the connection accepts commands, or at least has replies outstanding.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn is_in_use(&self) -> bool {
         let is_closing = self.health == Health::Closing && self.awaits_replies();
         (self.health == Health::Good || is_closing) && !self.end_of_stream
     }
 
-    /// Whether replies are still to come.
+    /// Whether replies are outstanding.
     #[must_use]
     pub fn awaits_replies(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Whether bytes came that answer no command.
+    /// Whether received bytes answer no command.
     #[must_use]
     pub fn has_unsolicited_bytes(&self) -> bool {
         self.pending.is_empty() && !self.decoder.is_at_boundary()
@@ -346,7 +346,7 @@ impl Session {
         self.epoch
     }
 
-    /// What was done so far, on this connection and on those before it.
+    /// Metrics of this connection and of those before it.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
@@ -369,7 +369,7 @@ impl Session {
         &self.watched
     }
 
-    /// What has to be sent before these tubes are watched for certain. A command that nobody waits for any more counts.
+    /// The commands that ensure that these tubes are watched, taking abandoned commands into account.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn to_watch(&self, tubes: &[TubeName]) -> Vec<Watch> {
         let stays = |tube: &TubeName| {
@@ -379,7 +379,7 @@ impl Session {
         tubes.iter().filter(|tube| !stays(tube)).cloned().map(Watch).collect()
     }
 
-    /// What has to be sent before no other tube is watched for certain.
+    /// The commands that ensure that no other tube is watched.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn to_ignore(&self, tubes: &[TubeName]) -> Vec<Ignore> {
         let comes = self.under_way().filter_map(|effect| match effect {
@@ -390,7 +390,7 @@ impl Session {
         others.cloned().map(Ignore).collect()
     }
 
-    /// What the commands without a reply will change.
+    /// The pending effects of unanswered commands.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     fn under_way(&self) -> impl Iterator<Item = &Effect> {
         self.pending.iter().filter_map(|pending| match &pending.meaning {
@@ -400,11 +400,11 @@ impl Session {
     }
 }
 
-/// The longest line, in bytes with its CRLF, that every server takes whole: version 1.10's.
+/// The maximum length of a line that every server accepts, in bytes with its CRLF: that of version 1.10.
 const SHORTEST_LIMIT: usize = 208;
 
-/// Whether the line of a command is longer than some servers' limit. Those up to 1.11 refuse such a line at its limit,
-/// and go on with what is left of it as the next one.
+/// Whether the line of a command exceeds some servers' limit. Servers up to 1.11 refuse such a line at their limit, and
+/// read the rest of it as the next command.
 fn may_be_cut(frame: &[u8]) -> bool {
     frame.len() > SHORTEST_LIMIT
         && frame
@@ -417,7 +417,7 @@ fn poisoned() -> Error {
     Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why)
 }
 
-/// The server has closed its side.
+/// The error for a connection whose server has closed its side.
 pub(crate) fn ended() -> Error {
     Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "the server closed the connection")
 }

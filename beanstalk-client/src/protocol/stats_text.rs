@@ -1,14 +1,14 @@
-//! The two shapes of beanstalkd's statistics: a list, and a flat map.
+//! The two formats of beanstalkd's statistics: a list and a flat map.
 //!
-//! The text looks like YAML but is not always: names are quoted by some versions only, a tube may be called `true` or
+//! The text resembles YAML but is not always valid YAML: only some versions quote names, a tube may be called `true` or
 //! `1e5`, and version 1.12 prints `os: #1 SMP …`. So it is read line by line, values stay text until a number is asked
-//! for, and whatever is neither of the two shapes is an error.
+//! for, and anything else is an error.
 
 use std::{collections::HashSet, fmt, ops::Range, sync::Arc};
 
 use crate::{Error, TubeName, error::excerpt};
 
-/// The most lines that are read from one reply.
+/// Maximum number of lines read from one reply.
 const MAX_LINES: usize = 1_000_000;
 
 /// Reads `---`, then `- name` lines.
@@ -26,7 +26,7 @@ pub(crate) fn list(text: &[u8]) -> Result<Vec<TubeName>, Error> {
 #[derive(Clone)]
 pub(crate) struct Pairs {
     text: Arc<str>,
-    /// Where each key and its value stand in the text.
+    /// The positions of each key and value in the text.
     spans: Arc<[[Range<usize>; 2]]>,
 }
 
@@ -36,7 +36,7 @@ impl Pairs {
         self.spans.iter().map(move |[key, value]| (part(key), part(value)))
     }
 
-    /// The same, and whether the value stood in quotes: then it is text, whatever it looks like.
+    /// The same, with whether the value was quoted: then it is text, whatever it looks like.
     #[cfg(feature = "serde")]
     pub(crate) fn iter_quoted(&self) -> impl ExactSizeIterator<Item = (&str, &str, bool)> {
         let is_quoted = |value: &Range<usize>| {
@@ -59,7 +59,7 @@ impl fmt::Debug for Pairs {
     }
 }
 
-/// The text of a map that something other than a server has: what is text there stands in quotes.
+/// A map's text from a source other than a server: string values are quoted.
 #[cfg(feature = "serde")]
 pub(crate) struct Written(pub(crate) String);
 
@@ -96,7 +96,7 @@ impl<'de> serde::de::Visitor<'de> for Pen {
     }
 }
 
-/// A value as a server writes it.
+/// A value in the format of a server.
 #[cfg(feature = "serde")]
 struct Value(String);
 
@@ -135,7 +135,7 @@ impl<'de> serde::Deserialize<'de> for Value {
     }
 }
 
-/// With fewer pairs than this, looking through all of them is the quickest way to find a key.
+/// Below this number of pairs, a linear search is the fastest way to find a key.
 const FEW: usize = 64;
 
 /// Reads `---`, then `key: value` lines.
@@ -173,7 +173,7 @@ fn utf8(text: &[u8]) -> Result<&str, Error> {
         .map_err(|error| Error::protocol("the stats reply is not text").with_source(error))
 }
 
-/// The numbered lines behind the `---`.
+/// The numbered lines after the `---`.
 fn lines(text: &str) -> Result<impl Iterator<Item = (usize, &str)>, Error> {
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
     match lines.next() {

@@ -1,4 +1,4 @@
-//! The commands of a pipeline that are in flight, without the input and output.
+//! The commands of a pipeline that are in flight, without I/O.
 
 use std::collections::VecDeque;
 
@@ -10,14 +10,14 @@ use crate::{
     trace,
 };
 
-/// How many commands may be in flight unless the caller says otherwise: enough to keep the server busy, and below the
-/// 500 or so reserved jobs on one connection from which on the server gets slow.
+/// Default window: enough to keep the server busy, and below the roughly 500 reserved jobs on one connection at which
+/// the server slows down.
 const DEFAULT_SIZE: usize = 256;
 
-/// No further command is encoded while so many bytes wait to be written.
+/// No further command is encoded while this many bytes wait to be written.
 const ENOUGH_OUTGOING: u64 = 256 * 1024;
 
-/// Takes commands as there is room, and matches each reply with the oldest of them.
+/// Takes commands while there is room, and matches each reply with the oldest of them.
 #[derive(Debug)]
 pub(crate) struct Window<C> {
     in_flight: VecDeque<InFlight<C>>,
@@ -35,7 +35,7 @@ enum InFlight<C> {
 /// The oldest command in flight.
 #[derive(Debug)]
 pub(crate) enum Head {
-    /// Its reply is waited for.
+    /// It was sent, and waits for its reply.
     Sent(Ticket, ServerWait),
     /// It was never sent.
     Refused(Error),
@@ -46,7 +46,7 @@ impl<C: Command> Window<C> {
         Window { in_flight: VecDeque::new(), size: DEFAULT_SIZE, ended: false, batch: Batch::new() }
     }
 
-    /// The span of the pipeline, which begins with its first use.
+    /// The span of the pipeline, which starts at its first use.
     pub(crate) fn span(&mut self, client: &ClientSession) -> Span {
         self.batch.begin(|| trace::pipeline::<C>(client));
         self.batch.span()
@@ -56,7 +56,7 @@ impl<C: Command> Window<C> {
         self.size = commands.max(1);
     }
 
-    /// There is no connection: the pipeline ends with the first command, if there is one.
+    /// Without a connection, the pipeline ends with an error for the first command, if there is one.
     pub(crate) fn fail<T>(
         &mut self,
         client: &mut ClientSession,
@@ -71,11 +71,10 @@ impl<C: Command> Window<C> {
         Some(outcome)
     }
 
-    /// Takes commands while there is room. It waits until half of the window is free, so that many commands go out in
-    /// one write while the server works on the other half.
+    /// Takes commands once half of the window is free, so that many go out in one write while the server works on the
+    /// other half.
     ///
-    /// With nothing in flight it takes one in any case: only the end of `commands`, or an error that was given, ends a
-    /// pipeline.
+    /// With nothing in flight it takes at least one: only the end of `commands`, or a reported error, ends a pipeline.
     pub(crate) fn fill(&mut self, session: &mut Session, commands: &mut impl Iterator<Item = C>) {
         if self.in_flight.len() > self.size / 2 {
             return;
@@ -94,12 +93,11 @@ impl<C: Command> Window<C> {
         }
     }
 
-    /// Whether one more command may follow those in flight.
     fn has_room(&self, session: &Session) -> bool {
         self.in_flight.len() < self.size && session.is_open() && session.unsent() < ENOUGH_OUTGOING
     }
 
-    /// The oldest command in flight; one that was refused is taken out.
+    /// The oldest command in flight. A refused one is removed.
     pub(crate) fn head(&mut self, client: &mut ClientSession) -> Option<Head> {
         if let Some(InFlight::Sent(ticket, command)) = self.in_flight.front() {
             return Some(Head::Sent(*ticket, command.server_wait()));
@@ -114,7 +112,7 @@ impl<C: Command> Window<C> {
         }
     }
 
-    /// Takes the oldest command out with what became of it. An error that ends the connection ends the pipeline.
+    /// Removes the oldest command and returns its outcome. An error that ends the connection also ends the pipeline.
     pub(crate) fn complete(
         &mut self,
         client: &mut ClientSession,
@@ -138,7 +136,7 @@ impl<C: Command> Window<C> {
         Some(outcome)
     }
 
-    /// A command has ended, within the span of the pipeline.
+    /// Reports the end of a command, within the span of the pipeline.
     fn tell<T>(&mut self, client: &mut ClientSession, verb: &str, outcome: &Result<T>) {
         client.count::<C, _>(outcome);
         let failure = trace::failure(outcome);

@@ -1,4 +1,4 @@
-//! A worker's slot, without its socket and its clock.
+//! A worker's slot as a state machine, without socket or clock.
 
 mod action;
 mod ask;
@@ -52,47 +52,47 @@ use crate::{
 ///                                                             and its outcome is not sent
 /// ```
 ///
-/// It is a [`Role`], moved by a pump. What it has decided for the handlers comes by [`next_action`](Self::next_action);
-/// what they do is told by the other methods, and takes effect in the next exchange.
+/// It is a [`Role`], moved by a pump. [`next_action`](Self::next_action) returns its decisions for the handlers; the
+/// other methods report what handlers do, which takes effect in the next exchange.
 ///
-/// * A reserve waits in the server only while this connection holds no job: the server reads nothing behind a waiting
-///   reserve, so touches and deletes would wait with it.
-/// * What it holds is bounded, and so are the commands under way: a few for each job.
-/// * A job whose reservation may be over is never acted on.
-/// * What the server refuses makes it pause, for longer each time in a row. The same delays lie between connections, until
-///   one has lasted or has brought a success.
-/// * After the end of a connection it takes no other job before the handlers of those that were lost have ended.
+/// * A reserve waits in the server only while this connection holds no job: the server reads nothing after a waiting
+///   reserve, which would delay touches and deletes.
+/// * The number of held jobs is bounded, and with it that of commands in flight: a few for each job.
+/// * A job whose reservation may have expired is never acted on.
+/// * After a refusal it pauses, longer for each one in a row. The same delays apply between connections, until one has
+///   lasted or was successful.
+/// * After a connection has ended, it takes no other job until the handlers of the lost jobs have ended.
 #[derive(Debug)]
 pub struct WorkerSlot {
     settings: Settings,
     asking: Asking,
     claimed: Claimed,
-    /// Others have asked for all that are left of a limit: when to ask again.
+    /// Other slots have claimed the rest of a limit: when to ask again.
     shares: Option<Instant>,
     session: Session,
     connection: Connection,
     health: Health,
     pace: Pace,
-    /// Commands that were not answered yet, in their order.
+    /// Unanswered commands, in order.
     expected: VecDeque<Expected>,
     held: Jobs,
     keys: u64,
-    /// Reserves that were not answered yet.
+    /// Number of unanswered reserves.
     reserves: usize,
-    /// How many reserves may be under way: doubles while they bring jobs.
+    /// Maximum number of reserves in flight; doubles while they bring jobs.
     window: usize,
-    /// No job was ready when it was last looked.
+    /// Whether no job was ready at the last reserve.
     is_dry: bool,
     storm: Storm,
     refusals: Refusals,
     nudges: Nudges,
-    /// The earliest moment at which a job may need something.
+    /// The earliest moment at which a job may need attention.
     due: Option<Instant>,
     actions: VecDeque<Action>,
     suspicion: Suspicion,
     has_warned: bool,
     ending: Ending,
-    /// The worker was stopped: when running jobs are given up.
+    /// When running jobs are abandoned, after a stop.
     stop: Option<Instant>,
     state: SlotState,
 }
@@ -134,30 +134,29 @@ enum What {
     Recall(JobKey),
     Retake(JobKey),
     Confirm(JobKey),
-    /// Whatever the answer is.
+    /// The answer does not matter.
     Nudge,
 }
 
 #[derive(Debug, PartialEq)]
 enum Ending {
-    /// Not yet.
     No,
     /// Takes no further job.
     Stopping,
-    /// The sending side is closed, since then.
+    /// The sending side was closed then.
     HalfClosed(Instant),
-    /// All is done: there will be no other connection.
+    /// Done: there will be no other connection.
     Done,
 }
 
-/// How long an answer to a half-closed connection is waited for.
+/// How long to wait for an answer on a half-closed connection.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// How often a connection is looked at on which nothing is expected, because a handler runs.
+/// How often to check a connection on which nothing is expected while a handler runs.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl WorkerSlot {
-    /// The `slot`-th slot of these options, for their `server`-th server. It has no connection yet.
+    /// The `slot`-th slot for the `server`-th server of these options, without a connection.
     #[must_use]
     pub fn new(options: &WorkerOptions, server: usize, slot: u64) -> Self {
         let connect =
@@ -209,18 +208,18 @@ impl WorkerSlot {
         }
     }
 
-    /// What is to be done next for the handlers. To be asked for after every exchange, until there is nothing.
+    /// The next action for the handlers. Call it after every exchange until it returns `None`.
     pub fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Whether something is to be done.
+    /// Whether actions are pending.
     #[must_use]
     pub fn has_actions(&self) -> bool {
         !self.actions.is_empty()
     }
 
-    /// Its state.
+    /// The state of the slot.
     #[must_use]
     pub fn state(&self) -> SlotState {
         self.state
@@ -232,19 +231,19 @@ impl WorkerSlot {
         self.connection.is_open
     }
 
-    /// Whether a handler that runs can still be helped: its job is held, or may be held again.
+    /// Whether a running handler can still be helped: its job is held, or may be held again.
     #[must_use]
     pub fn helps_handlers(&self) -> bool {
         self.connection.is_open || (self.held.doubted() > 0 && !self.is_leaving())
     }
 
-    /// Has the waker woken when no further job may come.
+    /// Wakes the waker when no further job may be taken.
     #[cfg(feature = "tokio")]
     pub fn wake_when_enough(&self, waker: &std::task::Waker) {
         self.claimed.wake_when_reached(waker);
     }
 
-    /// What was sent and received since this was last asked.
+    /// Metrics since the last call.
     #[must_use]
     pub fn take_metrics(&mut self) -> Metrics {
         std::mem::take(self.session.metrics_mut())
@@ -301,7 +300,7 @@ impl WorkerSlot {
         self.actions.push_back(Action::Update(key, change));
     }
 
-    /// Notes that the server refused what it will be asked again; told once for each pause.
+    /// Handles a refusal of a request that will be repeated. Reported once for each pause.
     fn refuse(&mut self, command: &'static str, reply: &Response, now: Instant) {
         if let Some((in_a_row, pause)) = self.refusals.refused(now) {
             let reply = reply.word();
@@ -309,13 +308,13 @@ impl WorkerSlot {
         }
     }
 
-    /// Notes that the server carried out what a worker is there for.
+    /// Notes that the server carried out an essential request.
     fn succeed(&mut self) {
         self.refusals.succeeded();
         self.connection.has_succeeded = true;
     }
 
-    /// Does what has to be done by now.
+    /// Does everything that is due.
     fn act(&mut self, now: Instant) -> Result<(), Error> {
         if self.due.is_some_and(|due| due <= now) {
             self.tend(now)?;
@@ -336,7 +335,7 @@ impl WorkerSlot {
         }
     }
 
-    /// What is wanted of the connection that there is.
+    /// The next step on the current connection.
     fn serve(&mut self, io: &Io<Error>, answered: bool, now: Instant) -> Pulse {
         let holds = self.session.oldest_is_sent().then_some(()).and(self.expected.front());
         let holds = holds.map(|expected| expected.wait);

@@ -1,4 +1,4 @@
-//! State shared by all slots of a worker: whether to continue, and their counters.
+//! State shared by all slots of a worker: stops and counters.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::{
     WorkerOptions, WorkerReport, protocol::WorkerSlot,
 };
 
-/// A handle to stop and observe a worker from anywhere, also after it has ended. Cloning is cheap.
+/// A handle to stop and observe a worker from anywhere, even after it has ended. Cloning is cheap.
 ///
-/// It keeps nothing of the worker alive but its numbers.
+/// It keeps only the worker's counters alive.
 #[derive(Clone)]
 pub struct WorkerHandle {
     pub(crate) board: Arc<Board>,
 }
 
 impl WorkerHandle {
-    /// Takes no further job; running ones may finish within the grace. Their jobs go back after that.
+    /// Takes no further job. Running jobs may finish within the grace, and are given back after it.
     pub fn stop(&self) {
         self.board.stop.ask(Haste::Gently);
     }
@@ -28,7 +28,7 @@ impl WorkerHandle {
         self.board.stop.ask(Haste::AtOnce);
     }
 
-    /// Whether a stop was asked for.
+    /// Whether the worker was told to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.board.stop.asked().is_some()
@@ -49,7 +49,7 @@ impl WorkerHandle {
         total
     }
 
-    /// How many jobs it holds.
+    /// The number of jobs that it holds.
     #[must_use]
     pub fn running(&self) -> usize {
         let held = |slot: &Mutex<Seen>| match lock(slot).status.state {
@@ -76,17 +76,17 @@ impl std::fmt::Debug for WorkerHandle {
     }
 }
 
-/// What the slots share.
+/// Shared by the slots.
 pub(crate) struct Board {
-    /// Wakes slots that sleep, and tells handlers.
+    /// Wakes sleeping slots, and notifies handlers.
     pub(crate) stop: Stop,
     slots: Vec<Mutex<Seen>>,
-    /// The id of the server at each address, in the order of the options.
+    /// The server id at each address, in the order of the options.
     servers: Mutex<Vec<Option<String>>>,
     observer: Option<Observer<WorkerEvent>>,
 }
 
-/// What is known of a slot, over all its connections.
+/// A slot's state, over all its connections.
 struct Seen {
     status: SlotStatus,
     metrics: Metrics,
@@ -117,13 +117,13 @@ impl Board {
         })
     }
 
-    /// Shows a state that the slot's role does not know of.
+    /// Shows a state that the slot's role does not know.
     #[cfg(feature = "blocking")]
     pub(crate) fn set_state(&self, slot: usize, state: SlotState) {
         self.update(slot, |seen| seen.status.state = state);
     }
 
-    /// Shows what a slot is doing, and what has happened on its connections since this was last done.
+    /// Shows what a slot is doing, and adds what happened on its connections since the last call.
     pub(crate) fn follow(&self, slot: usize, role: &mut WorkerSlot) {
         let (state, news) = (role.state(), role.take_metrics());
         self.update(slot, |seen| {
@@ -138,7 +138,7 @@ impl Board {
         }
     }
 
-    /// A slot has a connection to a server with this id.
+    /// A slot is connected to a server with this id.
     pub(crate) fn connected(&self, address: &Address, lane: Lane, id: &str) {
         self.tell(address, lane.slot, WorkerEventKind::Connected);
         if self.is_replaced(lane.server, id) {
@@ -146,7 +146,7 @@ impl Board {
         }
     }
 
-    /// Takes note of the server's id; `true` if there was another before.
+    /// Stores the server's id; `true` if it replaces another.
     fn is_replaced(&self, server: usize, id: &str) -> bool {
         match lock(&self.servers).get_mut(server) {
             Some(known) if known.as_deref() != Some(id) => known.replace(id.to_owned()).is_some(),
@@ -173,7 +173,7 @@ impl Board {
 }
 
 impl Seen {
-    /// Counts it; whether it is worth telling.
+    /// Counts an event; returns whether to report it.
     fn takes_note(&mut self, what: &WorkerEventKind) -> bool {
         match what {
             WorkerEventKind::Settled { fate, .. } => self.report.count(*fate),
@@ -189,7 +189,7 @@ impl Seen {
     }
 }
 
-/// Where a slot takes its jobs from.
+/// A slot's place among the servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lane {
     /// Its number, from 0.
@@ -199,7 +199,7 @@ pub(crate) struct Lane {
 }
 
 impl WorkerOptions {
-    /// All slots: every server has the same number.
+    /// All slots, in equal numbers for each server.
     pub(crate) fn lanes(&self) -> impl Iterator<Item = Lane> + use<> {
         let servers = self.servers.options().len();
         (0..self.slots * servers).map(move |slot| Lane { slot, server: slot % servers })

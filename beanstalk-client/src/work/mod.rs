@@ -1,4 +1,4 @@
-//! What the workers of both faces share: options, outcomes, reports.
+//! Shared by the workers of both faces: options, outcomes, reports.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod board;

@@ -1,4 +1,4 @@
-//! Options of a worker: where jobs come from, how many run at once, and what to do with them.
+//! Worker options: where jobs come from, how many run at once, and what to do with them.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -40,9 +40,9 @@ pub(crate) const RESERVE_WAIT: Duration = Duration::from_secs(15);
 /// | `grace` | 25 s | time for running jobs to finish after a stop |
 /// | `log_errors` | off | whether to log the messages of handler errors |
 ///
-/// With the feature `serde` they are the servers alone, or a map with them under `servers` and what else was chosen under
-/// the names of the setters. Durations are seconds, or text such as `250ms`. An
-/// observer is code, and a [limit](Self::limit) is a counter that workers of one process share: neither is written or read.
+/// With the feature `serde` they are the servers alone, or a map with the servers under `servers` and any settings
+/// under the names of the setters. Durations are seconds, or text such as `250ms`. Observers are code, and a
+/// [limit](Self::limit) is a counter that workers of one process share, so neither is serialized.
 #[derive(Clone)]
 pub struct WorkerOptions {
     pub(crate) servers: Servers,
@@ -65,29 +65,29 @@ pub struct WorkerOptions {
     pub(crate) on_span: SpanHook<Job>,
 }
 
-/// When the counters of a job are read (`stats-job`).
+/// When to read the counters of a job (`stats-job`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Inspect {
-    /// Before the job is run, if it may have been given out before: the first jobs of a connection, jobs that come in another
-    /// order than they were put in, and now and then any other. A job that kills the process that runs it is found, if
-    /// perhaps after a few runs more than [`Retries::reserves`] says, and buried without being run.
+    /// Before the job is run, if it may have been handed out before: the first jobs of a connection, jobs that arrive
+    /// out of order, and a random sample of the others. A job that kills the process that runs it is found, though
+    /// perhaps after a few runs more than [`Retries::reserves`] allows, and buried without being run.
     ///
-    /// As [`Before`](Self::Before) for a limit of fewer than 10 reserves, with a limit of timeouts, and with
+    /// Same as [`Before`](Self::Before) with a limit of fewer than 10 reserves, with a limit of timeouts, or with
     /// [`reclaim`](WorkerOptions::reclaim).
     #[default]
     Suspects,
     /// Before any job is run, so that the limits of [`Retries`] hold exactly. Costs a round trip for each job.
     Before,
-    /// Only when they are needed: the job runs longer than a moment, fails, or its handler asks. A job that kills its
-    /// process at once is not noticed.
+    /// Only when they are needed: the job runs for a while or fails, or its handler asks. A job that kills its process
+    /// at once goes unnoticed.
     OnDemand,
 }
 
 queue_core::words!(Inspect, Error, "way to inspect jobs":
     "suspects" = Suspects, "before" = Before, "on-demand" = OnDemand);
 
-/// How long a worker keeps a reservation alive by `touch` while the handler runs.
+/// How long a worker extends a reservation by `touch` while the handler runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -96,10 +96,10 @@ queue_core::words!(Inspect, Error, "way to inspect jobs":
 )]
 #[non_exhaustive]
 pub enum Heartbeat {
-    /// For as long as it runs.
+    /// For as long as the handler runs.
     #[default]
     Always,
-    /// For this long: after that the reservation expires, the job goes to other workers, and the handler is notified.
+    /// For this long. After that the reservation expires, the job goes to other workers, and the handler is notified.
     /// Contains handlers that never return.
     AtMost(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
     /// Not at all: a handler has the job's time to run, unless it touches the job itself.
@@ -107,7 +107,7 @@ pub enum Heartbeat {
 }
 
 impl fmt::Display for Heartbeat {
-    /// `always`, `never`, or the longest time, such as `90s`.
+    /// Formats as `always`, `never`, or the longest time, such as `90s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Heartbeat::Always => f.pad("always"),
@@ -120,7 +120,7 @@ impl fmt::Display for Heartbeat {
 impl FromStr for Heartbeat {
     type Err = Error;
 
-    /// Reads `always`, `never`, or a time such as `90s` or `5m`.
+    /// Parses `always`, `never`, or a time such as `90s` or `5m`.
     fn from_str(text: &str) -> Result<Self, Error> {
         match text {
             "always" => Ok(Heartbeat::Always),
@@ -133,11 +133,11 @@ impl FromStr for Heartbeat {
 }
 
 impl WorkerOptions {
-    /// A worker for these servers: [`Servers`], [`ConnectOptions`], or addresses as text with commas between them.
+    /// Creates options for these servers: [`Servers`], [`ConnectOptions`], or comma-separated addresses.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address.
+    /// `InvalidInput` for an invalid address.
     pub fn new<S>(servers: S) -> Result<Self, Error>
     where
         S: TryInto<Servers>,
@@ -146,11 +146,11 @@ impl WorkerOptions {
         Ok(servers.try_into()?.into())
     }
 
-    /// Takes jobs from these tubes, and from no other.
+    /// Takes jobs from exactly these tubes.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for an invalid name, and if there is none.
+    /// `InvalidInput` for an invalid name, or no name at all.
     pub fn tubes<I>(mut self, tubes: I) -> Result<Self, Error>
     where
         I: IntoIterator,
@@ -161,8 +161,8 @@ impl WorkerOptions {
         Ok(self)
     }
 
-    /// So many connections to each server, at least one; each runs one job at a time. Every server has its own, so one
-    /// that is slow or gone takes nothing from the others.
+    /// Number of connections to each server, at least one; each runs one job at a time. Every server has its own, so
+    /// one that is slow or down does not hold up the others.
     #[must_use]
     pub fn slots(mut self, slots: usize) -> Self {
         self.slots = slots.max(1);
@@ -171,24 +171,24 @@ impl WorkerOptions {
 
     /// Maximum number of jobs a connection holds, 1 to 500; they run one after another.
     ///
-    /// For tiny jobs, which otherwise each wait for a round trip. The price: jobs wait behind a slow one while another
-    /// worker could run them, and a lost connection gives all of them back. Waiting jobs are kept alive like running
-    /// ones, and one whose time has expired is not run. While a connection holds jobs it never waits in a reserve, so
-    /// that the server reads touches and deletes at once.
+    /// For tiny jobs, each of which would otherwise wait for a round trip. The cost: jobs wait behind a slow one
+    /// although another worker could run them, and a lost connection gives all of them back. Waiting jobs are kept
+    /// alive like running ones, and one whose reservation has expired is not run. While a connection holds jobs it
+    /// never waits in a reserve, so that the server reads touches and deletes at once.
     #[must_use]
     pub fn prefetch(mut self, jobs: usize) -> Self {
         self.prefetch = jobs.clamp(1, MAX_PREFETCH);
         self
     }
 
-    /// When the counters of a job are read.
+    /// When to read the counters of a job.
     #[must_use]
     pub fn inspect(mut self, inspect: Inspect) -> Self {
         self.inspect = inspect;
         self
     }
 
-    /// How long reservations are kept alive.
+    /// How long to keep reservations alive.
     #[must_use]
     pub fn heartbeat(mut self, heartbeat: Heartbeat) -> Self {
         self.heartbeat = heartbeat;
@@ -202,25 +202,24 @@ impl WorkerOptions {
         self
     }
 
-    /// Holds a job again whose connection was lost while its handler runs, so that its outcome counts. Needs beanstalkd
+    /// Reclaims a job whose connection was lost while its handler runs, so that its outcome counts. Needs beanstalkd
     /// 1.12 or later (`reserve-job`).
     ///
     /// Without it, the job is [lost](crate::LostReason::ConnectionLost) at once: the server gives it to the next worker
     /// that asks. With it, the slot reconnects while the handler keeps running, and takes the job back if no other
-    /// worker had it in the meantime: the server's id is the same, and by its counters the job was not reserved,
+    /// worker had it in the meantime: the server's id is the same, and its counters show that the job was not reserved,
     /// released, buried, kicked or timed out since. Then
-    /// [`WorkerEventKind::Reclaimed`](crate::WorkerEventKind::Reclaimed) is reported, its time to run starts again, and
-    /// its outcome is sent as usual. In every other case the job is lost as without it, and left alone:
+    /// [`WorkerEventKind::Reclaimed`](crate::WorkerEventKind::Reclaimed) is reported, the time to run restarts, and the
+    /// outcome is sent as usual. In every other case the job is lost, as without this option:
     ///
     /// * another worker has it or had it, which is the rule where workers wait for jobs;
-    /// * the server was restarted, with or without a log, or it is too old;
+    /// * the server was restarted, with or without a log, or is too old;
     /// * the old reservation would have expired by now, or the worker is stopped while it has no connection;
-    /// * the job's counters were not read before: with [`Inspect::OnDemand`] they are after 250 ms.
+    /// * the job's counters were not read before: with [`Inspect::OnDemand`] they are read after 250 ms.
     ///
-    /// So a handler learns of the loss later, at the latest when its reservation would have ended, and until then
-    /// another worker may run the job at the same time. An outcome sent before the connection was lost is not sent
-    /// again: its job's fate is unknown. Prefetched jobs are not reclaimed. The job's `reserves` grows by one each
-    /// time.
+    /// So a handler learns of the loss later, at the latest when its reservation would have expired, and until then
+    /// another worker may run the job at the same time. An outcome sent before the connection was lost is not resent:
+    /// its fate is unknown. Prefetched jobs are not reclaimed. Each reclaim adds one to the job's `reserves`.
     #[must_use]
     pub fn reclaim(mut self, reclaim: bool) -> Self {
         self.reclaim = reclaim;
@@ -235,41 +234,41 @@ impl WorkerOptions {
         self
     }
 
-    /// How long running jobs may take after a stop.
+    /// Time for running jobs to finish after a stop.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Takes at most the jobs that this limit allows, shared with every worker that has a clone of it; any number unless set.
-    /// A run ends with the last of them, also where a server cannot be reached.
+    /// Takes at most the number of jobs that this limit allows, shared by all workers that have a clone of it;
+    /// unlimited unless set. The run ends with the last of these jobs, even if a server cannot be reached.
     ///
-    /// A slot that waits for a job uses up one of those that are left. When it gets none within
-    /// [`reserve_wait`](Self::reserve_wait), another slot, or the slot of another server, has its turn.
+    /// A slot that waits for a job claims one from the limit. If it gets none within
+    /// [`reserve_wait`](Self::reserve_wait), another slot, perhaps of another server, takes the claim over.
     #[must_use]
     pub fn limit(mut self, limit: JobLimit) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Ends when no tube of the watch list has a ready job.
+    /// Ends the run when no tube of the watch list has a ready job.
     #[must_use]
     pub fn until_empty(mut self) -> Self {
         self.until_empty = true;
         self
     }
 
-    /// The delays before a lost server is tried again, and before a server that refuses what a worker asks of it is asked
-    /// again: from `base`, doubling, at most `cap`, each a random share of that. Unless set they are those of the server's
-    /// [`ConnectOptions::retry`], 100 ms and 10 s by default.
+    /// The delays before a lost server is tried again, and before a refused request is repeated: from `base`, doubling
+    /// up to `cap`, each randomly shortened. Unless set, those of the server's [`ConnectOptions::retry`], 100 ms and 10
+    /// s by default.
     #[must_use]
     pub fn reconnect_backoff(mut self, base: Duration, cap: Duration) -> Self {
         self.backoff = Some((base, cap));
         self
     }
 
-    /// Makes those random shares repeatable. Goes before the seed of [`ConnectOptions::retry`].
+    /// Makes the jitter of these delays repeatable. Takes precedence over the seed of [`ConnectOptions::retry`].
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -293,10 +292,10 @@ impl WorkerOptions {
         self
     }
 
-    /// Shows `hook` the span of each job (feature `tracing`) together with the job, after the span was made and before it is
-    /// entered. That is the moment at which a span can still be given a parent: the context that the sender has put into
-    /// the body. It is called where the handler is about to run, and only if the span is enabled; it must not wait. If it
-    /// panics, the handler runs all the same.
+    /// Calls `hook` with the span of each job (feature `tracing`) and the job, after the span is created and before it
+    /// is entered: the moment to give the span a parent, such as the context that the sender has put into the body. It
+    /// is called just before the handler runs, and only if the span is enabled; it must not block. If it panics, the
+    /// handler still runs.
     ///
     /// ```
     /// # use beanstalk_client::WorkerOptions;
@@ -319,8 +318,8 @@ impl WorkerOptions {
         self
     }
 
-    /// Tells `observer` how long handlers took, and how many messages went; as
-    /// [`ConnectOptions::on_measurement`], for every server.
+    /// Calls `observer` with the duration of handlers and the number of messages, for every server; see
+    /// [`ConnectOptions::on_measurement`].
     #[must_use]
     pub fn on_measurement(
         mut self,
@@ -335,7 +334,7 @@ impl WorkerOptions {
     }
 }
 
-/// More jobs on one connection cost the server more than they bring.
+/// More jobs on one connection cost the server more than they gain.
 const MAX_PREFETCH: usize = 500;
 
 impl From<Servers> for WorkerOptions {
@@ -380,13 +379,13 @@ impl FromStr for WorkerOptions {
 queue_core::try_from_text!(WorkerOptions, Error);
 
 impl WorkerOptions {
-    /// Refuses servers that may not be connected to.
+    /// Rejects servers that may not be connected to.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.servers.check()
     }
 
-    /// The delays of the `slot`-th slot, whose server has this index.
+    /// The delays of the `slot`-th slot of this server.
     pub(crate) fn retry(&self, server: usize, slot: u64) -> RetryPolicy {
         let mut policy =
             self.servers.options().get(server).map(|server| server.retry).unwrap_or_default();
@@ -399,15 +398,14 @@ impl WorkerOptions {
         policy.of_connection(slot)
     }
 
-    /// How to connect to a server, by its index.
+    /// The options of a server, by its index.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[allow(clippy::indexing_slicing)]
     pub(crate) fn connect(&self, server: usize) -> &ConnectOptions {
-        // There is always one.
+        // Indexes come from the list itself.
         &self.servers.options()[server]
     }
 
-    /// The address of a server, by its index.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn address(&self, server: usize) -> &crate::Address {
         &self.connect(server).address

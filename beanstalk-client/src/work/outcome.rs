@@ -1,4 +1,4 @@
-//! Outcomes of jobs: decided by their handlers, or by their counters.
+//! Outcomes of jobs, decided by their handlers or their counters.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{Error, JobStats, Priority};
 
 /// The outcome that a handler chooses for its job.
 ///
-/// A handler returns one of these, or `()` for [`Delete`](Outcome::Delete), or a `Result` of either: an error is a
+/// A handler returns an outcome, or `()` for [`Delete`](Outcome::Delete), or a `Result` of either: an error is a
 /// [`Retry`](Outcome::Retry).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
@@ -22,46 +22,45 @@ use crate::{Error, JobStats, Priority};
 pub enum Outcome {
     /// The job is done.
     Delete,
-    /// Given back, ready after the delay.
+    /// Released: ready again after the delay.
     Release {
         /// In whole seconds (rounded up), at most `u32::MAX`.
         #[cfg_attr(feature = "serde", serde(default, with = "queue_core::seconds"))]
         delay: Duration,
-        /// `None` leaves the job its priority.
+        /// `None` keeps the job's priority.
         #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
         priority: Option<Priority>,
     },
     /// Set aside until it is kicked.
     Bury {
-        /// `None` leaves the job its priority.
+        /// `None` keeps the job's priority.
         #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
         priority: Option<Priority>,
     },
-    /// The job failed: it is released with a delay that grows, and buried when that was done too often; see
-    /// [`Retries`].
+    /// The job failed: it is released with a growing delay, and buried after too many releases; see [`Retries`].
     Retry,
 }
 
 impl Outcome {
-    /// Given back at once, with its priority unchanged.
+    /// Releases the job at once, with its priority unchanged.
     #[must_use]
     pub const fn release() -> Self {
         Self::release_after(Duration::ZERO)
     }
 
-    /// Given back after a delay, with its priority unchanged.
+    /// Releases the job with a delay and its priority unchanged.
     #[must_use]
     pub const fn release_after(delay: Duration) -> Self {
         Outcome::Release { delay, priority: None }
     }
 
-    /// Set aside, with its priority unchanged.
+    /// Buries the job with its priority unchanged.
     #[must_use]
     pub const fn bury() -> Self {
         Outcome::Bury { priority: None }
     }
 
-    /// The same with a reason, which is reported like a failure's message:
+    /// Adds a reason, which is reported like a failure's message:
     /// [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed). The server stores no reasons.
     #[must_use]
     pub fn because(self, reason: impl fmt::Display) -> Decision {
@@ -70,7 +69,7 @@ impl Outcome {
 }
 
 impl fmt::Display for Outcome {
-    /// Such as `delete`, or `release after 5s with priority 7`.
+    /// Formats as `delete`, or `release after 5s with priority 7`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, priority) = match self {
             Outcome::Delete => ("delete", None),
@@ -88,7 +87,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// An outcome, and the reason for it.
+/// An outcome and its reason.
 ///
 /// ```
 /// use beanstalk_client::{Decision, Outcome};
@@ -120,8 +119,8 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// The decision for a result, based on custom error types: `classify` maps an error to an outcome, and its
-    /// `Display` text is the reason.
+    /// Turns a result with a custom error into a decision: `classify` maps the error to an outcome, and its `Display`
+    /// text becomes the reason.
     pub fn classify<T, E>(result: Result<T, E>, classify: impl FnOnce(&E) -> Outcome) -> Self
     where
         T: IntoOutcome,
@@ -138,7 +137,7 @@ impl Decision {
 }
 
 impl fmt::Display for Decision {
-    /// The outcome, and behind a colon the reason, on one line.
+    /// Formats the outcome and the reason on one line, separated by a colon.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.outcome.fmt(f)?;
         self.reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {}", reason.escape_debug()))
@@ -154,7 +153,7 @@ impl From<Outcome> for Decision {
 /// What a handler may return: `()`, an [`Outcome`], a [`Decision`], or a `Result` of one of them with any `Display`
 /// error.
 pub trait IntoOutcome {
-    /// The outcome, and for a failure its words.
+    /// The outcome, and the message of a failure.
     fn into_outcome(self) -> (Outcome, Option<String>);
 }
 
@@ -185,12 +184,12 @@ impl<T: IntoOutcome, E: fmt::Display> IntoOutcome for Result<T, E> {
     }
 }
 
-/// What came of a handler.
+/// The result of a handler.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) outcome: Outcome,
-    /// The words of a failure.
+    /// The message of a failure.
     pub(crate) reason: Option<String>,
     /// The class of the failure: `error.type`.
     pub(crate) error: Option<&'static str>,
@@ -200,14 +199,13 @@ pub(crate) struct Ended {
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 impl Ended {
-    /// With this.
     pub(crate) fn with(made: impl IntoOutcome) -> Self {
         let (outcome, reason) = made.into_outcome();
         let has_failed = reason.is_some() || outcome == Outcome::Retry;
         Ended { outcome, reason, error: has_failed.then_some("error"), span: Span::none() }
     }
 
-    /// With a panic, which is a failure of its job, and of nothing else.
+    /// A panic is a failure of its job only.
     pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
         let reason = format!("the handler panicked: {}", queue_core::panic_text(panic));
         Ended {
@@ -218,20 +216,20 @@ impl Ended {
         }
     }
 
-    /// It was not run, or ended, because its job was lost.
+    /// Not run, or aborted, because its job was lost.
     pub(crate) fn lost() -> Self {
         Ended { outcome: Outcome::Retry, reason: None, error: None, span: Span::none() }
     }
 }
 
-/// What to do with a failed job, based on its own counters, so that it works across workers and restarts.
+/// What to do with a failed job, based on the job's own counters, so that it works across workers and restarts.
 ///
 /// A failed job is released with a delay of `base × factor` to the power of its `releases`, at most `cap`. It is buried
-/// instead if it was released or reserved often enough; and it is buried without being run if it was reserved more
-/// often than that, or its time to run expired too often: such a job kills its process, or hangs. `buries` does not
-/// count: it grows when a server restarts with a write-ahead log.
+/// instead after enough releases or reserves. It is buried without being run if it exceeds its reserves or its time to
+/// run expired too often: such a job kills its process, or hangs. `buries` does not count, because it grows when a
+/// server restarts with a write-ahead log.
 ///
-/// As text, settings with commas between them; what is left out has its default:
+/// As text, comma-separated settings; omitted ones have their defaults:
 ///
 /// ```
 /// use beanstalk_client::Retries;
@@ -259,7 +257,7 @@ pub struct Retries {
 }
 
 impl Default for Retries {
-    /// 1 s doubling up to 1 h, buried after 10 releases or 25 reserves; any number of timeouts.
+    /// 1 s doubling up to 1 h, buried after 10 releases or 25 reserves; no limit of timeouts.
     fn default() -> Self {
         Retries {
             base: Duration::from_secs(1),
@@ -282,7 +280,7 @@ impl Retries {
         self
     }
 
-    /// A job that fails and was released so often already is buried; 0 buries at the first failure.
+    /// Number of releases after which a failing job is buried; 0 buries at the first failure.
     #[must_use]
     pub const fn releases(mut self, releases: u64) -> Self {
         self.releases = releases;
@@ -290,15 +288,15 @@ impl Retries {
     }
 
     /// Maximum number of times a job is run, whatever happens in between; a few more if not every job is
-    /// [inspected](crate::Inspect::Suspects). Allow for some more than the releases: stopping the worker, a lost
-    /// connection and a restart of the server give jobs back, too.
+    /// [inspected](crate::Inspect::Suspects). Set it higher than the releases: stopping the worker, a lost connection
+    /// and a restart of the server also give jobs back.
     #[must_use]
     pub const fn reserves(mut self, reserves: u64) -> Self {
         self.reserves = reserves;
         self
     }
 
-    /// A job whose time to run expired this often is buried instead of run again.
+    /// Number of expired reservations after which a job is buried instead of run again.
     #[must_use]
     pub const fn timeouts(mut self, timeouts: u64) -> Self {
         self.timeouts = Some(timeouts);
@@ -319,7 +317,7 @@ impl Retries {
         delay
     }
 
-    /// Why a job that was just reserved must not be run.
+    /// Why a just-reserved job must not be run.
     #[must_use]
     pub fn poison(&self, stats: &JobStats) -> Option<Poison> {
         if stats.reserves > self.reserves {
@@ -392,7 +390,7 @@ const SETTINGS: [&str; 6] = ["base", "factor", "cap", "releases", "reserves", "t
 )]
 #[non_exhaustive]
 pub enum Poison {
-    /// It was reserved so often: probably it kills the process that runs it.
+    /// It was reserved this often: probably it kills the process that runs it.
     Reserves(u64),
     /// Its time to run expired this often.
     Timeouts(u64),

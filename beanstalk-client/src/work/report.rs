@@ -17,19 +17,19 @@ pub struct WorkerReport {
     pub released: u64,
     /// Buried by their handler, because they failed too often, or without being run.
     pub buried: u64,
-    /// Given back without an outcome, with their priority unchanged: by a stop.
+    /// Given back by a stop without an outcome, with their priority unchanged.
     pub abandoned: u64,
-    /// The reservation ended before there was an outcome: others run the job again.
+    /// The reservation ended before there was an outcome: another worker runs the job again.
     pub lost: u64,
-    /// The outcome was sent, but the connection was lost before it was acknowledged.
+    /// The outcome was sent, but the connection was lost before the acknowledgement.
     pub unknown: u64,
-    /// Held again after their connection was lost ([`WorkerOptions::reclaim`](crate::WorkerOptions::reclaim)). They are
-    /// counted where they ended, too.
+    /// Reclaimed after their connection was lost ([`WorkerOptions::reclaim`](crate::WorkerOptions::reclaim)). They also
+    /// count where they ended.
     pub reclaimed: u64,
 }
 
 impl WorkerReport {
-    /// All that have ended.
+    /// The number of jobs that have ended.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.finished + self.released + self.buried + self.abandoned + self.lost + self.unknown
@@ -88,11 +88,11 @@ impl fmt::Display for WorkerReport {
 pub enum JobFate {
     /// The server has deleted it.
     Deleted,
-    /// The server has it back, ready or, with this delay, delayed.
+    /// The server has it back, ready or delayed by this.
     Released(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
     /// The server has buried it.
     Buried,
-    /// It was given back without an outcome, by a stop.
+    /// Given back by a stop, without an outcome.
     Abandoned,
     /// The reservation ended before there was an outcome.
     Lost(LostReason),
@@ -108,7 +108,7 @@ impl fmt::Display for JobFate {
 }
 
 impl JobFate {
-    /// The word for it: `deleted`, `released`, `buried`, `abandoned`, `lost` or `unknown`.
+    /// One word: `deleted`, `released`, `buried`, `abandoned`, `lost` or `unknown`.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -133,13 +133,13 @@ impl JobFate {
 pub enum LostReason {
     /// Its time to run expired.
     TimeToRun,
-    /// The server said `NOT_FOUND`: it has given the job to another worker, or it was deleted.
+    /// The server said `NOT_FOUND`: the job went to another worker, or was deleted.
     NotFound,
-    /// The server refused to prolong it twice.
+    /// The server refused twice to extend it.
     Refused,
     /// The connection that held it is gone.
     ConnectionLost,
-    /// The worker was stopped, and its grace has ended.
+    /// The worker was stopped, and its grace has passed.
     Stopped,
 }
 
@@ -161,7 +161,7 @@ impl fmt::Display for LostReason {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct WorkerEvent {
-    /// The server that it is about.
+    /// The server concerned.
     pub server: Address,
     /// The number of the slot, from 0.
     pub slot: usize,
@@ -170,7 +170,7 @@ pub struct WorkerEvent {
 }
 
 impl fmt::Display for WorkerEvent {
-    /// Server, slot and what happened, on one line. It quotes what a handler's error said.
+    /// Formats the server, the slot and the event on one line. It quotes the message of a handler's error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let WorkerEvent { server, slot, what } = self;
         write!(f, "{server}, slot {slot}: {what}")
@@ -185,28 +185,28 @@ pub enum WorkerEventKind {
     /// A connection was made, and has its watch list.
     Connected,
     /// No connection could be made, or it was lost; or no thread could be started for the slot. The slot retries,
-    /// unless the worker stops. Until it has a connection again, each kind of error is reported once.
+    /// unless the worker stops. Each kind of error is reported once until a connection succeeds.
     Disconnected(Error),
-    /// At this address is another server than before: its job ids are its own, and start again at 1.
+    /// A different server is at this address: its job ids are its own, and start again at 1.
     ServerReplaced,
-    /// The server refused an essential request of the worker, and the slot requests no job before the pause has passed.
-    /// Pauses grow while there is no success between them, like reconnect delays; each is reported once. A refusal that
-    /// ends the connection is reported as [`Disconnected`](Self::Disconnected) instead.
+    /// The server refused an essential request, and the slot requests no job until the pause has passed. Pauses grow
+    /// like reconnect delays until a request succeeds; each is reported once. A refusal that ends the connection is
+    /// reported as [`Disconnected`](Self::Disconnected) instead.
     Refused {
         /// The command.
         command: &'static str,
-        /// The word of the reply, such as `NOT_FOUND`. `TIMED_OUT` is one when it came long before its time.
+        /// The word of the reply, such as `NOT_FOUND`. `TIMED_OUT` counts as a refusal if it arrives far too early.
         reply: &'static str,
-        /// The number of pauses without a success between them, with this one.
+        /// The number of consecutive pauses without a success, including this one.
         in_a_row: u32,
-        /// How long it is.
+        /// The length of the pause.
         #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
         pause: Duration,
     },
     /// A job whose connection was lost is held again; see [`WorkerOptions::reclaim`](crate::WorkerOptions::reclaim).
     Reclaimed(JobId),
-    /// A job's time to run is 3 s or less: a slow moment is enough to lose it, heartbeat or not. Told once for each
-    /// connection.
+    /// A job's time to run is 3 s or less: a slow moment is enough to lose it, even with the heartbeat. Reported once
+    /// for each connection.
     ShortTimeToRun {
         /// The job.
         job: JobId,
@@ -214,23 +214,23 @@ pub enum WorkerEventKind {
         #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
         ttr: Duration,
     },
-    /// A job is given to the handler.
+    /// A job was given to the handler.
     Started(JobId),
-    /// A handler failed, with these words; or panicked; or gave a [reason](crate::Outcome::because) for its decision.
+    /// A handler failed with this message, panicked, or gave a [reason](crate::Outcome::because) for its decision.
     Failed {
         /// The job.
         job: JobId,
-        /// What the error, or the reason, says.
+        /// The message of the error or the reason.
         error: String,
     },
-    /// A job is buried without being run.
+    /// A job was buried without being run.
     Poisoned {
         /// The job.
         job: JobId,
         /// Why.
         why: Poison,
     },
-    /// The outcome of a job.
+    /// A job has ended.
     Settled {
         /// The job.
         job: JobId,
@@ -279,16 +279,16 @@ impl fmt::Display for WorkerEventKind {
 )]
 #[non_exhaustive]
 pub enum SlotState {
-    /// It connects.
+    /// Connecting.
     #[default]
     Connecting,
-    /// It waits before it connects again.
+    /// Waiting before it connects again.
     BackingOff,
-    /// It waits for a job.
+    /// Waiting for a job.
     Waiting,
-    /// The number of jobs it holds.
+    /// The number of jobs that it holds.
     Busy(usize),
-    /// It has ended.
+    /// Ended.
     Ended,
 }
 
@@ -304,7 +304,7 @@ impl fmt::Display for SlotState {
     }
 }
 
-/// A slot, and what it is doing.
+/// A slot and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

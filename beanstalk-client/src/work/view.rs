@@ -1,20 +1,20 @@
-//! What a handler can learn about its reservation.
+//! A handler's view of its reservation.
 
 use std::time::{Duration, Instant};
 
 use crate::{Error, ErrorKind, Fate, Job, JobId, JobStats, LostReason, TubeName, protocol::Change};
 
-/// What the slot knows about a reservation; the slot writes it, the handler reads it.
+/// State of a reservation: the slot writes it, the handler reads it.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     pub(crate) lost: Option<LostReason>,
     pub(crate) end: Option<Instant>,
     pub(crate) stats: Option<Box<JobStats>>,
-    /// The job's tube, where it is known without being asked for.
+    /// The job's tube, if it is known without asking the server.
     pub(crate) tube: Option<TubeName>,
-    /// How many touches were answered.
+    /// Number of answered touches.
     pub(crate) touches: u64,
-    /// The last one was refused.
+    /// Set if the last touch was refused.
     pub(crate) refused: Option<ErrorKind>,
 }
 
@@ -38,18 +38,18 @@ impl View {
         }
     }
 
-    /// The job's tube, as far as it is known.
+    /// The job's tube, as far as known.
     pub(crate) fn known_tube(&self) -> Option<&TubeName> {
         self.tube.as_ref().or_else(|| self.stats.as_ref().map(|stats| &stats.tube))
     }
 
-    /// How often the job was reserved, this time included, if that is known.
+    /// How often the job was reserved, including this time, if known.
     #[cfg(feature = "tracing")]
     pub(crate) fn attempt(&self) -> Option<i64> {
         self.stats.as_ref().map(|stats| stats.reserves as i64)
     }
 
-    /// The outcome of a touch that was asked for after so many; `None` while it is not answered.
+    /// The outcome of a touch that was requested after this many answered ones; `None` until it is answered.
     pub(crate) fn touch_after(&self, id: JobId, touches: u64) -> Option<Result<(), Error>> {
         if let Some(reason) = self.lost {
             return Some(Err(lost(id, reason)));
@@ -62,7 +62,7 @@ impl View {
         })
     }
 
-    /// The counters, once they are known.
+    /// The counters, once known.
     pub(crate) fn counters(&self, id: JobId) -> Option<Result<JobStats, Error>> {
         match (&self.stats, self.lost) {
             (Some(stats), _) => Some(Ok(JobStats::clone(stats))),
@@ -71,7 +71,7 @@ impl View {
         }
     }
 
-    /// What is left of the reservation at this moment.
+    /// The rest of the reservation.
     pub(crate) fn left(&self, now: Instant) -> Option<Duration> {
         match self.lost {
             Some(_) => Some(Duration::ZERO),
@@ -80,7 +80,7 @@ impl View {
     }
 }
 
-/// The counters of a job for the test of a handler.
+/// The counters of a job for testing a handler.
 pub(crate) fn test_stats(job: &Job) -> Option<JobStats> {
     let text =
         format!("---\nid: {}\ntube: default\nstate: reserved\nttr: 60\nreserves: 1\n", job.id);

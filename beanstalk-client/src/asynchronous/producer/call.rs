@@ -1,4 +1,4 @@
-//! One put of the async producer, from its first poll on.
+//! One put of the async producer, from its first poll to its answer.
 
 use std::{
     sync::Arc,
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// A put and its slot. Dropping it leaves the slot; an accepted put goes on.
+/// A put and its slot. Dropping it abandons the slot; an accepted put goes on.
 pub(super) struct Call<'a> {
     shared: &'a Arc<SharedOutbox>,
     policy: &'a Policy,
@@ -37,7 +37,6 @@ impl<'a> Call<'a> {
         Call { shared, policy, stage: Stage::New, deadline: None }
     }
 
-    /// Ready with the answer.
     pub(super) fn poll_answer<B: AsRef<[u8]>>(
         &mut self,
         tube: &TubeName,
@@ -53,7 +52,6 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Ready once the put is accepted.
     pub(super) fn poll_room<B: AsRef<[u8]>>(
         &mut self,
         tube: &TubeName,
@@ -81,7 +79,7 @@ impl<'a> Call<'a> {
             Stage::InLine(slot) => {
                 let stands = (self.policy, self.deadline);
                 let room = ready!(outbox.poll_room(slot, put, tube, stands, now(), cx.waker()));
-                // An error has freed the slot.
+                // On an error the outbox has freed the slot.
                 self.stage = if room.is_ok() { Stage::Queued(slot) } else { Stage::Done };
                 return Poll::Ready(room);
             }
@@ -90,7 +88,7 @@ impl<'a> Call<'a> {
         Poll::Ready(Ok(()))
     }
 
-    /// Enters the queue if there is room; whether there was.
+    /// Queues the put if there is room; returns whether it did.
     pub(super) fn try_enter<B: AsRef<[u8]>>(
         &mut self,
         tube: &TubeName,
@@ -114,7 +112,7 @@ impl<'a> Call<'a> {
         Ok(slot.is_some())
     }
 
-    /// Leaves the slot of an accepted put to the caller.
+    /// Takes the slot of an accepted put, which this no longer abandons.
     pub(super) fn take_slot(mut self) -> Option<SlotId> {
         match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Queued(slot) => Some(slot),

@@ -7,7 +7,6 @@ use tokio::runtime::Handle as Runtime;
 
 use crate::{ConnectOptions, Error, produce::shared::SharedOutbox};
 
-/// Starts the driver of a server.
 pub(super) fn spawn(
     runtime: &Runtime,
     outbox: &Arc<SharedOutbox>,
@@ -18,7 +17,7 @@ pub(super) fn spawn(
     runtime.spawn(Driver::new(Lane { outbox: outbox.clone(), server }, Wire::to(options)));
 }
 
-/// A lane as its driver sees it.
+/// A lane as seen by its driver.
 struct Lane {
     outbox: Arc<SharedOutbox>,
     server: usize,

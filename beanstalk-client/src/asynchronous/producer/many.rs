@@ -1,4 +1,4 @@
-//! Many puts from one task.
+//! Pipelined puts from one task.
 
 use std::{collections::VecDeque, fmt, future::poll_fn};
 
@@ -7,11 +7,10 @@ use queue_core::{Batch, Operation};
 use super::{Producer, Receipt, call::Call};
 use crate::{Error, Inserted, PutOptions, Result, TubeName, protocol::Put, trace};
 
-/// How many puts are under way unless the caller says otherwise.
 const WINDOW: usize = 256;
 
 impl Producer {
-    /// Puts many jobs into one tube without waiting for each answer, and gives the answers in order.
+    /// Puts many jobs into one tube without waiting for each answer, and returns the answers in order.
     ///
     /// It is lazy: it takes bodies as the window (256 puts in flight, see [`window`](PutMany::window)) has room, and
     /// writes many of them at once. It yields exactly one result for each body taken. Dropping it early is allowed:
@@ -36,7 +35,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong tube name.
+    /// `InvalidInput` for an invalid tube name.
     pub fn put_many<T, I>(
         &self,
         tube: T,
@@ -70,7 +69,7 @@ pub struct PutMany<'a, I: Iterator> {
     options: PutOptions,
     window: usize,
     under_way: VecDeque<Result<Receipt>>,
-    /// The put that waits for room, while others fill the queue.
+    /// The put that waits for room while other callers fill the queue.
     waiting: Option<Put<I::Item>>,
     batch: Batch,
 }
@@ -93,7 +92,7 @@ where
     ///
     /// # Cancel safety
     ///
-    /// A dropped `next` loses nothing: the answer is given by the next call of it.
+    /// A dropped `next` loses nothing: the next call returns the answer.
     pub async fn next(&mut self) -> Option<Result<Inserted>> {
         self.batch.begin(|| self.producer.handle.shared.puts(&self.tube));
         let span = self.batch.span();
@@ -113,7 +112,7 @@ where
                 let oldest = self.under_way.pop_front()?;
                 return answer.or_else(|| oldest.err().map(Err));
             }
-            // Others fill the queue.
+            // Other callers fill the queue.
             let put = self.waiting.as_ref()?;
             let mut call = Call::new(&self.producer.handle.shared, &self.producer.policy);
             let room = poll_fn(|cx| call.poll_room(&self.tube, put, cx)).await;
@@ -122,8 +121,8 @@ where
         }
     }
 
-    /// Takes bodies while there is room. It waits until half of the window is free, so that many go out in one write
-    /// while the server works on the other half.
+    /// Takes bodies once half of the window is free, so that many go out in one write while the server works on the
+    /// other half.
     fn fill(&mut self) {
         if self.under_way.len() > self.window / 2 {
             return;

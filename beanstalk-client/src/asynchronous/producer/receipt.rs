@@ -1,4 +1,4 @@
-//! The answer to a put that was accepted, when it comes.
+//! Receipts for accepted puts.
 
 use std::{
     fmt,
@@ -12,13 +12,13 @@ use queue_core::Operation;
 
 use crate::{Inserted, Result, produce::shared::SharedOutbox, protocol::producer::SlotId, trace};
 
-/// The answer to a put: a future. Dropping it passes the answer over; the put is carried out even so.
+/// The answer to a put, as a future. Dropping it discards only the answer: the job is still put.
 ///
-/// Made by [`Producer::enqueue`](super::Producer::enqueue) and [`try_put`](super::Producer::try_put).
+/// Returned by [`Producer::enqueue`](super::Producer::enqueue) and [`try_put`](super::Producer::try_put).
 ///
 /// # Cancel safety
 ///
-/// Waiting for it by reference loses nothing when it is dropped.
+/// Awaiting it by reference is cancel-safe.
 #[must_use = "whether the job was put is known only from the answer"]
 pub struct Receipt {
     shared: Arc<SharedOutbox>,
@@ -41,7 +41,7 @@ impl Future for Receipt {
 
     /// # Panics
     ///
-    /// Never; after the answer was given it is pending for ever.
+    /// Never; once it has returned the answer, it stays pending forever.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(slot) = self.slot else { return Poll::Pending };
         let answer = ready!(self.shared.with(|outbox| outbox.poll_answer(slot, cx.waker())));

@@ -1,4 +1,4 @@
-//! A job as its handler sees it.
+//! The job context passed to handlers.
 
 use std::{collections::VecDeque, ops::Deref, sync::Arc, task::Waker, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     work::view::View,
 };
 
-/// A job as its handler sees it: the [`Job`] itself, and its reservation. Cloning is cheap.
+/// The context passed to a handler: the [`Job`] and its reservation. Cloning is cheap.
 #[derive(Clone)]
 pub struct JobContext(pub(super) Arc<Inner>);
 
@@ -25,10 +25,10 @@ pub(super) struct Inner {
     stopping: Arc<Signal>,
 }
 
-/// Who answers what a handler asks.
+/// Answers the handler's requests.
 pub(super) enum Slot {
     Worker(Arc<Mail>),
-    /// Nobody: it is the [test](super::TestJob) of a handler.
+    /// A [test](super::TestJob) of a handler has no slot.
     Test,
 }
 
@@ -59,12 +59,12 @@ impl JobContext {
         match (&self.0.slot, ask) {
             (Slot::Worker(mail), ask) => mail.ask(ask),
             (Slot::Test, Ask::Touch(_)) => self.confirm_touch(),
-            // They are known from the start.
+            // A test job knows its counters from the start.
             (Slot::Test, Ask::Look(_)) => {}
         }
     }
 
-    /// A touch is answered as a server does that holds the job for us.
+    /// Answers a touch as a server that still holds the job for this worker.
     pub(super) fn confirm_touch(&self) {
         self.update(|view| {
             if view.lost.is_none() {
@@ -75,12 +75,10 @@ impl JobContext {
         });
     }
 
-    /// How many touches were answered.
     pub(super) fn touches(&self) -> u64 {
         lock(&self.0.view).touches
     }
 
-    /// As if the worker had been told to stop.
     pub(super) fn stop(&self) {
         self.0.stopping.set();
     }
@@ -98,19 +96,20 @@ impl JobContext {
         self.0.changed.notify_waiters();
     }
 
-    /// The server that the job is from.
+    /// The server that the job came from.
     #[must_use]
     pub fn server(&self) -> &Address {
         &self.0.server
     }
 
-    /// Whether the reservation has ended. If so, the outcome will not be sent: the job is for other workers to run.
+    /// Whether the reservation has ended. If so, the outcome will not be sent, because the job now belongs to other
+    /// workers.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         lock(&self.0.view).lost.is_some()
     }
 
-    /// Waits until the reservation ends, and returns the reason. Use in `select!` to abandon the work.
+    /// Waits until the reservation ends, and returns the reason. Use it in `select!` to abandon the work.
     ///
     /// # Cancel safety
     ///
@@ -125,7 +124,7 @@ impl JobContext {
         self.0.stopping.is_set()
     }
 
-    /// Waits until the worker is told to stop: a long-running handler can then finish early, within the
+    /// Waits until the worker is told to stop. A long-running handler can then finish early, within the
     /// [grace](crate::WorkerOptions::grace).
     ///
     /// # Cancel safety
@@ -135,14 +134,14 @@ impl JobContext {
         self.0.stopping.wait().await;
     }
 
-    /// The remaining time of the reservation, as far as known; a heartbeat extends it before it ends. `None` while the
-    /// time to run is unknown.
+    /// The remaining time of the reservation, which a heartbeat extends before it ends; `None` while the time to run is
+    /// unknown.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         lock(&self.0.view).left(now())
     }
 
-    /// Prolongs the reservation now (`touch`): its time to run starts again.
+    /// Extends the reservation now (`touch`): its time to run restarts.
     ///
     /// # Errors
     ///
@@ -157,7 +156,7 @@ impl JobContext {
         self.wait(|view| view.touch_after(self.0.job.id, touches)).await
     }
 
-    /// The tube that the job is from. A worker of several tubes asks the server for it (`stats-job`), as
+    /// The tube that the job came from. A worker of several tubes asks the server for it (`stats-job`), as
     /// [`stats`](Self::stats) does.
     ///
     /// # Errors
@@ -217,14 +216,14 @@ impl std::fmt::Debug for JobContext {
     }
 }
 
-/// What a handler asks its slot for.
+/// A handler's request to its slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ask {
     Touch(JobKey),
     Look(JobKey),
 }
 
-/// The way from handlers to their slot.
+/// Mailbox from handlers to their slot.
 #[derive(Debug, Default)]
 pub(super) struct Mail(Mutex<Post>);
 
@@ -234,7 +233,7 @@ struct Post {
     waker: Option<Waker>,
 }
 
-/// Nobody needs more questions than that at once; the oldest are the ones that are being answered.
+/// No handler needs more requests at once. Newer ones are dropped, since the oldest are already being answered.
 const MAX_ASKS: usize = 1024;
 
 impl Mail {

@@ -38,10 +38,10 @@ impl Handler {
         Handler(Arc::new(move |job, telling| {
             let mut process = telling.begins(job.server(), &job, job.view());
             let (span, telling) = (process.span().clone(), telling.clone());
-            // It is called where its job is handed over; its future may run in another task.
+            // The handler is called here, where its job is handed over; its future may run in another task.
             let made = span.run(|| catch_unwind(AssertUnwindSafe(|| handler(job.clone()))));
             Box::pin(span.follow(async move {
-                // A panic is a failure of its job, and is told within its span.
+                // A panic is a failure of its job, and is logged within its span.
                 let ended = match made {
                     Ok(running) => contain(|| running).await,
                     Err(panic) => Err(panic),
@@ -57,17 +57,17 @@ impl Handler {
     }
 }
 
-/// The jobs of one slot that were given to the handler, in their order. Only the first one runs.
+/// The jobs that one slot has given to the handler, in order. Only the first one runs.
 pub(super) struct Handlers {
     handler: Handler,
     telling: Arc<Telling>,
-    /// Whether the first poll is made here, without a task.
+    /// Whether the first poll is made inline, without a task.
     is_inline: bool,
     jobs: VecDeque<JobContext>,
     task: Option<Task>,
 }
 
-/// A handler's task; ended when it is dropped.
+/// A handler's task; dropping it aborts the task.
 struct Task(JoinHandle<Ended>);
 
 impl Drop for Task {
@@ -96,7 +96,7 @@ impl Handlers {
         }
     }
 
-    /// Ends the handler that runs, if it runs this job.
+    /// Aborts the running handler, if it runs this job.
     pub(super) fn abort(&mut self, key: JobKey) {
         if self.jobs.front().is_some_and(|job| job.key() == key)
             && let Some(task) = &self.task
@@ -105,19 +105,19 @@ impl Handlers {
         }
     }
 
-    /// Ends all at once.
+    /// Aborts all handlers.
     pub(super) fn clear(&mut self) {
         self.task = None;
         self.jobs.clear();
     }
 
-    /// The jobs that no handler has begun with.
+    /// The jobs whose handlers have not started.
     pub(super) fn take_waiting(&mut self) -> Vec<JobContext> {
         let running = usize::from(self.task.is_some());
         self.jobs.split_off(running.min(self.jobs.len())).into()
     }
 
-    /// The next job that has ended. `began` is told of each that begins.
+    /// The next job that has ended. Calls `began` for each job that starts.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -136,7 +136,7 @@ impl Handlers {
                 None => {
                     let Some(job) = self.jobs.front() else { return Poll::Pending };
                     if job.is_lost() {
-                        // Its time was over while it waited for its turn.
+                        // The reservation expired while the job waited for its turn.
                         Ended::lost()
                     } else {
                         began(job);
@@ -160,7 +160,7 @@ impl Handlers {
     }
 }
 
-/// Polls a handler's future once, if it is to be inline.
+/// Starts a handler: polls its future once if it is to run inline, and otherwise spawns it.
 fn begin(mut running: Running, is_inline: bool, cx: &mut Context<'_>) -> Result<Ended, Running> {
     let first = catch_unwind(AssertUnwindSafe(|| {
         if is_inline && let Poll::Ready(ended) = running.as_mut().poll(cx) {

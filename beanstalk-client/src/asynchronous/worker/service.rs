@@ -32,7 +32,7 @@ where
                     if let NotCalled::Broken(_) = not_called {
                         worker.stop();
                     }
-                    // Nothing is sent for a job that is lost.
+                    // The outcome of a lost job is never sent.
                     Decision { outcome: Outcome::release(), reason: not_called.words() }
                 }
             }

@@ -1,4 +1,4 @@
-//! One slot: a connection to one server, kept for as long as the worker works, and the handlers of its jobs.
+//! One slot of a worker: a connection to one server, and the handlers of its jobs.
 
 use std::{
     future::poll_fn,
@@ -30,7 +30,7 @@ pub(super) struct Slot {
     wire: Wire<Error>,
 }
 
-/// How often one poll goes round before others of the runtime get their turn.
+/// Maximum number of rounds in one poll, so that other tasks of the runtime get their turn.
 const MAX_ROUNDS: usize = 64;
 
 impl Slot {
@@ -55,7 +55,7 @@ impl Slot {
         }
     }
 
-    /// Works until the worker is stopped, or all is done.
+    /// Runs until the worker is stopped or has nothing left to do.
     pub(super) async fn run(mut self) {
         poll_fn(|cx| {
             let polled = self.poll(cx);
@@ -104,7 +104,7 @@ impl Slot {
         }
     }
 
-    /// Begins with jobs, and tells of those that have ended.
+    /// Starts handlers, and reports those that have ended.
     fn poll_handlers(&mut self, cx: &mut Context<'_>, now: Instant) {
         loop {
             let (board, server, slot) = (&self.board, &self.server, self.lane.slot);

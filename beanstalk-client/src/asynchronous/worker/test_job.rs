@@ -1,4 +1,4 @@
-//! A job for the test of a handler.
+//! Jobs for tests of handlers.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::{
     work::view::test_stats,
 };
 
-/// A job for the test of a handler, without a worker and without a server.
+/// A job for testing a handler without a worker or a server.
 ///
-/// It plays the worker's part: touches are confirmed and counted, and the test says when the reservation is lost or the
-/// worker stops.
+/// It stands in for the worker: touches are confirmed and counted, and the test decides when the reservation is lost or
+/// the worker stops.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -38,7 +38,7 @@ use crate::{
 pub struct TestJob(JobContext);
 
 impl TestJob {
-    /// A job of the tube `default`, reserved for the first time, with a minute to run.
+    /// A job of the tube `default`, reserved for the first time, with a time to run of one minute.
     #[must_use]
     pub fn new(job: Job) -> Self {
         let stats = test_stats(&job).map(Box::new);
@@ -51,19 +51,19 @@ impl TestJob {
         test
     }
 
-    /// What the handler is given.
+    /// The context to pass to the handler.
     #[must_use]
     pub fn context(&self) -> JobContext {
         self.0.clone()
     }
 
-    /// What [`stats`](JobContext::stats) and [`tube`](JobContext::tube) tell. Of a text as the server sends it:
-    /// [`JobStats::parse`].
+    /// Sets what [`stats`](JobContext::stats) and [`tube`](JobContext::tube) return. Use [`JobStats::parse`] for text
+    /// in the server's format.
     pub fn set_stats(&self, stats: JobStats) {
         self.0.update(|view| view.stats = Some(Box::new(stats)));
     }
 
-    /// How often the handler has prolonged its reservation.
+    /// The number of times that the handler extended its reservation.
     #[must_use]
     pub fn touches(&self) -> u64 {
         self.0.touches()
@@ -74,7 +74,7 @@ impl TestJob {
         self.0.update(|view| view.apply(Change::Lost(reason)));
     }
 
-    /// Tells the handler that its worker is to stop.
+    /// Tells the handler that its worker is stopping.
     pub fn stop(&self) {
         self.0.stop();
     }

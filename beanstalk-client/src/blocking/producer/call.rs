@@ -1,4 +1,4 @@
-//! How a put of the blocking producer gets into the queue.
+//! Admission of a put to the queue of the blocking producer.
 
 use std::{sync::Arc, task::Poll};
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Waits for room, and gives the slot of the accepted put.
+/// Waits for room, and returns the slot of the accepted put.
 pub(super) fn accept<B: AsRef<[u8]>>(
     shared: &Arc<Shared>,
     policy: &Policy,

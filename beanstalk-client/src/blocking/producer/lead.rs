@@ -1,4 +1,4 @@
-//! Waiting: of those who wait, one moves the bytes of each connection.
+//! Waiting callers: one of them moves the bytes of each connection.
 
 use std::{
     task::{Poll, Waker},
@@ -15,7 +15,8 @@ use crate::{
 };
 
 impl Shared {
-    /// Waits until `poll` is ready; meanwhile moves bytes, if nobody else does. The slot says which put is waited for.
+    /// Waits until `poll` is ready. Moves bytes in the meantime if no other caller does. `slot` is the put that is
+    /// waited for, if any.
     pub(super) fn wait<T>(
         &self,
         slot: Option<SlotId>,
@@ -40,7 +41,7 @@ impl Shared {
         }
     }
 
-    /// Moves the bytes of a lane until `poll` is ready, or nothing can be done on it for now.
+    /// Moves the bytes of a lane until `poll` is ready or the lane has nothing to do for now.
     fn drive<T>(
         &self,
         server: usize,
@@ -56,7 +57,7 @@ impl Shared {
         }
     }
 
-    /// Accepts nothing more, waits for what was accepted, and hangs up.
+    /// Stops accepting puts, waits for the accepted ones, and closes the connections.
     pub(super) fn close(&self) -> ProducerReport {
         self.outbox.with(Outbox::close);
         self.wait(None, |outbox, waker| outbox.poll_closed(waker));
@@ -67,7 +68,7 @@ impl Shared {
     }
 }
 
-/// A lane as the one who leads sees it: what he waits for is looked at under the same lock.
+/// A lane as seen by the caller that drives it. What that caller waits for is polled under the same lock.
 struct Lane<'a, P, T> {
     outbox: &'a SharedOutbox,
     server: usize,
@@ -87,7 +88,7 @@ impl<T, P: FnMut(&mut Outbox) -> Poll<T>> Role for Lane<'_, P, T> {
     }
 }
 
-/// Whoever leads no longer lets somebody else do it.
+/// Resigns when dropped, so that another caller can take over.
 struct Resigns<'a> {
     outbox: &'a SharedOutbox,
     server: usize,

@@ -1,4 +1,4 @@
-//! Many puts from one thread.
+//! Pipelined puts from one thread.
 
 use std::{collections::VecDeque, fmt};
 
@@ -7,15 +7,14 @@ use queue_core::{Batch, Operation};
 use super::{Producer, Receipt};
 use crate::{Error, Inserted, PutOptions, Result, TubeName, protocol::Put, trace};
 
-/// How many puts are under way unless the caller says otherwise.
 const WINDOW: usize = 256;
 
 impl Producer {
-    /// Puts many jobs into one tube without waiting for each answer, and gives the answers in order.
+    /// Puts many jobs into one tube without waiting for each answer, and returns the answers in order.
     ///
     /// The iterator is lazy: it takes bodies as the window (256 puts in flight, see [`window`](PutMany::window)) has
     /// room, and writes many of them at once. It yields exactly one result for each body taken. Dropping it early is
-    /// allowed: puts already taken are carried out by later calls that wait for something.
+    /// allowed: later calls that wait for something carry out the puts already taken.
     ///
     /// ```
     /// # let server = fixtures::beanstalkd::Server::start()?;
@@ -32,7 +31,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong tube name.
+    /// `InvalidInput` for an invalid tube name.
     pub fn put_many<T, I>(
         &self,
         tube: T,
@@ -80,8 +79,8 @@ where
         self
     }
 
-    /// Takes bodies while there is room. It waits until half of the window is free, so that many go out in one write
-    /// while the server works on the other half.
+    /// Takes bodies once half of the window is free, so that many go out in one write while the server works on the
+    /// other half.
     fn fill(&mut self) {
         if self.under_way.len() > self.window / 2 {
             return;

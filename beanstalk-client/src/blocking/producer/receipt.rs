@@ -1,4 +1,4 @@
-//! The answer to a put that was accepted, when it comes.
+//! Receipts for accepted puts.
 
 use std::{fmt, sync::Arc};
 
@@ -7,10 +7,10 @@ use queue_core::Operation;
 use super::Shared;
 use crate::{Inserted, Result, protocol::producer::SlotId, trace};
 
-/// The answer to a put. Dropping it passes the answer over; the put is carried out even so, by the calls that wait for
-/// something later.
+/// The answer to a put. Dropping it discards only the answer: a later call that waits for something still carries out
+/// the put.
 ///
-/// Made by [`Producer::enqueue`](super::Producer::enqueue) and [`try_put`](super::Producer::try_put).
+/// Returned by [`Producer::enqueue`](super::Producer::enqueue) and [`try_put`](super::Producer::try_put).
 #[must_use = "whether the job was put is known only from the answer"]
 pub struct Receipt {
     shared: Arc<Shared>,

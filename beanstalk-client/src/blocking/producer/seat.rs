@@ -1,4 +1,4 @@
-//! Where a thread waits until it is woken.
+//! Parking of waiting threads.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -14,7 +14,7 @@ use queue_core::{
     },
 };
 
-/// The place of one thread. Waking it costs a system call only if it sleeps.
+/// Parks one thread. Waking it costs a system call only if it sleeps.
 pub(super) struct Seat {
     thread: Thread,
     state: AtomicU8,
@@ -22,15 +22,15 @@ pub(super) struct Seat {
 
 const AWAKE: u8 = 0;
 const ASLEEP: u8 = 1;
-/// It was woken, and does not know yet.
+/// Woken, but the thread has not noticed yet.
 const WOKEN: u8 = 2;
 
-/// How often a thread lets others run before it sleeps. Where many threads put jobs they need the time to do so, and then
-/// most answers are there: to sleep and to be woken costs more than these turns together.
+/// How often a thread yields before it sleeps. Where many threads put jobs, they use these turns, and most answers have
+/// arrived after them: sleeping and waking would cost more.
 const YIELDS: usize = 2;
 
 impl Seat {
-    /// That of this thread, and how to wake it.
+    /// The seat of the calling thread, and its waker.
     pub(super) fn own() -> (Arc<Seat>, Waker) {
         queue_core::sync::thread_local! {
             static OWN: (Arc<Seat>, Waker) = {
@@ -42,7 +42,7 @@ impl Seat {
         OWN.with(Clone::clone)
     }
 
-    /// Waits until then, or to be woken, or less long.
+    /// Waits until then or until woken. It may return early.
     pub(super) fn wait(&self, until: Option<Instant>) {
         for _ in 0..YIELDS {
             if self.state.swap(AWAKE, Ordering::Acquire) == WOKEN {
@@ -91,7 +91,7 @@ mod tests {
             while seen < TIMES {
                 seen += counted.try_iter().count();
                 if seen < TIMES {
-                    // A lost call would keep it here for ever.
+                    // A lost wake-up would block it forever.
                     seat.wait(None);
                 }
             }

@@ -1,4 +1,4 @@
-//! A job as its handler sees it.
+//! The job context passed to handlers.
 
 use std::{
     ops::Deref,
@@ -18,7 +18,7 @@ use crate::{
     work::view::View,
 };
 
-/// A job as its handler sees it: the [`Job`] itself, and its reservation. Cloning is cheap.
+/// The context passed to a handler: the [`Job`] and its reservation. Cloning is cheap.
 #[derive(Clone)]
 pub struct JobContext(pub(super) Arc<Inner>);
 
@@ -32,10 +32,10 @@ pub(super) struct Inner {
     stopping: Arc<Signal>,
 }
 
-/// Who answers what a handler asks.
+/// Answers the handler's requests.
 pub(super) enum Slot {
     Worker(Arc<Desk>),
-    /// Nobody: it is the [test](super::TestJob) of a handler.
+    /// A [test](super::TestJob) of a handler has no slot.
     Test,
 }
 
@@ -66,12 +66,12 @@ impl JobContext {
         match (&self.0.slot, ask) {
             (Slot::Worker(desk), ask) => desk.ask(ask),
             (Slot::Test, Ask::Touch(_)) => self.confirm_touch(),
-            // They are known from the start.
+            // A test job knows its counters from the start.
             (Slot::Test, Ask::Look(_)) => {}
         }
     }
 
-    /// A touch is answered as a server does that holds the job for us.
+    /// Answers a touch as a server that still holds the job for this worker.
     pub(super) fn confirm_touch(&self) {
         self.update(|view| {
             if view.lost.is_none() {
@@ -82,12 +82,10 @@ impl JobContext {
         });
     }
 
-    /// How many touches were answered.
     pub(super) fn touches(&self) -> u64 {
         lock(&self.0.view).touches
     }
 
-    /// As if the worker had been told to stop.
     pub(super) fn stop(&self) {
         self.0.stopping.set();
     }
@@ -105,13 +103,14 @@ impl JobContext {
         self.0.changed.notify_all();
     }
 
-    /// The server that the job is from.
+    /// The server that the job came from.
     #[must_use]
     pub fn server(&self) -> &Address {
         &self.0.server
     }
 
-    /// Whether the reservation has ended. If so, the outcome will not be sent: the job is for other workers to run.
+    /// Whether the reservation has ended. If so, the outcome will not be sent, because the job now belongs to other
+    /// workers.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         lock(&self.0.view).lost.is_some()
@@ -137,14 +136,14 @@ impl JobContext {
         self.0.stopping.wait_timeout(timeout)
     }
 
-    /// The remaining time of the reservation, as far as known; a heartbeat extends it before it ends. `None` while the
-    /// time to run is unknown.
+    /// The remaining time of the reservation, which a heartbeat extends before it ends; `None` while the time to run is
+    /// unknown.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         lock(&self.0.view).left(now())
     }
 
-    /// Prolongs the reservation now (`touch`): its time to run starts again.
+    /// Extends the reservation now (`touch`): its time to run restarts.
     ///
     /// # Errors
     ///
@@ -155,7 +154,7 @@ impl JobContext {
         self.wait_for_ever(|view| view.touch_after(self.0.job.id, touches))
     }
 
-    /// The tube that the job is from. A worker of several tubes asks the server for it (`stats-job`), as
+    /// The tube that the job came from. A worker of several tubes asks the server for it (`stats-job`), as
     /// [`stats`](Self::stats) does.
     ///
     /// # Errors
@@ -181,7 +180,7 @@ impl JobContext {
         self.wait_for_ever(|view| view.counters(self.0.job.id))
     }
 
-    /// The slot answers everything, at the latest when the connection is lost.
+    /// Waits without a limit: the slot answers everything, at the latest when the connection is lost.
     fn wait_for_ever<T>(&self, mut look: impl FnMut(&View) -> Option<T>) -> T {
         loop {
             if let Some(found) = self.wait(None, &mut look) {

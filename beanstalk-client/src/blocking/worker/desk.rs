@@ -1,5 +1,5 @@
-//! Where the thread that drives a connection and the thread that runs its handlers meet. Without prefetch both are one
-//! thread, and what meets it here is the one that stands in while a handler takes long.
+//! The desk between the thread that drives a connection and the thread that runs its handlers. Without prefetch these
+//! are the same thread, and the desk connects it with the one that stands in while a handler takes long.
 
 use std::{
     collections::VecDeque,
@@ -21,60 +21,60 @@ use crate::{
     work::{board::Board, outcome::Ended, view::View},
 };
 
-/// What a handler asks its slot for.
+/// A handler's request to its slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ask {
     Touch(JobKey),
     Look(JobKey),
 }
 
-/// Jobs go one way over it, outcomes and questions the other.
+/// Passes jobs to the handler thread, and outcomes and requests back.
 #[derive(Default)]
 pub(super) struct Desk {
     state: Mutex<State>,
-    /// There is a job, or there will be no other.
+    /// Signals a job, or that no more will come.
     jobs: Condvar,
-    /// There is an outcome or a question.
+    /// Signals an outcome or a request.
     news: Condvar,
-    /// A handler has begun, or asks something, while nobody looks after it.
+    /// Signals that a handler has started, or has a request, while no thread watches.
     begun: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// Jobs that nobody has begun with.
+    /// Jobs whose handlers have not started.
     waiting: VecDeque<JobContext>,
     running: Option<JobContext>,
     ended: VecDeque<(JobContext, Ended)>,
     asks: VecDeque<Ask>,
-    /// How many handlers have begun on the slot's own thread.
+    /// Number of handlers started on the slot's own thread.
     begun: u64,
-    /// Nobody looks whether a handler takes long, until one begins.
+    /// Whether no thread checks for long-running handlers until the next one starts.
     is_unwatched: bool,
-    /// Somebody stands in for the thread that runs the handler.
+    /// Whether another thread stands in for the one that runs the handler.
     is_stood_in: bool,
     is_closed: bool,
 }
 
-/// What the slot finds on the desk.
+/// What the slot takes from the desk.
 #[derive(Default)]
 pub(super) struct News {
     pub(super) ended: VecDeque<(JobContext, Ended)>,
     pub(super) asks: VecDeque<Ask>,
 }
 
-/// Outcomes of tiny jobs are told together: after so many, or so much time.
+/// Batch size for reporting the outcomes of short jobs; they are also reported after a short time.
 const BATCH: usize = 32;
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// How long a handler may run before somebody stands in for its thread, about.
+/// Approximate time that a handler may run before another thread stands in for its own.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// Nobody needs more questions than that at once; the oldest are the ones that are being answered.
+/// No handler needs more requests at once. Newer ones are dropped, since the oldest are already being answered.
 const MAX_ASKS: usize = 1024;
 
 impl Desk {
-    /// Runs the handlers of the jobs that are put, until the desk is closed.
+    /// Runs handlers of the queued jobs until the desk is closed.
     pub(super) fn work(&self, run: impl Fn(&JobContext) -> Ended) {
         let mut told = Instant::now();
         while let Some(job) = self.next() {
@@ -91,7 +91,6 @@ impl Desk {
         }
     }
 
-    /// Runs the handler of one job on the calling thread.
     pub(super) fn work_on(&self, job: JobContext, run: impl Fn(&JobContext) -> Ended) {
         let mut state = lock(&self.state);
         state.running = Some(job.clone());
@@ -112,8 +111,8 @@ impl Desk {
         }
     }
 
-    /// Waits for a handler that takes long, or asks something, so that somebody has to stand in for its thread; `None`
-    /// when the desk is closed. `done` is a handler that nothing can be done for any more.
+    /// Waits until a handler takes long or has a request, so that a thread has to stand in for its own; `None` when the
+    /// desk is closed. `done` is a handler that can no longer be helped.
     pub(super) fn wait_for_long(&self, done: Option<JobKey>) -> Option<JobKey> {
         let mut state = lock(&self.state);
         state.is_stood_in = false;
@@ -125,7 +124,7 @@ impl Desk {
                 state.is_stood_in = true;
                 return running;
             }
-            // Being woken for each of many short jobs would cost more than they do.
+            // Waking for each of many short jobs would cost more than the jobs do.
             let is_quiet = running.is_none() && looked == now;
             looked = now;
             state = if is_quiet {
@@ -138,7 +137,6 @@ impl Desk {
         None
     }
 
-    /// Whether this job's handler runs.
     pub(super) fn runs(&self, job: JobKey) -> bool {
         lock(&self.state).running.as_ref().is_some_and(|running| running.key() == job)
     }
@@ -157,7 +155,7 @@ impl Desk {
         }
     }
 
-    /// Lets the other thread end.
+    /// Closes the desk, which lets the other thread end.
     pub(super) fn close(&self) {
         lock(&self.state).is_closed = true;
         self.jobs.notify_one();
@@ -185,7 +183,7 @@ impl Desk {
         News { ended, asks }
     }
 
-    /// Waits until there is something to take, at most for `time`.
+    /// Waits at most `time` for something to take.
     pub(super) fn wait(&self, time: Duration) {
         let state = lock(&self.state);
         if state.ended.is_empty() && state.asks.is_empty() {
@@ -193,12 +191,12 @@ impl Desk {
         }
     }
 
-    /// The jobs that no handler has begun with.
+    /// The jobs whose handlers have not started.
     pub(super) fn take_waiting(&self) -> VecDeque<JobContext> {
         std::mem::take(&mut lock(&self.state).waiting)
     }
 
-    /// Whether no handler runs, and none will.
+    /// Whether no handler runs and none will start.
     pub(super) fn is_idle(&self) -> bool {
         let state = lock(&self.state);
         state.waiting.is_empty() && state.running.is_none()
@@ -215,7 +213,7 @@ impl Desk {
     }
 }
 
-/// Runs a handler, if its job's time was not over while it waited for its turn.
+/// Runs a handler, unless its reservation expired while the job waited for its turn.
 pub(super) fn run<R: IntoOutcome>(
     job: &JobContext,
     handler: impl Fn(JobContext) -> R,

@@ -1,6 +1,6 @@
-//! One slot: a connection to one server, kept for as long as the worker works.
+//! One slot of a worker: a connection to one server.
 //!
-//! Whoever holds the slot drives it: its own thread, or the one that stands in while that thread runs a handler.
+//! The thread that holds the slot drives it: its own, or the one that stands in while its own runs a handler.
 
 use std::{
     sync::Arc,
@@ -33,17 +33,17 @@ pub(super) struct Slot<'a> {
     desk: Arc<Desk>,
     role: WorkerSlot,
     wire: Wire<Error>,
-    /// Whether jobs go over the desk to the other thread.
+    /// Whether jobs go to the other thread through the desk.
     has_runner: bool,
-    /// The job that the slot's own thread is to run.
+    /// The next job for the slot's own thread.
     next: Option<JobContext>,
     is_over: bool,
 }
 
-/// How long nothing but the socket, or the desk, is waited for.
+/// Longest wait on the socket or the desk alone.
 pub(super) const SLICE: Duration = Duration::from_millis(200);
 
-/// The same while a handler runs and an answer is on its way.
+/// The same while a handler runs and an answer is due.
 const BUSY_SLICE: Duration = Duration::from_millis(20);
 
 impl<'a> Slot<'a> {
@@ -66,7 +66,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Works until there is a job for the calling thread to run; `None` when the worker is stopped, or all is done.
+    /// Drives the slot until there is a job for the calling thread; `None` when the worker is stopped or done.
     pub(super) fn advance(&mut self) -> Option<JobContext> {
         while self.next.is_none() && !self.is_over {
             self.step();
@@ -74,20 +74,20 @@ impl<'a> Slot<'a> {
         self.next.take()
     }
 
-    /// Does what is to be done while the slot's own thread runs a handler, until it has ended.
+    /// Drives the slot while its own thread runs a handler, until the handler has ended.
     pub(super) fn stand_in(&mut self, job: JobKey) {
         while self.next.is_none() && self.desk.runs(job) && self.role.helps_handlers() {
             self.step();
         }
     }
 
-    /// Serves the connection until something has come, or is to be done, or a moment has passed.
+    /// Serves the connection until something arrives, something is due, or a slice has passed.
     fn step(&mut self) {
         let now = now();
         self.heed_stop(now);
         self.take_news(now);
         let was_connected = self.role.is_connected();
-        // An attempt to connect is not to be cut short.
+        // Do not cut an attempt to connect short.
         let slice = if self.desk.is_idle() { SLICE } else { BUSY_SLICE };
         let at_most = if was_connected { now.checked_add(slice) } else { None };
         let driven = self.wire.drive(&mut self.role, at_most, |role| {
@@ -113,7 +113,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Takes what handlers have to say.
+    /// Takes outcomes and requests of handlers.
     fn take_news(&mut self, now: Instant) {
         let news = self.desk.take_news();
         for (job, ended) in news.ended {
@@ -148,7 +148,7 @@ impl<'a> Slot<'a> {
                     }
                 }
                 Action::Update(key, change) => self.update(key, |view| view.apply(change)),
-                // A thread cannot be ended from outside.
+                // A thread cannot be aborted from outside.
                 Action::Abort(_) => {}
                 Action::HandBack => {
                     for job in self.desk.take_waiting().into_iter().chain(self.next.take()) {

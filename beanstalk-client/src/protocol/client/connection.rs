@@ -1,4 +1,4 @@
-//! Connections: when one is made, and what becomes of a command when one is lost.
+//! When a connection is made, and what happens to a command when one is lost.
 
 use std::{io, time::Instant};
 
@@ -12,14 +12,14 @@ use crate::{
     trace,
 };
 
-/// What is known of the present connection, or of the one that was the last.
+/// State of the current connection, or of the last one.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// Something was answered on it.
+    /// Whether the server has answered on it.
     pub(super) has_served: bool,
-    /// Its sending side ends behind what is queued.
+    /// Whether its sending side ends after the queued bytes.
     pub(super) is_ending: bool,
-    /// Its end was counted.
+    /// Whether its end was counted.
     pub(super) is_over: bool,
 }
 
@@ -30,7 +30,7 @@ impl Default for Line {
 }
 
 impl ClientSession {
-    /// A new connection: what restores the used tube and the watch list comes first on it.
+    /// Starts on a new connection, on which the commands that restore the used tube and the watch list come first.
     pub(super) fn connected(&mut self, io: &mut Io<Error>, now: Instant) {
         if self.session.metrics().connections > 0 || !self.session.is_open() {
             self.session.reopen();
@@ -48,7 +48,7 @@ impl ClientSession {
         }
     }
 
-    /// A connection for what is to be sent, or the reason why there is none.
+    /// Asks for a connection if there is something to send, or fails with the reason why there can be none.
     pub(super) fn dial(&mut self, now: Instant) -> Pulse {
         loop {
             let Some(task) = &mut self.task else { return Pulse::Close(None) };
@@ -66,7 +66,7 @@ impl ClientSession {
             } else {
                 let total = task.total;
                 let pulse = match task.goal {
-                    // Somebody has asked for it by name.
+                    // The caller asked for this connection explicitly.
                     Goal::Connection => self.health.attempt(0, now),
                     _ => self.health.dial(0, now),
                 };
@@ -80,7 +80,7 @@ impl ClientSession {
         }
     }
 
-    /// Takes in that the connection has ended, or that none could be made.
+    /// Handles the end of a connection, or a failed attempt to make one.
     pub(super) fn take_end(&mut self, io: &mut Io<Error>, now: Instant) {
         let is_cut = !self.session.is_at_boundary_in(io);
         let end = match io.take_end() {
@@ -106,7 +106,7 @@ impl ClientSession {
     fn not_connected(&mut self, error: Error, now: Instant) {
         let began = self.task.as_ref().and_then(|task| task.began);
         if began.is_some_and(|began| self.health.is_dialing_since_before(began)) {
-            // Its caller is gone, and it may have ended long ago.
+            // Its caller is gone, and the connection may have ended long ago.
             return self.health.lost();
         }
         self.failed(now);
@@ -116,7 +116,7 @@ impl ClientSession {
         }
     }
 
-    /// The connection is of no use any more. A command that certainly did not arrive goes on on the next one, if it may.
+    /// Gives the connection up. A command that definitely did not arrive is repeated on the next one, if allowed.
     pub(super) fn lose(&mut self, error: Error, io: &mut Io<Error>, now: Instant) {
         let Some(stage) = self.task.as_ref().map(|task| task.stage) else { return };
         let Some(ticket) = stage.ticket() else { return self.give_up(error) };
@@ -144,7 +144,7 @@ impl ClientSession {
             && !acts_on_a_job
     }
 
-    /// Takes the command back, to send it on the next connection.
+    /// Takes the command back to send it on the next connection.
     fn repeat(&mut self, error: Error, io: &mut Io<Error>) {
         let [first, second] = &mut self.frames;
         if self.second.take().is_some() {
@@ -157,7 +157,7 @@ impl ClientSession {
         }
     }
 
-    /// Ends the present task.
+    /// Fails the current task.
     pub(super) fn give_up(&mut self, error: Error) {
         let error = match self.name() {
             Some(name) => named(name)(error),
@@ -166,7 +166,7 @@ impl ClientSession {
         self.settle(Err(error));
     }
 
-    /// Counts the end of the connection, once.
+    /// Counts the end of the connection once.
     pub(super) fn leave_line(&mut self, now: Instant) {
         if std::mem::replace(&mut self.line.is_over, true) {
             return;

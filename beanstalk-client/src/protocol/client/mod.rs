@@ -1,4 +1,4 @@
-//! A client without its sockets: one caller, one command at a time, and one connection after the other.
+//! The client as a state machine without sockets: one caller, one command at a time, and one connection after another.
 
 mod connection;
 mod task;
@@ -18,11 +18,11 @@ use self::{
 use super::{Command, Effect, Response, ServerWait, Session, Ticket, session::Frame};
 use crate::{ConnectOptions, Error, ErrorKind, Fate, Result, trace};
 
-/// What decides about a client's connection: when it is made, what is sent, which answer is whose, what became of a command,
-/// and what is done about the calls that were dropped.
+/// Decides everything about a client's connection: when to make it, what to send, which reply belongs to whom, what
+/// became of a command, and what to do about dropped calls.
 ///
-/// The caller says what it wants ([`begin`](Self::begin) and its like), has a wire move the bytes, and takes the outcome
-/// ([`reply`](Self::reply), [`ready`](Self::ready)). What it said before and did not wait for is thereby dropped: what was
+/// The caller states a goal ([`begin`](Self::begin) and its like), has a wire move the bytes, and takes the outcome
+/// ([`reply`](Self::reply), [`ready`](Self::ready)). A new goal drops an earlier one that was not awaited: what was
 /// sent of it stays in step, and what was not sent is forgotten.
 ///
 /// ```text
@@ -37,7 +37,7 @@ use crate::{ConnectOptions, Error, ErrorKind, Fate, Result, trace};
 pub(crate) struct ClientSession {
     pub(crate) session: Session,
     pub(crate) options: ConnectOptions,
-    /// Whether there is an address to connect to, and not only a stream that was given.
+    /// Whether there is an address to connect to; false for a client of a given stream.
     can_reconnect: bool,
     line: Line,
     health: Health,
@@ -45,22 +45,21 @@ pub(crate) struct ClientSession {
     /// When the connection was last known to be good.
     used_at: Option<Instant>,
     leftover: Leftover,
-    /// The command that is to be sent, and the one that is sent in the same write.
+    /// The command to send, and the one to send in the same write.
     frames: [Frame; 2],
     is_pair: bool,
-    /// The end of a pair as a whole.
+    /// Deadline of a pair as a whole.
     pair_total: Option<Instant>,
     second: Option<Ticket>,
     task: Option<Task>,
     outcome: Option<Result<Option<Response>>>,
 }
 
-/// After so long without an answer, the connection is looked at before it is used again.
+/// After this time without an answer, the connection is checked before it is used again.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// What the caller wants.
+/// The goals of the caller.
 impl ClientSession {
-    /// A client that has no connection yet.
     pub(crate) fn new(options: ConnectOptions, can_reconnect: bool) -> Self {
         ClientSession {
             session: Session::new(options.max_body_size),
@@ -80,7 +79,7 @@ impl ClientSession {
         }
     }
 
-    /// Wants a new connection, by one attempt that begins now.
+    /// Asks for a new connection, with one attempt that begins now.
     pub(crate) fn connect(&mut self) {
         if self.session.metrics().connections > 0 {
             self.session.poison();
@@ -89,30 +88,31 @@ impl ClientSession {
         self.want(Goal::Connection, 1);
     }
 
-    /// Wants a connection that takes commands, and on which nothing is waited for.
+    /// Asks for a connection that accepts commands and has no replies outstanding.
     pub(crate) fn prepare(&mut self) {
         self.want(Goal::Quiet, self.attempts());
     }
 
-    /// Wants to know whether the connection is still good.
+    /// Asks whether the connection is still good.
     pub(crate) fn look(&mut self) {
         self.want(Goal::Look, 0);
     }
 
-    /// Wants the connection to be closed, and the next one to be like the first.
+    /// Asks for the connection to be closed, and for the next one to start with the defaults.
     pub(crate) fn forget(&mut self) {
         self.session.forget();
         self.want(Goal::Look, 0);
     }
 
-    /// Wants a command to be carried out.
+    /// Asks for a command to be carried out.
     pub(crate) fn begin<C: Command>(&mut self, command: &C) {
         let [first, _] = &mut self.frames;
         first.encode(command);
         self.begin_frame(false);
     }
 
-    /// Wants two commands to be carried out, in one write if that can be. The first outcome is that of the first.
+    /// Asks for two commands to be carried out, in one write if possible. The first outcome is that of the first
+    /// command.
     pub(crate) fn begin_pair<A: Command, B: Command>(&mut self, first: &A, second: &B) {
         let [one, two] = &mut self.frames;
         one.encode(first);
@@ -121,7 +121,7 @@ impl ClientSession {
         self.begin_frame(true);
     }
 
-    /// Wants the second of a pair to be carried out, once the first has had its outcome.
+    /// Asks for the second command of a pair, once the first has its outcome.
     pub(crate) fn begin_second(&mut self) {
         let [first, second] = &mut self.frames;
         match self.second.take() {
@@ -141,7 +141,7 @@ impl ClientSession {
         }
     }
 
-    /// Wants the reply to a command of a pipeline, which is queued. Until then no other is asked for.
+    /// Asks for the reply to a queued command of a pipeline. Only one reply is awaited at a time.
     pub(crate) fn await_reply(&mut self, ticket: Ticket, wait: ServerWait) {
         let since = match &self.task {
             Some(Task { goal: Goal::Reply { pipelined: Some(since), .. }, stage, .. })
@@ -155,7 +155,7 @@ impl ClientSession {
         self.await_ticket(ticket, wait);
     }
 
-    /// What came of a command.
+    /// The outcome of a command.
     pub(crate) fn reply(&mut self) -> Option<Result<Response>> {
         match self.outcome.take()? {
             Ok(response) => response.map(Ok),
@@ -163,12 +163,12 @@ impl ClientSession {
         }
     }
 
-    /// What came of a wish for a connection.
+    /// The outcome of a request for a connection.
     pub(crate) fn ready(&mut self) -> Option<Result<()>> {
         Some(self.outcome.take()?.map(drop))
     }
 
-    /// What a command came to, once its reply is decoded; failures are counted.
+    /// Decodes a command's reply, and counts failures.
     pub(crate) fn conclude<C: Command>(
         &mut self,
         command: &C,
@@ -184,8 +184,8 @@ impl ClientSession {
         reply
     }
 
-    /// The same for the first of a pair. An error of its own leaves the second one to be asked for; one of the connection is
-    /// that of both.
+    /// The same for the first command of a pair. After an error of its own, the second one can still be awaited; a
+    /// connection error ends both.
     pub(crate) fn conclude_first<C: Command>(
         &mut self,
         command: &C,
@@ -204,12 +204,11 @@ impl ClientSession {
         }
     }
 
-    /// The error of somebody who waits for an outcome that nobody works on.
+    /// The error of a caller that waits for an outcome without a goal.
     pub(crate) fn over() -> Error {
         closed("nothing is waited for on this connection")
     }
 
-    /// Counts a call that failed.
     pub(crate) fn count<C: Command, T>(&mut self, outcome: &Result<T>) {
         if let Err(error) = outcome {
             self.session.metrics_mut().failed(error.kind());
@@ -217,7 +216,6 @@ impl ClientSession {
         }
     }
 
-    /// Changes the wait for replies from the next call on.
     pub(crate) fn set_reply_timeout(&mut self, timeout: Duration) {
         self.options.server.reply_timeout = timeout;
         self.pace = Pace::new(Some(timeout), Some(self.options.write_timeout));
@@ -228,7 +226,7 @@ impl ClientSession {
         self.want(Goal::Call, self.attempts());
     }
 
-    /// How many connections may be made for a call. The first one of all is no further attempt.
+    /// How many connections may be made for a call. The client's first connection is not a retry.
     fn attempts(&self) -> u32 {
         let first = u32::from(self.session.metrics().connections == 0);
         self.options.retry.attempts().saturating_add(first)
@@ -275,18 +273,18 @@ impl Role for ClientSession {
 }
 
 impl ClientSession {
-    /// Takes in the replies that came, up to the one that is waited for.
+    /// Reads the replies that have arrived, up to the awaited one.
     fn read(&mut self, io: &mut Io<Error>, now: Instant) -> Result<()> {
         self.take_over(io);
         self.pass_over_dropped(io);
         while let Some(Task { goal, stage, .. }) = &self.task
             && let Some(ticket) = stage.ticket()
         {
-            // What comes before anything was sent answers nothing, and is left where it is.
+            // Bytes that arrive before anything was sent answer nothing. Leave them.
             if self.session.is_open() && !self.session.may_be_answered() {
                 break;
             }
-            // A command is written whole, also one that is refused before that. Only a pipeline has no time to lose.
+            // A command is written whole even if it is refused early. Only a pipeline cannot afford that.
             let may_be_early = matches!(goal, Goal::Reply { pipelined: Some(_), .. });
             if self.session.is_open() && !may_be_early && !self.session.is_sent(ticket) {
                 self.session.pass_over_in(ticket, io)?;
@@ -306,7 +304,7 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Takes in the replies to calls that were dropped. One that breaks the protocol costs the connection, and nothing else.
+    /// Reads the replies to dropped calls. If one violates the protocol, only the connection is lost.
     fn pass_over_dropped(&mut self, io: &mut Io<Error>) {
         if let Some(Task { goal: Goal::Call | Goal::Quiet, stage: Stage::Waiting, .. }) = &self.task
             && self.session.is_open()
@@ -315,8 +313,9 @@ impl ClientSession {
         }
     }
 
-    /// Waits for an earlier reserve whose caller is gone: a reserve takes its job over, and a touch keeps the connection, which
-    /// a half-close would end. A job that was reserved by its id closes the connection: who is to hold one has to know.
+    /// Waits for an earlier reserve whose caller is gone: a reserve takes over its job, and a touch keeps the
+    /// connection, which a half-close would end. After a job reserved by its id the connection is closed, because the
+    /// caller of `reserve_job` has to know what it holds.
     fn take_over(&mut self, io: &Io<Error>) {
         let Some(Task { goal: Goal::Call, stage: Stage::Waiting, .. }) = &self.task else { return };
         if !(io.is_open() && self.session.is_open()) {
@@ -337,14 +336,14 @@ impl ClientSession {
         }
     }
 
-    /// Whether the frames have a touch, which is of no use on a connection that ends behind it.
+    /// Whether the frames include a touch, which is useless on a connection that ends after it.
     fn touches(&self) -> bool {
         let [first, second] = &self.frames;
         first.effect == Effect::Touch || (self.is_pair && second.effect == Effect::Touch)
     }
 
-    /// Whether both frames go out in one write. A reserve waits for what an earlier one has left, and no command that reserves
-    /// is sent on a connection that ends behind it.
+    /// Whether both frames go out in one write. A reserve waits for the leftovers of an earlier one, and no command
+    /// that reserves is sent on a connection that ends after it.
     fn is_joined(&self) -> bool {
         let [first, second] = &self.frames;
         let waits = first.effect == Effect::Reserve
@@ -352,7 +351,7 @@ impl ClientSession {
         self.is_pair && !(waits && self.session.has_leftover_reserve())
     }
 
-    /// Goes on to a connection, and on it. A pulse when there is nothing to write for now.
+    /// Makes progress towards a connection and on it. Returns a pulse when there is nothing to write for now.
     fn advance(&mut self, io: &mut Io<Error>, now: Instant) -> Option<Pulse> {
         let Some(Task { goal, stage: Stage::Waiting, look, .. }) = &self.task else { return None };
         let (is_look, look) = (matches!(goal, Goal::Look), *look);
@@ -383,7 +382,7 @@ impl ClientSession {
         None
     }
 
-    /// Moves bytes until the next deadline.
+    /// Asks the pump to move bytes until the next deadline.
     fn go(&mut self, io: &Io<Error>, now: Instant) -> Pulse {
         if let Some(over) = self.lose_patience(io, now) {
             return over;
@@ -394,7 +393,7 @@ impl ClientSession {
                 false => Pulse::Close(None),
             };
         }
-        // What is late already is told at once, in the next exchange.
+        // The next exchange reports a deadline that has already passed.
         let until = self.deadline(io, now).unwrap_or(Some(now));
         match self.line.is_ending {
             true => Pulse::HalfClose(until),
@@ -402,7 +401,7 @@ impl ClientSession {
         }
     }
 
-    /// Sends what is wanted. An error is its outcome, and the connection stays.
+    /// Sends the commands of the goal. An error is their outcome, and the connection stays.
     fn send(&mut self, now: Instant) -> Result<()> {
         let Some(task) = &self.task else { return Ok(()) };
         let spent = task.spent;
@@ -431,7 +430,7 @@ impl ClientSession {
             false => None,
         };
         if ends_a_wait {
-            // On a half-closed connection the server gives up waiting, runs what it has read, and closes.
+            // On a half-closed connection the server stops waiting, runs what it has read, and closes.
             self.session.close_after_replies();
             self.line.is_ending = true;
         }
@@ -439,7 +438,7 @@ impl ClientSession {
         Ok(())
     }
 
-    /// The reply came that was waited for.
+    /// Handles the awaited reply.
     fn answered(&mut self, response: Response, now: Instant) {
         let Some(task) = &self.task else { return };
         match task.stage {
@@ -456,7 +455,7 @@ impl ClientSession {
         }
     }
 
-    /// The job is held by a connection that is not used again, and so goes back to the server.
+    /// The outcome of a reserve whose job goes back to the server, because its connection is not used again.
     fn given_back(&mut self) {
         let why =
             "the connection that holds the job is closed, which gives the job back; reserve again";
@@ -468,7 +467,7 @@ impl ClientSession {
         self.outcome = Some(outcome);
     }
 
-    /// The wire verb that an error of the present task names.
+    /// The wire verb to name in errors of the current task.
     fn name(&self) -> Option<&'static str> {
         let [first, _] = &self.frames;
         match &self.task.as_ref()?.goal {
@@ -479,12 +478,12 @@ impl ClientSession {
     }
 }
 
-/// Names the command in an error that has no command yet.
+/// Names the command in an error that does not have one.
 fn named(name: &'static str) -> impl FnOnce(Error) -> Error {
     move |error| error.with_command(name)
 }
 
-/// There is no connection, and none may be made.
+/// The error for a missing connection that may not be replaced.
 fn closed(why: &'static str) -> Error {
     Error::new(ErrorKind::ConnectionLost, Fate::NotSent, why)
 }

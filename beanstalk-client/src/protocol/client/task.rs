@@ -1,4 +1,4 @@
-//! What the caller waits for, and how far it is.
+//! The caller's current goal and its progress.
 
 use std::time::{Duration, Instant};
 
@@ -10,59 +10,58 @@ use crate::{
     protocol::{ServerWait, Ticket},
 };
 
-/// What the caller waits for.
+/// The caller's current goal.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) goal: Goal,
     pub(super) stage: Stage,
-    /// When it was asked for first.
+    /// When it was first polled.
     pub(super) began: Option<Instant>,
-    /// The end of the whole.
+    /// Its total deadline.
     pub(super) total: Option<Instant>,
     /// How many connections may still be made for it.
     pub(super) attempts: u32,
-    /// What the last attempt came to.
+    /// The error of the last attempt.
     pub(super) last: Option<Error>,
-    /// A look at the connection from then on is wanted before it is used.
+    /// When to check the connection before it is used.
     pub(super) look: Option<Instant>,
-    /// It has waited for an earlier reserve as long as it may, whose reply may be here.
+    /// Set when it has waited for an earlier reserve as long as it may. The reply may have arrived unread.
     pub(super) overdue: Overdue,
-    /// How long it waited for an earlier reserve.
+    /// How long it has waited for an earlier reserve.
     pub(super) spent: Duration,
 }
 
 #[derive(Debug)]
 pub(super) enum Goal {
-    /// A new connection.
     Connection,
-    /// A connection that takes commands, and on which nothing is waited for.
+    /// A connection that accepts commands and has no replies outstanding.
     Quiet,
-    /// To know whether the connection is good.
+    /// Whether the connection is still good.
     Look,
     /// The reply to the command in the frames.
     Call,
-    /// The reply to a command that is queued, and is not repeated.
+    /// The reply to a queued command, which is not repeated.
     Reply {
         name: Option<&'static str>,
-        /// Of a pipeline: since when it is waited for.
+        /// For a pipeline: since when the reply is awaited.
         pipelined: Option<Option<Instant>>,
     },
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stage {
-    /// For a connection, or for nothing any more.
+    /// For a connection, or for nothing.
     Waiting,
-    /// For the reply to an earlier reserve, which the server may hold back so long.
+    /// For the reply to an earlier reserve, which the server may hold back for this long.
     TakingOver(Ticket, ServerWait),
-    /// For the reply to a touch of the job that came for an earlier reserve.
+    /// For the reply to a touch of the job that an earlier reserve brought.
     Confirming { ticket: Ticket, sent: Instant, is_own: bool },
     /// For the reply to the command itself.
     Sent(Ticket, ServerWait),
 }
 
 impl Stage {
-    /// The reply that is waited for.
+    /// The awaited reply.
     pub(super) fn ticket(self) -> Option<Ticket> {
         match self {
             Stage::Waiting => None,
@@ -94,7 +93,7 @@ impl Task {
 }
 
 impl ClientSession {
-    /// The time of a task begins when it is first asked about: a call that was never polled has done nothing.
+    /// Starts the clock of a task at its first poll: a call that was never polled has done nothing.
     pub(super) fn start(&mut self, now: Instant) {
         let Some(task) = self.task.as_mut().filter(|task| task.began.is_none()) else { return };
         task.began = Some(now);
@@ -102,7 +101,7 @@ impl ClientSession {
             Goal::Look => task.look = Some(now),
             Goal::Connection | Goal::Quiet | Goal::Call => {
                 let total = || now.checked_add(self.options.total_timeout?);
-                // The second of a pair has what the first one has left.
+                // The second command of a pair has the rest of the pair's time.
                 task.total = task.total.or_else(total);
                 if self.is_pair {
                     self.pair_total = task.total;

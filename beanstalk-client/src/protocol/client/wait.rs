@@ -1,4 +1,4 @@
-//! How long things may take, and what is done about a reserve whose caller is gone.
+//! Deadlines, and reserves whose callers are gone.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,12 @@ use crate::{
     protocol::{Command, Effect, ReserveWithTimeout, Response, ServerWait, Ticket, Touch, is_gone},
 };
 
-/// How long a job is held for certain once a touch was sent that the server has carried out: no time to run is shorter
+/// How long a job is certainly held after the sending of a touch that the server carried out: no time to run is shorter
 /// than a second.
 const HELD: Duration = Duration::from_millis(250);
 
-/// A reserve whose caller went away, for whose reply later reserves wait, each for its own time. Each wait is too short to
-/// tell a slow reply from a dead connection; all of them together are not, with the time between them: the server has that,
-/// too.
+/// A reserve whose caller is gone. Later reserves wait for its reply, each for its own timeout. Each of these waits is
+/// too short to tell a slow reply from a dead connection; their sum, including the time between them, is not.
 #[derive(Debug, Default)]
 pub(super) struct Leftover {
     of: Option<Ticket>,
@@ -31,8 +30,8 @@ impl Leftover {
         self.is_left = true;
     }
 
-    /// Since when this one is waited for. When something has come while nobody read, its rest has the whole time: a long reply
-    /// comes no further than the sockets hold.
+    /// Since when this reply is awaited. If data arrived while nobody read, the rest has the full time again, because a
+    /// long reply only gets as far as the socket buffers hold.
     fn since(&mut self, ticket: Ticket, received: u64, now: Instant) -> Instant {
         if self.of != Some(ticket) {
             *self = Leftover { of: Some(ticket), since: None, received, is_left: false };
@@ -47,12 +46,12 @@ impl Leftover {
 }
 
 impl ClientSession {
-    /// The next deadline, or the error of the one that has passed.
+    /// The next deadline, or the error of one that has passed.
     pub(super) fn deadline(&mut self, io: &Io<Error>, now: Instant) -> Result<Option<Instant>> {
         let Some(task) = &mut self.task else { return Ok(None) };
         if task.is_late(now) {
             return Err(match (&task.goal, task.last.take()) {
-                // A connection by itself is part of no call.
+                // A connection made on request is not part of a call.
                 (Goal::Connection, Some(error)) => error,
                 (Goal::Connection, None) => Error::timed_out(Deadline::Connect),
                 (_, Some(cause)) => Error::timed_out(Deadline::Total).with_cause(cause),
@@ -88,8 +87,8 @@ impl ClientSession {
         Ok(earliest([total, paced, own]))
     }
 
-    /// A reply of a pipeline has its time from when it is waited for, not since the reply before it: nobody has read while the
-    /// caller was away. It includes the time of a write, if something was still to be written then.
+    /// A pipeline's reply has its time from when it is awaited, not from the previous reply, because nobody reads while
+    /// the caller is busy elsewhere. The time includes that of a write, if something remained to be written then.
     fn pipeline_deadline(
         &mut self,
         io: &Io<Error>,
@@ -113,13 +112,13 @@ impl ClientSession {
         }
         match at(since).and_then(|at| at.checked_add(self.options.write_timeout)) {
             Some(at) if at <= now => Err(Error::timed_out(Deadline::Write)),
-            // What is written now may be answered in time, or not.
+            // The write may still be answered in time.
             end => Ok(Some(earliest([end, at(now)]))),
         }
     }
 
-    /// What has waited for an earlier reserve as long as it may leaves that where it is, for the next one. Before that it looks
-    /// once more whether the reply has come.
+    /// Stops waiting for an earlier reserve after the command's own time, and leaves that reserve to the next command.
+    /// Checks once more whether the reply has arrived before it stops.
     pub(super) fn lose_patience(&mut self, io: &Io<Error>, now: Instant) -> Option<Pulse> {
         let Some(Task { stage: Stage::TakingOver(_, earlier), began, .. }) = &self.task else {
             return None;
@@ -143,14 +142,14 @@ impl ClientSession {
         None
     }
 
-    /// Whether the command takes over what an earlier reserve brings, and does not only wait for its end.
+    /// Whether the command takes over the job of an earlier reserve, instead of only waiting for that reserve to end.
     pub(super) fn takes_over(&self) -> bool {
         let [first, _] = &self.frames;
         first.effect == Effect::Reserve && !self.touches()
     }
 
-    /// By when the command has waited for the outcome of an earlier reserve as long as it may: a reserve its own time, a touch
-    /// that of a reply. `None` where the server answers at once.
+    /// Until when the command waits for the outcome of an earlier reserve: a reserve for its own time, a touch for that
+    /// of a reply. `None` where the server answers at once.
     fn patience(&self, earlier: ServerWait, began: Instant) -> Option<Instant> {
         let [first, _] = &self.frames;
         match (first.wait, earlier) {
@@ -162,7 +161,7 @@ impl ClientSession {
         }
     }
 
-    /// The earlier reserve was answered.
+    /// Handles the reply to the earlier reserve.
     pub(super) fn taken_over(&mut self, response: Response, now: Instant) {
         let Some(Task { stage: Stage::TakingOver(_, earlier), began, spent, .. }) = &mut self.task
         else {
@@ -174,7 +173,7 @@ impl ClientSession {
         let takes_over = self.takes_over();
         let is_over = takes_over && self.patience(earlier, began).is_some_and(|end| end <= now);
         match response {
-            // Nobody will run it: closing gives it back with its priority unchanged.
+            // Nobody will run this job: closing gives it back with its priority unchanged.
             Response::Reserved(_) if is_by_id => self.leave_to_the_server(),
             Response::BodyTooLarge { .. } | Response::BodyDamaged { .. }
                 if is_by_id || !takes_over =>
@@ -197,22 +196,22 @@ impl ClientSession {
         }
     }
 
-    /// Has the connection closed, and goes on on the next one.
+    /// Closes the connection, and continues on the next one.
     fn leave_to_the_server(&mut self) {
         self.session.close_after_replies();
         self.enter(Stage::Waiting);
     }
 
-    /// Has the server confirm that the oldest orphan is still ours: its time to run started when the server assigned it. One
-    /// touch is under way at a time, however many calls are dropped while they wait for it, and until it is answered the
-    /// session keeps the job.
+    /// Has the server confirm that the oldest orphan is still held: its time to run started when the server assigned
+    /// it. Only one touch is in flight at a time, however many calls are dropped while they wait for it, and the
+    /// session keeps the job until it is answered.
     pub(super) fn confirm(&mut self, now: Instant) -> Result<()> {
         let (ticket, sent) = self.session.touch_orphan(now).map_err(named(Touch::NAME))?;
         self.enter(Stage::Confirming { ticket, sent, is_own: sent == now });
         Ok(())
     }
 
-    /// The touch was answered.
+    /// Handles the reply to the touch.
     pub(super) fn confirmed(
         &mut self,
         response: Response,
@@ -224,7 +223,7 @@ impl ClientSession {
             return self.enter(Stage::Waiting);
         };
         match self.session.decode(&touch, response) {
-            // The answer to one that was left behind may be as old as that.
+            // The reply to a leftover touch may be older than that.
             Ok(()) if is_own || now.saturating_duration_since(sent) < HELD => {
                 let job = self.session.take_orphan();
                 self.settle(Ok(job.map(Response::Reserved)));
@@ -240,7 +239,7 @@ impl ClientSession {
         }
     }
 
-    /// Sends a reserve for what is left of its time.
+    /// Sends a reserve for the rest of its time.
     pub(super) fn send_rest(&mut self, rest: Duration) -> Result<()> {
         let [first, _] = &self.frames;
         let command = ReserveWithTimeout::new(rest).map_err(named(first.name))?;
@@ -250,7 +249,7 @@ impl ClientSession {
     }
 }
 
-/// How long a reply may take; `None` for ever.
+/// How long a reply may take; `None` for no limit.
 fn reply_time(reply: Duration, wait: ServerWait) -> Option<Duration> {
     match wait {
         ServerWait::None => Some(reply),
@@ -259,7 +258,8 @@ fn reply_time(reply: Duration, wait: ServerWait) -> Option<Duration> {
     }
 }
 
-/// A touch would not be carried out before the reserve has ended, and closing the connection would give the job back.
+/// The server would carry out a touch only after the reserve has ended, and closing the connection would give the job
+/// back.
 fn still_waits() -> Error {
     Error::new(
         ErrorKind::Timeout(Deadline::Reply),
@@ -269,8 +269,8 @@ fn still_waits() -> Error {
     )
 }
 
-/// What is left of a reserve's own time after so much went by in waiting for an earlier one; `None` when that makes no
-/// difference to the server, which knows whole seconds.
+/// The rest of a reserve's timeout after waiting for an earlier one; `None` if the difference is below the server's
+/// resolution of whole seconds.
 pub(super) fn rest_of(wait: ServerWait, spent: Duration) -> Option<Duration> {
     match wait {
         ServerWait::AtMost(time) if spent >= Duration::from_secs(1) => {

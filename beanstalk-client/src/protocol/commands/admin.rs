@@ -1,4 +1,4 @@
-//! Looking at jobs, tubes and the server, and moving jobs without reserving them.
+//! Commands that inspect jobs, tubes and the server, and move jobs without reserving them.
 
 use std::{fmt::Display, time::Duration};
 
@@ -29,7 +29,7 @@ impl Command for Peek {
     }
 }
 
-/// Commands without arguments that show the head of one queue of the used tube.
+/// Declares commands without arguments that show the first job of one queue of the used tube.
 macro_rules! peek_heads {
     ($($(#[$doc:meta])* $name:ident = $verb:literal;)+) => {$(
         $(#[$doc])*
@@ -60,7 +60,7 @@ peek_heads! {
     PeekBuried = "peek-buried";
 }
 
-/// The reply is out of step, or no reply to this command.
+/// The error for a reply that is out of step or does not belong to this command.
 pub(super) fn about_another(what: &str, asked: impl Display, told: impl Display) -> Error {
     Error::protocol(format!("the reply is about {what} {told}, and {what} {asked} was asked for"))
 }
@@ -78,7 +78,7 @@ fn found(response: Response) -> Result<Option<Job>, Error> {
 pub struct Kick(pub u64);
 
 impl Kick {
-    /// The bound as it is sent: the server reads a C `unsigned int`.
+    /// The bound as sent: the server reads a C `unsigned int`.
     fn bound(self) -> u64 {
         self.0.min(u64::from(u32::MAX))
     }
@@ -203,7 +203,7 @@ impl Command for Stats {
     }
 }
 
-/// `list-tubes`: every tube that exists.
+/// `list-tubes`: all existing tubes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListTubes;
 
@@ -220,7 +220,7 @@ impl Command for ListTubes {
     }
 }
 
-/// `list-tubes-watched`: the tubes that reserve takes from on this connection.
+/// `list-tubes-watched`: the watch list of this connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListTubesWatched;
 

@@ -1,4 +1,4 @@
-//! The consumer's commands: taking jobs, deciding their fate, and the watch list.
+//! The consumer's commands: reserving jobs, settling them, and the watch list.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Command for Reserve {
 pub struct ReserveWithTimeout(Seconds);
 
 impl ReserveWithTimeout {
-    /// The longest timeout, in seconds: servers up to 1.12 take a larger one for "for ever", 1.13 refuses it.
+    /// The longest timeout, in seconds. Servers up to 1.12 treat a larger one as infinite, and 1.13 refuses it.
     pub const MAX_SECONDS: u32 = i32::MAX as u32;
 
     /// A reserve that waits at most `timeout`, rounded up to whole seconds; zero looks once.
@@ -101,7 +101,7 @@ impl Command for ReserveJob {
             Response::Reserved(job) if job.id == self.0 => Ok(Some(job)),
             Response::Reserved(other) => Err(about_another("job", self.0, other.id)),
             Response::NotFound => Ok(None),
-            // Old servers take it for a `reserve` with garbage behind it.
+            // Old servers read it as `reserve` followed by garbage.
             Response::BadFormat | Response::UnknownCommand => Err(Error::refused(
                 ErrorKind::Unsupported,
                 "the server does not have this command: it needs beanstalkd 1.12 or later",
@@ -256,7 +256,7 @@ impl Command for Touch {
     }
 }
 
-/// `watch <tube>`: adds a tube to the ones reserve takes from; answers how many they are.
+/// `watch <tube>`: adds a tube to the watch list; the reply is the size of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watch(pub TubeName);
 
@@ -277,7 +277,7 @@ impl Command for Watch {
     }
 }
 
-/// `ignore <tube>`: takes a tube off the ones reserve takes from; answers how many are left.
+/// `ignore <tube>`: removes a tube from the watch list; the reply is the size of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignore(pub TubeName);
 

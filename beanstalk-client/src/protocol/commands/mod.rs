@@ -1,4 +1,4 @@
-//! The commands of the protocol, as values.
+//! The protocol's commands as values.
 
 mod admin;
 mod consumer;

@@ -17,7 +17,7 @@ pub struct Put<B> {
 }
 
 impl<B: AsRef<[u8]>> Put<B> {
-    /// The largest body that any server can be told to accept (`-z`), in bytes.
+    /// The largest maximum body size that a server can be configured with (`-z`), in bytes.
     pub const MAX_BODY: usize = 1 << 30;
 
     /// A put of `body`, any bytes.

@@ -1,4 +1,4 @@
-//! Commands whose replies come back undecoded: lines from a user, and mixed pipelines.
+//! Commands with undecoded replies, for lines from a user and for mixed pipelines.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -8,7 +8,7 @@ use crate::{
     protocol::{Command, Effect, Response, ServerWait},
 };
 
-/// Any command, encoded, with its [`Response`] as the reply: the element of a mixed pipeline.
+/// Any encoded command, with its [`Response`] as the reply: the element type of a mixed pipeline.
 ///
 /// ```
 /// use beanstalk_client::protocol::{AnyCommand, Delete, PeekReady};
@@ -25,7 +25,7 @@ pub struct AnyCommand {
 }
 
 impl AnyCommand {
-    /// Encodes `command` now. Its own `decode` understands the response later, if that is wanted.
+    /// Encodes `command`. Its own `decode` can decode the response later.
     pub fn new<C: Command>(command: &C) -> Self {
         let mut frame = BytesMut::new();
         command.encode(&mut frame);
@@ -68,9 +68,9 @@ impl Command for AnyCommand {
     }
 }
 
-/// A command line as a user typed it, with the server's reply as it came.
+/// A command line as typed by a user, with the server's raw reply.
 ///
-/// The line is sent as it is. `use`, `watch` and `ignore` are understood, so that a reconnect restores them.
+/// The line is sent unchanged. `use`, `watch` and `ignore` are recognized, so that a reconnect restores them.
 #[derive(Clone, Debug)]
 pub struct RawCommand {
     line: Bytes,
@@ -80,14 +80,15 @@ pub struct RawCommand {
 }
 
 impl RawCommand {
-    /// The longest line, in bytes without CRLF, that servers 1.11 and later accept.
+    /// The maximum length of a line, in bytes without CRLF, that servers 1.11 and later accept.
     pub const MAX_LINE: usize = 222;
 
     /// A command without a body.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` when the line is empty, over 222 bytes, has a CR, LF or NUL, or is a `put`, which needs a body.
+    /// `InvalidInput` when the line is empty, over 222 bytes, contains CR, LF or NUL, or is a `put`, which needs a
+    /// body.
     pub fn new(line: impl AsRef<[u8]>) -> Result<Self, Error> {
         let line = line.as_ref();
         if line.starts_with(b"put ") {
@@ -98,11 +99,11 @@ impl RawCommand {
         Self::build(line, None)
     }
 
-    /// A `put` line and its body. The line's last number has to be the body's length.
+    /// A `put` line and its body. The last number of the line must be the length of the body.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), and when the announced length is not the body's.
+    /// As [`new`](Self::new), and when the announced length differs from the body's.
     pub fn with_body(line: impl AsRef<[u8]>, body: impl Into<Bytes>) -> Result<Self, Error> {
         let (line, body) = (line.as_ref(), body.into());
         let numbers = line.strip_prefix(b"put ").and_then(|rest| std::str::from_utf8(rest).ok());
@@ -144,7 +145,7 @@ impl RawCommand {
     }
 }
 
-/// What the server will take the line for. It matches the verb as a prefix.
+/// How the server will interpret the line: it matches the verb as a prefix.
 fn meaning(line: &[u8], has_body: bool) -> (Effect, ServerWait) {
     let tube = |verb: &[u8]| line.strip_prefix(verb).and_then(|name| TubeName::try_from(name).ok());
     let effect = if has_body {

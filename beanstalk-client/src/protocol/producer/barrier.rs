@@ -1,13 +1,13 @@
-//! Tells when everything that was accepted before a certain moment is done.
+//! Barriers: when everything accepted before a given moment is done.
 
 use std::collections::VecDeque;
 
-/// Counts what is open, by the flush that it came before.
+/// Counts open puts by generation; each flush starts a new generation.
 #[derive(Debug)]
 pub(super) struct Barrier {
-    /// How many are open of each generation, from the oldest that has any.
+    /// Open puts of each generation, from the oldest that has any.
     open: VecDeque<u64>,
-    /// The generation of the first count.
+    /// The oldest generation in `open`.
     first: u64,
 }
 
@@ -16,7 +16,7 @@ impl Barrier {
         Barrier { open: VecDeque::from([0]), first: 0 }
     }
 
-    /// Something was accepted; gives its generation.
+    /// Counts an accepted put; returns its generation.
     pub(super) fn enter(&mut self) -> u64 {
         if let Some(last) = self.open.back_mut() {
             *last += 1;
@@ -24,7 +24,7 @@ impl Barrier {
         self.first + self.open.len() as u64 - 1
     }
 
-    /// Something of this generation is done. Whether that was the last of its generation.
+    /// Counts a finished put of this generation. Returns whether it was the last one.
     pub(super) fn leave(&mut self, generation: u64) -> bool {
         let at = generation.saturating_sub(self.first);
         let count = usize::try_from(at).ok().and_then(|at| self.open.get_mut(at));
@@ -39,7 +39,7 @@ impl Barrier {
         is_last
     }
 
-    /// The mark that [is passed](Self::is_passed) once everything is done that was accepted so far.
+    /// The mark that [is passed](Self::is_passed) once everything accepted so far is done.
     pub(super) fn raise(&mut self) -> u64 {
         if self.open.back().is_some_and(|last| *last > 0) {
             self.open.push_back(0);
@@ -51,7 +51,6 @@ impl Barrier {
         self.first >= mark
     }
 
-    /// Whether nothing is open.
     pub(super) fn is_clear(&self) -> bool {
         self.open.iter().all(|count| *count == 0)
     }

@@ -1,4 +1,4 @@
-//! What becomes of puts: answers, refusals, deadlines, and servers that fail.
+//! The outcome of puts: answers, refusals, deadlines, and failing servers.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Outbox {
-    /// A connection was made: what waits goes out on it. Bodies over the server's limit are refused now.
+    /// A connection was made: waiting puts go out on it. Bodies over the server's limit are refused now.
     pub(super) fn opened(&mut self, server: usize, max_job_size: Option<u64>, now: Instant) {
         (0..self.lanes.len()).for_each(|any| self.expire(any, now));
         let Some(lane) = self.lanes.get_mut(server) else { return };
@@ -28,7 +28,7 @@ impl Outbox {
         for taken in own {
             self.queue_checked(server, taken, now);
         }
-        // What waits for servers that cannot be reached need not wait any longer.
+        // Puts that wait for unreachable servers can go here instead.
         let mut waiting = Vec::new();
         let lanes = self.lanes.iter_mut().enumerate();
         for (from, lane) in lanes.filter(|(_, lane)| lane.phase == Phase::Backoff) {
@@ -55,7 +55,7 @@ impl Outbox {
         }
     }
 
-    /// A reply came on a lane.
+    /// A reply arrived on a lane.
     pub(super) fn answered(
         &mut self,
         server: usize,
@@ -100,7 +100,7 @@ impl Outbox {
                 self.refused(server, taken, error, now);
                 Ok(())
             }
-            // The server reads the body, or what is left of it, as commands.
+            // The server reads the body, or the rest of it, as commands.
             ErrorKind::BadFormat | ErrorKind::UnknownCommand | ErrorKind::ExpectedCrlf => {
                 self.settle(parcel, Err(error));
                 Err(Error::new(
@@ -121,11 +121,11 @@ impl Outbox {
         }
     }
 
-    /// The server has answered how many jobs are ready in a tube.
+    /// The server has reported the number of ready jobs in a tube.
     fn measured(&mut self, server: usize, tube: TubeName, response: Response) -> Result<()> {
         let ready = match StatsTube(tube.clone()).decode(response) {
             Ok(stats) => Some(stats.map_or(0, |stats| stats.current_jobs_ready)),
-            // It does not tell, so there is nothing to hold it to.
+            // Without a number, no limit can be applied.
             Err(error) if error.fate() == Fate::Refused => None,
             Err(error) => return Err(error.with_command(StatsTube::NAME)),
         };
@@ -143,7 +143,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// The server takes no jobs now: another one may.
+    /// The server accepts no jobs now; another one may.
     fn refused(&mut self, server: usize, taken: Taken, error: Error, now: Instant) {
         if let Some(lane) = self.lanes.get_mut(server) {
             lane.health.failed(now);
@@ -160,11 +160,11 @@ impl Outbox {
         }
     }
 
-    /// A lane has no connection any more, or could not get one.
+    /// A lane has lost its connection, or could not get one.
     pub(super) fn failed(&mut self, server: usize, error: &Error, now: Instant) {
         self.expire(server, now);
         let Some(lane) = self.lanes.get_mut(server) else { return };
-        // Before the greeting is answered nothing of a put is sent.
+        // No part of a put is sent before the greeting is answered.
         let error = match lane.phase {
             Phase::Ready => error.share(),
             _ => error.share().with_fate(Fate::NotSent),
@@ -206,7 +206,7 @@ impl Outbox {
         self.wakers.append(&mut self.watchers);
     }
 
-    /// The driver of a lane is gone before its time: its runtime has ended, or it panicked.
+    /// The driver of a lane is gone early: its runtime has ended, or it panicked.
     pub(super) fn orphaned(&mut self, server: usize) {
         let why = "the producer's driver is gone: its runtime has ended";
         let error = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why);
@@ -222,7 +222,7 @@ impl Outbox {
         }
     }
 
-    /// Adds a put that was taken from a log to the queue of a server.
+    /// Adds a put taken from a log to the queue of a server.
     fn queue(&mut self, server: usize, taken: Taken, now: Instant) {
         let Some(lane) = self.lanes.get_mut(server) else { return };
         lane.next_due = earliest([lane.next_due, taken.parcel.deadline]);
@@ -230,14 +230,14 @@ impl Outbox {
             && let Some(Slot::Queued { lane, waker, .. }) = self.slots.get(owner.slot)
             && std::mem::replace(lane, server) != server
         {
-            // Who drives the lane of his own put has to follow it.
+            // A caller that drives the lane of its own put has to follow the put.
             self.wakers.extend(waker.take());
         }
         lane.admit(taken, now);
         lane.nudge(&mut self.wakers);
     }
 
-    /// A put leaves the queue.
+    /// Removes a finished put from the queue.
     pub(super) fn settle(&mut self, parcel: Parcel, outcome: Result<Inserted>) {
         let outcome = outcome
             .map_err(|error| if parcel.may_exist { error.with_fate(Fate::Unknown) } else { error });
@@ -248,7 +248,7 @@ impl Outbox {
         self.grant();
     }
 
-    /// Tells the owner of a put what came of it.
+    /// Gives the outcome of a put to its owner.
     fn answer(&mut self, owner: Owner, outcome: Result<Inserted>) {
         let count = match &outcome {
             Ok(Inserted::Ready(_)) => &mut self.report.inserted,
@@ -269,7 +269,7 @@ impl Outbox {
         }
     }
 
-    /// Ends what is due: puts in the lane, and those that wait for room.
+    /// Fails overdue puts: those in the lane, and those that wait for room.
     pub(super) fn expire(&mut self, server: usize, now: Instant) {
         let is_past = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if is_past(self.line_due) {
@@ -278,7 +278,7 @@ impl Outbox {
         let Some(lane) = self.lanes.get_mut(server).filter(|lane| is_past(lane.next_due)) else {
             return;
         };
-        // The last byte of these is written, or may be by now: the frame stays, but is not sent again.
+        // The last byte of these is, or may be, written: the frame stays in the log, but is not resent.
         let begun: Vec<Owner> = lane
             .log
             .begun()
@@ -333,12 +333,12 @@ impl Outbox {
         self.grant();
     }
 
-    /// The driver of a lane has nothing left to do.
+    /// The driver of a lane is done.
     pub(super) fn end(&mut self, server: usize) {
         if let Some(lane) = self.lanes.get_mut(server) {
             lane.phase = Phase::Closed;
             lane.is_driven = false;
-            // What is left had its answers.
+            // The rest was already answered.
             lane.take_all();
         }
         self.wakers.append(&mut self.watchers);
@@ -348,7 +348,7 @@ impl Outbox {
 fn check_used(response: Response, tube: &TubeName) -> Result<()> {
     match response {
         Response::Using(used) if used == tube.as_str() => Ok(()),
-        // The puts behind it went to the tube before.
+        // The puts after it went to the previous tube.
         other => Err(Error::protocol("the server did not change the tube that puts go to")
             .with_cause(other.refuse())
             .with_command("use")),

@@ -1,4 +1,4 @@
-//! What a lane says to the pump that moves its bytes.
+//! A lane as a role, for the pump that moves its bytes.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use crate::{
     protocol::{Command, Response, Stats},
 };
 
-/// After so long without use, a connection on which nothing is under way is looked at before it is used again: what is
-/// written to a server that has gone has an unknown fate, and nothing costs less than to notice before. A caller that
-/// puts one job after the other is quicker, and does not pay for it.
+/// An idle connection that was unused for this long is checked before it is used again. What is written to a closed
+/// connection has an unknown fate, and a check beforehand costs little. A caller that puts one job after another is
+/// faster than this, and skips the check.
 pub(super) const IDLE: Duration = Duration::from_micros(100);
 
 impl Outbox {
@@ -33,7 +33,7 @@ impl Outbox {
         pulse
     }
 
-    /// A new connection, what came, and the end. Whether there were answers to puts.
+    /// Handles a new connection, the received bytes, and the end. Returns whether puts were answered.
     fn take_in(&mut self, server: usize, io: &mut Io<Error>, now: Instant) -> bool {
         let Some(lane) = self.lanes.get_mut(server) else { return false };
         if lane.health.is_new(io) {
@@ -55,13 +55,13 @@ impl Outbox {
                 self.failed(server, &lost(error), now);
             }
             Some(End::Abandoned) => self.orphaned(server),
-            // The lane has given the connection up before.
+            // The lane gave the connection up itself.
             Some(End::NotConnected(_) | End::Lost(_)) | None => {}
         }
         answered
     }
 
-    /// Takes one answer, if there is one. After an error there is none.
+    /// Takes one answer, if there is one. An error ends the sequence.
     fn next_answer(
         &mut self,
         server: usize,
@@ -78,7 +78,7 @@ impl Outbox {
         Some(outcome)
     }
 
-    /// Gives up a connection that is late. Whether it is to be looked at first: nobody may have read for a while.
+    /// Closes an overdue connection. Returns whether to check it first, because nobody may have read for a while.
     fn check_deadlines(
         &mut self,
         server: usize,
@@ -89,7 +89,7 @@ impl Outbox {
         let by_callers = self.is_driven_by_callers;
         let Some(lane) = self.lanes.get_mut(server) else { return false };
         let which = match lane.phase {
-            // What the pump says of an attempt comes first.
+            // The pump's report about an attempt comes first.
             Phase::Connecting => lane.health.is_overdue(now).then_some(Deadline::Connect),
             Phase::Greeting => {
                 lane.connect_by.is_some_and(|at| at <= now).then_some(Deadline::Connect)
@@ -121,7 +121,7 @@ impl Outbox {
             Phase::Closed => Pulse::Over,
             Phase::Greeting => Pulse::Go(earliest([lane.connect_by, due])),
             Phase::Ready => self.send(server, io, due, now),
-            // The connection failed by what the lane found.
+            // The connection failed for a reason that the lane found.
             _ if io.is_open() => Pulse::Close(None),
             Phase::Backoff if lane.health.quarantine(now).is_some() => {
                 Pulse::Close(earliest([lane.health.quarantine(now), due]))
@@ -134,13 +134,13 @@ impl Outbox {
             Phase::Idle | Phase::Backoff | Phase::Connecting => {
                 lane.phase = Phase::Connecting;
                 lane.connect_by = lane.health.attempt(server, now).until();
-                // A caller that connects gives up with its own put, and the others have alarms of their own.
+                // A caller that connects gives up with its own put; the other callers have their own alarms.
                 Pulse::Dial { server, by: lane.connect_by, ask: due.filter(|_| !by_callers) }
             }
         }
     }
 
-    /// On a connection that serves.
+    /// The next step on a connection that serves.
     fn send(
         &mut self,
         server: usize,
@@ -171,13 +171,13 @@ impl Outbox {
         self.lanes.get(server).is_some_and(|lane| phases.contains(&lane.phase))
     }
 
-    /// Whether a connection that served was lost: told once.
+    /// Whether a serving connection was lost; reported once.
     pub(crate) fn take_lost(&mut self, server: usize) -> bool {
         self.lanes.get_mut(server).is_some_and(|lane| std::mem::take(&mut lane.is_lost))
     }
 }
 
-/// The `max-job-size` in the answer to `stats`; `None` from a server that does not tell.
+/// The `max-job-size` in the answer to `stats`; `None` if the server does not report it.
 fn max_job_size(answer: Response) -> Result<Option<u64>> {
     let is_text = matches!(answer, Response::Ok(_));
     match Stats.decode(answer) {

@@ -1,7 +1,8 @@
-//! At most so many ready jobs in each tube of a server.
+//! Limit of ready jobs in each tube of a server.
 //!
-//! A gate counts what was put into its tube since the server was asked how many jobs are ready there (`stats-tube`, on the
-//! same connection and so in step with the puts). What would be too many waits in the gate, until an answer has room for it.
+//! A gate counts what was put into its tube since the server was last asked for the number of ready jobs (`stats-tube`,
+//! on the same connection and therefore in step with the puts). Puts over the limit wait in the gate until an answer
+//! makes room for them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -29,16 +30,16 @@ struct Gate {
     is_full: bool,
 }
 
-/// What a tube has come to.
+/// A change of a tube's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// Puts wait for room in it.
     Full { ready: u64 },
-    /// No put waits any more.
+    /// No put waits any longer.
     HasRoom,
 }
 
-/// With more gates than this, those that hold nothing and were not used within an interval are forgotten.
+/// Above this number of gates, those that hold nothing and were not used within an interval are forgotten.
 const MANY: usize = 1024;
 
 impl Gates {
@@ -50,14 +51,14 @@ impl Gates {
         self.limit
     }
 
-    /// How many are known to be ready in this tube, if a put would have to wait.
+    /// The known number of ready jobs in this tube, if a put would have to wait.
     pub(super) fn is_full(&self, tube: &TubeName) -> Option<u64> {
         let gate = self.gates.get(tube)?;
         let estimate = gate.level.estimate()?;
         (estimate >= self.limit || !gate.held.is_empty()).then_some(estimate)
     }
 
-    /// Whether a put may go to this tube now; it is counted. Otherwise it has to be [held](Self::hold).
+    /// Whether a put may go to this tube now; if so, it is counted. Otherwise it has to be [held](Self::hold).
     pub(super) fn passes(&mut self, tube: &TubeName, now: Instant) -> bool {
         if self.gates.len() >= MANY && !self.gates.contains_key(tube) {
             let interval = self.interval;
@@ -77,13 +78,13 @@ impl Gates {
         passes
     }
 
-    /// Has a put wait.
+    /// Keeps a put until there is room.
     pub(super) fn hold(&mut self, taken: Taken) {
         self.held += 1;
         self.gates.entry(taken.parcel.tube.clone()).or_default().held.push_back(taken);
     }
 
-    /// The tubes that the server is to be asked about now: those for which something waits.
+    /// The tubes to ask the server about now, because puts wait for them.
     pub(super) fn ask(&mut self, now: Instant) -> Vec<TubeName> {
         if self.held == 0 {
             return Vec::new();
@@ -99,7 +100,7 @@ impl Gates {
         .collect()
     }
 
-    /// Whether the server is to be asked about this tube, to which a put goes.
+    /// Whether to ask the server about this tube, to which a put is going.
     pub(super) fn asks(&mut self, tube: &TubeName, now: Instant) -> bool {
         let interval = self.interval;
         let gate = self.gates.get_mut(tube).filter(|gate| gate.level.may_ask(interval, now));
@@ -109,7 +110,7 @@ impl Gates {
         })
     }
 
-    /// When the server is to be asked next.
+    /// When to ask the server next.
     pub(super) fn ask_at(&self) -> Option<Instant> {
         if self.held == 0 {
             return None;
@@ -118,7 +119,8 @@ impl Gates {
         waiting.filter_map(|gate| gate.level.ask_at(self.interval)).min()
     }
 
-    /// The server has answered: how many are ready, or that it does not tell. Gives what may go now.
+    /// Handles the answer: the number of ready jobs, or `None` if the server does not report it. Returns the puts that
+    /// may go now.
     pub(super) fn answered(
         &mut self,
         tube: &TubeName,
@@ -126,7 +128,7 @@ impl Gates {
     ) -> (Vec<Taken>, Option<Change>) {
         let limit = self.limit;
         let Some(gate) = self.gates.get_mut(tube) else { return (Vec::new(), None) };
-        // Of a server that does not tell, nothing is known against it.
+        // Without a number, the tube counts as empty.
         let ready = ready.unwrap_or_default();
         gate.level.answered(ready);
         let room = limit.saturating_sub(gate.level.estimate().unwrap_or_default());
@@ -143,7 +145,7 @@ impl Gates {
         (go, change)
     }
 
-    /// Takes off what is due.
+    /// Takes the overdue puts.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Taken> {
         let mut due = Vec::new();
         for gate in self.gates.values_mut() {
@@ -159,7 +161,7 @@ impl Gates {
         due
     }
 
-    /// Takes off everything, and forgets what was known: the connection is gone.
+    /// Takes all puts and forgets all counts, because the connection is gone.
     pub(super) fn take_all(&mut self) -> Vec<Taken> {
         self.held = 0;
         std::mem::take(&mut self.gates).into_values().flat_map(|gate| gate.held).collect()
@@ -169,7 +171,7 @@ impl Gates {
         self.held == 0
     }
 
-    /// The puts that wait.
+    /// The waiting puts.
     pub(super) fn parcels(&self) -> impl Iterator<Item = &Parcel> {
         self.gates.values().flat_map(|gate| gate.held.iter().map(|taken| &taken.parcel))
     }
@@ -247,7 +249,7 @@ mod tests {
         assert!(gates.asks(&tube, now), "a put comes, and the answer is old");
     }
 
-    /// What was put behind the question is not in the answer.
+    /// Puts sent after the query are not included in its answer.
     #[test]
     fn puts_behind_a_question_are_counted_on_top_of_its_answer() {
         let (mut gates, now) = (Gates::new(10, INTERVAL), Instant::now());

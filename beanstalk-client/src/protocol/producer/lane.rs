@@ -1,4 +1,4 @@
-//! One server of a producer: its queue, its connection's state, and when to try it again.
+//! One server of a producer: its queue, the state of its connection, and when to try it again.
 
 use std::{task::Waker, time::Instant};
 
@@ -18,38 +18,38 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) log: Log,
-    /// Where puts wait for room in their tubes, if there is a limit.
+    /// Holds puts that wait for room in their tubes, if there is a limit.
     pub(super) gates: Option<Gates>,
     pub(super) phase: Phase,
     pub(super) health: Health,
     pub(super) pace: Pace,
     pub(super) parser: Parser,
     max_body_size: usize,
-    /// By when there has to be a connection whose server has answered.
+    /// Until when a connection must be made and its server must have answered.
     pub(super) connect_by: Option<Instant>,
-    /// An answer that is late may be here, for nobody has read.
+    /// Set when an answer is late. It may have arrived unread.
     pub(super) overdue: Overdue,
-    /// How long the greeting of the present connection is: puts are counted from there.
+    /// Length of the greeting on this connection: offsets of puts count from there.
     greeting: u64,
-    /// How many bytes the connection had moved when it was looked at last, and when they were moved.
+    /// How many bytes the connection had moved at the last check, and when they were moved.
     moved: u64,
     used_at: Option<Instant>,
-    /// A connection was lost with something under way: the next one has to show first that it lasts.
+    /// A connection was lost with commands in flight: the next one has to prove itself first.
     starts_slowly: bool,
-    /// A connection that served was lost, and nobody has been told.
+    /// A serving connection was lost, which was not reported yet.
     pub(super) is_lost: bool,
-    /// The server's limit, while a connection to it is open.
+    /// The server's limit, while connected.
     max_job_size: Option<u64>,
     pub(super) last_error: Option<Error>,
-    /// The kind of failure that was told last, until there is a connection again.
+    /// The kind of failure reported last; each is reported once until a connection succeeds.
     pub(super) told: Option<ErrorKind>,
-    /// How many attempts to connect have ended.
+    /// Number of finished attempts to connect.
     pub(super) attempts: u64,
-    /// A connection is to be made even if nothing is to be sent.
+    /// Connect even if there is nothing to send.
     pub(super) is_wanted: bool,
-    /// Somebody moves the bytes of this lane.
+    /// Whether a driver moves the bytes of this lane.
     pub(super) is_driven: bool,
-    /// Who that is, when he sleeps.
+    /// Wakes the sleeping driver.
     pub(super) driver: Option<Waker>,
     /// No put is due before this.
     pub(super) next_due: Option<Instant>,
@@ -57,15 +57,15 @@ pub(super) struct Lane {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// No connection, and none is needed.
+    /// Not connected, and nothing to send.
     Idle,
     Connecting,
-    /// A connection whose server has not answered yet.
+    /// Connected, but the server has not answered yet.
     Greeting,
     Ready,
-    /// No connection before the server's time has come.
+    /// Not connected until the delay has passed.
     Backoff,
-    /// Never again.
+    /// Closed for good.
     Closed,
 }
 
@@ -97,15 +97,15 @@ impl Lane {
         }
     }
 
-    /// Whether puts may go here. A server that failed is tried again when its time has come; with `probes` that is by
-    /// connecting to it in the background first.
+    /// Whether puts may go here. A failed server is tried again after its delay; with `probes`, by connecting to it in
+    /// the background first.
     pub(super) fn is_usable(&self, now: Instant, probes: bool) -> bool {
         let has_not_failed = self.health.failures() == 0;
         match self.phase {
             Phase::Closed => false,
             Phase::Ready => self.health.quarantine(now).is_none(),
             _ if probes => has_not_failed,
-            // Whoever tries it again does so alone.
+            // Only one put at a time tries a failed server again.
             Phase::Connecting | Phase::Greeting => has_not_failed,
             Phase::Idle | Phase::Backoff => self.health.quarantine(now).is_none(),
         }
@@ -115,13 +115,12 @@ impl Lane {
         matches!(self.phase, Phase::Greeting | Phase::Ready)
     }
 
-    /// Whether there is something to do.
     pub(super) fn has_work(&self) -> bool {
         let holds = self.gates.as_ref().is_some_and(|gates| !gates.is_empty());
         self.is_wanted || holds || !self.log.is_empty()
     }
 
-    /// Adds a put that was taken off a log, unless it has to wait for room in its tube.
+    /// Adds a put taken from a log, unless it has to wait for room in its tube.
     pub(super) fn admit(&mut self, taken: Taken, now: Instant) {
         match self.passes(&taken.parcel.tube, now) {
             true => self.log.push_again(taken),
@@ -129,7 +128,7 @@ impl Lane {
         }
     }
 
-    /// Has a put wait for room in its tube.
+    /// Keeps a put until there is room in its tube.
     pub(super) fn hold(&mut self, taken: Taken) {
         match &mut self.gates {
             Some(gates) => gates.hold(taken),
@@ -137,7 +136,7 @@ impl Lane {
         }
     }
 
-    /// Whether a put may go to this tube now. The server is asked about the tube before that, if it is time to.
+    /// Whether a put may go to this tube now. If due, the server is asked about the tube first.
     pub(super) fn passes(&mut self, tube: &TubeName, now: Instant) -> bool {
         let Some(gates) = &mut self.gates else { return true };
         if self.phase == Phase::Ready && gates.asks(tube, now) {
@@ -146,13 +145,13 @@ impl Lane {
         gates.passes(tube, now)
     }
 
-    /// Asks about the tubes for which puts wait, if it is time to.
+    /// Asks about the tubes that puts wait for, if due.
     pub(super) fn ask_for_room(&mut self, now: Instant) {
         let due = self.gates.as_mut().map(|gates| gates.ask(now)).unwrap_or_default();
         due.iter().for_each(|tube| self.log.ask(tube));
     }
 
-    /// Takes off all puts: those that were sent first.
+    /// Takes all puts, those already sent first.
     pub(super) fn take_all(&mut self) -> Vec<Taken> {
         let mut taken = self.log.take_all();
         taken.extend(self.gates.iter_mut().flat_map(Gates::take_all));
@@ -164,7 +163,7 @@ impl Lane {
         self.log.parcels().chain(self.gates.iter().flat_map(Gates::parcels))
     }
 
-    /// There is a connection. The server is asked for its limit: that shows that it answers, too.
+    /// Starts on a new connection. Asks the server for its limit, which also shows that it answers.
     pub(super) fn greet(&mut self, io: &mut Io<Error>) {
         self.phase = Phase::Greeting;
         self.parser = Parser::new(Epoch::next(), self.max_body_size);
@@ -176,7 +175,7 @@ impl Lane {
         io.queue(&mut question);
     }
 
-    /// The server has answered: puts may go.
+    /// The server has answered, so puts may go.
     pub(super) fn open(&mut self, max_job_size: Option<u64>) {
         self.phase = Phase::Ready;
         self.is_wanted = false;
@@ -186,7 +185,7 @@ impl Lane {
         self.log.connect(self.starts_slowly);
     }
 
-    /// The connection was lost, or could not be made. The log is as it was.
+    /// The connection was lost or could not be made. The log keeps its entries.
     pub(super) fn fail(&mut self, error: &Error, now: Instant) {
         match self.phase {
             Phase::Connecting | Phase::Greeting => self.attempts += 1,
@@ -203,19 +202,19 @@ impl Lane {
         self.last_error = Some(error.share());
     }
 
-    /// A put has come: a server that failed is tried again soon.
+    /// A put has arrived: a failed server is tried again soon.
     pub(super) fn ask(&mut self, now: Instant) {
         if self.phase == Phase::Backoff {
             self.health.hurry(now);
         }
     }
 
-    /// The limit that a body of this size is over.
+    /// The server's limit, if a body of this size exceeds it.
     pub(super) fn is_too_big(&self, body: usize) -> Option<u64> {
         self.max_job_size.filter(|max| body as u64 > *max)
     }
 
-    /// Notes what the connection has moved.
+    /// Notes how much the connection has moved.
     pub(super) fn note_moved(&mut self, io: &Io<Error>, now: Instant) {
         if self.phase == Phase::Ready {
             self.log.note_written(io.sent().saturating_sub(self.greeting));
@@ -226,12 +225,11 @@ impl Lane {
         }
     }
 
-    /// Since when the connection was neither used nor looked at.
+    /// Since when the connection was neither used nor checked.
     pub(super) fn idle_since(&self, io: &Io<Error>) -> Option<Instant> {
         self.used_at.max(io.looked_at())
     }
 
-    /// Wakes the driver, if it sleeps.
     pub(super) fn nudge(&mut self, wakers: &mut Vec<Waker>) {
         wakers.extend(self.driver.take());
     }

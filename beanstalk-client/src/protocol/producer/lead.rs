@@ -1,4 +1,4 @@
-//! Lanes without drivers of their own: of those who wait, one drives each.
+//! Lanes without drivers of their own: one of the waiting callers drives each.
 
 use std::time::Instant;
 
@@ -6,17 +6,17 @@ use queue_core::earliest;
 
 use super::{Outbox, Slot, SlotId, lane::Phase};
 
-/// What somebody who waits is to do.
+/// The task of a waiting caller.
 #[derive(Debug)]
 pub(crate) enum Lead {
-    /// Drive this lane until then at most, and [resign](Outbox::resign).
+    /// Drive this lane, until then at most, and [resign](Outbox::resign).
     Drive(usize, Option<Instant>),
-    /// Sleep until then, or to be woken.
+    /// Sleep until then, or until woken.
     Park(Option<Instant>),
 }
 
 impl Outbox {
-    /// What somebody is to do who waits for the answer to the put of this slot, or for anything else.
+    /// The task of a caller that waits for the answer to the put in this slot, or for anything else.
     pub(crate) fn lead(&mut self, slot: Option<SlotId>, now: Instant) -> Lead {
         let own = slot.and_then(|slot| match self.slots.get(slot) {
             Some(Slot::Queued { lane, deadline, .. }) => Some((*lane, *deadline)),
@@ -47,12 +47,12 @@ impl Outbox {
         Lead::Park(earliest([wake_at, self.line_due]))
     }
 
-    /// Whoever drove a lane no longer does: somebody else who waits takes over.
+    /// The caller that drove a lane has stopped; another waiting caller takes over.
     pub(crate) fn resign(&mut self, server: usize) {
         let Some(lane) = self.lanes.get_mut(server) else { return };
         lane.is_driven = false;
         if lane.phase == Phase::Connecting {
-            // It was said that an attempt is wanted, and none is under way.
+            // An attempt was announced, but is not in progress.
             lane.phase = Phase::Idle;
             lane.health.lost();
         }

@@ -1,4 +1,4 @@
-//! Callers that find the queue full, and wait for room in the order in which they came.
+//! The fair queue of callers that find the producer's queue full.
 
 use std::{
     task::{Poll, Waker},
@@ -11,7 +11,7 @@ use super::{Outbox, Policy, SlotId, slots::Slot, weight};
 use crate::{Result, TubeName, protocol::Put};
 
 impl Outbox {
-    /// Waits for room; the slot is [granted](Self::poll_room) it in turn.
+    /// Queues for room, which is [granted](Self::poll_room) in order.
     pub(crate) fn stand_in_line<B: AsRef<[u8]>>(
         &mut self,
         put: &Put<B>,
@@ -22,7 +22,7 @@ impl Outbox {
         let slot = self.slots.open(waiting);
         self.line.push_back(slot);
         self.line_due = earliest([self.line_due, deadline]);
-        // Whoever drives has to know of the deadline.
+        // The drivers have to take the deadline into account.
         for lane in &mut self.lanes {
             lane.nudge(&mut self.wakers);
         }
@@ -31,7 +31,7 @@ impl Outbox {
         slot
     }
 
-    /// Whether a slot has room now; then its put is added. An error frees the slot.
+    /// Adds the put once its slot has been granted room. An error frees the slot.
     pub(crate) fn poll_room<B: AsRef<[u8]>>(
         &mut self,
         slot: SlotId,
@@ -59,7 +59,7 @@ impl Outbox {
         Poll::Ready(added)
     }
 
-    /// Gives room to those who wait for it, in turn.
+    /// Grants room to waiting callers, in order.
     pub(super) fn grant(&mut self) {
         while let Some(slot) = self.line.front().copied() {
             if let Some(state @ Slot::InLine { .. }) = self.slots.get(slot) {

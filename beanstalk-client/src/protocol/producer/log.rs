@@ -1,7 +1,7 @@
-//! What is to be said to one server, in order, and what it has not answered yet.
+//! The commands queued for one server, in order, until they are answered.
 //!
-//! Frames are encoded once, one behind the other, and stay where they are until they are answered: until then each may
-//! have to be said again, on the next connection or to another server.
+//! Frames are encoded once into a contiguous log, and stay there until they are answered: any of them may have to be
+//! sent again, on the next connection or to another server.
 
 use std::{collections::VecDeque, time::Instant};
 
@@ -15,7 +15,7 @@ use crate::{
 
 /// The frames for one server.
 ///
-/// Offsets count the bytes of the present connection; without one, everything stands at its beginning.
+/// Offsets count the bytes of the current connection; without a connection, all entries are at offset 0.
 ///
 /// ```text
 ///   entries   │ answered │ written, waits for its reply │ begun │ not begun        │
@@ -26,19 +26,19 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Log {
     entries: VecDeque<Entry>,
-    /// Frames that were handed out for writing. They never end within a frame.
+    /// Sealed chunks, ready for writing. Each ends at a frame boundary.
     chunks: VecDeque<Chunk>,
-    /// Frames behind the chunks.
+    /// Frames after the last chunk.
     tail: BytesMut,
     queued: u64,
     written: u64,
-    /// Up to here the driver has the bytes, and may be writing them.
+    /// The driver has the bytes up to here, and may be writing them.
     handed: u64,
-    /// How many bytes may be under way, if that is bounded: as many as this connection has had answers for.
+    /// Maximum number of unanswered bytes, if limited: as many as were answered on this connection.
     window: Option<u64>,
-    /// The tube in use behind the last entry; `None` while there is no connection that has one.
+    /// The used tube after the last entry; `None` without a connection.
     used: Option<TubeName>,
-    /// The tube in use before the first entry.
+    /// The used tube before the first entry.
     settled: TubeName,
 }
 
@@ -52,10 +52,10 @@ pub(super) struct Entry {
 
 #[derive(Debug)]
 pub(super) enum Item {
-    /// The puts behind it go to another tube than those before.
+    /// Switches the puts after it to another tube.
     Use(TubeName),
     Put(Parcel),
-    /// How many jobs are ready in this tube.
+    /// Asks for the number of ready jobs in this tube.
     Depth(TubeName),
 }
 
@@ -65,10 +65,10 @@ struct Chunk {
     bytes: Bytes,
 }
 
-/// Frames are encoded into blocks of this size, so that small ones do not allocate.
+/// Size of the blocks that frames are encoded into, so that small frames do not allocate.
 const BLOCK: usize = 32 * 1024;
 
-/// With less room than this, a new block is begun.
+/// With less room than this, a new block is started.
 const SMALL: usize = 1024;
 
 impl Chunk {
@@ -77,27 +77,27 @@ impl Chunk {
     }
 }
 
-/// A put taken off a log.
+/// A put taken from a log.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) parcel: Parcel,
     pub(super) frame: Bytes,
-    /// Whether the server can have acted on it.
+    /// Whether the server may have acted on it.
     pub(super) fate: Fate,
 }
 
 impl Log {
-    /// A connection was made: what is pushed from now on is for it. The log has to be empty.
+    /// Starts on a new connection. The log must be empty.
     ///
-    /// One that `starts_slowly` is given one command at first, and then as much as it has had answers for. So what a
-    /// connection is lost with, and what may have to be said again, is about what it has got done at most.
+    /// One that `starts_slowly` may have one command in flight at first, and then as many bytes as were answered. A
+    /// lost connection then puts at most about as much in doubt as it has delivered.
     pub(super) fn connect(&mut self, starts_slowly: bool) {
         self.used = Some(TubeName::default());
         self.settled = TubeName::default();
         self.window = starts_slowly.then_some(0);
     }
 
-    /// Adds a put behind the others, and in front of it a `use` if its tube is another one.
+    /// Appends a put, preceded by a `use` if its tube differs.
     pub(super) fn push(&mut self, parcel: Parcel, encode: impl FnOnce(&mut BytesMut)) {
         if self.used.as_ref().is_some_and(|used| *used != parcel.tube) {
             let tube = parcel.tube.clone();
@@ -108,7 +108,7 @@ impl Log {
         self.append(Item::Put(parcel), encode);
     }
 
-    /// Adds the question how many jobs are ready in a tube.
+    /// Appends a query for the number of ready jobs in a tube.
     pub(super) fn ask(&mut self, tube: &TubeName) {
         let question = StatsTube(tube.clone());
         self.append(Item::Depth(tube.clone()), |out| question.encode(out));
@@ -126,7 +126,7 @@ impl Log {
         self.entries.push_back(Entry { start, end: self.queued, item });
     }
 
-    /// Adds a put that was taken off a log.
+    /// Appends a put taken from a log.
     pub(super) fn push_again(&mut self, taken: Taken) {
         let Taken { parcel, frame, .. } = taken;
         self.push(parcel, |out| out.put_slice(&frame));
@@ -146,7 +146,8 @@ impl Log {
         bytes
     }
 
-    /// The end of what may be written before further answers: of the commands within the window, or of the first one.
+    /// The end of what may be written before more answers arrive: of the commands within the window, or of the first
+    /// command.
     fn may_write_to(&self) -> u64 {
         let (Some(window), Some(oldest)) = (self.window, self.entries.front()) else {
             return self.queued;
@@ -157,16 +158,16 @@ impl Log {
         last.unwrap_or(oldest).end
     }
 
-    /// Notes how many bytes the transport has taken in all, and that nobody is writing now.
+    /// Notes the total number of bytes that the transport has taken, and that no write is in progress.
     pub(super) fn note_written(&mut self, total: u64) {
         self.written = self.queued.min(total);
         self.handed = self.written;
         self.release();
     }
 
-    /// Takes the oldest command, for its reply; `None` when no reply can have come.
+    /// Takes the oldest command, for its reply; `None` when no reply can have arrived.
     pub(super) fn take_oldest(&mut self) -> Option<Entry> {
-        // Some refusals come as soon as the command line is read.
+        // Some refusals arrive as soon as the server has read the command line.
         if self.entries.front()?.start >= self.written {
             return None;
         }
@@ -191,7 +192,7 @@ impl Log {
         self.settled = tube;
     }
 
-    /// Lets go of chunks that are written and answered.
+    /// Drops chunks that are written and answered.
     pub(super) fn release(&mut self) {
         let needed_from = self.entries.front().map_or(self.written, |entry| entry.start);
         let done = needed_from.min(self.written);
@@ -200,7 +201,7 @@ impl Log {
         }
     }
 
-    /// Takes everything off, oldest first: the connection is gone.
+    /// Takes all puts, oldest first, because the connection is gone.
     pub(super) fn take_all(&mut self) -> Vec<Taken> {
         self.seal();
         let entries = std::mem::take(&mut self.entries);
@@ -209,7 +210,7 @@ impl Log {
         taken
     }
 
-    /// Takes off those puts that are due and of which no byte was written; the others stay in order.
+    /// Takes the overdue puts that are entirely unwritten; the others stay in order.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Taken> {
         let begun = self.entries.partition_point(|entry| entry.start < self.handed);
         let is_due = |entry: &Entry| matches!(&entry.item, Item::Put(put) if put.is_due(now));
@@ -224,7 +225,7 @@ impl Log {
         due
     }
 
-    /// The tubes that are asked about behind the n-th entry.
+    /// The tubes queried from the n-th entry on.
     fn questions_from(&self, at: usize) -> Vec<TubeName> {
         let asked = self.entries.range(at..).filter_map(|entry| match &entry.item {
             Item::Depth(tube) => Some(tube.clone()),
@@ -233,7 +234,7 @@ impl Log {
         asked.collect()
     }
 
-    /// Cuts the log in front of an entry of which no byte was written.
+    /// Truncates the log before an entry that is entirely unwritten.
     fn cut(&mut self, at: usize) -> Vec<Taken> {
         self.seal();
         let entries = self.entries.split_off(at.min(self.entries.len()));
@@ -263,7 +264,7 @@ impl Log {
         }
     }
 
-    /// Makes a chunk of the tail.
+    /// Turns the tail into a chunk.
     fn seal(&mut self) {
         if !self.tail.is_empty() {
             let start = self.queued - self.tail.len() as u64;
@@ -271,7 +272,7 @@ impl Log {
         }
     }
 
-    /// The puts of which a byte was written, or may be by now, oldest first.
+    /// The puts that are, or may be, partly written, oldest first.
     pub(super) fn begun(&mut self) -> impl Iterator<Item = &mut Parcel> {
         let handed = self.handed;
         self.entries.iter_mut().take_while(move |entry| entry.start < handed).filter_map(|entry| {
@@ -294,12 +295,12 @@ impl Log {
         self.entries.is_empty()
     }
 
-    /// Whether no byte of what is here was written.
+    /// Whether nothing in the log was written.
     pub(super) fn is_quiet(&self) -> bool {
         self.entries.front().is_none_or(|entry| entry.start >= self.written)
     }
 
-    /// Whether there is something that may be written now.
+    /// Whether something may be written now.
     pub(super) fn has_unwritten(&self) -> bool {
         self.written < self.may_write_to()
     }

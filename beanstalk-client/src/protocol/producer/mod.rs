@@ -1,9 +1,9 @@
-//! The producer's state, without input or output: what is queued for which server, who waits for what, and what becomes
-//! of a put whose server fails.
+//! The producer as a state machine without I/O: which puts are queued for which server, who waits for what, and what
+//! happens to a put whose server fails.
 //!
-//! Callers [`offer`](Outbox::offer) puts and get a slot in which the answer is left. Each server has a lane, which is a
-//! role ([`exchange`](Outbox::exchange)): a pump moves its bytes. Time comes in as `now`; whom to wake goes out as wakers,
-//! to be woken outside of any lock.
+//! Callers [`offer`](Outbox::offer) puts, and get a slot that will hold the answer. Each server has a lane, which is a
+//! role ([`exchange`](Outbox::exchange)): a pump moves its bytes. Time comes in as `now`; wakers are returned, to be
+//! woken outside of any lock.
 
 mod barrier;
 mod deliver;
@@ -49,40 +49,40 @@ use crate::{
     protocol::{Command, Put},
 };
 
-/// All that the handles and drivers of one producer share.
+/// The state shared by the handles and drivers of one producer.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     lanes: Vec<Lane>,
     addresses: Vec<String>,
     chooser: Chooser,
     slots: Slots,
-    /// Who waits for room, in order.
+    /// The callers that wait for room, in order.
     line: VecDeque<SlotId>,
     /// No put in the line is due before this.
     line_due: Option<Instant>,
     room: Room,
     barrier: Barrier,
-    /// Who waits until the queue, or a part of it, is done, or for a connection.
+    /// Callers that wait for a flush, for the close, or for a connection.
     watchers: Vec<Waker>,
     report: ProducerReport,
-    /// No further put is accepted.
+    /// Whether further puts are refused.
     is_closing: bool,
-    /// Drivers reconnect to a server that failed even if nothing is queued for it.
+    /// Whether drivers reconnect to a failed server even if nothing is queued for it.
     probes: bool,
-    /// Those that wait move the bytes, and there is nobody else.
+    /// Whether the waiting callers are the only ones to move bytes.
     is_driven_by_callers: bool,
     wakers: Vec<Waker>,
-    /// What happened at which server and was not told yet, if somebody listens. It is told after each step.
+    /// Events by server that were not reported yet, if there is an observer. They are reported after each step.
     events: Option<Vec<(usize, ProducerEventKind)>>,
 }
 
-/// How a server that failed is found to work again.
+/// How a failed server is found to work again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probes {
-    /// Its driver connects to it when its time has come, even if nothing is queued for it.
+    /// Its driver reconnects after the delay, even if nothing is queued for it.
     #[cfg(feature = "tokio")]
     InBackground,
-    /// A put is sent to it when its time has come.
+    /// A put tries it after the delay.
     #[cfg(feature = "blocking")]
     ByPuts,
 }
@@ -98,7 +98,7 @@ impl Probes {
     }
 }
 
-/// How one put is to be treated.
+/// How to treat one put.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
     pub(crate) delivery: Delivery,
@@ -121,25 +121,25 @@ impl Policy {
     }
 }
 
-/// A put in the queue. Its frame stands in a log.
+/// A queued put. Its frame is in a log.
 #[derive(Debug)]
 struct Parcel {
-    /// Who waits for it; `None` once he has had his answer.
+    /// Who waits for it; `None` after the answer was given.
     owner: Option<Owner>,
     tube: TubeName,
     /// The length of the body.
     body: usize,
-    /// What it takes of the queue's room.
+    /// Its share of the queue's room.
     weight: usize,
     deadline: Option<Instant>,
     delivery: Delivery,
     retries: bool,
     key: Option<u64>,
-    /// Whether an earlier copy was sent whole: whatever becomes of this one, the job may exist.
+    /// Whether an earlier copy was sent whole: the job may exist, whatever happens to this copy.
     may_exist: bool,
 }
 
-/// Where the answer to a put is left, and which flushes wait for it.
+/// Where to leave the answer to a put, and which flushes wait for it.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     slot: SlotId,
@@ -147,7 +147,7 @@ struct Owner {
 }
 
 impl Parcel {
-    /// When somebody has to be told that time is over.
+    /// When the owner has to be told that the time is over.
     fn due_at(&self) -> Option<Instant> {
         self.owner.and(self.deadline)
     }
@@ -184,7 +184,7 @@ impl Outbox {
         }
     }
 
-    /// Notes what happened at a server. Of what happens to many puts in one step the number is told.
+    /// Notes an event at a server. Puts affected by the same kind of event in one step are counted together.
     fn note(&mut self, server: usize, what: ProducerEventKind) {
         let Some(events) = &mut self.events else { return };
         let mut own = events.iter_mut().filter(|(of, _)| *of == server);
@@ -193,7 +193,7 @@ impl Outbox {
         }
     }
 
-    /// What is to be told, outside of the lock.
+    /// Takes the events to report outside of the lock.
     pub(crate) fn take_events(&mut self) -> Vec<(usize, ProducerEventKind)> {
         self.events.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -272,7 +272,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// The answer to a put; it frees the slot.
+    /// The answer to a put; taking it frees the slot.
     pub(crate) fn poll_answer(&mut self, slot: SlotId, waker: &Waker) -> Poll<Result<Inserted>> {
         if let Some(Slot::Queued { waker: present, .. }) = self.slots.get(slot) {
             match present {
@@ -291,14 +291,14 @@ impl Outbox {
         }
     }
 
-    /// The caller of a slot has gone. Its put, if it was accepted, goes on.
+    /// The caller of a slot is gone. An accepted put goes on.
     pub(crate) fn abandon(&mut self, slot: SlotId) {
         match self.slots.get(slot) {
             Some(state @ Slot::Queued { .. }) => *state = Slot::Abandoned,
             Some(Slot::InLine { .. }) => {
                 self.line.retain(|waiting| *waiting != slot);
                 self.slots.close(slot);
-                // Who was behind it may fit.
+                // The next caller in line may fit.
                 self.grant();
             }
             Some(Slot::Granted { weight }) => {
@@ -310,7 +310,7 @@ impl Outbox {
         }
     }
 
-    /// The server for a put. Where none can be used, the put waits for the one that is tried first.
+    /// The server for a put. If none is usable, the put waits for the one that will be tried first.
     fn choose(&mut self, key: Option<u64>, now: Instant) -> usize {
         if self.lanes.len() == 1 {
             return 0;
@@ -328,7 +328,7 @@ impl Outbox {
             .choose(key, |server| lanes.get(server).is_some_and(|lane| lane.is_usable(now, probes)))
     }
 
-    /// A mark that [is passed](Self::poll_passed) when everything has its answer that was accepted before.
+    /// A mark that [is passed](Self::poll_passed) when everything accepted before has its answer.
     pub(crate) fn mark(&mut self) -> u64 {
         self.barrier.raise()
     }
@@ -351,7 +351,7 @@ impl Outbox {
 
     /// Waits until there is a connection, or an attempt has failed with every server.
     pub(crate) fn poll_connected(&mut self, waker: &Waker) -> Poll<Result<()>> {
-        // It may be lost again already.
+        // It may already be lost again.
         if self.report.connections > 0 {
             return Poll::Ready(Ok(()));
         }
@@ -379,7 +379,7 @@ impl Outbox {
         }
     }
 
-    /// Accepts no further put. Those that wait for room are refused; those that were accepted go on.
+    /// Refuses further puts, including those that wait for room; accepted ones go on.
     pub(crate) fn close(&mut self) {
         self.is_closing = true;
         for slot in std::mem::take(&mut self.line) {
@@ -398,7 +398,7 @@ impl Outbox {
         Poll::Pending
     }
 
-    /// Whether drivers have nothing to wait for any more.
+    /// Whether drivers have nothing left to wait for.
     fn is_over(&self) -> bool {
         self.is_closing && self.barrier.is_clear()
     }
@@ -413,7 +413,7 @@ impl Outbox {
         }
     }
 
-    /// Wakes drivers and watchers: something has changed for all of them.
+    /// Wakes drivers and watchers after a change that concerns all of them.
     fn wake_all(&mut self) {
         for lane in &mut self.lanes {
             lane.nudge(&mut self.wakers);
@@ -421,17 +421,16 @@ impl Outbox {
         self.wakers.append(&mut self.watchers);
     }
 
-    /// The same, without a list to keep: mostly there is one.
+    /// As [`take_wakers`](Self::take_wakers), without an allocation: usually there is only one.
     pub(crate) fn take_few_wakers(&mut self) -> (Option<Waker>, Vec<Waker>) {
         (self.wakers.pop(), std::mem::take(&mut self.wakers))
     }
 
-    /// Whom to wake, outside of the lock.
+    /// The wakers to wake outside of the lock.
     pub(crate) fn take_wakers(&mut self, into: &mut Vec<Waker>) {
         into.append(&mut self.wakers);
     }
 
-    /// What has come to what so far.
     pub(crate) fn report(&self) -> ProducerReport {
         let servers = self.addresses.iter().zip(&self.lanes);
         ProducerReport {
@@ -448,7 +447,7 @@ impl Outbox {
         }
     }
 
-    /// The best state that a server is in.
+    /// The best state of any server.
     pub(crate) fn state(&self) -> ProducerState {
         self.lanes.iter().map(state_of).max().unwrap_or(ProducerState::Closed)
     }
@@ -464,7 +463,7 @@ fn state_of(lane: &Lane) -> ProducerState {
     }
 }
 
-/// What a put takes of the queue's room: its body, and its command line at most.
+/// A put's share of the queue's room: its body and the longest possible command line.
 fn weight<B: AsRef<[u8]>>(put: &Put<B>) -> usize {
     put.body().as_ref().len().saturating_add(64)
 }
@@ -479,7 +478,7 @@ pub(crate) fn full() -> Error {
     Error::new(ErrorKind::QueueFull, Fate::NotSent, message).with_command("put")
 }
 
-/// The error of a put whose tube has as many ready jobs as it may have.
+/// The error of a put whose tube has reached its limit of ready jobs.
 fn tube_is_full(tube: &TubeName, ready: u64, limit: u64) -> Error {
     let message = format!(
         "the tube {tube} is full: {ready} jobs are ready or on their way, and the limit is {limit} (more consumers, or a larger max_ready)"

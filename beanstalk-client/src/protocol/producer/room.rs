@@ -1,6 +1,6 @@
-//! How much a producer's queue may hold.
+//! The capacity of a producer's queue.
 
-/// The bounds of the queue, and what is in it.
+/// The limits of the queue, and what is in it.
 #[derive(Debug)]
 pub(super) struct Room {
     pub(super) jobs: usize,
@@ -14,7 +14,7 @@ impl Room {
         Room { jobs: 0, bytes: 0, max_jobs: max_jobs.max(1), max_bytes }
     }
 
-    /// Whether one more put of this many bytes fits. A put that is larger than the bound is let in alone.
+    /// Whether another put of this size fits. A put larger than the limit is admitted alone.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         let fits = self.bytes.checked_add(bytes).is_some_and(|sum| sum <= self.max_bytes);
         self.jobs < self.max_jobs && (fits || self.jobs == 0)

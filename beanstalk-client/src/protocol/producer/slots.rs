@@ -1,4 +1,4 @@
-//! Where callers wait: one slot for each put whose caller is there.
+//! Slots: one for each put whose caller waits.
 
 use std::{task::Waker, time::Instant};
 
@@ -11,7 +11,6 @@ pub(super) struct Slots {
     free: Vec<SlotId>,
 }
 
-/// The number of a slot.
 pub(crate) type SlotId = u32;
 
 #[derive(Debug, Default)]
@@ -20,7 +19,7 @@ pub(super) enum Slot {
     Free,
     /// Its put waits for room in the queue.
     InLine { weight: usize, deadline: Option<Instant>, waker: Waker },
-    /// Its put has been given room, and may be added.
+    /// Its put has been granted room, and may be added.
     Granted { weight: usize },
     /// Its put is in the queue of a server.
     Queued {
@@ -32,14 +31,13 @@ pub(super) enum Slot {
         deadline: Option<Instant>,
         waker: Option<Waker>,
     },
-    /// Its put has come to this.
+    /// Its put has this outcome.
     Done(Result<Inserted>),
-    /// Its caller has gone, and its put is still in the queue.
+    /// Its caller is gone, and its put is still in the queue.
     Abandoned,
 }
 
 impl Slots {
-    /// A slot in this state.
     pub(super) fn open(&mut self, slot: Slot) -> SlotId {
         let Some(id) = self.free.pop() else {
             self.slots.push(slot);
@@ -49,7 +47,6 @@ impl Slots {
         id
     }
 
-    /// The state of a slot.
     pub(super) fn get(&mut self, id: SlotId) -> Option<&mut Slot> {
         self.slots.get_mut(id as usize)
     }
@@ -60,7 +57,7 @@ impl Slots {
         }
     }
 
-    /// Frees a slot, and gives what was in it.
+    /// Frees a slot, and returns its content.
     pub(super) fn close(&mut self, id: SlotId) -> Slot {
         let Some(slot) = self.get(id) else { return Slot::Free };
         let state = std::mem::take(slot);
@@ -68,7 +65,7 @@ impl Slots {
         state
     }
 
-    /// The put of a slot has come to its end; gives whom to wake.
+    /// Stores the outcome of a put; returns the waker of its caller.
     pub(super) fn finish(&mut self, id: SlotId, outcome: Result<Inserted>) -> Option<Waker> {
         let slot = self.get(id)?;
         match std::mem::replace(slot, Slot::Done(outcome)) {

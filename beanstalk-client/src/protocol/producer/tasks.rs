@@ -5,14 +5,14 @@ use std::task::Waker;
 use super::Outbox;
 
 impl Outbox {
-    /// A lane has a driver.
+    /// Registers the driver of a lane.
     pub(crate) fn claim(&mut self, server: usize) {
         if let Some(lane) = self.lanes.get_mut(server) {
             lane.is_driven = true;
         }
     }
 
-    /// The driver waits; it is woken when there is something to do.
+    /// Registers the waker of a driver that waits for something to do.
     pub(crate) fn sleep(&mut self, server: usize, waker: &Waker) {
         let Some(lane) = self.lanes.get_mut(server) else { return };
         match &mut lane.driver {

@@ -1,4 +1,4 @@
-//! A command as the bytes that are sent, and what its connection has to know of it besides.
+//! An encoded command, with what its connection has to know about it.
 
 use bytes::BytesMut;
 use queue_core::emptied;
@@ -9,19 +9,17 @@ use crate::{
     protocol::{Command, Effect, ServerWait},
 };
 
-/// An encoded command. It is kept by whoever may have to send it again.
+/// An encoded command, kept by whoever may have to resend it.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    /// Empty while the bytes are under way.
+    /// Empty while the bytes are queued for writing.
     pub(crate) bytes: BytesMut,
-    /// How many bytes the whole command has.
+    /// The length of the whole command.
     pub(crate) len: usize,
-    /// Its wire verb.
     pub(crate) name: &'static str,
     pub(crate) effect: Effect,
     /// How long the server may hold the answer back.
     pub(crate) wait: ServerWait,
-    /// The job that it acts on.
     pub(crate) job: Option<JobRef>,
 }
 
@@ -39,7 +37,7 @@ impl Default for Frame {
 }
 
 impl Frame {
-    /// Becomes this command. The memory of the one before is used again, unless a large body made it large.
+    /// Encodes another command into this frame. Reuses the memory, unless a large body made it large.
     pub(crate) fn encode<C: Command>(&mut self, command: &C) {
         emptied(&mut self.bytes);
         command.encode(&mut self.bytes);
@@ -52,7 +50,7 @@ impl Frame {
 }
 
 impl Session {
-    /// As [`send`](Self::send), of a command that is encoded. Its bytes move into the outgoing ones.
+    /// As [`send`](Self::send), for an encoded command. Its bytes move into the outgoing ones.
     pub(crate) fn send_frame(&mut self, frame: &mut Frame) -> Result<Ticket, Error> {
         self.refuse(frame.job)?;
         let before = self.outgoing.len();

@@ -1,4 +1,4 @@
-//! What calls that went away have left behind: reserves that still wait, and jobs that came for nobody.
+//! Leftovers of dropped calls: reserves that still wait, and jobs without a caller.
 
 use std::time::{Duration, Instant};
 
@@ -9,22 +9,22 @@ use crate::{
 };
 
 impl Session {
-    /// A reserve that was sent, has no reply yet, and may keep the server waiting: its caller is gone.
+    /// A reserve without a reply that the server may hold back: its caller is gone.
     ///
-    /// Until it is answered the server reads nothing else from this connection, so the next command either takes its
-    /// job over or ends it by closing the sending side.
+    /// Until it is answered the server reads nothing else from this connection, so the next command either takes over
+    /// its job, or ends it by closing the sending side.
     #[must_use]
     pub fn abandoned_reserve(&self) -> Option<(Ticket, ServerWait)> {
         self.unanswered_reserves().find(|(_, wait)| *wait != ServerWait::AtMost(Duration::ZERO))
     }
 
-    /// The oldest reserve that has no reply yet, also one that the server answers at once.
+    /// The oldest reserve without a reply, including one that the server answers at once.
     #[must_use]
     pub fn unanswered_reserve(&self) -> Option<(Ticket, ServerWait)> {
         self.unanswered_reserves().next()
     }
 
-    /// The oldest `reserve-job` that has no reply yet. If it brings a job, the connection is closed.
+    /// The oldest `reserve-job` without a reply. If it brings a job, the connection is closed.
     #[must_use]
     pub fn unanswered_reserve_job(&self) -> Option<(Ticket, ServerWait)> {
         self.unanswered(Effect::ReserveJob).next()
@@ -42,9 +42,9 @@ impl Session {
         })
     }
 
-    /// The oldest job that was reserved for a call that is gone.
+    /// The oldest job reserved for a call that is gone.
     ///
-    /// The next reserve takes it over after a `touch` has shown that it is still this connection's: its time to run
+    /// The next reserve takes it over after a `touch` has shown that this connection still holds it: its time to run
     /// started when the server assigned it, which may be long ago.
     #[must_use]
     pub fn orphan(&self) -> Option<&Job> {
@@ -57,15 +57,15 @@ impl Session {
         !self.orphans.is_empty() || self.abandoned_reserve().is_some()
     }
 
-    /// Keeps a job that was reserved for a call that is gone, for the next reserve.
+    /// Keeps a job reserved for a call that is gone, for the next reserve.
     pub fn keep_orphan(&mut self, job: Job) {
         self.orphans.push_back(job);
     }
 
-    /// Sends a `touch` for the oldest orphan, unless one is under way that an earlier call has left behind: its ticket, and
+    /// Sends a `touch` for the oldest orphan, unless an earlier call has left one in flight. Returns its ticket, and
     /// when it was sent.
     ///
-    /// # Errors
+    /// `JobLost` when there is no orphan any more; otherwise as [`send`](Self::send).
     ///
     /// `JobLost` when there is no orphan any more; as [`send`](Self::send).
     pub fn touch_orphan(&mut self, now: Instant) -> Result<(Ticket, Instant), Error> {
@@ -85,7 +85,7 @@ impl Session {
         (self.answered..self.answered + self.pending.len() as u64).contains(&ticket.0)
     }
 
-    /// Takes the oldest orphan: it was handed to somebody, or the server has taken it back.
+    /// Takes the oldest orphan: it was handed to a caller, or the server has taken it back.
     pub fn take_orphan(&mut self) -> Option<Job> {
         self.asked = None;
         self.orphans.pop_front()
@@ -101,7 +101,7 @@ impl Session {
     }
 }
 
-/// Whether a touch failed because the job is not ours any more: its time was over, or its connection is gone.
+/// Whether a touch failed because the job is no longer held: its time to run expired, or its connection is gone.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn is_gone(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::JobLost)
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::protocol::{Delete, Reserve, ReserveJob, Response};
 
-    /// A connection that holds a job which nobody waits for.
+    /// A connection that holds a job without a caller.
     fn with_orphan() -> Session {
         let mut session = Session::new(1024);
         session.send(&Reserve).unwrap();
@@ -122,7 +122,7 @@ mod tests {
         session
     }
 
-    /// What was sent, and is answered by this.
+    /// Answers what was sent with these bytes.
     fn answer(session: &mut Session, bytes: &[u8]) -> Vec<u8> {
         let sent = session.outgoing().to_vec();
         session.sent(sent.len());

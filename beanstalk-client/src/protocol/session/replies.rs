@@ -1,4 +1,4 @@
-//! What the replies are to, and what they change.
+//! Matching replies to commands, and applying their effects.
 
 use queue_core::Io;
 
@@ -9,12 +9,13 @@ use crate::{
 };
 
 impl Session {
-    /// The reply to `ticket`, once it is here; `None` if more bytes are needed. Tickets are asked for in order; the
-    /// replies to the ones that were passed over take effect and are dropped.
+    /// The reply to `ticket`, or `None` if more bytes are needed. Ask for tickets in order; the replies to skipped ones
+    /// take effect and are dropped.
     ///
     /// # Errors
     ///
-    /// `Protocol` when the bytes are no reply, `ConnectionLost` when the stream ended before it. Both poison.
+    /// `Protocol` when the bytes are not a reply, `ConnectionLost` when the stream ended before it. Both poison the
+    /// session.
     pub fn reply(&mut self, ticket: Ticket) -> Result<Option<Response>, Error> {
         loop {
             match self.next_reply(ticket)? {
@@ -44,7 +45,7 @@ impl Session {
         Ok(None)
     }
 
-    /// Takes in the replies to the commands before this one, which nobody waits for, so that they need no room.
+    /// Reads the replies to the abandoned commands before this one, so that they occupy no buffer space.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn pass_over_in<F>(&mut self, ticket: Ticket, io: &mut Io<F>) -> Result<(), Error> {
         self.follow(io);
@@ -52,7 +53,7 @@ impl Session {
         Ok(())
     }
 
-    /// The same for all commands that were sent so far.
+    /// The same for all commands sent so far.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn pass_over_all_in<F>(&mut self, io: &mut Io<F>) -> Result<(), Error> {
         if !self.may_be_answered() {
@@ -71,7 +72,7 @@ impl Session {
         self.sort(ticket, decoded)
     }
 
-    /// The reply that comes next, and its number, for somebody who waits for that of `ticket`.
+    /// The next reply and its number, for a caller that waits for that of `ticket`.
     fn next_reply(&mut self, ticket: Ticket) -> Result<Option<(Ticket, Response)>, Error> {
         self.refuse_poisoned(ticket)?;
         let decoded = self.decoder.next();
@@ -85,7 +86,7 @@ impl Session {
         }
     }
 
-    /// Gives a reply its number, and lets it take effect.
+    /// Gives a reply its number, and applies its effect.
     fn sort(
         &mut self,
         ticket: Ticket,
@@ -113,7 +114,7 @@ impl Session {
         self.metrics.replies += 1;
         if answered.may_be_cut && matches!(response, Response::BadFormat | Response::UnknownCommand)
         {
-            // What the server made of the rest of the line gets a reply, too: the next one would be out of step.
+            // The server also answers the rest of the line, so the next reply would be out of step.
             self.poison();
         }
         self.holdings.note(&answered.meaning, answered.job, &response);
@@ -122,8 +123,8 @@ impl Session {
         Ok(Some((number, response)))
     }
 
-    /// Takes the oldest command, for its reply. None can have come before its first byte was sent; the last one need not
-    /// have been, since some refusals come as soon as the command line is read.
+    /// Takes the oldest command, for its reply. No reply can arrive before the command's first byte was sent; the last
+    /// byte may be unsent, since some refusals arrive as soon as the server has read the command line.
     fn take_begun(&mut self) -> Option<Pending> {
         if self.sent <= self.answered_to {
             return None;
@@ -168,7 +169,8 @@ impl Session {
             (Effect::Reserve, Response::Reserved(job)) if !wanted => {
                 self.keep_orphan(job.clone());
             }
-            // Nobody will run it, and no reserve may be given it: closing gives it back with its priority unchanged.
+            // Nobody will run this job, and it must not go to another reserve: closing gives it back with its priority
+            // unchanged.
             (Effect::ReserveJob, Response::Reserved(_))
             | (
                 Effect::Reserve | Effect::ReserveJob,
@@ -181,11 +183,11 @@ impl Session {
         Ok(())
     }
 
-    /// Decodes the reply to `command`. A reply that cannot belong to it poisons the connection.
+    /// Decodes the reply to `command`. A reply that cannot belong to it poisons the session.
     ///
     /// # Errors
     ///
-    /// Whatever the server refused.
+    /// Any refusal by the server.
     pub fn decode<C: Command>(
         &mut self,
         command: &C,
@@ -199,14 +201,14 @@ impl Session {
         })
     }
 
-    /// Poisons the connection and says what became of the command with this ticket.
+    /// Poisons the session, and gives the error the fate of the command with this ticket.
     #[must_use]
     pub fn fail(&mut self, ticket: Ticket, error: Error) -> Error {
         self.poison();
         error.with_fate(self.fate(ticket))
     }
 
-    /// Whether the server can have acted on a command that has no reply yet: only if its last byte was taken.
+    /// Whether the server may have acted on an unanswered command: only if its last byte was taken.
     pub(super) fn fate(&self, ticket: Ticket) -> Fate {
         let index = ticket.0.checked_sub(self.answered).and_then(|n| usize::try_from(n).ok());
         match index.and_then(|index| self.pending.get(index)) {

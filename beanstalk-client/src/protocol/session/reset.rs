@@ -1,4 +1,4 @@
-//! What a connection has beyond that of a new one, and how it is given up.
+//! How a connection's state differs from that of a new one, and how it is reset.
 
 use super::{Meaning, Session};
 use crate::{
@@ -6,12 +6,12 @@ use crate::{
     protocol::{AnyCommand, Effect, Ignore, Response, Use, Watch},
 };
 
-/// The jobs that the server has reserved for this connection, as far as its replies tell: one whose time to run is over is
-/// still among them.
+/// The jobs that the server has reserved for this connection, as far as its replies show. Includes jobs whose time to
+/// run has expired.
 #[derive(Debug, Default)]
 pub(super) struct Holdings {
     jobs: Vec<JobId>,
-    /// There were too many to be told one from the other.
+    /// Whether there were too many to track individually.
     is_full: bool,
     /// A reserve has brought a job.
     has_reserved: bool,
@@ -19,11 +19,11 @@ pub(super) struct Holdings {
     is_mixed: bool,
 }
 
-/// More are taken to be held until the connection ends.
+/// Above this number, the connection counts as holding jobs until it ends.
 const MOST: usize = 64;
 
 impl Holdings {
-    /// Takes in the reply to a command of this effect, on this job if it acts on one.
+    /// Applies the reply to a command with this effect, on this job if it acts on one.
     pub(super) fn note(&mut self, meaning: &Meaning, job: Option<JobId>, response: &Response) {
         match (response, job, meaning) {
             (
@@ -60,12 +60,12 @@ impl Holdings {
     }
 }
 
-/// What makes a connection like a new one.
+/// How to give a connection the state of a new one.
 #[derive(Debug)]
 pub(crate) enum Reset {
-    /// These commands, which may be none.
+    /// By sending these commands, of which there may be none.
     Send(Vec<AnyCommand>),
-    /// Closing it: it may hold jobs, or replies are under way.
+    /// By closing it: it may hold jobs, or replies are outstanding.
     Close,
 }
 
@@ -99,7 +99,7 @@ impl Session {
         Reset::Send(commands)
     }
 
-    /// Closes the connection, and has the next one use and watch what a new one does.
+    /// Closes the connection; the next one uses and watches only `default`.
     pub(crate) fn forget(&mut self) {
         self.poison();
         self.used = TubeName::default();

@@ -1,10 +1,11 @@
-//! What a worker's slot has decided, for the face that runs its handlers.
+//! The slot's decisions, for the face that runs its handlers.
 
 use std::time::Instant;
 
 use crate::{ErrorKind, Job, JobStats, LostReason, TubeName, WorkerEventKind};
 
-/// Names a job that a slot holds: an id can come twice, while a handler still runs the job that it lost.
+/// Identifies a job that a slot holds. A job id is not enough: the same job can come again while a handler still runs
+/// its lost predecessor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct JobKey(pub(super) u64);
 
@@ -12,11 +13,11 @@ pub struct JobKey(pub(super) u64);
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Taken {
-    /// Its name in what follows.
+    /// Its key in later calls.
     pub key: JobKey,
     /// The job.
     pub job: Job,
-    /// Its tube, where the worker takes jobs from one only.
+    /// Its tube, if the worker takes jobs from only one.
     pub tube: Option<TubeName>,
     /// Its counters, if they were read.
     pub stats: Option<Box<JobStats>>,
@@ -24,34 +25,34 @@ pub struct Taken {
     pub end: Option<Instant>,
 }
 
-/// What is to be done, in this order.
+/// What the face has to do, in this order.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Action {
-    /// Give this job to the handler, behind those that it has.
+    /// Give this job to the handler, after those that it already has.
     Run(Taken),
-    /// Show this to the handler of a job.
+    /// Show this change to the handler of a job.
     Update(JobKey, Change),
-    /// End this job's handler, if that can be done from outside.
+    /// Abort this job's handler, if the face can do that.
     Abort(JobKey),
-    /// Give back the jobs that no handler has begun with: none of them is to be run any more.
+    /// Give back the jobs whose handlers have not started: none of them is to be run.
     HandBack,
-    /// The connection has its watch list; the server has this id.
+    /// The connection has its watch list. Carries the id of its server.
     Connected(String),
-    /// Tell whoever listens.
+    /// Report this event.
     Tell(WorkerEventKind),
 }
 
-/// What is new about a reservation.
+/// A change of a reservation.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Change {
-    /// It was prolonged, until then if the time to run is known.
+    /// It was extended; until then, if the time to run is known.
     Touched(Option<Instant>),
-    /// A touch was refused, though the job is still held. The next one is tried at the next third.
+    /// A touch was refused although the job is still held. The next one is due after another third of the time to run.
     TouchRefused(ErrorKind),
-    /// The counters of the job are known, and with them the reservation's end.
+    /// The job's counters were read, and with them the end of the reservation.
     Known(Box<JobStats>, Option<Instant>),
-    /// It is over. The handler may go on, but its outcome will not be sent.
+    /// It has ended. The handler may continue, but its outcome will not be sent.
     Lost(LostReason),
 }

@@ -7,11 +7,11 @@ use queue_core::Claim;
 use super::{Action, Ending, JobKey, Phase, Verdict, What, WorkerSlot};
 use crate::{Error, protocol::ReserveWithTimeout};
 
-/// How long to wait for what others have asked of a limit.
+/// How long to wait for jobs that other slots have asked for under a limit.
 pub(super) const SHARED: Duration = Duration::from_millis(10);
 
 impl WorkerSlot {
-    /// Asks for jobs, as far as there is room for them.
+    /// Asks for jobs while there is room for them.
     pub(super) fn ask(&mut self, now: Instant) -> Result<(), Error> {
         let is_stormy = self.storm.holds(now);
         if self.shares.is_some_and(|until| until > now) {
@@ -21,7 +21,7 @@ impl WorkerSlot {
         if self.refusals.holds(now) || self.held.doubted() > 0 {
             return Ok(());
         }
-        // It is about jobs that this connection holds.
+        // The limit covers the jobs that this connection holds.
         let (active, ghosts) = (self.held.active(), self.held.lost());
         if active + ghosts > 0 && is_stormy {
             return Ok(());
@@ -30,7 +30,8 @@ impl WorkerSlot {
         let mut free = self.settings.places.saturating_sub(active + ghosts + self.reserves);
         if active == 0 && self.reserves == 0 {
             if self.settings.until_empty && self.is_dry && ghosts > 0 {
-                // Nothing was ready, and no reserve waits: it is asked once more when the lost jobs' handlers have ended.
+                // Nothing was ready, and no reserve waits. Asks once more when the handlers of the lost jobs have
+                // ended.
                 return Ok(());
             }
             self.is_dry = false;
@@ -39,7 +40,7 @@ impl WorkerSlot {
             match claim {
                 Claim::Granted => {}
                 Claim::Later => {
-                    // Others may get none.
+                    // The other slots may get none.
                     self.shares = Some(queue_core::after(now, SHARED));
                     return Ok(());
                 }
@@ -51,7 +52,7 @@ impl WorkerSlot {
             }
             free = free.saturating_sub(1);
         }
-        // Behind a reserve that waits these are answered at once, like those that are sent while jobs are held.
+        // After a waiting reserve these are answered at once, like those sent while jobs are held.
         while !self.is_dry && free > 0 && self.reserves < self.window {
             if self.reserve(Duration::ZERO, now)? != Claim::Granted {
                 break;
@@ -61,7 +62,7 @@ impl WorkerSlot {
         Ok(())
     }
 
-    /// Sends a reserve, if there may be one more job.
+    /// Sends a reserve, unless the limit is reached.
     fn reserve(&mut self, wait: Duration, now: Instant) -> Result<Claim, Error> {
         let claim = self.claimed.ask();
         if claim != Claim::Granted {
@@ -74,8 +75,8 @@ impl WorkerSlot {
         Ok(Claim::Granted)
     }
 
-    /// Takes no further job. Running ones may end within the grace, which counts from the first time that this is asked; a
-    /// reserve that waits is ended.
+    /// Takes no further job. Running ones may finish within the grace, which counts from the first call; a waiting
+    /// reserve is ended.
     pub fn stop(&mut self, now: Instant) {
         if self.stop.is_none() {
             self.stop = Some(queue_core::after(now, self.settings.grace));
@@ -84,7 +85,7 @@ impl WorkerSlot {
         }
     }
 
-    /// Takes no further job, and gives running ones up.
+    /// Takes no further job, and abandons running ones.
     pub fn stop_now(&mut self, now: Instant) {
         self.stop(now);
         self.stop = Some(now);
@@ -92,14 +93,14 @@ impl WorkerSlot {
 
     pub(super) fn heed_stop(&mut self, now: Instant) {
         let Some(end) = self.stop else { return };
-        // A connection that was made since the stop ends, too.
+        // A connection made since the stop has to end, too.
         self.cease();
         if end <= now {
             self.abandon();
         }
     }
 
-    /// Asks for no further job on this connection.
+    /// Requests no further job on this connection.
     pub(super) fn cease(&mut self) {
         if self.ending == Ending::No {
             self.ending = Ending::Stopping;
@@ -123,7 +124,8 @@ impl WorkerSlot {
         if self.expected.is_empty() {
             self.close();
         } else {
-            // A reserve that waits is answered now, and a job that was faster goes back with the connection.
+            // The server now answers a waiting reserve, and a job that it had already assigned goes back with the
+            // connection.
             self.ending = Ending::HalfClosed(now);
         }
         Ok(())

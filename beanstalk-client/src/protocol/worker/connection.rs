@@ -1,4 +1,4 @@
-//! From one connection to the next.
+//! The transition from one connection to the next.
 
 use std::{
     collections::VecDeque,
@@ -14,21 +14,21 @@ use crate::{
     protocol::{Ignore, Session, Stats, Watch},
 };
 
-/// What is known of the present connection, or of the last one.
+/// State of the current connection, or of the last one.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
     pub(super) is_open: bool,
     /// When it was made.
     pub(super) since: Option<Instant>,
-    /// The server has answered on it.
+    /// Whether the server has answered on it.
     pub(super) is_welcome: bool,
-    /// The server has done on it what a worker is there for.
+    /// Whether the server has carried out an essential request on it.
     pub(super) has_succeeded: bool,
-    /// The id of the server that was connected to last.
+    /// The id of the last server.
     pub(super) server: String,
 }
 
-/// A connection that has lasted so long was a good one, even if there was no job on it.
+/// A connection that lasted this long was a good one, even without a job.
 const GOOD: Duration = Duration::from_secs(1);
 
 impl Connection {
@@ -41,7 +41,7 @@ impl Connection {
 }
 
 impl WorkerSlot {
-    /// Starts over on a connection that was just made.
+    /// Starts over on a new connection.
     pub(super) fn opened(&mut self, now: Instant) {
         let mut metrics = self.take_metrics();
         metrics.connections += 1;
@@ -66,7 +66,7 @@ impl WorkerSlot {
         self.prepare(now);
     }
 
-    /// The server's id, and the watch list: `default` is on it from the start.
+    /// Asks for the server's id and sets the watch list, which contains `default` from the start.
     fn prepare(&mut self, now: Instant) {
         let default = TubeName::default();
         let tubes = self.settings.tubes.clone();
@@ -80,7 +80,7 @@ impl WorkerSlot {
         }
     }
 
-    /// Takes in what came, and after it the end of the connection; whether there was an answer.
+    /// Reads the received bytes, and then handles the end of the connection. Returns whether there was an answer.
     pub(super) fn hear(&mut self, io: &mut Io<Error>, now: Instant) -> bool {
         let mut answered = false;
         if self.connection.is_open
@@ -107,13 +107,13 @@ impl WorkerSlot {
         answered
     }
 
-    /// The connection is over, and was the last one.
+    /// Handles the end of the last connection.
     pub(super) fn close(&mut self) {
         self.shut();
         self.ending = Ending::Done;
     }
 
-    /// The connection is over, but not in order.
+    /// Handles an abnormal end of the connection.
     pub(super) fn lose_connection(&mut self, error: Error, now: Instant) {
         self.shut();
         if self.connection.was_good(now) {
@@ -132,10 +132,10 @@ impl WorkerSlot {
         self.connection.is_open = false;
     }
 
-    /// What to do while there is no connection.
+    /// The next step without a connection.
     pub(super) fn away(&mut self, now: Instant) -> Pulse {
         if self.claimed.is_reached() && self.held.doubted() == 0 {
-            // There is nothing that a connection would be for.
+            // A connection would have no purpose.
             self.ending = Ending::Done;
         }
         if self.is_leaving() {
@@ -143,7 +143,7 @@ impl WorkerSlot {
         }
         self.state = SlotState::BackingOff;
         if self.held.lost() > 0 && self.held.doubted() == 0 {
-            // The handler's end is told.
+            // The end of the handler is reported to the slot.
             return Pulse::Close(self.due);
         }
         if self.refusals.holds(now) {
@@ -164,7 +164,7 @@ impl WorkerSlot {
         }
     }
 
-    /// There will be no other connection. Handlers of lost jobs may end, after a stop within its grace.
+    /// Waits for the handlers of lost jobs, after a stop within its grace. There will be no other connection.
     fn leave(&mut self, now: Instant) -> Pulse {
         self.give_up_doubts();
         let may_wait = match self.stop {
@@ -180,7 +180,7 @@ impl WorkerSlot {
     }
 }
 
-/// The deadline that has passed.
+/// The error for a passed deadline.
 pub(super) fn late(late: Late) -> Error {
     Error::timed_out(late).with_fate(Fate::Unknown)
 }

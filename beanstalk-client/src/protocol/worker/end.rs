@@ -10,14 +10,14 @@ use crate::{
 };
 
 impl WorkerSlot {
-    /// The handler has ended.
+    /// Reports that the handler has ended.
     pub fn finish(&mut self, key: JobKey, outcome: Outcome, now: Instant) {
         if let Err(error) = self.conclude(key, Verdict::Outcome(outcome), now) {
             self.fail_by(error, now);
         }
     }
 
-    /// No handler has begun with this job, and none will.
+    /// Gives back a job whose handler has not started and will not.
     pub fn give_back(&mut self, key: JobKey, now: Instant) {
         if let Err(error) = self.conclude(key, Verdict::GiveBack, now) {
             self.fail_by(error, now);
@@ -55,7 +55,7 @@ impl WorkerSlot {
             self.held.remove(key);
             return Ok(());
         }
-        // While the time to run is not known, the reservation may be over without anybody having noticed.
+        // While the time to run is unknown, the reservation may have expired unnoticed.
         let is_certain = held.lease.is_known() || held.lease.is_fresh(now);
         match held.command(verdict, &retries) {
             Some(last) if is_certain => {
@@ -121,7 +121,7 @@ impl WorkerSlot {
         self.close();
     }
 
-    /// The connection broke, or its bytes make no sense.
+    /// Handles a broken connection, or bytes that violate the protocol.
     pub(super) fn fail(&mut self, error: Error, now: Instant) {
         if !self.connection.is_open {
             return;
@@ -149,13 +149,13 @@ impl WorkerSlot {
             }
         }
         match self.ending {
-            // After a half-close the server ends the connection in its own way.
+            // After a half-close, the server chooses how the connection ends.
             Ending::HalfClosed(_) => self.close(),
             _ => self.lose_connection(error, now),
         }
     }
 
-    /// The jobs whose last command the server certainly does not have: they go back with the connection.
+    /// The jobs whose last command definitely did not reach the server: they go back with the connection.
     fn unsent_lasts(&self) -> Vec<JobKey> {
         let lasts = self.expected.iter().filter(|expected| !self.session.is_sent(expected.ticket));
         lasts
@@ -166,7 +166,7 @@ impl WorkerSlot {
             .collect()
     }
 
-    /// The connection is to be closed for what was answered. It would be so again at once on the next.
+    /// Closes the connection because of an answer that would come again at once on the next.
     pub(super) fn fail_by(&mut self, error: Error, now: Instant) {
         if !matches!(error.kind(), ErrorKind::ConnectionLost | ErrorKind::Timeout(_)) {
             self.refusals.refused(now);
@@ -177,7 +177,7 @@ impl WorkerSlot {
     pub(super) fn lose(&mut self, key: JobKey, reason: LostReason) {
         let Some(held) = self.find(key) else { return };
         if held.phase() == Phase::Finishing {
-            // The answer to its last command tells what became of it: a delete takes a job that is ready again, too.
+            // The answer to its last command decides: a delete also removes a job that is ready again.
             return;
         }
         let id = held.job.id();
@@ -192,7 +192,7 @@ impl WorkerSlot {
                 self.settle(id, JobFate::Lost(reason));
                 self.held.remove(key);
             }
-            // Nobody has begun with it.
+            // Its handler has not started.
             Phase::Checking => {
                 self.held.remove(key);
             }

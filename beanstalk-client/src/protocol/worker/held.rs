@@ -8,7 +8,7 @@ use std::{
 use super::{JobKey, Settings, lease::Lease};
 use crate::{Heartbeat, Job, JobFate, JobRef, JobStats, Outcome, ReleaseOptions};
 
-/// All of them, in the order in which they came. How many are in which phase is counted, since it is asked at every step.
+/// All jobs, in order of arrival. The number in each phase is counted, since every step needs it.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     all: VecDeque<Held>,
@@ -26,22 +26,22 @@ impl Jobs {
         self.all.is_empty()
     }
 
-    /// How many the server has down as ours.
+    /// Number of jobs that the server has reserved for us.
     pub(super) fn active(&self) -> usize {
         self.active
     }
 
-    /// How many are lost, and their handlers have not ended.
+    /// Number of lost jobs whose handlers have not ended.
     pub(super) fn lost(&self) -> usize {
         self.lost
     }
 
-    /// How many the next connection may hold again.
+    /// Number of jobs that the next connection may hold again.
     pub(super) fn doubted(&self) -> usize {
         self.doubted
     }
 
-    /// How many wait for the answer to their last command.
+    /// Number of jobs that wait for the answer to their last command.
     pub(super) fn finishing(&self) -> usize {
         self.all.len() - self.active - self.lost - self.doubted
     }
@@ -54,7 +54,7 @@ impl Jobs {
         self.all.iter().map(|held| held.key).collect()
     }
 
-    /// Takes a job that came after all others.
+    /// Adds a job. Its key must be the greatest.
     pub(super) fn push(&mut self, held: Held) {
         self.enter(held.phase);
         self.all.push_back(held);
@@ -68,7 +68,7 @@ impl Jobs {
         self.place(key).and_then(|place| self.all.get_mut(place))
     }
 
-    /// Changes a job's phase; gives the one before.
+    /// Changes a job's phase; returns the previous one.
     pub(super) fn set_phase(&mut self, key: JobKey, phase: Phase) -> Option<Phase> {
         let before = std::mem::replace(&mut self.find_mut(key)?.phase, phase);
         self.leave(before);
@@ -82,12 +82,11 @@ impl Jobs {
         Some(held)
     }
 
-    /// Takes all of them.
     pub(super) fn take(&mut self) -> VecDeque<Held> {
         std::mem::take(self).all
     }
 
-    /// Keys only grow.
+    /// Keys only grow, so a binary search finds them.
     fn place(&self, key: JobKey) -> Option<usize> {
         self.all.binary_search_by_key(&key.0, |held| held.key.0).ok()
     }
@@ -105,7 +104,6 @@ impl Jobs {
     }
 }
 
-/// One of them.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) key: JobKey,
@@ -115,69 +113,69 @@ pub(super) struct Held {
     phase: Phase,
     pub(super) lease: Lease,
     pub(super) stats: Option<Box<JobStats>>,
-    /// A `stats-job` is under way.
+    /// Whether a `stats-job` is in flight.
     pub(super) is_looking: bool,
     pub(super) started: Option<Instant>,
-    /// When to look again whether it can be held again.
+    /// When to check again whether it can be reclaimed.
     pub(super) recall: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Phase {
-    /// Not yet given to the handler: its reservation or its counters are being looked at.
+    /// Not yet given to the handler: its reservation or its counters are being checked.
     Checking,
     /// With the handler.
     Running,
-    /// The handler has ended, and what is to be done needs the job's counters.
+    /// The handler has ended, and the decision needs the job's counters.
     Deciding(Verdict),
-    /// The last command is on its way.
+    /// The last command is in flight.
     Finishing,
     /// The connection that held it is gone; the next one may hold it again.
     Doubted(Doubt),
-    /// The handler does not know yet, or has not ended.
+    /// Lost, but the handler does not know yet or has not ended.
     Lost,
 }
 
 /// A job that may be held again.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Doubt {
-    /// The handler has ended.
+    /// Set when the handler has ended.
     pub(super) verdict: Option<Verdict>,
     pub(super) step: Step,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Step {
-    /// Nothing was done with it on another connection.
+    /// Not reserved again yet.
     Looking,
     /// `reserve-job` was sent.
     Taking,
 }
 
-/// What is to become of a job.
+/// What to do with a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Verdict {
     Outcome(Outcome),
-    /// Back to the server as if it had not been taken.
+    /// Give it back as if it had not been taken.
     GiveBack,
 }
 
 impl Phase {
-    /// Whether the server has the job down as ours.
+    /// Whether the server has the job reserved for us.
     pub(super) fn is_active(self) -> bool {
         matches!(self, Phase::Checking | Phase::Running | Phase::Deciding(_))
     }
 }
 
 impl Settings {
-    /// Whether a job that was given to the handler then is still kept alive.
+    /// Whether a job that was given to the handler at this moment is still kept alive.
     pub(super) fn beats(&self, started: Option<Instant>, now: Instant) -> bool {
         match (self.heartbeat, started) {
             (Heartbeat::Never, Some(_)) => false,
             (Heartbeat::AtMost(most), Some(started)) => {
                 now.saturating_duration_since(started) < most
             }
-            // One that waits for its turn is kept alive in any case.
+            // A job that waits for its turn is always kept alive.
             _ => true,
         }
     }
@@ -191,7 +189,7 @@ pub(super) enum Last {
 }
 
 impl Held {
-    /// A job that came in answer to a reserve of that moment; `body` unless it is not to be run.
+    /// A job from a reserve sent at that moment; `body` is `None` if it must not be run.
     pub(super) fn new(key: JobKey, job: JobRef, body: Option<Job>, sent: Instant) -> Self {
         Held {
             key,
@@ -210,7 +208,7 @@ impl Held {
         self.phase
     }
 
-    /// The command for a verdict; `None` while the job's counters are needed for it.
+    /// The command for a verdict; `None` while it still needs the job's counters.
     pub(super) fn command(&self, verdict: Verdict, retries: &crate::Retries) -> Option<Last> {
         let known = self.stats.as_ref().map(|stats| stats.pri);
         let release =

@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl WorkerSlot {
-    /// Speaks after the end of a reservation whose handler still runs.
+    /// Sends a nudge after the end of a reservation whose handler still runs.
     pub(super) fn speak(&mut self, now: Instant) {
         if !self.nudges.is_due(now) {
             return;
@@ -24,7 +24,7 @@ impl WorkerSlot {
         }
     }
 
-    /// A handler that may never return is ended with its reservation, if that is how it is contained.
+    /// Aborts a handler that may never return together with its reservation, if it is contained that way.
     pub(super) fn contain(&mut self, key: JobKey, reason: LostReason) {
         if reason == LostReason::TimeToRun
             && matches!(self.settings.heartbeat, Heartbeat::AtMost(_))
@@ -33,8 +33,7 @@ impl WorkerSlot {
         }
     }
 
-    /// Touches the jobs that need it, looks at those that run longer than a moment, and gives up those whose time is
-    /// over.
+    /// Touches the jobs that need it, reads the counters of those that have run for a while, and gives up expired ones.
     pub(super) fn tend(&mut self, now: Instant) -> Result<(), Error> {
         for key in self.held.keys() {
             self.tend_one(key, now)?;
@@ -63,7 +62,8 @@ impl WorkerSlot {
             }
             return Ok(());
         }
-        // Decided by the moment it was due at, as in `needs`: what is asked for and not done would be asked for for ever.
+        // Compares with the moment that it was due at, as `needs` does. Otherwise `needs` could ask forever for
+        // something that is never done.
         let due = held.lease.beat().filter(|beat| *beat <= now);
         if due.is_some_and(|beat| self.settings.beats(held.started, beat)) {
             self.touch(key, now);
@@ -71,7 +71,7 @@ impl WorkerSlot {
         Ok(())
     }
 
-    /// The reservation is given up when it would have ended by itself.
+    /// Gives up the reservation when it would have expired by itself.
     fn tend_doubt(&mut self, key: JobKey, doubt: Doubt, now: Instant) {
         let Some(held) = self.find(key) else { return };
         if doubt.step == Step::Taking {
@@ -84,7 +84,7 @@ impl WorkerSlot {
         }
     }
 
-    /// When a job needs something next.
+    /// When a job next needs attention.
     pub(super) fn needs(&self, held: &Held) -> Option<Instant> {
         match held.phase() {
             Phase::Doubted(Doubt { step: Step::Looking, .. }) => {
@@ -110,7 +110,7 @@ impl WorkerSlot {
         };
     }
 
-    /// Prolongs a reservation (`touch`), for the handler. Its end is told by an action.
+    /// Extends a reservation (`touch`) for the handler. An action reports the outcome.
     pub fn touch(&mut self, key: JobKey, now: Instant) {
         let Some(held) = self.find_mut(key) else { return };
         if held.phase().is_active() && !held.lease.is_touching() {
@@ -121,7 +121,7 @@ impl WorkerSlot {
         }
     }
 
-    /// Reads a job's counters (`stats-job`), for the handler. They are told by an action.
+    /// Reads a job's counters (`stats-job`) for the handler. An action reports them.
     pub fn look(&mut self, key: JobKey, now: Instant) {
         let Some(held) = self.find_mut(key) else { return };
         if held.phase().is_active() && !held.is_looking {

@@ -1,28 +1,28 @@
-//! How long a reservation lasts, as far as this side can know.
+//! The duration of a reservation, as far as this side can know it.
 
 use std::time::{Duration, Instant};
 
-/// The time of one reservation.
+/// The clock of one reservation.
 ///
-/// The server's clock starts when it assigns the job, not when the job arrives here, so this side counts from the moment
-/// the reserve, or the last touch that was confirmed, was sent. It is never later than the server.
+/// The server's clock starts when it assigns the job, not when the job arrives here. So this side counts from the
+/// moment that the reserve, or the last confirmed touch, was sent, and never expects a later end than the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
     /// The earliest moment at which the server's clock can have started.
     from: Instant,
-    /// The job's time to run, once `stats-job` has told it.
+    /// The job's time to run, once `stats-job` has reported it.
     ttr: Option<Duration>,
-    /// When the touch that is not answered yet was sent.
+    /// When the unanswered touch was sent.
     touched: Option<Instant>,
-    /// When to touch again after a touch was refused.
+    /// When to touch again after a refusal.
     again: Option<Instant>,
     refused: u8,
 }
 
-/// How long a job can be held for certain: the server turns a time to run of 0 into 1 s.
+/// How long a job is certainly held: the server turns a time to run of 0 into 1 s.
 pub(super) const FRESH: Duration = Duration::from_millis(250);
 
-/// A touch that is refused so often ends the reservation.
+/// This number of refused touches ends the reservation.
 const MAX_REFUSED: u8 = 2;
 
 impl Lease {
@@ -30,12 +30,12 @@ impl Lease {
         Lease { from, ttr: None, touched: None, again: None, refused: 0 }
     }
 
-    /// Whether the reservation is so young that no time to run can be over.
+    /// Whether the reservation is so young that no time to run can have expired.
     pub(super) fn is_fresh(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.from) < FRESH
     }
 
-    /// When it is not fresh any more.
+    /// When it is no longer fresh.
     pub(super) fn stale_at(&self) -> Option<Instant> {
         self.from.checked_add(FRESH)
     }
@@ -48,7 +48,7 @@ impl Lease {
         self.ttr.is_some()
     }
 
-    /// When it ends; `None` while the time to run is not known.
+    /// When it ends; `None` while the time to run is unknown.
     pub(super) fn end(&self) -> Option<Instant> {
         self.ttr.and_then(|ttr| self.from.checked_add(ttr))
     }
@@ -74,7 +74,7 @@ impl Lease {
         self.touched.is_some()
     }
 
-    /// The touch was carried out: the clock started again, at the earliest when it was sent.
+    /// The touch was carried out. The clock restarted no earlier than when the touch was sent.
     pub(super) fn touch_done(&mut self) {
         if let Some(sent) = self.touched.take() {
             self.from = sent;
@@ -83,7 +83,7 @@ impl Lease {
         self.refused = 0;
     }
 
-    /// The touch was refused, but not because the job is gone. `false` when that is once too often.
+    /// The touch was refused although the job is not gone. Returns `false` at the last permitted refusal.
     pub(super) fn touch_refused(&mut self, now: Instant) -> bool {
         self.touched = None;
         self.refused += 1;

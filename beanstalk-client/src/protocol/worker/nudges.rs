@@ -1,26 +1,26 @@
-//! Speaking so that the server looks at its clock.
+//! Nudges: commands that make the server check its clock.
 
 use std::time::{Duration, Instant};
 
-/// When to speak after the end of a reservation whose handler still runs: some releases forget the timer of a quiet
-/// connection (beanstalkd/beanstalkd#262, #380).
+/// When to send a nudge after the end of a reservation whose handler still runs: some releases forget the timer of a
+/// quiet connection (beanstalkd/beanstalkd#262, #380).
 #[derive(Debug, Default)]
 pub(super) struct Nudges {
     next: Option<Instant>,
     left: u8,
 }
 
-/// How often, and how long after the end of the reservation and after each other.
+/// Number of nudges, and the interval between the end of the reservation and each of them.
 const TIMES: u8 = 3;
 const AFTER: Duration = Duration::from_secs(1);
 
 impl Nudges {
-    /// A reservation has ended by its time.
+    /// A reservation has expired.
     pub(super) fn begin(&mut self, now: Instant) {
         (self.next, self.left) = (now.checked_add(AFTER), TIMES);
     }
 
-    /// Whether to speak now, which counts as done.
+    /// Whether a nudge is due; if so, it counts as sent.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.next.is_some_and(|next| next <= now);
         if is_due {
@@ -30,12 +30,12 @@ impl Nudges {
         is_due
     }
 
-    /// Nobody needs it any more.
+    /// No more nudges are needed.
     pub(super) fn end(&mut self) {
         *self = Nudges::default();
     }
 
-    /// When to speak next.
+    /// When the next nudge is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next
     }

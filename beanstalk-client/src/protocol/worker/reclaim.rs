@@ -1,4 +1,4 @@
-//! Holding a job again whose connection was lost while its handler runs.
+//! Reclaiming a job whose connection was lost while its handler runs.
 //!
 //! ```text
 //!  connection lost ──► doubted ──► the same server? ──► stats-job: ready, and ──► reserve-job ──► stats-job: no other ──► held again
@@ -8,9 +8,9 @@
 //!                                    lost                lost                               lost      given back as it was, lost
 //! ```
 //!
-//! The server counts how often each job was reserved, released, buried, kicked and timed out. If these are what they were,
-//! and it is the same server, nobody else can have had the job. The counters are compared again once the job is held, for
-//! between the first look and `reserve-job` another worker may have had it.
+//! The server counts how often each job was reserved, released, buried, kicked and timed out. If these counters are
+//! unchanged, and it is the same server, nobody else can have had the job. They are compared again once the job is
+//! held, because another worker may have had it between the first check and `reserve-job`.
 
 use std::time::{Duration, Instant};
 
@@ -24,11 +24,11 @@ use crate::{
     protocol::{Bury, Command, Release, ReserveJob, Response, StatsJob, worker::What},
 };
 
-/// How often a server is asked that has not noticed yet that the connection is gone.
+/// How often to ask a server that has not yet noticed that the connection is gone.
 const AGAIN: Duration = Duration::from_millis(250);
 
 impl WorkerSlot {
-    /// Gives up the jobs that the next connection might have held again: there will be none, or it is another server.
+    /// Gives up the jobs that the next connection might have reclaimed: there will be none, or it is another server.
     pub(super) fn give_up_doubts(&mut self) {
         for key in self.doubted() {
             self.lose(key, LostReason::ConnectionLost);
@@ -48,7 +48,7 @@ impl WorkerSlot {
             && !self.connection.server.is_empty()
     }
 
-    /// The server of a new connection has this id.
+    /// The new connection's server has this id.
     pub(super) fn met(&mut self, id: String, now: Instant) {
         if std::mem::replace(&mut self.connection.server, id.clone()) != id || id.is_empty() {
             self.give_up_doubts();
@@ -59,7 +59,7 @@ impl WorkerSlot {
         self.actions.push_back(Action::Connected(id));
     }
 
-    /// The connection of a job is lost, and the next one may hold it again.
+    /// The connection of a job is lost, and the next one may reclaim it.
     pub(super) fn doubt(&mut self, key: JobKey) {
         if let Some(held) = self.find_mut(key) {
             (held.recall, held.is_looking) = (None, false);
@@ -77,7 +77,7 @@ impl WorkerSlot {
         self.held.iter().filter(is_doubted).map(|held| held.key).collect()
     }
 
-    /// Looks whether a job is as it was left.
+    /// Checks whether a job is unchanged.
     pub(super) fn recall(&mut self, key: JobKey, now: Instant) {
         let Some(held) = self.find_mut(key) else { return };
         held.recall = None;
@@ -155,7 +155,8 @@ impl WorkerSlot {
         }
     }
 
-    /// Another worker had the job between the look and the reservation: it goes back to the state that it was left in.
+    /// Another worker had the job between the check and the reservation: it goes back to the state in which that worker
+    /// left it.
     fn put_back(
         &mut self,
         key: JobKey,
@@ -185,7 +186,7 @@ impl WorkerSlot {
     }
 }
 
-/// What the answer to `stats-job` says; a refusal says nothing.
+/// The counters in the answer to `stats-job`; `None` for a refusal.
 fn counters(job: JobId, response: Response) -> Result<Option<JobStats>, Error> {
     match response {
         Response::Ok(_) => StatsJob(job).decode(response),
@@ -193,7 +194,7 @@ fn counters(job: JobId, response: Response) -> Result<Option<JobStats>, Error> {
     }
 }
 
-/// Whether nobody has had the job since, but for so many reservations of our own.
+/// Whether nobody else has had the job since, apart from this number of our own reservations.
 fn is_same_run(before: &JobStats, now: &JobStats, ours: u64) -> bool {
     now.reserves == before.reserves.saturating_add(ours)
         && (now.timeouts, now.releases, now.buries, now.kicks)
@@ -202,7 +203,7 @@ fn is_same_run(before: &JobStats, now: &JobStats, ours: u64) -> bool {
         && now.age >= before.age
 }
 
-/// The server turns 0 into 1.
+/// The time to run; the server turns 0 into 1.
 pub(super) fn time_to_run(stats: &JobStats) -> Duration {
     Duration::from_secs(u64::try_from(stats.ttr).unwrap_or(1).max(1))
 }

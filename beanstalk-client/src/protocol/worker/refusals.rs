@@ -1,11 +1,11 @@
-//! Refusals in a row, and how long no job is asked for after them.
+//! Repeated refusals, and the pauses after them.
 
 use std::time::{Duration, Instant};
 
 use crate::protocol::Backoff;
 
-/// What a server refuses once it will probably refuse again, and the cycle of a worker is short: without a pause it would
-/// turn thousands of times a second.
+/// Refusals that will probably be repeated. The cycle of a worker is short: without a pause it would spin thousands of
+/// times a second.
 #[derive(Debug)]
 pub(super) struct Refusals {
     delays: Backoff,
@@ -18,7 +18,7 @@ impl Refusals {
         Refusals { delays, in_a_row: 0, until: None }
     }
 
-    /// Something was refused: how many times in a row, and how long the pause is; `None` when there is one already.
+    /// Counts a refusal. Returns the number in a row and the length of the pause; `None` during a pause.
     pub(super) fn refused(&mut self, now: Instant) -> Option<(u32, Duration)> {
         if !self.left(now).is_zero() {
             return None;
@@ -29,7 +29,7 @@ impl Refusals {
         Some((self.in_a_row, pause))
     }
 
-    /// The server carried out what was asked of it.
+    /// Resets the count after a success.
     pub(super) fn succeeded(&mut self) {
         if self.in_a_row > 0 {
             self.in_a_row = 0;
@@ -42,13 +42,13 @@ impl Refusals {
         self.until
     }
 
-    /// Whether a pause goes on.
+    /// Whether the pause is still on.
     pub(super) fn holds(&mut self, now: Instant) -> bool {
         self.until = self.until.filter(|until| *until > now);
         self.until.is_some()
     }
 
-    /// What is left of the pause.
+    /// The rest of the pause.
     pub(super) fn left(&self, now: Instant) -> Duration {
         self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }

@@ -1,4 +1,4 @@
-//! What the answers of the server mean to a worker.
+//! Handling the server's answers for a worker.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::{
     trace,
 };
 
-/// At this time to run and below it a heartbeat has no second to spare.
+/// At or below this time to run, a heartbeat has no second to spare.
 const SHORT: Duration = Duration::from_secs(3);
 
 impl WorkerSlot {
@@ -52,7 +52,7 @@ impl WorkerSlot {
         let Expected { what, sent, wait, told, .. } = expected;
         match (what, response) {
             (What::Server, response) => {
-                // Without its statistics a server can be worked for, too.
+                // A server without statistics can be worked for, too.
                 let id = match response {
                     Response::Ok(_) => Stats.decode(response)?.id,
                     _ => String::new(),
@@ -111,7 +111,7 @@ impl WorkerSlot {
             }
             other => {
                 if self.claimed.give_back() {
-                    // It is their turn.
+                    // The other slots have their turn.
                     self.shares = Some(queue_core::after(now, 2 * SHARED));
                 }
                 let waited = now.saturating_duration_since(sent);
@@ -143,7 +143,7 @@ impl WorkerSlot {
         match response {
             Response::TimedOut => {
                 if waited < wait / 2 && self.ending == Ending::No {
-                    // It would be so for ever, thousands of times a second.
+                    // It would repeat this forever, thousands of times a second.
                     self.refuse(ReserveWithTimeout::NAME, &response, now);
                 } else if !wait.is_zero() {
                     self.succeed();
@@ -158,11 +158,11 @@ impl WorkerSlot {
             Response::DeadlineSoon => {
                 self.window = 1;
                 if self.held.active() + self.held.lost() == 0 {
-                    // Of jobs that this side knows nothing of.
+                    // These are about jobs that this side does not know.
                     self.refuse(ReserveWithTimeout::NAME, &response, now);
                 }
                 if !self.storm.began(now) {
-                    // Several reserves were under way.
+                    // Several reserves were in flight.
                     return Ok(());
                 }
                 for key in self.held.keys() {
@@ -183,10 +183,10 @@ impl WorkerSlot {
         key
     }
 
-    /// A job came. It may have been assigned long before: then a touch tells whether it is still ours.
+    /// Takes a new job. The server may have assigned it long ago: then a touch shows whether it is still held.
     fn take(&mut self, job: Job, sent: Instant, now: Instant) {
         if let Ending::HalfClosed(_) = self.ending {
-            // It goes back when the connection is closed, as if nobody had taken it.
+            // Closing the connection gives it back, as if nobody had taken it.
             self.settle(job.id, JobFate::Abandoned);
             return;
         }
@@ -277,7 +277,7 @@ impl WorkerSlot {
         Ok(())
     }
 
-    /// A job that was looked at goes to the handler, once all that was asked is answered.
+    /// Gives a checked job to the handler, once all answers about it are in.
     fn start_if_ready(&mut self, key: JobKey, now: Instant) {
         let Some(held) = self.find(key) else { return };
         if held.phase() != Phase::Checking || held.is_looking || held.lease.is_touching() {
@@ -336,7 +336,7 @@ impl WorkerSlot {
     }
 }
 
-/// The command that a job's last one was.
+/// The verb of the command that settled a job.
 fn verb(fate: JobFate) -> &'static str {
     match fate {
         JobFate::Deleted => Delete::NAME,

@@ -2,22 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-/// When no reserve is sent, because the server would only say that a job is about to be over: it would say so thousands of
-/// times a second.
+/// A pause in reserving, while the server would answer every reserve with `DEADLINE_SOON`, thousands of times a second.
 #[derive(Debug, Default)]
 pub(super) struct Storm {
     until: Option<Instant>,
     last: Option<Instant>,
-    /// It was said again although a touch was confirmed in between: no touch ends the pause.
+    /// The answer was repeated although a touch was confirmed in between: no touch ends the pause.
     goes_on: bool,
 }
 
-/// How long no reserve is sent after `DEADLINE_SOON`, unless a touch is confirmed before: the server's margin is a second.
-/// A time to run of a second is within it all the time, touched or not.
+/// How long no reserve is sent after `DEADLINE_SOON`, unless a touch is confirmed earlier: the server's margin is a
+/// second. A time to run of one second is always within it, touched or not.
 const MARGIN: Duration = Duration::from_secs(1);
 
 impl Storm {
-    /// The server said that a job is about to be over. `false` when it has said so for this pause already.
+    /// Starts the pause. Returns `false` if it is already on.
     pub(super) fn began(&mut self, now: Instant) -> bool {
         if self.until.is_some_and(|until| until > now) {
             return false;
@@ -35,18 +34,18 @@ impl Storm {
         }
     }
 
-    /// The jobs that it was about are not held any more.
+    /// The jobs concerned are no longer held.
     pub(super) fn ended(&mut self) {
         self.until = None;
     }
 
-    /// Whether the pause goes on.
+    /// Whether the pause is still on.
     pub(super) fn holds(&mut self, now: Instant) -> bool {
         self.until = self.until.filter(|until| *until > now);
         self.until.is_some()
     }
 
-    /// When it ends.
+    /// When the pause ends.
     pub(super) fn until(&self) -> Option<Instant> {
         self.until
     }

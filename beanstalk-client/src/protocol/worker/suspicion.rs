@@ -1,18 +1,18 @@
-//! Which jobs are looked at before they are run.
+//! Which jobs are inspected before they are run.
 
 use queue_core::Random;
 
 use crate::{Inspect, JobId, Retries, WorkerOptions};
 
-/// Whether a job's counters (`stats-job`) can matter before it is run.
+/// Decides whether to read a job's counters (`stats-job`) before it is run.
 ///
-/// They matter for a job that was given out before: one that ends the process of every worker comes back with one more
-/// reserve each time. beanstalkd gives out jobs of one urgency by their ids, and a job that comes back keeps its id. So
+/// They matter for a job that was handed out before: one that kills the process of every worker returns with one more
+/// reserve each time. beanstalkd hands out jobs of equal priority by id, and a returning job keeps its id. So
 ///
-/// * the first jobs of a connection are looked at: what ended a process is the first in line for the next one;
-/// * a job that is no newer than the newest one of this connection is looked at: it had its turn before, or was delayed, or
-///   less urgent ones overtook it;
-/// * any other is looked at now and then, whatever the ids say, so that no order of jobs hides one for ever.
+/// * the first jobs of a connection are inspected: a job that killed a process is the first one for its successor;
+/// * a job that is no newer than the newest one of this connection is inspected: it was handed out before, was delayed,
+///   or was overtaken by jobs of another priority;
+/// * any other job is inspected at random, whatever its id, so that no order of jobs hides one forever.
 #[derive(Debug)]
 pub(super) struct Suspicion {
     inspect: Inspect,
@@ -21,13 +21,13 @@ pub(super) struct Suspicion {
     random: Random,
 }
 
-/// How many jobs of a connection are looked at in any case.
+/// Number of jobs of a connection that are always inspected.
 const FIRST: u32 = 16;
 
-/// One in so many of those that nothing is held against.
+/// One in this many of the unsuspicious jobs is inspected.
 const ODDS: usize = 32;
 
-/// Limits below it are kept exactly. Above it a few reserves more, which no look has counted, make no difference.
+/// Limits below this are kept exactly. Above it, a few uncounted reserves make no difference.
 const EXACT: u64 = 10;
 
 impl Suspicion {
@@ -40,12 +40,12 @@ impl Suspicion {
         Suspicion { inspect, seen: 0, newest: None, random }
     }
 
-    /// A connection was made, perhaps to another server, and perhaps because something went wrong.
+    /// A new connection, perhaps to another server, and perhaps because something went wrong.
     pub(super) fn opened(&mut self) {
         (self.seen, self.newest) = (0, None);
     }
 
-    /// Whether to look at a job that has just come.
+    /// Whether to inspect a job that has just arrived.
     pub(super) fn looks(&mut self, job: JobId) -> bool {
         let is_early = self.seen < FIRST;
         self.seen = self.seen.saturating_add(1);
@@ -74,7 +74,7 @@ mod tests {
         Suspicion::new(&options, Random::new(7))
     }
 
-    /// How many of these are looked at.
+    /// The number of these jobs that are inspected.
     fn looks(suspicion: &mut Suspicion, jobs: impl IntoIterator<Item = u64>) -> usize {
         jobs.into_iter().filter(|job| suspicion.looks(JobId::from(*job))).count()
     }
