@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! Server addresses.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::Span;
@@ -8,7 +8,7 @@ use crate::Error;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::trace;
 
-/// Where a server listens.
+/// The address of a server.
 ///
 /// | text | meaning |
 /// |---|---|
@@ -18,7 +18,7 @@ use crate::trace;
 /// | `unix:/path`, `unix:///path` | a unix socket |
 pub type Address = queue_core::Address<Gearmand>;
 
-/// gearmand, as the kind of server that an [`Address`] is of.
+/// gearmand as the server kind of an [`Address`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gearmand;
 

@@ -1,4 +1,4 @@
-//! Errors of calls, and whether the server may have acted on them.
+//! Errors, and whether the server may have acted on the failed call.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::{JobHandle, UniqueId};
 #[derive(Clone)]
 pub struct Error(queue_core::Error<ErrorKind, About>);
 
-/// What is told of the call.
+/// The context of the failed call.
 #[derive(Clone, Default)]
 struct About {
     command: Option<&'static str>,
@@ -37,7 +37,7 @@ queue_core::wrap_error!(Error, ErrorKind);
 pub enum ErrorKind {
     /// `QUEUE_ERROR`: the function's queue is full, or the server could not store the job. Temporary.
     QueueFull,
-    /// `JOB_NOT_FOUND`, `UNKNOWN_JOB`: the server knows no such job, or it is not this connection's any more.
+    /// `JOB_NOT_FOUND`, `UNKNOWN_JOB`: the server knows no such job, or this connection no longer holds it.
     JobNotFound,
     /// `function not found`: no such function.
     FunctionNotFound,
@@ -47,9 +47,9 @@ pub enum ErrorKind {
     UnknownOption,
     /// `ARGUMENT_TOO_LARGE`: the server refused the length of an argument.
     ArgumentTooLarge,
-    /// `INVALID_COMMAND`, `UNKNOWN_COMMAND`: this server does not serve the request.
+    /// `INVALID_COMMAND`, `UNKNOWN_COMMAND`: this server does not support the request.
     Unsupported,
-    /// The server answered with an error that this crate does not know; [`code`](Error::code) has its code.
+    /// The server answered with an error unknown to this crate; [`code`](Error::code) has its code.
     Server,
     /// A value that the protocol cannot carry. Nothing was sent.
     InvalidInput,
@@ -57,15 +57,15 @@ pub enum ErrorKind {
     Connect,
     /// The connection ended before the reply was read.
     ConnectionLost,
-    /// A deadline passed. Except for [`Deadline::Job`] the connection was closed.
+    /// A deadline passed; except for [`Deadline::Job`], the connection was closed.
     Timeout(Deadline),
     /// The server broke the protocol; the connection was closed.
     Protocol,
     /// A packet or text reply is larger than the client's limit; the connection was closed.
     PacketTooLarge,
-    /// More of a job's events waited to be read than the limit allows; the later ones are lost.
+    /// More of a job's events were unread than the limit allows; the later ones are lost.
     Backlog,
-    /// The connection that held this job is gone, and the server has given the job to others. Nothing was sent.
+    /// The connection that held this job is gone, and the server has given the job to other workers. Nothing was sent.
     JobLost,
     /// The TLS handshake failed, or the TLS options cannot be used.
     Tls,
@@ -112,19 +112,19 @@ impl Error {
         self.0.about().command
     }
 
-    /// The code of the server's error reply, such as `JOB_NOT_FOUND`, as the server wrote it.
+    /// The code of the server's error reply, such as `JOB_NOT_FOUND`, as sent by the server.
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         self.0.about().code.as_deref()
     }
 
-    /// The job that was lost sight of: a foreground job whose connection ended after the server had taken it.
+    /// The foreground job whose events are lost, because its connection ended after the server had accepted it.
     #[must_use]
     pub fn handle(&self) -> Option<&JobHandle> {
         self.0.about().handle.as_ref()
     }
 
-    /// The unique id under which the job was submitted, with which it can be asked for again.
+    /// The unique id that the job was submitted with, by which its status can be asked for.
     #[must_use]
     pub fn unique(&self) -> Option<&UniqueId> {
         self.0.about().unique.as_ref()
@@ -143,7 +143,7 @@ impl Error {
         )
     }
 
-    /// The server answered with an error.
+    /// The error for the server's error reply.
     pub(crate) fn refused(
         kind: ErrorKind,
         code: &str,
@@ -172,7 +172,7 @@ impl Error {
         self
     }
 
-    /// The same failure for another caller that it hit as well.
+    /// A copy of the error for another caller that it affects.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn share(&self) -> Self {
         Error(self.0.share())
@@ -186,7 +186,7 @@ pub(crate) fn lost(error: std::io::Error) -> Error {
         .with_source(error)
 }
 
-/// The error of a connection that is not there.
+/// The error of a missing connection.
 #[cfg(feature = "blocking")]
 pub(crate) fn closed() -> std::io::Error {
     std::io::ErrorKind::NotConnected.into()

@@ -1,4 +1,4 @@
-//! Jobs whose workloads are JSON.
+//! Jobs with JSON workloads.
 
 use bytes::Bytes;
 use queue_core::from_json;
@@ -37,7 +37,7 @@ impl Assignment {
     ///
     /// # Errors
     ///
-    /// When it is not the JSON of a `T`.
+    /// If the workload is not valid JSON for a `T`.
     pub fn json<'a, T: Deserialize<'a>>(&'a self) -> std::result::Result<T, JsonError> {
         from_json(&self.workload)
     }
@@ -57,7 +57,7 @@ impl Outcome {
     ///
     /// # Errors
     ///
-    /// When the result is not the JSON of a `T`.
+    /// If the result is not valid JSON for a `T`.
     pub fn json<'a, T: Deserialize<'a>>(&'a self) -> std::result::Result<Option<T>, JsonError> {
         match self {
             Outcome::Complete(result) => from_json(result).map(Some),
@@ -66,7 +66,7 @@ impl Outcome {
     }
 }
 
-/// A value as JSON, for handlers to give back as their result: its error becomes an exception by `?`.
+/// Encodes a value as JSON, for handlers to return as their result. With `?`, its error becomes an exception.
 ///
 /// ```
 /// # let server = fixtures::gearmand::Server::start()?;
@@ -88,14 +88,14 @@ impl Outcome {
 ///
 /// # Errors
 ///
-/// `InvalidInput` for a value that JSON cannot carry, as a map whose keys are no text.
+/// `InvalidInput` for a value that JSON cannot carry, such as a map with keys other than text.
 pub fn to_json<V: Serialize + ?Sized>(value: &V) -> Result<Bytes> {
     Ok(queue_core::to_json(value)?.into())
 }
 
 #[cfg(feature = "tokio")]
 impl crate::Client {
-    /// Submits a foreground job with this value as JSON, and gives its events; see [`submit`](Self::submit).
+    /// Submits a foreground job with this value as JSON, and returns its events; see [`submit`](Self::submit).
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl crate::Client {
 
 #[cfg(feature = "blocking")]
 impl blocking::Client {
-    /// Submits a foreground job with this value as JSON, and gives its events; see [`submit`](Self::submit).
+    /// Submits a foreground job with this value as JSON, and returns its events; see [`submit`](Self::submit).
     ///
     /// # Errors
     ///

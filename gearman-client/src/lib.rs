@@ -41,17 +41,17 @@
 //!
 //! * **Workloads are bytes**, in and out, and leave the receive buffer without being copied.
 //! * **Every failed call reports the fate of its request** ([`Fate`]): not sent, unknown, or refused. Only what was
-//!   definitely not sent is repeated automatically; what may have run only if the caller declared it
+//!   definitely not sent is repeated automatically; what may have run is repeated only if the caller declared it
 //!   [idempotent](SubmitOptions::idempotent).
 //! * **An answer never goes to the wrong caller**: a dropped future leaves the connection in step, and a connection that
 //!   is out of step is closed.
-//! * **No job is joined to another by accident**: every submission has a random unique id unless it chooses one.
-//! * **A result is never sent for a different job**: handles start again when a server restarts, so a job is bound to
-//!   the connection that delivered it.
-//! * **A worker accounts for every job** ([`WorkerReport`]): the server does not acknowledge results, but answers in
-//!   order, so a later answer shows that a result was taken.
+//! * **No job is joined to another by accident**: every submission has a random unique id unless it sets one.
+//! * **A result is never sent for a different job**: servers number handles from the start again when they restart, so
+//!   a job is bound to the connection that delivered it.
+//! * **A worker accounts for every job** ([`WorkerReport`]): the server does not acknowledge results, but it answers in
+//!   order, so a later answer shows that it has accepted a result.
 //! * **A job that kills its workers' processes is not run forever**, if there is a [`CrashLedger`].
-//! * **A worker never spins**, whatever the server wakes it for or refuses, and polls for jobs even if nothing wakes
+//! * **A worker never spins**, whatever wake-ups or refusals the server sends, and polls for jobs even if nothing wakes
 //!   it.
 //! * **A handler learns that its job is lost** and that its worker is stopping ([`JobContext::lost`],
 //!   [`JobContext::stopping`]), and a worker never starts a second run of a job while the first is still running in it.
@@ -62,8 +62,9 @@
 //!
 //! # Where things are
 //!
-//! [`Client`] and [`blocking::Client`] submit jobs and ask for them; [`Worker`] and [`blocking::Worker`] do them; [`Admin`]
-//! and [`blocking::Admin`] speak the server's text protocol. [`protocol`] is all of it without input and output.
+//! [`Client`] and [`blocking::Client`] submit jobs and ask for their status; [`Worker`] and [`blocking::Worker`] run
+//! them; [`Admin`] and [`blocking::Admin`] speak the server's text protocol. [`protocol`] is all of it without input
+//! and output.
 //!
 //! # Observability
 //!
@@ -72,9 +73,9 @@
 //! worker while it runs, and what became of its jobs so far. [`ConnectOptions::on_event`] tells when a client loses a server,
 //! skips it and has it back, and which requests go elsewhere or are sent again.
 //!
-//! With the feature `tracing` there are spans and events as OpenTelemetry's
-//! [conventions for messaging](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/) have them, with the
-//! crate's name as their target:
+//! With the feature `tracing` the crate emits spans and events that follow OpenTelemetry's [messaging
+//! conventions](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/), with the crate's name as their
+//! target:
 //!
 //! | span | level | kind | named |
 //! |---|---|---|---|
@@ -82,12 +83,13 @@
 //! | `gearman_job`: around a handler | info | consumer | `process resize` |
 //! | `gearman_connect` | debug | client | `connect 127.0.0.1:4730` |
 //!
-//! A name falls back to the server's address where an operation is about no function. Ids are text, `error.type` and
-//! `otel.status_code` stand on what failed, and the span of a pipeline has `messaging.batch.message_count` and is named for
-//! its first operation. `messaging.gearman.message.delivery_attempt` is known where there is a [`CrashLedger`]. A handler's failure, of type `fail`, `exception` or `panic`, is told within the span of its job.
-//! `WorkerOptions::on_span` sees the span of each job before it is entered, so that it can be given the sender's context;
-//! the sender puts its own into its envelope, of which this crate knows nothing. Nobody computes a field of a span that is
-//! not enabled.
+//! Where an operation concerns no function, the span name has the server's address instead. Ids are text. Failed
+//! operations have `error.type` and `otel.status_code`. The span of a pipeline has `messaging.batch.message_count` and
+//! is named after its first operation. `messaging.gearman.message.delivery_attempt` is known with a [`CrashLedger`]. A
+//! handler's failure, of type `fail`, `exception` or `panic`, is logged within the span of its job.
+//! `WorkerOptions::on_span` sees the span of each job before it is entered, so that it can set the sender's context as
+//! its parent; the sender carries that context in its envelope, which this crate does not interpret. Fields are
+//! computed only for enabled spans.
 //!
 //! [`ConnectOptions::on_measurement`], and its namesakes of workers and producers, tell the four
 //! [messaging metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
@@ -113,16 +115,17 @@
 //! | `tracing` | no | spans and events for connections, requests and jobs | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, decisions, reports, metrics and statistics; `Serialize` for errors and events | serde |
 //!
-//! Options are read from configuration as an address or a list of them, or as a map with the names of the setters; what is
-//! left out has its default, and a key that does not exist is an error. Jobs, their events and their results are not: they belong to a connection, and payloads are whatever bytes were sent.
+//! Options are read from configuration as an address, a list of addresses, or a map with the names of the setters.
+//! Omitted keys have their defaults, and unknown keys are errors. Jobs, their events and their results are not
+//! serializable: they belong to a connection, and payloads are arbitrary bytes.
 //!
-//! Without features, there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no further
-//! dependency.
+//! Without features, the crate consists of [`protocol`] and the types, and depends only on `bytes` and on `queue-core`,
+//! which then has no further dependencies.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// On the wire a NUL separates arguments, and a digit often follows it.
+// Test vectors separate arguments by a NUL, often followed by a digit.
 #![cfg_attr(test, allow(clippy::octal_escapes))]
 #![deny(missing_docs)]
-// An example gives no warning of a forgotten result when it is copied.
+// A copied example should not warn about an unused result.
 #![doc(test(attr(deny(unused_must_use))))]
 
 mod address;
@@ -206,7 +209,7 @@ pub type Metrics = queue_core::Metrics<ErrorKind>;
 /// The result type of this crate's calls.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The programs of the README are built.
+/// Compiles the examples of the README.
 #[cfg(all(doctest, feature = "tokio", feature = "blocking"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

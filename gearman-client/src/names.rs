@@ -1,4 +1,4 @@
-//! Names: of functions, of submissions, of workers. Each can only be built valid, so no byte of one can smuggle an
+//! Names of functions, submissions and workers. They are validated when built, so no byte of one can smuggle an
 //! argument into a packet or a line into an admin command.
 
 pub(crate) mod keys;
@@ -10,18 +10,18 @@ use crate::{Error, names::short::Short, random::random_bits};
 
 /// The name of a function: 1 to 512 visible ASCII bytes without spaces.
 ///
-/// The server accepts any byte but NUL; so does [`lossless`](Self::lossless). Such a name can break the lines of the
-/// admin protocol, so it must be requested explicitly. Names are case-sensitive. Cloning is cheap.
+/// The server accepts any byte but NUL, and so does [`lossless`](Self::lossless). Because such a name can break the
+/// lines of the admin protocol, it must be requested explicitly. Names are case-sensitive. Cloning is cheap.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionName(Arc<[u8]>);
 
 impl FunctionName {
-    /// The longest name, in bytes, as libgearman has it.
+    /// The maximum length of a name in libgearman, in bytes.
     pub const MAX_LEN: usize = 512;
-    /// The longest name that gearmand's receive buffer takes.
+    /// The maximum length of a name that fits gearmand's receive buffer.
     const MAX_WIRE_LEN: usize = 8190;
 
-    /// A name of any bytes but NUL, up to 8190 of them; also an empty one.
+    /// A name of any bytes but NUL, up to 8190 of them. It may be empty.
     ///
     /// # Errors
     ///
@@ -37,13 +37,13 @@ impl FunctionName {
         Ok(FunctionName(name.into()))
     }
 
-    /// The name as the wire carries it.
+    /// The name as sent on the wire.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The name as text, if it is text.
+    /// The name as text, if it is valid UTF-8.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
@@ -77,14 +77,14 @@ impl Borrow<[u8]> for FunctionName {
 
 /// Merges submissions of one function into one job: 1 to 63 bytes without NUL, not `-`.
 ///
-/// The server joins submissions with the same function and the same id while the first is queued or running: the later
-/// workloads are dropped, and all get the first one's handle. gearmand cuts ids of 64 bytes silently and shifts the
-/// workload by a byte, so they are refused here.
+/// The server joins submissions with the same function and id while the first is queued or running: it drops the later
+/// workloads, and gives all submitters the handle of the first. gearmand silently truncates ids of 64 bytes and shifts
+/// the workload by a byte, so they are refused here.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UniqueId(Short);
 
 impl UniqueId {
-    /// The longest id, in bytes.
+    /// The maximum length of an id, in bytes.
     pub const MAX_LEN: usize = Short::MAX_LEN;
 
     /// A random id, in the form of a version 4 UUID. It is unique but predictable; not a secret. Every submission has
@@ -94,17 +94,17 @@ impl UniqueId {
         Self::from_random_bits(random_bits())
     }
 
-    /// The same, of 128 random bits that the caller has drawn; six of them give way to the version and the variant.
+    /// The same from the caller's 128 random bits, six of which are replaced by the version and the variant.
     #[must_use]
     pub fn from_random_bits(bits: u128) -> Self {
         let (high, low) = ((bits >> 64) as u64, bits as u64);
-        // Version and variant, as RFC 9562 section 5.4 has them.
+        // Version and variant as in RFC 9562, section 5.4.
         let high = (high & !0xf000) | 0x4000;
         let low = (low & !(0b11 << 62)) | (0b10 << 62);
         let [first, second, third, fourth] =
             [high >> 32, high, low >> 32, low].map(|part| hex_digits(part as u32));
         let mut text = [b'-'; 36];
-        // With lengths that the compiler knows, these are moves of words.
+        // With lengths known at compile time, these compile to word moves.
         let mut put = |at: usize, digits: &[u8]| {
             if let Some(to) = text.get_mut(at..at + digits.len()) {
                 to.copy_from_slice(digits);
@@ -139,7 +139,7 @@ impl UniqueId {
         UniqueId(Short::cut(&text))
     }
 
-    /// The id as the wire carries it.
+    /// The id as sent on the wire.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
@@ -149,13 +149,13 @@ impl UniqueId {
         self.0
     }
 
-    /// An id that was valid already.
+    /// An id that was already validated.
     pub(crate) fn known(short: Short) -> Self {
         UniqueId(short)
     }
 }
 
-/// The eight hexadecimal digits of a number, all at once: each byte of a word is made a digit.
+/// The eight hexadecimal digits of a number, computed in parallel in the bytes of a word.
 fn hex_digits(number: u32) -> [u8; 8] {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let mut digits = u64::from(number);
@@ -167,15 +167,15 @@ fn hex_digits(number: u32) -> [u8; 8] {
     (digits + u64::from(b'0') * EACH + letters * gap).to_be_bytes()
 }
 
-/// A worker's name in the `workers` listing: 1 to 127 bytes, no spaces and no control characters.
+/// A worker's name in the `workers` listing: 1 to 127 bytes without spaces and control characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(Arc<[u8]>);
 
 impl ClientId {
-    /// The longest id that gearmand keeps, in bytes.
+    /// The maximum length of an id that gearmand keeps, in bytes.
     pub const MAX_LEN: usize = 127;
 
-    /// The id as the wire carries it.
+    /// The id as sent on the wire.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -195,7 +195,7 @@ impl ClientId {
     }
 }
 
-/// The first byte that is not visible ASCII, described.
+/// Describes the first byte that is not visible ASCII.
 fn invisible(name: &[u8]) -> Option<String> {
     let (at, byte) = name.iter().enumerate().find(|(_, byte)| !byte.is_ascii_graphic())?;
     Some(format!("byte 0x{byte:02x} ({}) at position {at}", byte.escape_ascii()))
@@ -250,7 +250,7 @@ impl TryFrom<&[u8]> for UniqueId {
     }
 }
 
-/// What the three names have in common.
+/// The common methods of the three names.
 macro_rules! name {
     ($name:ident) => {
         queue_core::try_from_text!($name, Error);
@@ -287,7 +287,7 @@ macro_rules! name {
             }
         }
 
-        /// Bytes that are not UTF-8 are replaced.
+        /// Replaces bytes that are not UTF-8.
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.pad(&String::from_utf8_lossy(self.as_bytes()))

@@ -1,4 +1,4 @@
-//! Options for one server: its address and the time limits.
+//! Options for one server: its address and deadlines.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
@@ -10,9 +10,9 @@ use crate::{Address, Error, address::Gearmand};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::{ClientEvent, ClientEventKind};
 
-/// How to connect, and how long to wait for what.
+/// Connection settings and deadlines.
 ///
-/// Made from an [`Address`] or from its text; setters consume and return it:
+/// Created from an [`Address`] or its text; setters consume and return it:
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,9 +32,9 @@ use crate::{ClientEvent, ClientEventKind};
 /// | reply | 10 s | from the oldest request written, or the last reply, to the next reply |
 /// | total | none | the whole call, with reconnects and retries, over all servers |
 ///
-/// They hold whatever else a server sends. A question ([`status`](crate::blocking::Client::status)) is asked again after
-/// a lost connection only while the reply timeout has not passed since its start; with a total, each server that it goes
-/// to has an equal share of the time that is left.
+/// The deadlines apply whatever else a server sends. A query ([`status`](crate::blocking::Client::status)) is repeated
+/// after a lost connection only until the reply timeout has passed since its start. With a total, each server that it
+/// goes to gets an equal share of the remaining time.
 ///
 /// With the feature `serde` they are an address, or a map with the address and what else was chosen, under the names of
 /// the setters: `{"address": "localhost:4730", "reply_timeout": 2}`. Durations are seconds, or text such as `250ms`;
@@ -63,21 +63,21 @@ impl ConnectOptions {
         }
     }
 
-    /// Bounds resolving, connecting and the TLS handshake together.
+    /// Time limit for name resolution, connecting and the TLS handshake together.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.server.connect_timeout = timeout;
         self
     }
 
-    /// Bounds handing a request to the operating system: up to 64 KiB of it, after which a longer one has the time again.
+    /// Time limit for handing a request to the operating system; it restarts after every 64 KiB of a longer request.
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
         self.server.write_timeout = timeout;
         self
     }
 
-    /// Bounds the wait for a whole reply once its request is written.
+    /// Time limit for a whole reply once its request is written.
     #[must_use]
     pub fn reply_timeout(mut self, timeout: Duration) -> Self {
         self.server.reply_timeout = timeout;
@@ -92,18 +92,18 @@ impl ConnectOptions {
         self
     }
 
-    /// The largest packet, or text reply, that is received, in bytes; 64 MiB unless set. A larger one ends the
-    /// connection with [`PacketTooLarge`](crate::ErrorKind::PacketTooLarge).
+    /// Maximum size of a received packet or text reply, in bytes; 64 MiB unless set. A larger one ends the connection
+    /// with [`PacketTooLarge`](crate::ErrorKind::PacketTooLarge).
     #[must_use]
     pub fn max_packet_size(mut self, bytes: usize) -> Self {
         self.max_packet_size = bytes;
         self
     }
 
-    /// How many bytes of events may wait until their submitter reads them, those of one job, or of all jobs of one
-    /// `submit_many` on a server; 64 MiB unless set. Results count, and are always kept. A job whose data or warnings
-    /// would pass it gives [`Backlog`](crate::ErrorKind::Backlog). The async `submit_many` takes all that waits in one
-    /// step and reads from that, so it may hold as much again.
+    /// Maximum size in bytes of unread events of one job, or of all jobs of one `submit_many` on a server; 64 MiB
+    /// unless set. Results count, and are always kept. A job whose data or warnings would exceed it fails with
+    /// [`Backlog`](crate::ErrorKind::Backlog). The async `submit_many` takes everything that waits in one step and
+    /// reads from that, so it may hold as much again.
     #[must_use]
     pub fn max_backlog(mut self, bytes: usize) -> Self {
         self.max_backlog = bytes;
@@ -111,31 +111,31 @@ impl ConnectOptions {
     }
 
     /// Whether to request exceptions on each connection; on by default. Otherwise a worker's exception arrives as a
-    /// plain failure, as it does from servers that refuse the request or leave it unanswered, such as Python's `gear`:
-    /// its answer is not awaited.
+    /// plain failure, as it does from servers that refuse the request or do not answer it, such as Python's `gear`. The
+    /// answer is not awaited.
     #[must_use]
     pub fn exceptions(mut self, negotiate: bool) -> Self {
         self.exceptions = negotiate;
         self
     }
 
-    /// How often a request that certainly did not reach a server is tried again.
+    /// How often to retry a request that definitely did not reach a server.
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.server.retry = policy;
         self
     }
 
-    /// Refuses plain text to another machine: such an address is an error then.
+    /// Makes a plain-text address of another machine an error.
     #[must_use]
     pub fn require_tls(mut self, require: bool) -> Self {
         self.server.dial.require_tls = require;
         self
     }
 
-    /// After how long without a sign of life the operating system ends a connection whose peer has vanished: by keepalive
-    /// on an idle one and, on Linux, by the user timeout while something waits to be acknowledged. From 3 seconds to 9
-    /// hours; 30 seconds unless set. It concerns TCP connections that the client makes itself.
+    /// How long the operating system waits for a sign of life before it closes a connection whose peer has vanished: by
+    /// keepalive on an idle one and, on Linux, by the user timeout while data is unacknowledged. From 3 seconds to 9
+    /// hours; 30 seconds unless set. Applies to TCP connections that the client makes itself.
     #[must_use]
     pub fn dead_peer_after(mut self, time: Duration) -> Self {
         self.server.dial.dead_peer_after = time;
@@ -202,12 +202,12 @@ impl ConnectOptions {
         self
     }
 
-    /// Makes the connections of the async face, in place of the operating system: through a proxy or a tunnel, over TLS of
-    /// another kind, or in memory.
+    /// Makes the connections of the async face instead of the operating system: through a proxy or a tunnel, over
+    /// another TLS implementation, or in memory.
     ///
-    /// It is called for every attempt to connect, within the connect deadline, with the address of these options. For an
-    /// address with TLS the client speaks TLS over the stream that it gives. An error of it counts as a connection that
-    /// could not be made. A TCP stream should have `TCP_NODELAY` set.
+    /// It is called with the address of these options for every attempt to connect, within the connect deadline. For a
+    /// TLS address, the client speaks TLS over the returned stream. Its error counts as a failure to connect. Set
+    /// `TCP_NODELAY` on a TCP stream.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -239,7 +239,7 @@ impl ConnectOptions {
         self
     }
 
-    /// The same for the blocking face. The connector also gets the remaining time, `None` for no limit, and must
+    /// The same for the blocking face. The connector also gets the remaining time (`None` for no limit) and must
     /// observe it itself.
     #[cfg(feature = "blocking")]
     #[must_use]

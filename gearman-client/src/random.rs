@@ -1,4 +1,4 @@
-//! Random numbers that no other process, thread or call has.
+//! Random numbers that are unique across processes, threads and calls.
 
 use std::{
     cell::Cell,
@@ -8,16 +8,17 @@ use std::{
 
 use queue_core::mix;
 
-/// Which process this is, as far as it was asked: asking is a system call, too slow for every submission.
+/// The id of this process, cached because asking for every submission would cost a system call.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// A connection is being made. A forked process makes its own, and must not draw the numbers that its parent draws.
+/// Refreshes the process id whenever a connection is made. A forked process makes its own connections, and must not
+/// draw its parent's numbers.
 pub(crate) fn note_process() {
     PROCESS.store(std::process::id(), Ordering::Relaxed);
 }
 
-/// 128 bits: two counters with random starts, one of them kept apart by the process, each mixed so that every bit of it
-/// counts. No number comes twice in a thread, because mixing loses nothing.
+/// 128 bits: two counters with random starts, one of them tied to the process id, each mixed so that every bit counts.
+/// No number repeats within a thread, because the mixing is a bijection.
 pub(crate) fn random_bits() -> u128 {
     thread_local! {
         static STATE: Cell<(u64, u64)> = {

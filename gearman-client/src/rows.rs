@@ -30,13 +30,13 @@ impl<T> Listing<T> {
         self.rows
     }
 
-    /// The lines that are no rows.
+    /// The lines that are not valid rows.
     #[must_use]
     pub fn rejected(&self) -> &[Bytes] {
         &self.rejected
     }
 
-    /// Whether some name forges lines: then rows may be invented or missing.
+    /// Whether some name forges lines, so that rows may be invented or missing.
     #[must_use]
     pub fn is_untrusted(&self) -> bool {
         self.is_forged || !self.rejected.is_empty()
@@ -71,16 +71,16 @@ impl<'a, T> IntoIterator for &'a Listing<T> {
 
 /// A line of a listing.
 pub trait Row: Sized {
-    /// Reads a line; `None` when it cannot be such a row.
+    /// Parses a line; `None` when it cannot be such a row.
     fn parse(line: &Bytes) -> Option<Self>;
 }
 
 impl<T: Row> Listing<T> {
-    /// Reads the lines of a reply.
+    /// Parses the lines of a reply.
     ///
     /// # Errors
     ///
-    /// `Protocol` when the reply is no list.
+    /// `Protocol` when the reply is not a list.
     pub fn parse(reply: AdminReply) -> Result<Self, Error> {
         let (lines, is_forged) = match reply {
             AdminReply::List { lines, is_forged } => (lines, is_forged),
@@ -100,23 +100,23 @@ impl<T: Row> Listing<T> {
     }
 }
 
-/// A row of `status`: a function and its counts. A count below zero is a counter that wrapped around in the server.
+/// A row of `status`: a function and its counts. A negative count is a counter that wrapped around in the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct FunctionStatus {
     /// The function.
     pub name: FunctionName,
-    /// Jobs, queued and running.
+    /// Queued and running jobs.
     pub total: i64,
-    /// Jobs that workers have.
+    /// Jobs held by workers.
     pub running: i64,
-    /// Registrations of workers: a worker that registers twice counts twice.
+    /// Registrations by workers: a worker that registers twice counts twice.
     pub workers: i64,
 }
 
 impl FunctionStatus {
-    /// Jobs that no worker has yet; also those for a later time, and cancelled ones until a worker passes over them.
+    /// Jobs not held by a worker, including those for a later time, and cancelled ones until a worker skips them.
     #[must_use]
     pub fn queued(&self) -> i64 {
         self.total - self.running
@@ -130,8 +130,8 @@ impl Row for FunctionStatus {
     }
 }
 
-/// A row of `prioritystatus`: a function and its queued jobs. A count below zero is a counter that wrapped around in
-/// the server.
+/// A row of `prioritystatus`: a function and its queued jobs. A negative count is a counter that wrapped around in the
+/// server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -144,7 +144,7 @@ pub struct FunctionPriorities {
     pub normal: i64,
     /// Queued with low priority.
     pub low: i64,
-    /// Registrations of workers.
+    /// Registrations by workers.
     pub workers: i64,
 }
 
@@ -155,7 +155,7 @@ impl Row for FunctionPriorities {
     }
 }
 
-/// A name, and as many counts behind it, with tabs between. The name may hold tabs.
+/// A name and its tab-separated counts. The name may contain tabs.
 fn name_and_counts<const N: usize>(line: &Bytes) -> Option<(FunctionName, [i64; N])> {
     let mut fields = line.rsplitn(N + 1, |byte| *byte == b'\t');
     let mut counts = [0; N];
@@ -165,29 +165,29 @@ fn name_and_counts<const N: usize>(line: &Bytes) -> Option<(FunctionName, [i64; 
     Some((FunctionName::lossless(fields.next()?).ok()?, counts))
 }
 
-/// A counter of the server: a 32-bit number that wraps below zero.
+/// A counter of the server: a 32-bit number that can wrap below zero.
 fn count(text: &[u8]) -> Option<i64> {
     let number = u32::try_from(decimal(text)?).ok()?;
     Some(i64::from(number.cast_signed()))
 }
 
-/// A row of `workers`: a connection, of a worker or not.
+/// A row of `workers`: a connection, not necessarily of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct WorkerInfo {
     /// The server's file descriptor; 0 from a server that does not report it, such as g2.
     pub fd: u64,
-    /// Where the connection comes from.
+    /// The remote address of the connection.
     pub address: String,
     /// The worker's name.
     pub id: Option<String>,
-    /// Its functions, the last registered first. A function registered twice is listed twice.
+    /// Its functions, the most recently registered first. A function registered twice is listed twice.
     pub functions: Vec<FunctionName>,
 }
 
 impl Row for WorkerInfo {
-    /// `FD ADDRESS ID : FUNCTION FUNCTION`. Ids may hold spaces, addresses colons.
+    /// `FD ADDRESS ID : FUNCTION FUNCTION`. Ids may contain spaces, and addresses colons.
     fn parse(line: &Bytes) -> Option<Self> {
         let mut fields = line.splitn(3, |byte| *byte == b' ');
         let fd = match fields.next()? {
@@ -215,7 +215,7 @@ impl Row for WorkerInfo {
     }
 }
 
-/// Where the last ` :` is that ends a field.
+/// The position of the last ` :` that ends a field.
 fn last_colon(text: &[u8]) -> Option<usize> {
     (0..text.len().saturating_sub(1)).rev().find(|at| {
         text.get(*at..at + 2) == Some(b" :") && matches!(text.get(at + 2), None | Some(b' '))
@@ -229,11 +229,11 @@ fn last_colon(text: &[u8]) -> Option<usize> {
 pub struct JobInfo {
     /// The job.
     pub handle: JobHandle,
-    /// How often a worker was lost that had it.
+    /// How often a worker that had it was lost.
     pub retries: u64,
-    /// Whether it was cancelled, or its submitters have gone: a worker will pass over it.
+    /// Whether it was cancelled, or its submitters are gone: a worker will skip it.
     pub is_ignored: bool,
-    /// Whether a persistent queue holds it, which is so for background jobs.
+    /// Whether it is in a persistent queue, as background jobs are.
     pub is_queued: bool,
 }
 
@@ -253,14 +253,14 @@ impl Row for JobInfo {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct UniqueJob {
-    /// The job; reported only by servers from 2.2 on.
+    /// The job; only reported by servers 2.2 and later.
     pub handle: Option<JobHandle>,
     /// Its unique id; `None` for a job without one.
     pub unique: Option<String>,
 }
 
 impl Row for UniqueJob {
-    /// `UNIQUE`, or `HANDLE TAB UNIQUE` from server 2.2 on.
+    /// `UNIQUE`, or `HANDLE TAB UNIQUE` from servers 2.2 and later.
     fn parse(line: &Bytes) -> Option<Self> {
         let (handle, unique) = match line.iter().position(|byte| *byte == b'\t') {
             Some(at) => (Some(JobHandle::try_from(line.get(..at)?).ok()?), line.get(at + 1..)?),
@@ -276,7 +276,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[cfg(feature = "serde")]
 impl<T: serde::Serialize> serde::Serialize for Listing<T> {
-    /// The rows alone.
+    /// Serializes the rows only.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.rows.serialize(serializer)
     }
@@ -284,7 +284,7 @@ impl<T: serde::Serialize> serde::Serialize for Listing<T> {
 
 #[cfg(feature = "serde")]
 impl<'de, T: serde::Deserialize<'de>> serde::Deserialize<'de> for Listing<T> {
-    /// The rows alone: none was rejected.
+    /// Deserializes rows, none of them rejected.
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let rows = Vec::deserialize(deserializer)?;
         Ok(Listing { rows, rejected: Vec::new(), is_forged: false })

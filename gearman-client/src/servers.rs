@@ -7,8 +7,8 @@ use crate::{ConnectOptions, address::Gearmand};
 
 /// The servers of a client or a worker.
 ///
-/// Made from one [`ConnectOptions`], an [`Address`](crate::Address), a list of them, or text with commas between addresses, as
-/// `GEARMAN_SERVERS` has it:
+/// Created from one [`ConnectOptions`], an [`Address`](crate::Address), a list of them, or comma-separated addresses as
+/// in `GEARMAN_SERVERS`:
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,18 +25,18 @@ pub type Servers = queue_core::Servers<ConnectOptions>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Selection {
-    /// The first that can be reached, in the order of the list.
+    /// The first reachable one, in the order of the list.
     #[default]
     InOrder,
-    /// One after the other.
+    /// Each in turn.
     RoundRobin,
-    /// The same one for the same unique id, so that submissions with one id become one job. It is chosen by
-    /// rendezvous hashing over the addresses: when a server is away, only its own ids go elsewhere. Submissions
-    /// without an id go round.
+    /// The same one for the same unique id, so that submissions with one id become one job. Uses rendezvous hashing
+    /// over the addresses: when a server is down, only its own ids move. Submissions without an id go to each server in
+    /// turn.
     ByKey,
-    /// The same by the ring of libgearman from version 2.2 on, known as ketama: clients of other languages that have the
-    /// same servers, written the same way, send equal ids to equal servers. Where no other clients submit,
-    /// [`ByKey`](Self::ByKey) shares the ids out more evenly.
+    /// The same with the ring of libgearman 2.2 and later, known as ketama: clients in other languages with the same
+    /// list of servers, written the same way, send equal ids to equal servers. If there are no such clients,
+    /// [`ByKey`](Self::ByKey) distributes ids more evenly.
     ByKeyOnRing,
 }
 

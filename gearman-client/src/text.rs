@@ -1,4 +1,4 @@
-//! Numbers as the protocol writes them.
+//! Numbers in the protocol's format.
 
 pub(crate) use queue_core::decimal;
 

@@ -2,7 +2,7 @@
 //! OpenTelemetry's names for messaging. Workloads and results are never logged, only their length; text from servers is
 //! never logged, except handles, and text from handlers only with `WorkerOptions::log_errors`.
 //!
-//! Without the feature `tracing` all of it is nothing.
+//! Without the feature `tracing` everything here is a no-op.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::{
     protocol::{Assignment, Magic, Packet, PacketType, Request},
 };
 
-/// What filters know.
+/// The target for filters.
 #[cfg(feature = "tracing")]
 const TARGET: &str = "gearman_client";
 #[cfg(feature = "tracing")]
@@ -53,12 +53,11 @@ fn facts_of<'a, R: Request>(request: &'a R, server: Option<&'a Address>) -> Fact
     facts(operation, kind, request.function(), server)
 }
 
-/// Whether a request submits a job.
 fn is_submission(request: PacketType) -> bool {
     request.name().starts_with("SUBMIT_")
 }
 
-/// A request, over whichever servers it goes.
+/// A request, to whichever servers it goes.
 pub(crate) fn request<R: Request>(
     measures: &Measures,
     server: Option<&Address>,
@@ -75,7 +74,6 @@ pub(crate) fn request<R: Request>(
     )
 }
 
-/// Many requests, of which this is the first.
 pub(crate) fn pipeline<R: Request>(
     measures: &Measures,
     server: Option<&Address>,
@@ -92,7 +90,7 @@ pub(crate) fn pipeline<R: Request>(
     )
 }
 
-/// What came of one of many requests.
+/// Records the answer to one of many requests.
 pub(crate) fn answered<R: Request>(
     told: &mut Batch,
     request: &R,
@@ -105,7 +103,7 @@ pub(crate) fn answered<R: Request>(
     }
 }
 
-/// What came of one of many jobs.
+/// Records an event of one of many jobs.
 pub(crate) fn event(told: &mut Batch, event: &Result<JobEvent, Error>) {
     match event {
         Ok(JobEvent::Created(_)) => told.sent(None),
@@ -114,7 +112,7 @@ pub(crate) fn event(told: &mut Batch, event: &Result<JobEvent, Error>) {
     }
 }
 
-/// The answer to a request, within its span if it has one: which job it is about.
+/// Records the job of an answer, within the span of its request if it has one.
 pub(crate) fn answer(answer: &Packet) {
     #[cfg(feature = "tracing")]
     if answer.packet_type == PacketType::JobCreated
@@ -130,12 +128,12 @@ pub(crate) fn answer(answer: &Packet) {
     let _ = answer;
 }
 
-/// How a call has failed, if it has.
+/// The failure of a call, if it failed.
 pub(crate) fn failure<T>(outcome: &Result<T, Error>) -> Option<(&'static str, Fate)> {
     outcome.as_ref().err().map(|error| (error.kind().name(), error.fate()))
 }
 
-/// A call has failed.
+/// Records a failed call.
 pub(crate) fn failed(error: &Error) {
     #[cfg(feature = "tracing")]
     tracing::debug!(
@@ -154,7 +152,7 @@ pub(crate) fn failed(error: &Error) {
     let _ = error;
 }
 
-/// A packet came. What a worker said of its job may come with the magic of a request, which is told once.
+/// Records a packet. A worker's message may arrive with the magic of a request, which is logged once.
 pub(crate) fn magic(address: &Address, packet: &Packet, is_noted: &mut bool) {
     if packet.magic == Magic::Response || std::mem::replace(is_noted, true) {
         return;
@@ -174,7 +172,7 @@ pub(crate) fn magic(address: &Address, packet: &Packet, is_noted: &mut bool) {
     let _ = address;
 }
 
-/// A connection has ended by itself, or does not keep in step. An attempt that failed was told of by itself.
+/// Records that a connection ended by itself, or is out of step. Failed attempts are recorded separately.
 pub(crate) fn lost(address: &Address, error: &Error) {
     #[cfg(feature = "tracing")]
     if !matches!(
@@ -187,7 +185,6 @@ pub(crate) fn lost(address: &Address, error: &Error) {
     let _ = (address, error);
 }
 
-/// The work of a handler on a job.
 pub(crate) fn job(measures: &Measures, job: &Assignment) -> Operation {
     let server = job.handle.server();
     queue_core::operation!(
@@ -203,7 +200,7 @@ pub(crate) fn job(measures: &Measures, job: &Assignment) -> Operation {
     )
 }
 
-/// How often a job is run, this time included, as far as a ledger knows.
+/// Records how often a job was run, including this time, as far as a ledger knows.
 pub(crate) fn attempt(process: &Operation, attempt: u32) {
     #[cfg(feature = "tracing")]
     process.span().record("messaging.gearman.message.delivery_attempt", i64::from(attempt));
@@ -310,7 +307,7 @@ pub(crate) fn done<T>(job: &JobHandle, outcome: &Result<T, Failed>, tells_errors
     let _ = (job, outcome, tells_errors);
 }
 
-/// A job was running when processes of its workers ended, and is run once more or no more.
+/// Records a job that was running when processes of its workers died, and whether it is run again.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn crashed(job: &Assignment, crashes: u32, is_run: bool) {
     #[cfg(feature = "tracing")]

@@ -27,9 +27,9 @@ use crate::protocol::{
 use crate::trace::Asking;
 use crate::{Address, ClientId, ConnectOptions, Error, JobLimit, Servers, protocol::Grab};
 
-/// How a worker works: one job at a time over one connection to each server, unless set.
+/// Settings of a worker: one job at a time over one connection to each server, unless set.
 ///
-/// Made from [`Servers`] or from the text of their addresses; setters consume and return it:
+/// Created from [`Servers`] or the text of their addresses; setters consume and return it:
 ///
 /// ```
 /// use gearman_client::{ClientId, WorkerOptions};
@@ -39,10 +39,10 @@ use crate::{Address, ClientId, ConnectOptions, Error, JobLimit, Servers, protoco
 /// # Ok::<(), gearman_client::Error>(())
 /// ```
 ///
-/// With the feature `serde` they are the servers alone, or a map with them under `servers` and what else was chosen under
-/// the names of the setters. Durations are seconds, or text such as `250ms`. An
-/// observer is code, a [limit](Self::limit) is a counter that workers of one process share, and a ledger is opened by the
-/// program: none of them is written or read.
+/// With the feature `serde` they are the servers alone, or a map with the servers under `servers` and any settings
+/// under the names of the setters. Durations are seconds, or text such as `250ms`. An observer is code, a
+/// [limit](Self::limit) is a counter that workers of one process share, and a ledger is opened by the program, so none
+/// of them is serialized.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
     pub(crate) servers: Servers,
@@ -65,7 +65,7 @@ pub struct WorkerOptions {
 }
 
 impl WorkerOptions {
-    /// A worker for these servers, everything else at its default.
+    /// Options for these servers, everything else at its default.
     #[must_use]
     pub fn new(servers: Servers) -> Self {
         WorkerOptions {
@@ -96,71 +96,69 @@ impl WorkerOptions {
         self
     }
 
-    /// How many jobs each connection may hold and run at once; at least 1. A blocking worker has that many threads for
-    /// handlers that have not proved quick.
+    /// Maximum number of jobs that each connection holds and runs at once; at least 1. A blocking worker has this many
+    /// threads for handlers that have not proved quick.
     #[must_use]
     pub fn slots(mut self, jobs: usize) -> Self {
         self.slots = jobs.max(1);
         self
     }
 
-    /// How many connections to make to each server; at least 1.
+    /// Number of connections to each server; at least 1.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
         self
     }
 
-    /// The grab to request jobs with first. A server that answers with an ERROR, not within a second, or by closing the
-    /// connection twice, is asked with an older one. The grab that worked is used first on its next connections, for an
-    /// hour.
+    /// The kind of grab to request jobs with first. If a server answers it with an ERROR, not within a second, or by
+    /// closing the connection twice, an older kind is used. The kind that worked is used first on later connections,
+    /// for an hour.
     ///
-    /// A server that refuses all but [`Grab::Plain`] is taken for Perl's Gearman::Server, for which an exception does not
-    /// end a job: there it is followed by a WORK_FAIL. With `Grab::Plain` set here that is never found out, so that a
-    /// handler's exception leaves its job running on that server: set it for no such server.
+    /// A server that refuses all but [`Grab::Plain`] is treated as Perl's Gearman::Server, for which an exception does
+    /// not end a job: there it is followed by a WORK_FAIL. With `Grab::Plain` set here, such a server is not detected,
+    /// and a handler's exception leaves its job running on it. Do not set it for such a server.
     #[must_use]
     pub fn grab(mut self, grab: Grab) -> Self {
         self.grab = grab;
         self
     }
 
-    /// How often a sleeping worker polls for jobs even if nothing wakes it; 10 s by default. Servers up to 1.1 wake no
-    /// worker when the time of a delayed job comes.
+    /// How often a sleeping worker polls for jobs even if nothing wakes it; 10 s by default. Servers up to 1.1 do not
+    /// wake workers when a delayed job becomes due.
     #[must_use]
     pub fn regrab(mut self, interval: Duration) -> Self {
         self.regrab = interval.max(Duration::from_millis(100));
         self
     }
 
-    /// How long running jobs may take once the worker is to stop; 25 s unless set. Those that are not finished then go
-    /// back to the server.
+    /// Time for running jobs to finish after a stop; 25 s unless set. Unfinished jobs then go back to the server.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Whether to make sure at the end, with an ECHO_REQ, that the server has taken the last results; yes unless set.
+    /// Whether to confirm at the end, with an ECHO_REQ, that the server has accepted the last results; on unless set.
     #[must_use]
     pub fn barrier(mut self, barrier: bool) -> Self {
         self.barrier = barrier;
         self
     }
 
-    /// Whether a blocking worker writes the results of jobs that came together together, for handlers that take
-    /// microseconds; no unless set. It matters with a [`slots`](Self::slots) above 1: then handlers run one after
-    /// the other in the thread of their connection, and a result may have to wait until those of the other jobs that are
-    /// here have run.
+    /// Whether a blocking worker writes the results of jobs that arrived together in one write, for handlers that take
+    /// microseconds; off unless set. It matters with [`slots`](Self::slots) above 1: handlers then run one after
+    /// another in the thread of their connection, and a result may wait until the handlers of the other jobs have run.
     ///
-    /// An async worker, which need not wait for its handlers, ignores this.
+    /// An async worker ignores this, since it need not wait for its handlers.
     #[must_use]
     pub fn batch_results(mut self, batch: bool) -> Self {
         self.batch_results = batch;
         self
     }
 
-    /// Takes at most the jobs that this limit allows, shared with every worker that has a clone of it; any number of
-    /// jobs unless set. A run ends with the last of them.
+    /// Takes at most the number of jobs that this limit allows, shared by all workers that have a clone of it;
+    /// unlimited unless set. A run ends with the last of these jobs.
     ///
     /// ```
     /// use gearman_client::{JobLimit, WorkerOptions};
@@ -176,7 +174,8 @@ impl WorkerOptions {
         self
     }
 
-    /// Fails jobs that have ended the processes of their workers, by this ledger. It is for jobs with a handler.
+    /// Fails jobs that have killed the processes of their workers, according to this ledger. Applies to jobs with a
+    /// handler.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[must_use]
     pub fn crash_ledger(mut self, ledger: crate::CrashLedger) -> Self {
@@ -205,10 +204,10 @@ impl WorkerOptions {
         self
     }
 
-    /// Shows `hook` the span of each job (feature `tracing`) together with the job, after the span was made and before it is
-    /// entered. That is the moment at which a span can still be given a parent: the context that the sender has put into
-    /// the body. It is called where the handler is about to run, and only if the span is enabled; it must not wait. If it
-    /// panics, the handler runs all the same.
+    /// Calls `hook` with the span of each job (feature `tracing`) and the job, after the span is created and before it
+    /// is entered: the moment to give the span a parent, such as the context that the sender has put into the body. It
+    /// is called just before the handler runs, and only if the span is enabled; it must not block. If it panics, the
+    /// handler still runs.
     ///
     /// ```
     /// # use gearman_client::WorkerOptions;
@@ -234,8 +233,8 @@ impl WorkerOptions {
         self
     }
 
-    /// Tells `observer` how long handlers took, and how many messages went; as
-    /// [`ConnectOptions::on_measurement`], for every server.
+    /// Calls `observer` with the duration of handlers and the number of messages, for every server; see
+    /// [`ConnectOptions::on_measurement`].
     #[must_use]
     pub fn on_measurement(
         mut self,
@@ -255,7 +254,7 @@ impl WorkerOptions {
         &self.servers
     }
 
-    /// The worker role towards one server.
+    /// The worker role for one server.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn lane(&self, server: &Arc<Address>, options: &ConnectOptions) -> Lane {
         let now = queue_core::now();
@@ -289,10 +288,10 @@ impl WorkerOptions {
 
 queue_core::from_servers!(WorkerOptions, Error: Servers, ConnectOptions, Address);
 
-/// Why a handler did not do its job.
+/// Why a handler failed.
 ///
-/// Any type that implements [`std::error::Error`] becomes one with `?`: an exception with the error's text. A boxed error
-/// or one of anyhow, which do not implement it, become one by [`display`](Self::display):
+/// Any type that implements [`std::error::Error`] converts into one with `?`: an exception with the error's text. Boxed
+/// errors and those of anyhow, which do not implement it, are converted by [`display`](Self::display):
 ///
 /// ```
 /// use gearman_client::Failure;
@@ -310,21 +309,21 @@ queue_core::from_servers!(WorkerOptions, Error: Servers, ConnectOptions, Address
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
-    /// WORK_FAIL: it failed.
+    /// WORK_FAIL: a plain failure.
     Fail,
-    /// WORK_EXCEPTION: it failed, and this is what went wrong.
+    /// WORK_EXCEPTION: a failure with a description.
     Exception(Bytes),
 }
 
 impl Failure {
-    /// It failed, and this is what went wrong.
+    /// A failure with a description.
     #[must_use]
     pub fn exception(what: impl Into<Bytes>) -> Self {
         Failure::Exception(what.into())
     }
 
-    /// It failed, and this is what went wrong: for errors that `?` does not take, in their alternate form (`{:#}`), which
-    /// for those of anyhow has the causes.
+    /// A failure described by an error that `?` does not convert, in its alternate form (`{:#}`), which includes the
+    /// causes of anyhow's errors.
     #[must_use]
     #[allow(clippy::needless_pass_by_value)]
     pub fn display(error: impl fmt::Display) -> Self {
@@ -338,7 +337,7 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// Why a job is not its worker's any more although its handler goes on.
+/// Why a worker has lost a job although its handler is still running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -347,9 +346,9 @@ impl<E: std::error::Error> From<E> for Failure {
 )]
 #[non_exhaustive]
 pub enum LostReason {
-    /// The connection that held it is gone: the server gives the job to others.
+    /// The connection that held it is gone: the server gives the job to another worker.
     ConnectionLost,
-    /// The worker was stopped, and its grace has ended; or it was dropped.
+    /// The worker was stopped and its grace has passed, or it was dropped.
     Stopped,
     /// The job's timeout announced to the server has expired: the server gives the job to other workers. The result is
     /// still sent, since the timer of servers up to 1.1 can miss a job; a server that has given up on the job rejects
@@ -374,7 +373,7 @@ pub(crate) enum Failed {
     Handler(Failure),
     /// With this message. It is not sent to submitters, because it may contain anything.
     Panic(String),
-    /// It was not called, for this reason, if it is new; the job goes back to the server.
+    /// It was not called; the job goes back to the server. Carries the reason, if it is news.
     #[cfg(feature = "tower")]
     NotRun(Option<String>),
 }
@@ -385,7 +384,7 @@ impl Failed {
         Failed::Panic(queue_core::panic_text(panic).to_owned())
     }
 
-    /// What the submitters are told.
+    /// The end to send to the submitters.
     pub(crate) fn end(&self) -> crate::protocol::End<'_> {
         match self {
             Failed::Handler(Failure::Exception(what)) => crate::protocol::End::Exception(what),
@@ -395,7 +394,7 @@ impl Failed {
         }
     }
 
-    /// What its own side is told.
+    /// The message for the worker's own side.
     pub(crate) fn words(&self) -> Cow<'_, str> {
         match self {
             Failed::Handler(Failure::Exception(what)) => String::from_utf8_lossy(what),
@@ -406,7 +405,7 @@ impl Failed {
         }
     }
 
-    /// Whether there is something to tell: that a job was lost before it was run is known already.
+    /// Whether to report it: the loss of a job before it was run is already known.
     pub(crate) fn is_news(&self) -> bool {
         #[cfg(feature = "tower")]
         if let Failed::NotRun(why) = self {
@@ -415,7 +414,7 @@ impl Failed {
         true
     }
 
-    /// One word for it: `error.type`.
+    /// A single word: `error.type`.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Failed::Handler(Failure::Fail) => "fail",
@@ -428,7 +427,7 @@ impl Failed {
 }
 
 impl fmt::Display for Failure {
-    /// `fail`, or `exception` and what went wrong, on one line: it may quote the job.
+    /// Formats as `fail`, or `exception` and its text, on one line: it may quote the job.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Fail => f.pad("fail"),
@@ -444,15 +443,15 @@ impl fmt::Display for Failure {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct WorkerReport {
-    /// Done, and the server has taken the result.
+    /// Done, and accepted by the server.
     pub completed: u64,
     /// Failed, and reported to the server.
     pub failed: u64,
-    /// Finished after the server had given the job to others: the result is lost.
+    /// Finished after the server had given the job to another worker: the result is lost.
     pub rejected: u64,
-    /// Finished, but the connection was lost before the server showed that it took the result.
+    /// Finished, but the connection was lost before the server showed that it accepted the result.
     pub unknown: u64,
-    /// Not finished: the server has given the jobs to others.
+    /// Not finished: the server has given the jobs to other workers.
     pub abandoned: u64,
 }
 

@@ -10,15 +10,15 @@ use crate::{
     protocol::{AdminCommand, AdminReply, admin::AdminSession, client::route::no_server},
 };
 
-/// The administration of one Gearman server.
+/// An administration client for one Gearman server.
 ///
 /// When the connection is lost, the call that notices fails and reports the fate of its command ([`Error::fate`]); the
 /// next call reconnects.
 ///
 /// # Cancel safety
 ///
-/// Every call may be dropped at any await point. One that was never polled has sent nothing. After that the command may
-/// or may not be carried out, and the next call connects again.
+/// Every call may be dropped at any await point. A call that was never polled has sent nothing. Otherwise the command
+/// may or may not be carried out, and the next call reconnects.
 pub struct Admin {
     role: AdminSession,
     wire: Wire<Error>,
@@ -29,7 +29,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// `Connect`, `Timeout(Connect)` or `Tls`; `InvalidInput` for a wrong address.
+    /// `Connect`, `Timeout(Connect)` or `Tls`; `InvalidInput` for an invalid address.
     ///
     /// # Cancel safety
     ///
@@ -45,12 +45,12 @@ impl Admin {
         Ok(Admin { role: AdminSession::new(options), wire })
     }
 
-    /// A client that connects at its first call, which then has all attempts of the
-    /// [retry policy](crate::RetryPolicy): for a service that may start before its server.
+    /// Creates a client that connects at its first call, with all attempts of the [retry policy](crate::RetryPolicy):
+    /// for a service that may start before its server.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
+    /// `InvalidInput` for an invalid address, `Tls` for unusable TLS options.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<ConnectOptions>,
@@ -68,7 +68,7 @@ impl Admin {
         self.role.options().address()
     }
 
-    /// Changes the bound for whole calls from the next one on; see [`ConnectOptions::total_timeout`].
+    /// Sets the total timeout of all later calls; see [`ConnectOptions::total_timeout`].
     pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
         self.role.set_total_timeout(timeout);
     }
@@ -91,11 +91,11 @@ impl Admin {
 }
 
 impl Admin {
-    /// Every connection of the server, with what it can do (`workers`).
+    /// All connections of the server, with their functions (`workers`).
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     ///
     /// # Cancel safety
     ///
@@ -104,11 +104,11 @@ impl Admin {
         Listing::parse(self.call(&AdminCommand::Workers).await?)
     }
 
-    /// Every function, with its counts (`status`), in no order.
+    /// All functions with their counts (`status`), in no particular order.
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     ///
     /// # Cancel safety
     ///
@@ -117,11 +117,11 @@ impl Admin {
         Listing::parse(self.call(&AdminCommand::Status).await?)
     }
 
-    /// Every function, with its queued jobs by priority (`prioritystatus`), from server 1.1.15 on.
+    /// All functions with their queued jobs by priority (`prioritystatus`); server 1.1.15 or later.
     ///
     /// # Errors
     ///
-    /// `Unsupported`; a failure of the connection.
+    /// `Unsupported`; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -130,11 +130,11 @@ impl Admin {
         Listing::parse(self.call(&AdminCommand::PriorityStatus).await?)
     }
 
-    /// Every job (`show jobs`). The server does not report their functions.
+    /// All jobs (`show jobs`). The server does not report their functions.
     ///
     /// # Errors
     ///
-    /// `Unsupported` by other servers than gearmand; a failure of the connection.
+    /// `Unsupported` from servers other than gearmand; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -143,11 +143,11 @@ impl Admin {
         Listing::parse(self.call(&AdminCommand::ShowJobs).await?)
     }
 
-    /// The unique id of every job (`show unique jobs`).
+    /// The unique ids of all jobs (`show unique jobs`).
     ///
     /// # Errors
     ///
-    /// `Unsupported` by other servers than gearmand; a failure of the connection.
+    /// `Unsupported` from servers other than gearmand; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -160,7 +160,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// `JobNotFound`; `InvalidInput` for text that is no handle; a failure of the connection.
+    /// `JobNotFound`; `InvalidInput` for text that is not a handle; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -173,7 +173,7 @@ impl Admin {
         self.call(&AdminCommand::CancelJob(handle.try_into()?)).await?.ok()
     }
 
-    /// Makes a function known that no worker and no job has named (`create function`).
+    /// Creates a function that no worker or job has named yet (`create function`).
     ///
     /// # Errors
     ///
@@ -190,11 +190,11 @@ impl Admin {
         self.call(&AdminCommand::CreateFunction(function.try_into()?)).await?.ok()
     }
 
-    /// Forgets a function (`drop function`). Its queued jobs are leaked: they never run.
+    /// Removes a function (`drop function`). Its queued jobs are leaked: they never run.
     ///
     /// # Errors
     ///
-    /// `FunctionNotFound`; `FunctionInUse` while there are workers or running jobs; a failure of the connection.
+    /// `FunctionNotFound`; `FunctionInUse` while there are workers or running jobs; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -207,12 +207,12 @@ impl Admin {
         self.call(&AdminCommand::DropFunction(function.try_into()?)).await?.ok()
     }
 
-    /// Limits a function's queue (`maxqueue`), running jobs included. The server accepts it for a function that it does
-    /// not know, and does nothing then.
+    /// Limits a function's queue (`maxqueue`), including running jobs. For an unknown function, the server accepts the
+    /// command and does nothing.
     ///
-    /// This is what Gearman has in place of a limit in each producer: the server itself refuses a job for which there is no
-    /// room ([`QueueFull`](crate::ErrorKind::QueueFull)), whoever submits it, so the limit is exact. A job that joins another by
-    /// its unique id is taken all the same.
+    /// Gearman needs no limit in each producer: the server itself refuses jobs over this limit
+    /// ([`QueueFull`](crate::ErrorKind::QueueFull)), whoever submits them, so the limit is exact. It still accepts a
+    /// job that joins another by its unique id.
     ///
     /// # Errors
     ///
@@ -233,7 +233,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// `Unsupported`; a failure of the connection.
+    /// `Unsupported`; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -246,7 +246,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// `Unsupported`; a failure of the connection.
+    /// `Unsupported`; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -259,7 +259,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// A failure of the connection; Python's `gear` server leaves it unanswered.
+    /// A connection failure; Python's `gear` server never answers.
     ///
     /// # Cancel safety
     ///
@@ -268,11 +268,11 @@ impl Admin {
         self.call(&AdminCommand::Version).await?.value()
     }
 
-    /// Ends the server (`shutdown`, `shutdown graceful`). gearmand has not had the command since 1.1.14.
+    /// Shuts the server down (`shutdown`, `shutdown graceful`). gearmand removed the command in 1.1.14.
     ///
     /// # Errors
     ///
-    /// `Unsupported`; a failure of the connection.
+    /// `Unsupported`; a connection failure.
     ///
     /// # Cancel safety
     ///

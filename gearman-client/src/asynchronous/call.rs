@@ -1,5 +1,5 @@
-//! One request of a caller of the async client, from its first poll to its answer. It is a state machine by hand, so that
-//! a call costs little more than its bytes.
+//! One request of the async client, from its first poll to its answer: a hand-written state machine, so that a call
+//! costs little more than its bytes.
 
 use std::{
     future::Future,
@@ -26,15 +26,15 @@ use crate::{
     },
 };
 
-/// A request that goes to one server after the other, as its route has them, until one answers: a future.
+/// A request that goes to the servers of its route in turn until one answers, as a future.
 ///
-/// Dropping it leaves the connections in step: what still comes is passed over.
+/// Dropping it leaves the connections in step: an answer that still arrives is discarded.
 pub(crate) struct Call<'a, R> {
     route: Route<'a>,
     request: &'a R,
     stage: Stage<'a, R>,
     timer: Timer,
-    /// The caller need not be woken when its job is created.
+    /// Whether the caller need not be woken when its job is created.
     pub(crate) wants_end_only: bool,
 }
 
@@ -42,7 +42,7 @@ enum Stage<'a, R> {
     Next,
     /// No server may be tried yet.
     Waiting(Pin<Box<Sleep>>),
-    /// This server is tried.
+    /// Trying this server.
     Trying(usize, Attempt<'a, R>),
 }
 
@@ -53,7 +53,7 @@ impl<'a, R: Request> Call<'a, R> {
         Call { route, request, stage: Stage::Next, timer, wants_end_only: false }
     }
 
-    /// Where the events of the job come that was submitted, once it is created.
+    /// The mailbox for the events of the submitted job, once it is created.
     pub(crate) fn into_mailbox(self) -> Result<Mailbox> {
         match self.stage {
             Stage::Trying(_, attempt) => attempt.into_mailbox().ok_or_else(no_server),
@@ -74,7 +74,7 @@ impl<'a, R: Request> Call<'a, R> {
         }
     }
 
-    /// Goes on to the next server.
+    /// Moves on to the next server.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         if let Stage::Waiting(sleep) = &mut self.stage {
             ready!(sleep.as_mut().poll(cx));
@@ -116,8 +116,8 @@ impl<R: Request> Future for Call<'_, R> {
     }
 }
 
-/// A request to one server, and its slot. It is queued as soon as there is a connection with room, with one attempt to
-/// connect.
+/// A request to one server, and its slot. It is queued once there is a connection with room, after at most one attempt
+/// to connect.
 struct Attempt<'a, R> {
     link: &'a Arc<Link>,
     request: &'a R,
@@ -126,9 +126,9 @@ struct Attempt<'a, R> {
 }
 
 enum At {
-    /// Not queued yet. How many attempts to connect had ended when the caller came.
+    /// Not queued yet. Holds the number of attempts that had ended when the caller came.
     Start(Option<u64>),
-    /// Its mail comes to this slot.
+    /// Queued; its mail arrives in this slot.
     Slot(u32),
     End,
 }
@@ -147,7 +147,7 @@ impl<'a, R: Request> Attempt<'a, R> {
         if total.at.is_none() {
             return Poll::Pending;
         }
-        // Once it is queued it is written, whether anybody waits for its answer or not.
+        // Once queued, it is written whether or not anybody waits for the answer.
         let fate = if let At::Start(_) = self.at { Fate::NotSent } else { Fate::Unknown };
         timer.poll(cx, total).map_err(|late| late.with_fate(fate).into())
     }
@@ -171,7 +171,7 @@ impl<'a, R: Request> Attempt<'a, R> {
         }
     }
 
-    /// `None` when no more mail comes.
+    /// `None` when no more mail will arrive.
     fn into_mailbox(mut self) -> Option<Mailbox> {
         match std::mem::replace(&mut self.at, At::End) {
             At::Slot(slot) => Some(Mailbox::new(self.link.clone(), slot)),

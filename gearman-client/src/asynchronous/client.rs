@@ -27,8 +27,8 @@ use crate::{
 ///
 /// It is `Clone` and can be shared freely: all clones use the same connections, one for each server, each driven by its
 /// own task. Requests of many callers go out together, and any number of jobs can be in flight. The tasks end when the
-/// last clone and the last [`Job`](crate::Job) are dropped. There is nothing to reset: a connection keeps nothing of
-/// one call for the next, and no pool is needed.
+/// last clone and the last [`Job`](crate::Job) are dropped. A connection keeps no state between calls, so there is
+/// nothing to reset, and no pool is needed.
 ///
 /// When a connection is lost, each call waiting on it fails and reports the fate of its request ([`Error::fate`]),
 /// unless the request definitely did not reach the server: then it goes to the next server, or to the same one over a
@@ -36,9 +36,9 @@ use crate::{
 ///
 /// # Cancel safety
 ///
-/// Every call may be dropped at any await point. One that was never polled has sent nothing. After that the request may
-/// or may not be carried out; the connection stays in step, because its driver reads what still comes and passes over
-/// it.
+/// Every call may be dropped at any await point. A call that was never polled has sent nothing. Otherwise the request
+/// may or may not be carried out; the connection stays in step, because its driver reads and discards what still
+/// arrives.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) inner: Arc<Inner>,
@@ -48,7 +48,7 @@ pub(crate) struct Inner {
     pub(crate) links: Vec<Arc<Link>>,
     pub(crate) router: Router,
     turn: AtomicUsize,
-    /// Only errors.
+    /// Only its errors are used.
     failures: Mutex<Metrics>,
 }
 
@@ -59,13 +59,13 @@ impl Drop for Inner {
 }
 
 impl Client {
-    /// Connects to the first server that can be reached: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, an [`Address`],
+    /// Connects to the first reachable server: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, an [`Address`],
     /// [`ConnectOptions`] or [`Servers`]. Each is tried once: startup errors are reported immediately.
     ///
     /// # Errors
     ///
     /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)` or `Tls`. `InvalidInput` for
-    /// a wrong address, and outside of a tokio runtime.
+    /// an invalid address, and outside of a tokio runtime.
     ///
     /// # Cancel safety
     ///
@@ -80,12 +80,12 @@ impl Client {
         Ok(client)
     }
 
-    /// A client that connects at its first call, which then has all attempts of the
-    /// [retry policy](crate::RetryPolicy): for a service that may start before its servers.
+    /// Creates a client that connects at its first call, with all attempts of the [retry policy](crate::RetryPolicy):
+    /// for a service that may start before its servers.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
+    /// `InvalidInput` for an invalid address, `Tls` for unusable TLS options.
     pub fn new<S>(servers: S) -> Result<Self>
     where
         S: TryInto<Servers>,
@@ -97,8 +97,7 @@ impl Client {
         Ok(Self::over(servers.into_options().into_iter().map(Link::new).collect(), router))
     }
 
-    /// Uses a stream that the caller has connected. Such a client cannot reconnect; the address in `options` is only
-    /// shown.
+    /// Uses a connected stream. Such a client cannot reconnect; the address in `options` is only displayed.
     ///
     /// # Errors
     ///
@@ -148,7 +147,7 @@ impl Client {
 
     /// Sends any request and waits for its answer.
     ///
-    /// The events of a foreground job that is submitted so are dropped; see [`submit`](Self::submit).
+    /// If the request submits a foreground job, the job's events are dropped; see [`submit`](Self::submit).
     ///
     /// # Errors
     ///
@@ -170,7 +169,7 @@ impl Client {
         self.told(self.asks(request), call, |call, _| call.server()).await
     }
 
-    /// A request to the first server that takes it. It ends with `limit`, if that is sooner than the limit of a call.
+    /// A request to the first server that accepts it, until `limit` or the limit of a call.
     pub(crate) fn calling<'a, R: Request>(
         &'a self,
         request: &'a R,
@@ -180,7 +179,7 @@ impl Client {
         Call::new(Route::new(self, request.route(), idempotent).until(limit), request)
     }
 
-    /// A call, with its span, and counted if it fails. `server` says which server has answered, if it is asked.
+    /// Runs a call in its span, and counts its failure. `server` returns the server that has answered.
     pub(crate) async fn told<C, T>(
         &self,
         mut operation: Operation,
@@ -207,17 +206,15 @@ impl Client {
         span.follow(counted).await
     }
 
-    /// A request begins.
     pub(crate) fn asks<R: Request>(&self, request: &R) -> Operation {
         trace::request(self.measures(), self.only_server(), request)
     }
 
-    /// Many requests begin, of which this is the first.
     pub(crate) fn asks_many<R: Request>(&self, first: &R) -> Operation {
         trace::pipeline(self.measures(), self.only_server(), first)
     }
 
-    /// Who is told of measurements: the options of the first server say.
+    /// The measurement observer, from the options of the first server.
     pub(crate) fn measures(&self) -> &Measures {
         self.inner.links.first().map_or(Measures::none(), |link| &link.options.measures)
     }
@@ -230,7 +227,7 @@ impl Client {
         }
     }
 
-    /// The limit of a call that starts now, and how many rounds over the servers it may make after the first.
+    /// The limit of a call that starts now, and the number of retry rounds over the servers.
     pub(crate) fn policy(&self) -> (Limit, u32) {
         match self.inner.links.first() {
             Some(link) => (link.options.total_limit(), link.options.retry.attempts()),
@@ -238,8 +235,8 @@ impl Client {
         }
     }
 
-    /// Connects to the servers again now: the old connections are closed. Foreground jobs that were submitted over
-    /// them are lost sight of.
+    /// Closes the connections and connects to the servers again now. The events of foreground jobs submitted over the
+    /// old connections are lost.
     ///
     /// # Errors
     ///
@@ -255,13 +252,12 @@ impl Client {
         self.connect_any().await
     }
 
-    /// Whether some connection is good. A server that has gone is noticed at once.
+    /// Whether at least one connection is good. A server that goes away is noticed at once.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.inner.links.iter().any(|link| link.is_connected())
     }
 
-    /// Counts a call that failed.
     pub(crate) fn count<T>(&self, outcome: &Result<T>) {
         if let Err(error) = outcome {
             lock(&self.inner.failures).failed(error.kind());
@@ -287,19 +283,19 @@ impl Client {
         self.inner.links.iter().map(|link| &*link.address)
     }
 
-    /// The number of the present connection to each server.
+    /// The number of the current connection to each server.
     pub fn epochs(&self) -> impl ExactSizeIterator<Item = Epoch> {
         self.inner.links.iter().map(|link| link.epoch())
     }
 
-    /// The server that a handle names, if it is one of this client's.
+    /// The server named by a handle, if this client has it.
     pub(crate) fn server_of(&self, handle: &JobHandle) -> Option<usize> {
         let server = handle.server()?;
         self.inner.links.iter().position(|link| *link.address == *server)
     }
 }
 
-/// The servers that a call goes to, one after the other.
+/// The servers for a call, in turn.
 pub(crate) struct Route<'a> {
     client: &'a Client,
     pub(crate) attempts: Attempts,
@@ -320,7 +316,7 @@ impl<'a> Route<'a> {
         Route { client, attempts: Attempts::new(order, rounds, idempotent), total }
     }
 
-    /// A question to this server.
+    /// A query to this server.
     pub(crate) fn question(client: &'a Client, server: usize) -> Self {
         let (total, rounds) = client.policy();
         let reply_timeout = client.inner.links.get(server).map(|link| link.options.reply_timeout);
@@ -328,13 +324,12 @@ impl<'a> Route<'a> {
         Route { client, attempts, total }
     }
 
-    /// It ends with this, if that is sooner.
+    /// Limits the route further.
     pub(crate) fn until(mut self, limit: Limit) -> Self {
         self.total = self.total.sooner(limit);
         self
     }
 
-    /// What to do next.
     pub(crate) fn step(&mut self) -> Step {
         let links = &self.client.inner.links;
         let step = self.attempts.step(|index| links.get(index)?.quarantine(), self.total);
@@ -351,7 +346,7 @@ impl<'a> Route<'a> {
         self.client.inner.links.get(index).ok_or_else(no_server)
     }
 
-    /// The next server to try; waits when none may be tried yet.
+    /// The next server to try; waits while none may be tried yet.
     pub(crate) async fn next(&mut self) -> Result<(usize, &'a Arc<Link>)> {
         loop {
             match self.step() {

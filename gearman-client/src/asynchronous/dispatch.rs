@@ -1,4 +1,4 @@
-//! Where the jobs of an async worker go: to handlers, or to callers of `next_job`.
+//! Dispatch of an async worker's jobs, to handlers or to callers of `next_job`.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,7 +22,7 @@ use crate::{
     work::{Failed, events::Teller},
 };
 
-/// A handler at work, and what it gives.
+/// The running handler and its result.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Bytes, Failed>> + Send>>;
 
 pub(crate) type Handler = Box<dyn Fn(JobContext) -> Running + Send + Sync>;
@@ -33,12 +33,12 @@ pub(crate) struct Dispatch {
     handlers: RwLock<HashMap<FunctionName, Arc<Registered>, Keys>>,
     tasks: Mutex<JoinSet<()>>,
     ledger: Option<CrashLedger>,
-    /// Tells handlers that the worker is to stop.
+    /// Tells handlers that the worker is stopping.
     pub(crate) stopping: Signal,
     queue: Mutex<Queue>,
 }
 
-/// A handler, and how it behaves.
+/// A handler and its behaviour.
 struct Registered {
     handler: Handler,
     quick: Quick,
@@ -47,7 +47,7 @@ struct Registered {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<GrabbedJob>,
-    /// Nobody takes jobs from it any more.
+    /// Whether nobody takes jobs any longer.
     is_closed: bool,
     waker: Option<Waker>,
 }
@@ -96,7 +96,7 @@ impl Dispatch {
         let mut process = job.teller().begins(&job);
         let span = process.span().clone();
         let mut task: Task = Box::pin(span.follow(async move {
-            // What remembers that the job runs is dropped before its end is sent.
+            // The ledger's entry is removed before the end of the job is sent.
             let outcome = match ledger.map_or(Ok(None), |ledger| ledger.admit(&job)) {
                 Ok(running) => {
                     Teller::admitted(&process, running.as_ref());
@@ -109,7 +109,7 @@ impl Dispatch {
             if let Err(Failed::NotRun(_)) = outcome {
                 return job.leave();
             }
-            // A job that is lost is counted, and the server has given it to others.
+            // A lost job was counted, and the server has given it to another worker.
             let _ = match &outcome {
                 Ok(result) => job.complete(result).await,
                 Err(failed) => job.end(failed.end()).await,
@@ -123,7 +123,7 @@ impl Dispatch {
         tasks.spawn(task);
     }
 
-    /// The next job that has no handler.
+    /// The next job without a handler.
     pub(crate) fn poll_next(&self, cx: &Context<'_>) -> Poll<GrabbedJob> {
         let mut queue = self.queue();
         match queue.jobs.pop_front() {
@@ -135,7 +135,7 @@ impl Dispatch {
         }
     }
 
-    /// Lets the jobs that were not taken go back to the servers, and those that still come.
+    /// Leaves untaken jobs to the servers, including those that still arrive.
     pub(crate) fn leave_untaken(&self) {
         let mut queue = self.queue();
         queue.is_closed = true;
@@ -144,7 +144,7 @@ impl Dispatch {
         jobs.into_iter().for_each(GrabbedJob::leave);
     }
 
-    /// Gives up what was not taken, and what still runs.
+    /// Abandons untaken and running jobs.
     pub(crate) fn abort(&self) {
         self.tasks().abort_all();
         let jobs = std::mem::take(&mut self.queue().jobs);
@@ -162,7 +162,7 @@ impl Dispatch {
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs a job where it came from, as far as it goes without waiting; whether that was to its end.
+/// Polls a job inline as far as it gets without waiting; returns whether it finished.
 fn runs_to_its_end(task: &mut Task) -> bool {
     let mut cx = Context::from_waker(Waker::noop());
     task.as_mut().poll(&mut cx).is_ready()
@@ -176,7 +176,7 @@ impl Registered {
         outcome
     }
 
-    /// A panic is a failure of its job, and of nothing else.
+    /// A panic is a failure of its job only.
     async fn run_contained(&self, job: JobContext) -> Result<Bytes, Failed> {
         let ended = queue_core::contain(|| (self.handler)(job)).await;
         ended.unwrap_or_else(|panic| Err(Failed::panic(&*panic)))

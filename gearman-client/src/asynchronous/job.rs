@@ -1,4 +1,4 @@
-//! A foreground job that is waited for, async.
+//! A foreground job whose events are read, async.
 
 use std::pin::pin;
 
@@ -30,11 +30,11 @@ pub struct Job {
     mailbox: Mailbox,
     submitted: Submitted,
     limit: Limit,
-    /// How many of the events that came in time are still to be given, once the limit has passed.
+    /// Number of events that arrived before the limit passed and are still to be returned.
     overtime: Option<usize>,
-    /// What became of the job, once that is known.
+    /// The outcome of the job, once known.
     end: Option<Result<Outcome>>,
-    /// The submission, if it may be repeated, and how often still.
+    /// The submission, if it may be repeated, and the remaining number of repeats.
     again: Option<(Submit<Bytes>, u32)>,
     wants_end_only: bool,
 }
@@ -49,7 +49,7 @@ impl Job {
         Self::begin(client, submit, options.idempotent, limit, false).await
     }
 
-    /// Submits a foreground job and waits for its end: one call, within its limit. It is not woken in between.
+    /// Submits a foreground job and waits for its end in one call, within its limit. It is only woken for the end.
     pub(crate) async fn run<W: AsRef<[u8]>>(
         client: &Client,
         submit: Submit<W>,
@@ -85,7 +85,7 @@ impl Job {
         &self.submitted.handle
     }
 
-    /// The unique id with which it was submitted, if it has one.
+    /// The unique id that it was submitted with, if any.
     #[must_use]
     pub fn unique(&self) -> Option<&UniqueId> {
         self.submitted.unique.as_ref()
@@ -95,11 +95,11 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// `Timeout(Job)`; `Backlog`; a failure of the connection, after which the outcome is not known.
+    /// `Timeout(Job)`; `Backlog`; a connection failure, after which the outcome is unknown.
     ///
     /// # Cancel safety
     ///
-    /// A dropped `next` loses nothing: the event is given by the next call of it.
+    /// A dropped `next` loses nothing: the next call returns the event.
     pub async fn next(&mut self) -> Option<Result<JobEvent>> {
         if self.end.is_some() {
             return None;
@@ -110,8 +110,8 @@ impl Job {
         Some(event)
     }
 
-    /// Waits for the end of the job and skips everything before. If the end was already read, it is returned again, and
-    /// so is the error that ended the events.
+    /// Waits for the end of the job, skipping earlier events. If the end, or an error that ended the events, was
+    /// already returned, it is returned again.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl Job {
 
     async fn wait(&mut self) -> Result<JobEvent> {
         loop {
-            // Lets other tasks run, also when events come faster than they are read.
+            // Lets other tasks run even if events arrive faster than they are read.
             consume_budget().await;
             let lost = match self.mail().await {
                 Ok(Mail::Event(event)) => return Ok(event),
@@ -150,7 +150,7 @@ impl Job {
         }
     }
 
-    /// The next mail. Once the limit has passed, what came before is still given, and nothing that comes after.
+    /// The next mail. Once the limit has passed, only mail that arrived before it is returned.
     async fn mail(&mut self) -> Result<Mail> {
         if self.limit.has_passed() {
             let left = self.overtime.get_or_insert_with(|| self.mailbox.len());
@@ -167,7 +167,7 @@ impl Job {
         let whole = self.limit.sooner(self.client.policy().0);
         self.client.make_fresh(submit, whole).await;
         let again = self.client.create(submit, attempts, whole, self.wants_end_only).await;
-        // Whatever becomes of this one, the lost one may have been run.
+        // Whatever the outcome of this submission, the lost one may have been run.
         (self.submitted, self.mailbox) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
         Ok(())
     }
@@ -184,7 +184,8 @@ impl std::fmt::Debug for Job {
 }
 
 impl Client {
-    /// Submits a foreground job; what may have been lost on the way is submitted again so often, until `limit`.
+    /// Submits a foreground job, and resubmits one that may have been lost on the way, at most `attempts` times and
+    /// until `limit`.
     async fn create<W: AsRef<[u8]>>(
         &self,
         submit: &mut Submit<W>,
@@ -215,11 +216,11 @@ impl Client {
         }
     }
 
-    /// Sees to it that a submission whose connection was lost can be sent again.
+    /// Prepares a submission whose connection was lost for being sent again.
     ///
-    /// A server may still hold the job: queued, and to be passed over, because its submitter has gone. A submission
-    /// with the same unique id is joined to it, and never run (seen on 1.1.20). While the server has not heard of the
-    /// loss, the lost submitter counts as one that waits.
+    /// A server may still have the job queued, but will skip it, because its submitter is gone. A submission with the
+    /// same unique id joins that job, and is never run (seen on 1.1.20). Until the server notices the loss, the lost
+    /// submitter counts as waiting.
     async fn make_fresh<W: AsRef<[u8]>>(&self, submit: &mut Submit<W>, limit: Limit) {
         if submit.renew() {
             return;
@@ -235,8 +236,8 @@ impl Client {
         }
     }
 
-    /// Asks one server, or each until one knows the job; ends with `limit`, if that is sooner than the limit of a call.
-    /// Each has an equal share of the time that is left, so that a silent one leaves some for those behind it.
+    /// Asks one server, or each until one knows the job, until `limit` or the limit of a call. Each server gets an
+    /// equal share of the remaining time, so that a silent one leaves some for the others.
     pub(crate) async fn ask_each<R>(
         &self,
         server: Option<usize>,
@@ -258,7 +259,7 @@ impl Client {
             if status.as_ref().is_ok_and(|status| status.is_known) {
                 return status;
             }
-            // An answer says more than an error.
+            // An answer is more informative than an error.
             if last.is_err() || status.is_ok() {
                 last = status;
             }

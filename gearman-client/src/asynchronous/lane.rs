@@ -1,4 +1,4 @@
-//! One server of an async worker: what its task and the holders of its jobs share.
+//! One server of an async worker: state shared by its task and the holders of its jobs.
 
 use std::{
     future::poll_fn,
@@ -19,7 +19,7 @@ use crate::{
     work::{events::Teller, handle::Gauge},
 };
 
-/// The worker role towards one server.
+/// The worker role for one server.
 pub(crate) struct Lane {
     pub(crate) address: Arc<Address>,
     role: Arc<Shared<Role>>,
@@ -44,17 +44,17 @@ impl Lane {
         })
     }
 
-    /// The task that keeps its connections.
+    /// The task that maintains its connections.
     pub(crate) fn driver(self: &Arc<Self>, options: &ConnectOptions) -> Driver<Station> {
         Driver::new(Station(self.clone()), Wire::to(options))
     }
 
-    /// Changes the role, and lets its task see to that.
+    /// Changes the role, and has its task follow up.
     fn change<T>(&self, step: impl FnOnce(&mut Role) -> T) -> T {
         self.role.with(|role| (step(role), true))
     }
 
-    /// Looks at the role.
+    /// Reads the role.
     fn look<T>(&self, step: impl FnOnce(&mut Role) -> T) -> T {
         self.role.with(|role| (step(role), false))
     }
@@ -71,12 +71,12 @@ impl Lane {
         poll_fn(|cx| self.look(|role| poll(role, cx.waker()))).await
     }
 
-    /// Whether results were lost with a connection, and no barrier has told so: then it has now.
+    /// Fails if results were lost with a connection and no barrier has reported that yet; they then count as reported.
     pub(crate) fn check_losses(&self) -> Result<()> {
         self.look(Role::check_losses)
     }
 
-    /// Waits for the answer to an echo: the server has read everything before.
+    /// Waits for the answer to an echo, which shows that the server has read everything before it.
     pub(crate) async fn barrier(&self) -> Result<()> {
         let barrier = self.change(|role| role.barrier(now()));
         let poll = |role: &mut Role, waker: &Waker| match role.is_past(barrier) {
@@ -109,12 +109,11 @@ impl Lane {
         self.change(|role| role.session.start());
     }
 
-    /// Asks for no further job, and ends when those that run have ended.
+    /// Requests no further job, and ends when the running ones have ended.
     pub(crate) fn stop(&self) {
         self.change(Role::stop);
     }
 
-    /// Closes at once.
     pub(crate) fn cut(&self) {
         self.change(|role| {
             role.cut();
@@ -134,7 +133,7 @@ impl Lane {
         &self.gauge
     }
 
-    /// Says something about a job, once there is room for it.
+    /// Sends a report about a job, once there is room for it.
     pub(crate) fn poll_say(
         &self,
         cx: &Context<'_>,
@@ -168,17 +167,17 @@ impl Lane {
         })
     }
 
-    /// A handler begins with a job.
+    /// A handler starts with a job.
     pub(crate) fn begin(&self, job: &JobHandle) {
         self.look(|role| role.session.begin(job));
     }
 
-    /// Why a job is not this connection's any more, unless it is.
+    /// Why this connection has lost a job, if it has.
     pub(crate) fn why_lost(&self, job: &JobHandle) -> Option<LostReason> {
         self.look(|role| role.lost_reason(job, now()))
     }
 
-    /// Waits until a job is not this connection's any more.
+    /// Waits until this connection has lost a job.
     pub(crate) async fn lost(&self, job: &JobHandle) -> LostReason {
         let poll = |role: &mut Role, waker: &Waker| match role.lost_reason(job, now()) {
             Some(reason) => Poll::Ready(reason),
@@ -192,31 +191,31 @@ impl Lane {
             let Some(until) = self.look(|role| role.session.held_until(job)) else {
                 return lost.await;
             };
-            // Its time is over then, which is looked at once more.
+            // At that time the job's timeout has passed, which is checked again.
             if let Ok(reason) = timeout_at(until.into(), lost).await {
                 return reason;
             }
         }
     }
 
-    /// Whether a job is still this connection's.
+    /// Whether this connection still holds a job.
     pub(crate) fn holds(&self, job: &JobHandle) -> bool {
         self.look(|role| role.holds(job))
     }
 
-    /// Lets a job go back to the server when the connection closes.
+    /// Leaves a job to the server, which gets it back when the connection closes.
     pub(crate) fn leave_job(&self, job: &JobHandle) {
         self.change(|role| role.session.leave(job));
     }
 
-    /// Fails a job whose holder dropped it.
+    /// Fails a job that its holder has dropped.
     pub(crate) fn drop_job(&self, job: &JobHandle) {
-        // A job that is lost was given to others already.
+        // A lost job already belongs to another worker.
         let _ = self.change(|role| role.session.finish(job, End::Fail, now()));
     }
 }
 
-/// What the task of a lane serves: it brings jobs to their handlers, and news to whom they concern.
+/// What the task of a lane serves: passes jobs to their handlers, and news to those concerned.
 pub(crate) struct Station(Arc<Lane>);
 
 impl Serve for Station {

@@ -1,4 +1,4 @@
-//! One server of an async client: the role that its callers share, and the task that moves its bytes.
+//! One server of an async client: the role shared by its callers, and the task that moves its bytes.
 
 use std::{
     future::poll_fn,
@@ -20,12 +20,12 @@ use crate::{
     },
 };
 
-/// One server, and the connection to it that is made when it is needed.
+/// A server, and the connection to it, which is made on demand.
 pub(crate) struct Link {
     pub(crate) options: ConnectOptions,
     pub(crate) address: Arc<Address>,
     role: Arc<Shared<client::Link>>,
-    /// Whether some caller found no connection: only then the server may be in quarantine, which each call asks for.
+    /// Whether any caller found no connection. Only then can the server be in quarantine, which each call checks.
     has_failed: AtomicBool,
 }
 
@@ -55,7 +55,7 @@ impl Link {
         Link { options, address, role: Shared::new(role), has_failed: AtomicBool::new(false) }
     }
 
-    /// A link for one stream, which is connected.
+    /// A link over one connected stream.
     pub(crate) fn for_stream(
         options: ConnectOptions,
         stream: Box<dyn Duplex>,
@@ -66,14 +66,13 @@ impl Link {
         Ok(link)
     }
 
-    /// Starts the task that moves the bytes.
     fn drive(&self, prepare: impl FnOnce(Wire<Error>) -> Wire<Error>) -> Result<()> {
         let wire = prepare(Wire::to(&self.options));
         let station = Station { role: self.role.clone(), options: self.options.clone() };
         Ok(Driver::new(station, wire).start("client")?)
     }
 
-    /// Does something with the role, and sees to it that its bytes are moved.
+    /// Runs a step on the role, and has its bytes moved.
     fn with<T>(&self, step: impl FnOnce(&mut client::Link) -> T) -> T {
         self.role.with(|link| {
             let done = step(link);
@@ -81,7 +80,7 @@ impl Link {
         })
     }
 
-    /// Runs `step` once there is a connection with room. `seen` is how many attempts to connect had ended when the
+    /// Runs `step` once there is a connection with room. `seen` is the number of attempts that had ended when the
     /// caller came.
     fn poll_open<T>(
         &self,
@@ -102,13 +101,13 @@ impl Link {
         outcome
     }
 
-    /// Makes sure that there is a connection, with one attempt to make one.
+    /// Ensures that there is a connection, with one attempt to connect.
     pub(crate) async fn connect(&self) -> Result<()> {
         let mut seen = None;
         poll_fn(|cx| self.poll_open(cx, &mut seen, |_| ())).await
     }
 
-    /// Queues a request, with one attempt to connect; gives the slot that its mail comes to. The caller is woken by it.
+    /// Queues a request, with one attempt to connect; returns the slot for its mail. The caller is woken for it.
     pub(crate) fn poll_send<R: Request>(
         &self,
         cx: &Context<'_>,
@@ -131,7 +130,7 @@ impl Link {
         Ok(Mailbox::new(self.clone(), opened.await?))
     }
 
-    /// The next mail of a slot, and whether it was the last: then the slot is free again.
+    /// The next mail of a slot, and whether it was the last one, which frees the slot.
     pub(crate) fn poll_answer(&self, cx: &Context<'_>, slot: u32) -> Poll<(Mail, Origin, bool)> {
         let (mail, epoch, is_over) = ready!(self.with(|link| {
             link.poll_mail(slot, cx.waker()).map(|(_, mail, epoch)| {
@@ -149,12 +148,12 @@ impl Link {
         Origin { server: self.address.clone(), epoch }
     }
 
-    /// Nobody waits for the mail of a slot any more: what still comes is passed over.
+    /// Abandons a slot: mail that still arrives for it is discarded.
     pub(crate) fn leave_slot(&self, slot: u32) {
         self.with(|link| link.leave(slot));
     }
 
-    /// The answer to a request, read. One that cannot be its answer ends the connection.
+    /// Decodes the answer to a request. An answer that cannot belong to the request ends the connection.
     pub(crate) fn decode<R: Request>(
         &self,
         request: &R,
@@ -168,12 +167,12 @@ impl Link {
         })
     }
 
-    /// Ends this connection, as if the server had.
+    /// Ends this connection as if the server had closed it.
     pub(crate) fn disconnect(&self, epoch: Epoch, error: &Error) {
         self.with(|link| link.disconnect(epoch, error));
     }
 
-    /// No client is left: the task ends.
+    /// No client is left, so the task ends.
     pub(crate) fn leave(&self) {
         self.with(client::Link::close);
     }
@@ -194,7 +193,7 @@ impl Link {
         self.with(|link| link.origin().epoch)
     }
 
-    /// How long the server is not to be tried yet.
+    /// How long the server must not be tried yet.
     pub(crate) fn quarantine(&self) -> Option<Duration> {
         if !self.has_failed.load(Ordering::Relaxed) {
             return None;
@@ -206,7 +205,7 @@ impl Link {
     }
 }
 
-/// A caller's side of a slot. Dropping it leaves the connection in step: what still comes is passed over.
+/// A caller's end of a slot. Dropping it leaves the connection in step: mail that still arrives is discarded.
 pub(crate) struct Mailbox {
     pub(crate) link: Arc<Link>,
     slot: u32,
@@ -217,7 +216,7 @@ impl Mailbox {
         Mailbox { link, slot }
     }
 
-    /// The next mail, with the tag of its request, and where it came from.
+    /// The next mail, the tag of its request, and its origin.
     pub(crate) async fn next(&self) -> (u32, Mail, Origin) {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -228,12 +227,11 @@ impl Mailbox {
         Poll::Ready((tag, mail, self.link.origin(epoch)))
     }
 
-    /// How much mail waits to be taken.
     pub(crate) fn len(&self) -> usize {
         self.link.with(|link| link.mail(self.slot))
     }
 
-    /// Queues requests with their tags in one step, as many as the connection takes now; how many.
+    /// Queues as many tagged requests as the connection has room for, in one step; returns their number.
     pub(crate) fn send<'r, R: Request + 'r>(
         &self,
         requests: impl Iterator<Item = (&'r R, u32)>,
@@ -251,7 +249,7 @@ impl Mailbox {
         count
     }
 
-    /// All mail, once there is some, into `letters`, which is empty.
+    /// Moves all mail into `letters`, which must be empty, once there is some.
     pub(crate) fn poll_all(
         &self,
         letters: &mut Letters<(u32, Epoch)>,

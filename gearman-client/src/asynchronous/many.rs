@@ -1,4 +1,4 @@
-//! Many requests in flight, async.
+//! Pipelined requests and jobs, async.
 
 use std::{
     collections::VecDeque,
@@ -24,12 +24,13 @@ use crate::{
 };
 
 impl Client {
-    /// Sends requests without waiting for each answer, and gives the answers in order: to submit many background jobs.
+    /// Sends requests without waiting for each answer, and returns the answers in order: to submit many background
+    /// jobs.
     ///
     /// It is lazy: it takes requests as the window (256 in flight, see [`window`](CallMany::window)) has room, and
     /// writes many of them at once. It yields exactly one result for each request taken. A request that did not reach
-    /// its server is sent again, as by [`call`](Self::call); any other failure becomes its result, and the rest
-    /// continues. Dropping it early is allowed: outstanding answers are discarded.
+    /// its server is resent, as by [`call`](Self::call); any other failure becomes its result, and the rest continues.
+    /// Dropping it early is allowed: outstanding answers are discarded.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -65,12 +66,12 @@ impl Client {
         }
     }
 
-    /// Submits foreground jobs, many at a time, and gives their events as they come, each with the number of its job:
+    /// Submits many foreground jobs at once, and returns their events as they arrive, each with the number of its job:
     /// 0 for the first of `jobs`. The first event of a job is `Created`.
     ///
     /// It takes jobs as the window (256 unfinished, see [`window`](SubmitMany::window)) has room. After an error, no
-    /// further event of that job follows; the others continue. A job that did not reach its server is submitted again,
-    /// as by [`submit`](Self::submit).
+    /// further event of that job follows; the others continue. A job that did not reach its server is resubmitted, as
+    /// by [`submit`](Self::submit).
     pub fn submit_many<W, I>(&self, jobs: I) -> SubmitMany<W, I::IntoIter>
     where
         W: AsRef<[u8]>,
@@ -87,19 +88,19 @@ impl Client {
     }
 }
 
-/// A mailbox on each server that is used.
+/// One mailbox for each server in use.
 struct Boxes {
     client: Client,
     boxes: Vec<Option<Place>>,
-    /// Which is looked at first.
+    /// The one to check first.
     turn: usize,
 }
 
-/// A mailbox, and the mail that was taken out of it in one step.
+/// A mailbox, and the mail taken out of it in one step.
 struct Place {
     mailbox: Mailbox,
     letters: Letters<(u32, Epoch)>,
-    /// Where the last one came from.
+    /// The origin of the last mail.
     origin: Origin,
 }
 
@@ -109,7 +110,7 @@ impl Place {
         Place { mailbox, letters: Letters::new(), origin }
     }
 
-    /// The next mail, with the tag of its request. It came from [`origin`](Self::origin).
+    /// The next mail, and the tag of its request. It came from [`origin`](Self::origin).
     fn poll_next(&mut self, cx: &Context<'_>) -> Poll<(u32, Mail)> {
         if self.letters.is_empty() {
             ready!(self.mailbox.poll_all(&mut self.letters, cx));
@@ -132,7 +133,7 @@ impl Boxes {
         Boxes { client: client.clone(), boxes, turn: 0 }
     }
 
-    /// Queues a run of requests where there is one server, and it is there: how many it took.
+    /// Queues a run of requests if there is one connected server; returns the number queued.
     fn send_run<'r, R: Request + 'r>(&self, run: impl Iterator<Item = (&'r R, u32)>) -> usize {
         match self.boxes.as_slice() {
             [Some(only)] => only.mailbox.send(run),
@@ -140,8 +141,8 @@ impl Boxes {
         }
     }
 
-    /// Queues a request on the first server of its order that takes it. Dropped before it is ready, it has queued
-    /// nothing.
+    /// Queues a request on the first server of its order that accepts it. If it is dropped before it is ready, it has
+    /// queued nothing.
     async fn send<R: Request>(&mut self, request: &R, tag: u32) -> Result<usize> {
         let client = self.client.clone();
         let mut route = Route::new(&client, request.route(), false);
@@ -171,7 +172,6 @@ impl Boxes {
         self.boxes.get_mut(index).and_then(Option::as_mut).ok_or_else(no_server)
     }
 
-    /// The next mail of any server.
     fn poll_any(&mut self, cx: &Context<'_>) -> Poll<(usize, u32, Mail)> {
         let count = self.boxes.len();
         self.turn = self.turn.wrapping_add(1);
@@ -192,7 +192,7 @@ pub struct CallMany<I: Iterator> {
     boxes: Boxes,
     requests: I,
     in_flight: VecDeque<InFlight<I::Item>>,
-    /// How many at the end of it are not sent yet.
+    /// Number of requests at its end that are not sent yet.
     unsent: usize,
     window: usize,
     tags: u32,
@@ -202,12 +202,12 @@ pub struct CallMany<I: Iterator> {
 struct InFlight<R> {
     request: R,
     tag: u32,
-    /// Over which link, the first unless it is known; or why it could not be sent.
+    /// The link that it was sent over, or the first while that is unknown; or why it could not be sent.
     sent: Result<usize>,
 }
 
 impl<I: Iterator<Item: Request>> CallMany<I> {
-    /// How many requests may be in flight; at least 1.
+    /// Maximum number of requests in flight; at least 1.
     pub fn window(mut self, requests: usize) -> Self {
         self.window = requests.max(1);
         self
@@ -221,9 +221,9 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
     ///
     /// # Cancel safety
     ///
-    /// A dropped `next` loses nothing, unless it was sending a request again that had not reached its server.
+    /// A dropped `next` loses nothing, unless it was resending a request that had not reached its server.
     pub async fn next(&mut self) -> Option<Result<<I::Item as Request>::Reply>> {
-        // Lets other tasks run, also when answers come faster than they are read.
+        // Lets other tasks run even if answers arrive faster than they are read.
         consume_budget().await;
         self.fill();
         let span = self.told.span();
@@ -279,7 +279,7 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
         }
     }
 
-    /// The mail of the oldest request, which has none if it could not be sent; `None` when there is no request.
+    /// The mail of the oldest request, or `Some(None)` if it could not be sent; `None` when there is no request.
     async fn mail(&mut self) -> Option<Option<Mail>> {
         let InFlight { tag, sent, .. } = self.in_flight.front()?;
         let place = sent.as_ref().ok().and_then(|index| self.boxes.get(*index).ok());
@@ -320,7 +320,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
     ///
     /// # Cancel safety
     ///
-    /// A dropped `next` loses nothing: the event is given by the next call of it.
+    /// A dropped `next` loses nothing: the next call returns the event.
     pub async fn next(&mut self) -> Option<(usize, Result<JobEvent>)> {
         if !self.told.is_begun() {
             self.fill();
@@ -338,7 +338,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
 
     async fn next_event(&mut self) -> Option<(usize, Result<JobEvent>)> {
         loop {
-            // Lets other tasks run, also when events come faster than they are read.
+            // Lets other tasks run even if events arrive faster than they are read.
             consume_budget().await;
             if let Some(event) = self.batch.next() {
                 return Some(event);

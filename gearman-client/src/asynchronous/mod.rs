@@ -1,4 +1,4 @@
-//! The async face: its methods, and the tasks that move its bytes.
+//! The async face: its API, and the tasks that move its bytes.
 
 #[cfg(feature = "tokio")]
 pub(crate) mod admin;

@@ -1,4 +1,4 @@
-//! Single packets over a connection, for tools that show what a server does.
+//! Raw packets over a connection, for tools that inspect servers.
 
 use std::{future::poll_fn, time::Duration};
 
@@ -11,8 +11,8 @@ use crate::{
 
 /// A connection for sending and receiving raw packets.
 ///
-/// Nothing happens by itself: no option is set, no answer is matched to a question, and a lost connection stays lost.
-/// This is for looking at servers; jobs are for [`Client`](crate::Client) and [`Worker`](crate::Worker).
+/// Nothing happens automatically: no option is set, no answer is matched to a request, and a lost connection stays
+/// lost. It is for inspecting servers; for jobs, use [`Client`](crate::Client) and [`Worker`](crate::Worker).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -32,8 +32,8 @@ use crate::{
 ///
 /// # Cancel safety
 ///
-/// Every call may be dropped at any await point. A packet that was half written is written whole by the next call, and what
-/// came is kept.
+/// Every call may be dropped at any await point. The next call finishes a half-written packet, and received bytes are
+/// kept.
 pub struct Packets {
     role: PacketSession,
     wire: Wire<Error>,
@@ -44,7 +44,7 @@ impl Packets {
     ///
     /// # Errors
     ///
-    /// `Connect`, `Timeout(Connect)` or `Tls`; `InvalidInput` for a wrong address.
+    /// `Connect`, `Timeout(Connect)` or `Tls`; `InvalidInput` for an invalid address.
     ///
     /// # Cancel safety
     ///
@@ -59,11 +59,11 @@ impl Packets {
         Ok(packets)
     }
 
-    /// Packets of a connection that is made by the first call, in one attempt. If that fails, the next call makes another.
+    /// Creates a connection that is made by the first call, in one attempt. If that fails, the next call tries again.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
+    /// `InvalidInput` for an invalid address, `Tls` for unusable TLS options.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<ConnectOptions>,
@@ -85,28 +85,28 @@ impl Packets {
     ///
     /// # Errors
     ///
-    /// `ConnectionLost`, or `Timeout(Write)` when the server reads nothing: the connection cannot be used any further, and
-    /// [`next`](Self::next) gives what came before its end. What [`connect`](Self::connect) fails with, if there was no
-    /// connection yet.
+    /// `ConnectionLost`, or `Timeout(Write)` when the server reads nothing. The connection is unusable then, and
+    /// [`next`](Self::next) returns what arrived before its end. The errors of [`connect`](Self::connect), if there was
+    /// no connection yet.
     ///
     /// # Cancel safety
     ///
-    /// The packet may be written or not, as a whole.
+    /// The packet is written as a whole, or not at all.
     pub async fn send(&mut self, packet: &Packet) -> Result<()> {
         self.role.send(packet, now());
         self.outcome().await.map(drop)
     }
 
-    /// The next packet of the server; `None` when none came within `timeout`, which does not include connecting.
+    /// The server's next packet; `None` when none arrived within `timeout`, which does not include connecting.
     ///
     /// # Errors
     ///
-    /// `ConnectionLost` if the server has closed the connection; `Protocol` for bytes that are not a packet,
-    /// `PacketTooLarge`. What [`connect`](Self::connect) fails with, if there was no connection yet.
+    /// `ConnectionLost` if the server has closed the connection; `Protocol` for bytes that are not a packet;
+    /// `PacketTooLarge`. The errors of [`connect`](Self::connect), if there was no connection yet.
     ///
     /// # Cancel safety
     ///
-    /// No packet is lost: the next call gives it.
+    /// No packet is lost: the next call returns it.
     pub async fn next(&mut self, timeout: Duration) -> Result<Option<Packet>> {
         self.role.next(timeout, now());
         self.outcome().await

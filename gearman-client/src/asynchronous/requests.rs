@@ -1,4 +1,4 @@
-//! The requests as methods, async: each a few lines over [`Client::call`].
+//! One method per request, async, each a thin wrapper around [`Client::call`].
 
 use std::time::SystemTime;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Client {
-    /// Submits a foreground job (`SUBMIT_JOB`, `_HIGH`, `_LOW`) and gives its events.
+    /// Submits a foreground job (`SUBMIT_JOB`, `_HIGH`, `_LOW`) and returns its events.
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ impl Client {
         Job::start(self, submit, options).await
     }
 
-    /// Submits a foreground job and waits for its end. Pieces, warnings and progress are dropped; see
+    /// Submits a foreground job and waits for its end. Partial data, warnings and progress are dropped; see
     /// [`submit`](Self::submit).
     ///
     /// # Errors
@@ -86,11 +86,11 @@ impl Client {
 
     /// Submits a background job that is not run before `at` (`SUBMIT_JOB_EPOCH`), in whole seconds (rounded up).
     ///
-    /// Servers up to 1.1 do not wake a sleeping worker when the time comes: it finds the job the next time it asks.
+    /// Servers up to 1.1 do not wake a sleeping worker at that time: it finds the job when it next asks.
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit); `InvalidInput` for another priority than normal.
+    /// As [`submit`](Self::submit); `InvalidInput` for a priority other than normal.
     ///
     /// # Cancel safety
     ///
@@ -110,12 +110,11 @@ impl Client {
         self.call_with(&submit, options.idempotent).await
     }
 
-    /// Submits a background job for a point of time in the manner of cron (`SUBMIT_JOB_SCHED`). gearmand answers that
-    /// with `Unsupported`.
+    /// Submits a background job with a cron-like schedule (`SUBMIT_JOB_SCHED`). gearmand answers with `Unsupported`.
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit); `InvalidInput` for another priority than normal.
+    /// As [`submit`](Self::submit); `InvalidInput` for a priority other than normal.
     ///
     /// # Cancel safety
     ///
@@ -139,7 +138,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit); `InvalidInput` for another priority than normal.
+    /// As [`submit`](Self::submit); `InvalidInput` for a priority other than normal.
     ///
     /// # Cancel safety
     ///
@@ -164,7 +163,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit); `InvalidInput` for another priority than normal.
+    /// As [`submit`](Self::submit); `InvalidInput` for a priority other than normal.
     ///
     /// # Cancel safety
     ///
@@ -186,12 +185,12 @@ impl Client {
         self.call_with(&submit, options.idempotent).await
     }
 
-    /// What the servers know about a job (`GET_STATUS`). A handle that names its server is looked up there; any other
-    /// is looked up on every server, until one knows it.
+    /// The status of a job (`GET_STATUS`). A handle that names its server is looked up there; any other is looked up on
+    /// each server until one knows it.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for text that is no handle; a failure of the connection.
+    /// `InvalidInput` for text that is not a handle; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -206,12 +205,12 @@ impl Client {
         self.ask_each(server, &GetStatus(handle), Limit::never()).await
     }
 
-    /// What the servers know about a job with this unique id (`GET_STATUS_UNIQUE`), whatever its function. Every server
-    /// is asked, until one knows it.
+    /// The status of a job with this unique id (`GET_STATUS_UNIQUE`), whatever its function. The servers are asked in
+    /// turn until one knows it.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for an id that is not valid; a failure of the connection.
+    /// `InvalidInput` for an invalid id; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -224,11 +223,12 @@ impl Client {
         self.ask_each(None, &GetStatusUnique(unique.try_into()?), Limit::never()).await
     }
 
-    /// Sends bytes and gets them back (`ECHO_REQ`): the server is alive, and has read what was sent before.
+    /// Sends bytes and receives them back (`ECHO_REQ`), which shows that the server is alive and has read everything
+    /// sent before.
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     ///
     /// # Cancel safety
     ///

@@ -134,7 +134,7 @@ impl WorkerOptions {
 }
 
 impl Job {
-    /// The events as a [`Stream`]: what [`next`](Self::next) gives.
+    /// The events as a [`Stream`] of what [`next`](Self::next) returns.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -234,7 +234,7 @@ where
     W: AsRef<[u8]>,
     I: Iterator<Item = Submit<W>>,
 {
-    /// The events as a [`Stream`]: what [`next`](Self::next) gives.
+    /// The events as a [`Stream`] of what [`next`](Self::next) returns.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

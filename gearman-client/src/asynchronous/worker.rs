@@ -39,7 +39,7 @@ use crate::{
 /// their handlers keep running. [`JobContext::lost`] notifies them, and their outcomes are not sent. Until such a
 /// handler ends, it keeps its slot, and this worker starts no other run of the same job from that server.
 ///
-/// Dropping the worker closes its connections: jobs that are not finished go back to the servers.
+/// Dropping the worker closes its connections; unfinished jobs go back to the servers.
 pub struct Worker {
     lanes: Vec<Arc<Lane>>,
     tasks: JoinSet<()>,
@@ -51,13 +51,13 @@ pub struct Worker {
 
 impl Worker {
     /// Connects to the servers: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, [`Servers`](crate::Servers) or
-    /// [`WorkerOptions`]. Each is tried once, all at the same time. One that can be reached is enough; the others are tried
-    /// again later.
+    /// [`WorkerOptions`]. Each is tried once, all at the same time. One reachable server is enough; the others are
+    /// retried later.
     ///
     /// # Errors
     ///
     /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)` or `Tls`. `InvalidInput` for
-    /// a wrong address, and outside of a tokio runtime.
+    /// an invalid address, and outside of a tokio runtime.
     ///
     /// # Cancel safety
     ///
@@ -78,12 +78,11 @@ impl Worker {
         outcome.map(|()| worker)
     }
 
-    /// A worker that connects when its servers can be reached, and keeps trying until then: for a service that may
-    /// start before them.
+    /// Creates a worker that keeps trying until its servers can be reached: for a service that may start before them.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address, and outside of a tokio runtime; `Tls` for options that cannot be used.
+    /// `InvalidInput` for an invalid address, and outside of a tokio runtime; `Tls` for unusable TLS options.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<WorkerOptions>,
@@ -104,13 +103,13 @@ impl Worker {
         Ok(Worker { lanes, tasks, dispatch, stop: Arc::default(), grace, limit })
     }
 
-    /// Serves a function: `handler` runs its jobs. Its future's output is the result. A [`Failure`] fails the job, with
-    /// or without an exception. So does a panic, without one: its message goes only to [`WorkerOptions::on_event`],
-    /// because it may contain what submitters must not see.
+    /// Serves a function: `handler` runs its jobs. The output of its future is the result. A [`Failure`] fails the job,
+    /// with or without an exception. A panic fails it without one: its message goes only to
+    /// [`WorkerOptions::on_event`], because it may contain what submitters must not see.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid.
+    /// `InvalidInput` for an invalid name.
     pub fn register<F, H, T, R>(&mut self, function: F, handler: H) -> Result<()>
     where
         F: TryInto<FunctionName>,
@@ -123,17 +122,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Serves a function whose jobs the server gives to others when they take longer than `timeout`, in whole
-    /// milliseconds (rounded up; the server makes 1 s of less).
+    /// Serves a function whose jobs the server gives to other workers when they take longer than `timeout`, in whole
+    /// milliseconds (rounded up; the server raises less than 1 s to 1 s).
     ///
-    /// The server notifies no one. The worker knows the time, and [`lost`](JobContext::lost) tells a handler when it
-    /// expires; no other run of the job starts here before that handler has ended. Servers up to 1.1 keep the timer per
-    /// connection, not per job, so it can miss the job or hit the wrong one, and the result is sent in any case: prefer
+    /// The server notifies no one. The worker tracks the time, and [`lost`](JobContext::lost) notifies a handler when
+    /// it expires; no other run of the job starts in this worker until that handler has ended. Servers up to 1.1 keep
+    /// one timer per connection, which can miss the job or hit the wrong one, so the result is sent in any case. Prefer
     /// a timeout at the submitter.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid.
+    /// `InvalidInput` for an invalid name.
     pub fn register_with_timeout<F, H, T, R>(
         &mut self,
         function: F,
@@ -151,15 +150,15 @@ impl Worker {
         Ok(())
     }
 
-    /// Serves a function by a handler that blocks its thread: it runs in one of the threads that tokio has for that. Its job's
-    /// methods are waited for with [`Handle::block_on`](tokio::runtime::Handle::block_on).
+    /// Serves a function with a handler that blocks its thread: it runs on tokio's blocking thread pool. Wait for the
+    /// async methods of its job with [`Handle::block_on`](tokio::runtime::Handle::block_on).
     ///
     /// A handler still running when the [grace](WorkerOptions::grace) ends cannot be interrupted. Its job goes back to
     /// the server, and [`JobContext::is_lost`] becomes true.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid.
+    /// `InvalidInput` for an invalid name.
     pub fn register_blocking<F, H, R>(&mut self, function: F, handler: H) -> Result<()>
     where
         F: TryInto<FunctionName>,
@@ -171,7 +170,7 @@ impl Worker {
         let run = move |job: JobContext| {
             let handler = handler.clone();
             async move {
-                // Without one, the runtime ends.
+                // `in_thread` returns nothing only if the runtime is shutting down.
                 in_thread(move || handler(job).map(Into::into))
                     .await
                     .unwrap_or(Err::<Bytes, Failure>(Failure::Fail))
@@ -181,7 +180,7 @@ impl Worker {
     }
 
     /// Serves a function with a handler that has its own error type: `classify` maps an error to a failure.
-    /// [`Failure::display`] makes it an exception, for any `Display` error.
+    /// [`Failure::display`] turns any `Display` error into an exception.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -205,7 +204,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid.
+    /// `InvalidInput` for an invalid name.
     pub fn register_classified<F, H, T, R, E, C>(
         &mut self,
         function: F,
@@ -228,10 +227,10 @@ impl Worker {
         self.register(function, run)
     }
 
-    /// Serves a function by a tower service that all jobs share: its middleware holds for the whole worker, and needs no
-    /// `Clone`. `classify` says what an error makes of the job, also one of the middleware, as for
-    /// [`register_classified`](Self::register_classified). The blocking face has no counterpart, since a service gives a
-    /// future.
+    /// Serves a function with a tower service that all jobs share: its middleware applies to the whole worker, and it
+    /// needs no `Clone`. `classify` decides the outcome of an error, including one of the middleware, as for
+    /// [`register_classified`](Self::register_classified). The blocking face has no counterpart, since a service
+    /// returns a future.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -253,15 +252,16 @@ impl Worker {
     /// # }
     /// ```
     ///
-    /// * **Readiness.** A job is handed over when the service is ready. Until then the worker holds it, and the server, which
-    ///   knows no time to run, leaves it there; [`slots`](WorkerOptions::slots) bounds the number of such jobs, which other
-    ///   workers could run meanwhile. One that is lost while it waits is not handed over.
-    /// * **A broken service.** One whose `poll_ready` fails is of no use any more. [`run`](Self::run) stops, and the jobs that
-    ///   wait go back to the server. [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed) says why.
+    /// * **Readiness.** A job is handed over when the service is ready. Until then the worker holds it, and the server,
+    ///   which has no time limit for it, leaves it there; [`slots`](WorkerOptions::slots) bounds the number of such
+    ///   jobs, which other workers could run meanwhile. A job that is lost while it waits is not handed over.
+    /// * **A broken service.** A service whose `poll_ready` fails is permanently unusable. [`run`](Self::run) stops,
+    ///   and waiting jobs go back to the server. [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed) gives the
+    ///   reason.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid.
+    /// `InvalidInput` for an invalid name.
     #[cfg(feature = "tower")]
     pub fn register_service<F, S, C>(&mut self, function: F, service: S, classify: C) -> Result<()>
     where
@@ -301,7 +301,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid.
+    /// `InvalidInput` for an invalid name.
     pub fn can_do<F>(&mut self, function: F, timeout: Option<Duration>) -> Result<()>
     where
         F: TryInto<FunctionName>,
@@ -313,11 +313,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes a function back (`CANT_DO`).
+    /// Withdraws a function (`CANT_DO`).
     ///
     /// # Errors
     ///
-    /// `InvalidInput` while jobs are running: the server would give them to others.
+    /// `InvalidInput` while jobs are running, because the server would give them to other workers.
     pub fn cant_do<F>(&mut self, function: F) -> Result<()>
     where
         F: TryInto<FunctionName>,
@@ -329,11 +329,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes all functions back (`RESET_ABILITIES`).
+    /// Withdraws all functions (`RESET_ABILITIES`).
     ///
     /// # Errors
     ///
-    /// `InvalidInput` while jobs are running: the server would give them to others.
+    /// `InvalidInput` while jobs are running, because the server would give them to other workers.
     pub fn reset_abilities(&mut self) -> Result<()> {
         self.lanes.iter().try_for_each(|lane| lane.reset_abilities())?;
         self.dispatch.forget_all();
@@ -341,27 +341,26 @@ impl Worker {
     }
 
     /// Runs handlers until its [handle](Self::handle) stops it or the last job of the [limit](WorkerOptions::limit) has
-    /// come, then [stops](Self::stop). Servers that are lost are tried again. Jobs of functions without a handler are
-    /// failed.
+    /// arrived, then [stops](Self::stop). Lost servers are retried. Jobs of functions without a handler fail.
     ///
     /// # Cancel safety
     ///
-    /// Dropping closes the connections: jobs that are not finished go back to the servers.
+    /// Dropping it closes the connections; unfinished jobs go back to the servers.
     pub async fn run(self) -> WorkerReport {
         self.run_until(std::future::pending::<()>()).await
     }
 
-    /// As [`run`](Self::run), and ends when `stop` is ready, too.
+    /// As [`run`](Self::run), but also ends when `stop` is ready.
     ///
     /// # Cancel safety
     ///
-    /// Dropping closes the connections: jobs that are not finished go back to the servers.
+    /// Dropping it closes the connections; unfinished jobs go back to the servers.
     pub async fn run_until(self, stop: impl Future) -> WorkerReport {
         self.start();
         {
             let fail_others = async {
                 loop {
-                    // Dropped, and so failed.
+                    // Dropping the job fails it.
                     drop(self.dispatched().await);
                 }
             };
@@ -379,7 +378,7 @@ impl Worker {
         self.stop().await
     }
 
-    /// The next job of a function that was announced with [`can_do`](Self::can_do).
+    /// The next job of a function announced with [`can_do`](Self::can_do).
     ///
     /// It waits forever once the [limit](WorkerOptions::limit) is reached.
     ///
@@ -388,19 +387,19 @@ impl Worker {
     ///
     /// # Cancel safety
     ///
-    /// A dropped `next_job` loses nothing: the job is given by the next call of it.
+    /// A dropped `next_job` loses nothing: the next call returns the job.
     pub async fn next_job(&mut self) -> GrabbedJob {
         self.start();
         self.dispatched().await
     }
 
-    /// Waits until every server has read everything sent so far, and all results in it are accounted for. A server that
-    /// was never tried is connected to first; an unreachable one was sent nothing, and is left out.
+    /// Waits until every server has read everything sent so far, and all results are accounted for. It first connects
+    /// to servers that were never tried; unreachable ones were sent nothing, and are skipped.
     ///
     /// # Errors
     ///
-    /// If a connection is lost in the meantime, or was lost since the last barrier with unconfirmed results, which are
-    /// counted as unknown; and if there is no connection at all.
+    /// If a connection is lost during the wait, or was lost with unconfirmed results since the last barrier; these
+    /// count as unknown. Also if there is no connection at all.
     ///
     /// # Cancel safety
     ///
@@ -420,7 +419,7 @@ impl Worker {
         outcome
     }
 
-    /// Whether the last job that it may take has come; if not, it is told when that is so.
+    /// Whether the last job that it may take has arrived; otherwise registers to be woken when it has.
     fn is_at_limit(&self, cx: &Context<'_>) -> bool {
         self.limit.as_ref().is_some_and(|limit| limit.poll_reached(cx).is_ready())
     }
@@ -440,8 +439,8 @@ impl Worker {
     async fn dispatched(&self) -> GrabbedJob {
         loop {
             let job = poll_fn(|cx| self.dispatch.poll_next(cx)).await;
-            // While it waited here the server may have given it to others. A limit has counted it, though: whoever
-            // counts along gets it, and is told so by its end.
+            // While it waited here, the server may have given it to another worker. If a limit has counted it, it is
+            // handed over even so, and its end fails with `JobLost`.
             if self.limit.is_some() || job.is_held() {
                 job.teller().consumed(&job);
                 return job;
@@ -454,18 +453,18 @@ impl Worker {
     }
 
     /// Stops: requests no further jobs, lets running ones finish within the [grace](WorkerOptions::grace), makes sure
-    /// that the results were accepted, and closes. Unfinished jobs go back to the servers.
+    /// that the server accepted the results, and closes the connections. Unfinished jobs go back to the servers.
     ///
     /// # Cancel safety
     ///
-    /// Dropping closes the connections at once.
+    /// Dropping it closes the connections at once.
     pub async fn stop(mut self) -> WorkerReport {
         self.stop.set();
         self.dispatch.stopping.set();
         self.lanes.iter().for_each(|lane| lane.stop());
         self.dispatch.leave_untaken();
         let all = async { while self.tasks.join_next().await.is_some() {} };
-        // What is not finished after the grace is given up.
+        // Jobs that are unfinished after the grace are abandoned.
         let _ = timeout(self.grace, all).await;
         self.give_up();
         let mut total = WorkerReport::default();
@@ -486,7 +485,7 @@ impl Worker {
         self.dispatch.abort();
     }
 
-    /// How many connections are good.
+    /// The number of good connections.
     #[must_use]
     pub fn connected(&self) -> usize {
         self.lanes.iter().filter(|lane| lane.is_connected()).count()

@@ -10,7 +10,7 @@ use crate::{
     protocol::{AdminCommand, AdminReply, MaxQueue, admin::AdminSession, client::route::no_server},
 };
 
-/// The administration of one Gearman server.
+/// An administration client for one Gearman server.
 ///
 /// When the connection is lost, the call that notices fails and reports the fate of its command ([`Error::fate`]); the
 /// next call reconnects.
@@ -24,7 +24,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// `Connect`, `Timeout(Connect)` or `Tls`; `InvalidInput` for a wrong address.
+    /// `Connect`, `Timeout(Connect)` or `Tls`; `InvalidInput` for an invalid address.
     pub fn connect<O>(options: O) -> Result<Self>
     where
         O: TryInto<ConnectOptions>,
@@ -36,12 +36,12 @@ impl Admin {
         Ok(Admin { role: AdminSession::new(options), wire })
     }
 
-    /// A client that connects at its first call, which then has all attempts of the
-    /// [retry policy](crate::RetryPolicy): for a service that may start before its server.
+    /// Creates a client that connects at its first call, with all attempts of the [retry policy](crate::RetryPolicy):
+    /// for a service that may start before its server.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
+    /// `InvalidInput` for an invalid address, `Tls` for unusable TLS options.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<ConnectOptions>,
@@ -59,7 +59,7 @@ impl Admin {
         self.role.options().address()
     }
 
-    /// Changes the bound for whole calls from the next one on; see [`ConnectOptions::total_timeout`].
+    /// Sets the total timeout of all later calls; see [`ConnectOptions::total_timeout`].
     pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
         self.role.set_total_timeout(timeout);
     }
@@ -77,47 +77,47 @@ impl Admin {
 }
 
 impl Admin {
-    /// Every connection of the server, with what it can do (`workers`).
+    /// All connections of the server, with their functions (`workers`).
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     pub fn workers(&mut self) -> Result<Listing<WorkerInfo>> {
         Listing::parse(self.call(&AdminCommand::Workers)?)
     }
 
-    /// Every function, with its counts (`status`), in no order.
+    /// All functions with their counts (`status`), in no particular order.
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     pub fn status(&mut self) -> Result<Listing<FunctionStatus>> {
         Listing::parse(self.call(&AdminCommand::Status)?)
     }
 
-    /// Every function, with its queued jobs by priority (`prioritystatus`), from server 1.1.15 on.
+    /// All functions with their queued jobs by priority (`prioritystatus`); server 1.1.15 or later.
     ///
     /// # Errors
     ///
-    /// `Unsupported`; a failure of the connection.
+    /// `Unsupported`; a connection failure.
     pub fn prioritystatus(&mut self) -> Result<Listing<FunctionPriorities>> {
         Listing::parse(self.call(&AdminCommand::PriorityStatus)?)
     }
 
-    /// Every job (`show jobs`). The server does not report their functions.
+    /// All jobs (`show jobs`). The server does not report their functions.
     ///
     /// # Errors
     ///
-    /// `Unsupported` by other servers than gearmand; a failure of the connection.
+    /// `Unsupported` from servers other than gearmand; a connection failure.
     pub fn show_jobs(&mut self) -> Result<Listing<JobInfo>> {
         Listing::parse(self.call(&AdminCommand::ShowJobs)?)
     }
 
-    /// The unique id of every job (`show unique jobs`).
+    /// The unique ids of all jobs (`show unique jobs`).
     ///
     /// # Errors
     ///
-    /// `Unsupported` by other servers than gearmand; a failure of the connection.
+    /// `Unsupported` from servers other than gearmand; a connection failure.
     pub fn show_unique_jobs(&mut self) -> Result<Listing<UniqueJob>> {
         Listing::parse(self.call(&AdminCommand::ShowUniqueJobs)?)
     }
@@ -126,7 +126,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// `JobNotFound`; `InvalidInput` for text that is no handle; a failure of the connection.
+    /// `JobNotFound`; `InvalidInput` for text that is not a handle; a connection failure.
     pub fn cancel_job<H>(&mut self, handle: H) -> Result<()>
     where
         H: TryInto<JobHandle>,
@@ -135,7 +135,7 @@ impl Admin {
         self.call(&AdminCommand::CancelJob(handle.try_into()?))?.ok()
     }
 
-    /// Makes a function known that no worker and no job has named (`create function`).
+    /// Creates a function that no worker or job has named yet (`create function`).
     ///
     /// # Errors
     ///
@@ -148,11 +148,11 @@ impl Admin {
         self.call(&AdminCommand::CreateFunction(function.try_into()?))?.ok()
     }
 
-    /// Forgets a function (`drop function`). Its queued jobs are leaked: they never run.
+    /// Removes a function (`drop function`). Its queued jobs are leaked: they never run.
     ///
     /// # Errors
     ///
-    /// `FunctionNotFound`; `FunctionInUse` while there are workers or running jobs; a failure of the connection.
+    /// `FunctionNotFound`; `FunctionInUse` while there are workers or running jobs; a connection failure.
     pub fn drop_function<F>(&mut self, function: F) -> Result<()>
     where
         F: TryInto<FunctionName>,
@@ -161,12 +161,12 @@ impl Admin {
         self.call(&AdminCommand::DropFunction(function.try_into()?))?.ok()
     }
 
-    /// Limits a function's queue (`maxqueue`), running jobs included. The server accepts it for a function that it does
-    /// not know, and does nothing then.
+    /// Limits a function's queue (`maxqueue`), including running jobs. For an unknown function, the server accepts the
+    /// command and does nothing.
     ///
-    /// This is what Gearman has in place of a limit in each producer: the server itself refuses a job for which there is no
-    /// room ([`QueueFull`](crate::ErrorKind::QueueFull)), whoever submits it, so the limit is exact. A job that joins another by
-    /// its unique id is taken all the same.
+    /// Gearman needs no limit in each producer: the server itself refuses jobs over this limit
+    /// ([`QueueFull`](crate::ErrorKind::QueueFull)), whoever submits them, so the limit is exact. It still accepts a
+    /// job that joins another by its unique id.
     ///
     /// # Errors
     ///
@@ -183,7 +183,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// `Unsupported`; a failure of the connection.
+    /// `Unsupported`; a connection failure.
     pub fn getpid(&mut self) -> Result<u64> {
         self.call(&AdminCommand::GetPid)?.number()
     }
@@ -192,7 +192,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// `Unsupported`; a failure of the connection.
+    /// `Unsupported`; a connection failure.
     pub fn verbose(&mut self) -> Result<String> {
         self.call(&AdminCommand::Verbose)?.value()
     }
@@ -201,16 +201,16 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// A failure of the connection; Python's `gear` server leaves it unanswered.
+    /// A connection failure; Python's `gear` server never answers.
     pub fn version(&mut self) -> Result<String> {
         self.call(&AdminCommand::Version)?.value()
     }
 
-    /// Ends the server (`shutdown`, `shutdown graceful`). gearmand has not had the command since 1.1.14.
+    /// Shuts the server down (`shutdown`, `shutdown graceful`). gearmand removed the command in 1.1.14.
     ///
     /// # Errors
     ///
-    /// `Unsupported`; a failure of the connection.
+    /// `Unsupported`; a connection failure.
     pub fn shutdown(&mut self, graceful: bool) -> Result<()> {
         self.call(&AdminCommand::Shutdown { graceful })?.ok()
     }

@@ -15,10 +15,10 @@ use crate::{
 
 /// A client of one or more Gearman servers: submits jobs and asks for their status.
 ///
-/// Calls take `&mut self` and need no runtime and no thread. A connection keeps nothing of one call for the next, so a
-/// pool may hand a client on as it is. When a connection is lost, the call that notices fails and reports the fate of
-/// its request ([`Error::fate`]), unless the request definitely did not reach the server: then it goes to the next
-/// server, or to the same one over a new connection, within the [retry policy](crate::RetryPolicy).
+/// Calls take `&mut self` and need no runtime and no thread. A connection keeps no state between calls, so a pool may
+/// reuse a client as it is. When a connection is lost, the call that notices fails and reports the fate of its request
+/// ([`Error::fate`]), unless the request definitely did not reach the server: then it goes to the next server, or to
+/// the same one over a new connection, within the [retry policy](crate::RetryPolicy).
 pub struct Client {
     pub(super) links: Vec<Link>,
     pub(super) router: Router,
@@ -29,7 +29,7 @@ pub struct Client {
     failures: Metrics,
 }
 
-/// Where the mail of a caller comes.
+/// Where a caller's mail arrives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) link: usize,
@@ -37,13 +37,13 @@ pub(super) struct Place {
 }
 
 impl Client {
-    /// Connects to the first server that can be reached: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, an [`Address`],
+    /// Connects to the first reachable server: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, an [`Address`],
     /// [`ConnectOptions`] or [`Servers`]. Each is tried once: startup errors are reported immediately.
     ///
     /// # Errors
     ///
     /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)` or `Tls`. `InvalidInput` for
-    /// a wrong address.
+    /// an invalid address.
     pub fn connect<S>(servers: S) -> Result<Self>
     where
         S: TryInto<Servers>,
@@ -54,12 +54,12 @@ impl Client {
         Ok(client)
     }
 
-    /// A client that connects at its first call, which then has all attempts of the
-    /// [retry policy](crate::RetryPolicy): for a service that may start before its servers.
+    /// Creates a client that connects at its first call, with all attempts of the [retry policy](crate::RetryPolicy):
+    /// for a service that may start before its servers.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
+    /// `InvalidInput` for an invalid address, `Tls` for unusable TLS options.
     pub fn new<S>(servers: S) -> Result<Self>
     where
         S: TryInto<Servers>,
@@ -72,12 +72,11 @@ impl Client {
         Ok(Client { links, router, turn: 0, failed_at: 0, failures: Metrics::default() })
     }
 
-    /// Uses a stream that the caller has connected. Such a client cannot reconnect; the address in `options` is only
-    /// shown.
+    /// Uses a connected stream. Such a client cannot reconnect; the address in `options` is only displayed.
     ///
     /// # Errors
     ///
-    /// `Connect` when the stream takes no timeouts; any failure of the first exchange.
+    /// `Connect` when the stream does not support timeouts; any failure of the first exchange.
     pub fn from_stream(stream: impl Duplex + 'static, options: ConnectOptions) -> Result<Self> {
         let transport = Transport::new(Box::new(stream))
             .map_err(|error| queue_core::Error::cannot_connect(&options.address, error))?;
@@ -102,7 +101,7 @@ impl Client {
 
     /// Sends any request and waits for its answer.
     ///
-    /// The events of a foreground job that is submitted so are dropped; see [`submit`](Self::submit).
+    /// If the request submits a foreground job, the job's events are dropped; see [`submit`](Self::submit).
     ///
     /// # Errors
     ///
@@ -124,7 +123,7 @@ impl Client {
         })
     }
 
-    /// A call, with its span, and counted if it fails. It says over which link it was answered, too.
+    /// Runs a call in its span, and counts its failure. The call also returns the link that answered it.
     pub(super) fn told<T>(
         &mut self,
         mut operation: Operation,
@@ -145,17 +144,15 @@ impl Client {
         })
     }
 
-    /// A request begins.
     pub(super) fn asks<R: Request>(&self, request: &R) -> Operation {
         trace::request(self.measures(), self.only_server(), request)
     }
 
-    /// Many requests begin, of which this is the first.
     pub(super) fn asks_many<R: Request>(&self, first: &R) -> Operation {
         trace::pipeline(self.measures(), self.only_server(), first)
     }
 
-    /// Who is told of measurements: the options of the first server say.
+    /// The measurement observer, from the options of the first server.
     pub(super) fn measures(&self) -> &Measures {
         self.links.first().map_or(Measures::none(), |link| &link.options.measures)
     }
@@ -168,7 +165,7 @@ impl Client {
         }
     }
 
-    /// The answer to a request, and where events come. It ends with `limit`, if that is sooner than the limit of a call.
+    /// The answer to a request, and where its events will arrive, until `limit` or the limit of a call.
     pub(super) fn send_to_some<R: Request>(
         &mut self,
         request: &R,
@@ -182,14 +179,14 @@ impl Client {
         Ok((reply, Place { link, slot }))
     }
 
-    /// Nobody waits for mail there any more.
+    /// Abandons a caller's slot.
     pub(super) fn leave(&mut self, Place { link, slot }: Place) {
         if let Some(link) = self.links.get_mut(link) {
             link.leave(slot);
         }
     }
 
-    /// Tries a step on the servers, in the order of their preference, until one does it.
+    /// Tries a step on the servers, in order of preference, until one succeeds.
     pub(super) fn on_some_server<T>(
         &mut self,
         route: Option<&[u8]>,
@@ -203,7 +200,7 @@ impl Client {
         self.walk(Attempts::new(order, rounds, idempotent), total.sooner(limit), step)
     }
 
-    /// Tries a step on servers, as the attempts have them, until one does it. Gives which.
+    /// Tries a step on the servers given by the attempts until one succeeds; returns which.
     pub(super) fn walk<T>(
         &mut self,
         mut attempts: Attempts,
@@ -248,8 +245,8 @@ impl Client {
         }
     }
 
-    /// Connects to the servers again now: the old connections are closed. Foreground jobs that were submitted over
-    /// them are lost sight of.
+    /// Closes the connections and connects to the servers again now. The events of foreground jobs submitted over the
+    /// old connections are lost.
     ///
     /// # Errors
     ///
@@ -271,7 +268,7 @@ impl Client {
         Err(last.unwrap_or_else(no_server))
     }
 
-    /// Whether some connection was good when it was last used.
+    /// Whether at least one connection was good when it was last used.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.links.iter().any(Link::is_connected)
@@ -283,7 +280,6 @@ impl Client {
         self.is_connected()
     }
 
-    /// Counts a call that failed.
     pub(super) fn count<T>(&mut self, outcome: &Result<T>) {
         if let Err(error) = outcome {
             self.failures.failed(error.kind());
@@ -309,36 +305,35 @@ impl Client {
         self.links.iter().map(Link::address)
     }
 
-    /// The number of the present connection to each server.
+    /// The number of the current connection to each server.
     pub fn epochs(&self) -> impl ExactSizeIterator<Item = Epoch> {
         self.links.iter().map(|link| link.origin().epoch)
     }
 
-    /// Changes the wait for replies from the next call on.
+    /// Sets the reply timeout for all later calls.
     pub fn set_reply_timeout(&mut self, timeout: Duration) {
         for link in &mut self.links {
             link.set_reply_timeout(timeout);
         }
     }
 
-    /// Changes the bound for whole calls from the next one on; see [`ConnectOptions::total_timeout`].
+    /// Sets the total timeout of all later calls; see [`ConnectOptions::total_timeout`].
     pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
         for link in &mut self.links {
             link.options.server.total_timeout = timeout;
         }
     }
 
-    /// How many bytes wait to be written.
     pub(super) fn queued(&self) -> usize {
         self.links.iter().map(Link::queued).sum()
     }
 
-    /// Writes what is queued. A failure reaches the waiters as mail.
+    /// Writes queued bytes. A failure reaches the waiting callers as mail.
     pub(super) fn flush_all(&mut self) {
         self.links.iter_mut().filter(|link| link.queued() > 0).for_each(Link::flush);
     }
 
-    /// The server that a handle names, if it is one of this client's.
+    /// The server named by a handle, if this client has it.
     pub(super) fn server_of(&self, handle: &JobHandle) -> Option<usize> {
         let server = handle.server()?;
         self.links.iter().position(|link| link.address() == server)

@@ -1,4 +1,4 @@
-//! Jobs that a blocking worker holds: as a handler sees one, and taken by hand.
+//! Jobs held by a blocking worker: those of handlers, and those taken manually.
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::{
     work::script::Script,
 };
 
-/// Jobs whose holder dropped them, to be failed, each with its lane.
+/// Jobs dropped by their holders, with their lanes. They have to be failed.
 pub(super) type Dropped = Arc<Mutex<Vec<(usize, JobHandle)>>>;
 
-/// What a handler is given: the job, and ways to report on it.
+/// The context passed to a handler: the job, and methods to report on it.
 pub struct JobContext<'a> {
     pub(super) assignment: &'a Assignment,
     pub(super) place: Place<'a>,
@@ -25,27 +25,27 @@ pub struct JobContext<'a> {
 pub(super) enum Place<'a> {
     /// In the thread that moves the bytes of the connection.
     Here(&'a mut Lane),
-    /// In a thread of its own.
+    /// In a separate thread.
     Aside(&'a Post),
-    /// In the [test](super::TestJob) of a handler.
+    /// In a [test](super::TestJob).
     Test(&'a Script),
 }
 
 impl JobContext<'_> {
-    /// Tells the submitters how far the job is (`WORK_STATUS`).
+    /// Reports the job's progress to its submitters (`WORK_STATUS`).
     ///
     /// # Errors
     ///
-    /// `JobLost`; `InvalidInput` when `denominator` is 0; a failure of the connection.
+    /// `JobLost`; `InvalidInput` when `denominator` is 0; a connection failure.
     pub fn status(&mut self, numerator: u64, denominator: u64) -> Result<()> {
         self.say(Report::Status(numerator, denominator))
     }
 
-    /// Sends the submitters a piece of the result (`WORK_DATA`).
+    /// Sends partial data to the submitters (`WORK_DATA`).
     ///
     /// # Errors
     ///
-    /// `JobLost`; a failure of the connection.
+    /// `JobLost`; a connection failure.
     pub fn data(&mut self, data: impl AsRef<[u8]>) -> Result<()> {
         self.say(Report::Data(data.as_ref()))
     }
@@ -54,7 +54,7 @@ impl JobContext<'_> {
     ///
     /// # Errors
     ///
-    /// `JobLost`; a failure of the connection.
+    /// `JobLost`; a connection failure.
     pub fn warning(&mut self, data: impl AsRef<[u8]>) -> Result<()> {
         self.say(Report::Warning(data.as_ref()))
     }
@@ -67,8 +67,8 @@ impl JobContext<'_> {
         }
     }
 
-    /// Whether the connection that delivered the job is gone, as far as can be seen without waiting, so that its
-    /// outcome will not be sent, or the job's announced timeout has expired: the job is for other workers to run.
+    /// Whether the job now belongs to other workers, as far as can be seen without waiting: the connection that
+    /// delivered it is gone, so that its outcome will not be sent, or its announced timeout has expired.
     #[must_use]
     pub fn is_lost(&mut self) -> bool {
         match &mut self.place {
@@ -78,8 +78,8 @@ impl JobContext<'_> {
         }
     }
 
-    /// Waits until the connection that delivered the job is gone, or its announced timeout expires, at most for
-    /// `timeout`, and returns which; `None` if the job is still this worker's.
+    /// Waits at most `timeout` until the connection that delivered the job is gone, or its announced timeout expires,
+    /// and returns which; `None` if the worker still holds the job.
     #[must_use]
     pub fn wait_lost(&mut self, timeout: Duration) -> Option<LostReason> {
         let job = &self.assignment.handle;
@@ -112,7 +112,7 @@ impl Deref for JobContext<'_> {
     }
 }
 
-/// A job that was taken by hand. Dropped without an end, it is failed when the worker is next used.
+/// A job that was taken manually. Dropping it without ending it fails the job when the worker is next used.
 #[must_use = "the job has to be completed or failed"]
 #[derive(Debug)]
 pub struct GrabbedJob {

@@ -1,4 +1,4 @@
-//! A foreground job that is waited for.
+//! A foreground job whose events are read.
 
 use super::{Client, client::Place};
 use queue_core::Limit;
@@ -30,11 +30,11 @@ pub struct Job<'a> {
     submitted: Submitted,
     place: Place,
     limit: Limit,
-    /// Whether it was looked, when the limit had passed, what came in time.
+    /// Whether the events that arrived before the limit passed were already checked for.
     is_late: bool,
-    /// What became of the job, once that is known.
+    /// The outcome of the job, once known.
     end: Option<Result<Outcome>>,
-    /// The submission, if it may be repeated, and how often still.
+    /// The submission, if it may be repeated, and the remaining number of repeats.
     again: Option<(Submit<bytes::Bytes>, u32)>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Job<'a> {
         Self::begin(client, submit, options.idempotent, limit)
     }
 
-    /// Submits a foreground job and waits for its end: one call, within its limit.
+    /// Submits a foreground job and waits for its end in one call, within its limit.
     pub(super) fn run<W: AsRef<[u8]>>(
         client: &'a mut Client,
         submit: Submit<W>,
@@ -82,18 +82,18 @@ impl<'a> Job<'a> {
         &self.submitted.handle
     }
 
-    /// The unique id with which it was submitted, if it has one.
+    /// The unique id that it was submitted with, if any.
     #[must_use]
     pub fn unique(&self) -> Option<&UniqueId> {
         self.submitted.unique.as_ref()
     }
 
-    /// Waits for the end of the job and skips everything before. If the end was already read, it is returned again, and
-    /// so is the error that ended the events.
+    /// Waits for the end of the job, skipping earlier events. If the end, or an error that ended the events, was
+    /// already returned, it is returned again.
     ///
     /// # Errors
     ///
-    /// `Timeout(Job)`; a failure of the connection, after which the outcome is not known.
+    /// `Timeout(Job)`; a connection failure, after which the outcome is unknown.
     pub fn outcome(mut self) -> Result<Outcome> {
         loop {
             if let Some(end) = self.end.take() {
@@ -135,7 +135,7 @@ impl<'a> Job<'a> {
         let whole = self.limit.sooner(self.client.policy().0);
         self.client.make_fresh(submit, whole);
         let again = self.client.create(submit, attempts, whole);
-        // Whatever becomes of this one, the lost one may have been run.
+        // Whatever the outcome of this submission, the lost one may have been run.
         let (submitted, place) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
         self.client.leave(self.place);
         (self.submitted, self.place) = (submitted, place);
@@ -164,7 +164,8 @@ impl Iterator for Job<'_> {
 }
 
 impl Client {
-    /// Submits a foreground job; what may have been lost on the way is submitted again so often, until `limit`.
+    /// Submits a foreground job, and resubmits one that may have been lost on the way, at most `attempts` times and
+    /// until `limit`.
     fn create<W: AsRef<[u8]>>(
         &mut self,
         submit: &mut Submit<W>,
@@ -188,11 +189,11 @@ impl Client {
         }
     }
 
-    /// Sees to it that a submission whose connection was lost can be sent again.
+    /// Prepares a submission whose connection was lost for being sent again.
     ///
-    /// A server may still hold the job: queued, and to be passed over, because its submitter has gone. A submission
-    /// with the same unique id is joined to it, and never run (seen on 1.1.20). While the server has not heard of the
-    /// loss, the lost submitter counts as one that waits.
+    /// A server may still have the job queued, but will skip it, because its submitter is gone. A submission with the
+    /// same unique id joins that job, and is never run (seen on 1.1.20). Until the server notices the loss, the lost
+    /// submitter counts as waiting.
     fn make_fresh<W: AsRef<[u8]>>(&mut self, submit: &mut Submit<W>, limit: Limit) {
         if submit.renew() {
             return;
@@ -208,8 +209,8 @@ impl Client {
         }
     }
 
-    /// Asks one server, or each until one knows the job; ends with `limit`, if that is sooner than the limit of a call.
-    /// Each has an equal share of the time that is left, so that a silent one leaves some for those behind it.
+    /// Asks one server, or each until one knows the job, until `limit` or the limit of a call. Each server gets an
+    /// equal share of the remaining time, so that a silent one leaves some for the others.
     pub(super) fn ask_each<R>(
         &mut self,
         server: Option<usize>,
@@ -231,7 +232,7 @@ impl Client {
             if status.as_ref().is_ok_and(|status| status.is_known) {
                 return status;
             }
-            // An answer says more than an error.
+            // An answer is more informative than an error.
             if last.is_err() || status.is_ok() {
                 last = status;
             }

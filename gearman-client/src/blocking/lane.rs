@@ -1,4 +1,4 @@
-//! One server of a blocking worker: its connection, and what the holders of its jobs share.
+//! One server of a blocking worker: its connection, and the state shared by the holders of its jobs.
 
 use std::{
     collections::VecDeque,
@@ -20,19 +20,19 @@ use crate::{
     work::{events::Teller, handle::Gauge},
 };
 
-/// A server, and whoever moves the bytes of its connection.
+/// A server, and the wire of the thread that moves its bytes.
 pub(super) struct Lane {
     address: Arc<Address>,
     post: Arc<Post>,
     wire: Wire<Error>,
-    /// The jobs that came and were not taken yet.
+    /// Jobs that arrived and were not taken yet.
     inbox: VecDeque<Assignment>,
 }
 
-/// The worker role towards one server, which threads share: one moves its bytes, and others have its jobs.
+/// The worker role for one server, shared by threads: one moves its bytes, and others hold its jobs.
 pub(super) struct Post {
     state: Mutex<State>,
-    /// Something has come of the last exchange.
+    /// Signals a result of the last exchange.
     changed: Condvar,
     pub(super) gauge: Gauge,
     pub(super) teller: Teller,
@@ -40,28 +40,27 @@ pub(super) struct Post {
 
 struct State {
     role: Role,
-    /// How many threads wait for a change.
+    /// Number of threads that wait for a change.
     waiting: usize,
 }
 
-/// How long what has come is looked through, at most.
+/// Maximum time to look through what has arrived.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// As short as a wait at a socket can be.
+/// The shortest possible wait on a socket.
 const GLANCE: Duration = Duration::from_millis(1);
 
 impl Post {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing in the state is left half done by a panic.
+        // A panic leaves nothing in the state half done.
         lock(&self.state)
     }
 
-    /// Changes the role, or looks at it.
     pub(super) fn with<T>(&self, step: impl FnOnce(&mut Role) -> T) -> T {
         step(&mut self.lock().role)
     }
 
-    /// Waits until `done` has something, while another thread moves the bytes; at most until then.
+    /// Waits until `done` returns something, while another thread moves the bytes, or until the time.
     pub(super) fn wait<T>(
         &self,
         until: Option<Instant>,
@@ -83,38 +82,38 @@ impl Post {
         }
     }
 
-    /// Why a job is lost, as far as is known.
+    /// Why a job is lost, as far as known.
     pub(super) fn lost_reason(&self, job: &JobHandle) -> Option<LostReason> {
         self.with(|role| role.lost_reason(job, now()))
     }
 
-    /// When to look whether a job is lost by its time, at most after `timeout`.
+    /// When to check whether a job's timeout has passed, at most after `timeout`.
     fn lost_by(&self, job: &JobHandle, timeout: Duration) -> Instant {
         let end = after(now(), timeout);
         self.with(|role| role.session.held_until(job)).map_or(end, |until| until.min(end))
     }
 
-    /// Waits until a job is lost, while another thread moves the bytes, at most for `timeout`; why.
+    /// Waits at most `timeout` until a job is lost, while another thread moves the bytes; returns why.
     pub(super) fn wait_lost(&self, job: &JobHandle, timeout: Duration) -> Option<LostReason> {
         let until = self.lost_by(job, timeout);
         let lost = self.wait(Some(until), |role| role.lost_reason(job, now()));
         lost.or_else(|| self.lost_reason(job))
     }
 
-    /// Says something about a job, once there is room for it. Another thread writes it.
+    /// Queues a report about a job once there is room for it. Another thread writes it.
     pub(super) fn report(&self, job: &JobHandle, report: Report<'_>) -> Result<()> {
         self.wait(None, |role| role.has_room().then_some(()));
         self.with(|role| role.session.report(job, report))
     }
 
-    /// Ends a job, once there is room for its result. Another thread writes it.
+    /// Ends a job once there is room for its result. Another thread writes it.
     pub(super) fn finish(&self, job: &JobHandle, end: End<'_>) -> Result<()> {
         self.wait(None, |role| role.has_room().then_some(()));
         self.with(|role| role.session.finish(job, end, now()))
     }
 }
 
-/// The role as the thread sees it that moves its bytes.
+/// The role as seen by the thread that moves its bytes.
 struct Mover<'a> {
     post: &'a Post,
     inbox: &'a mut VecDeque<Assignment>,
@@ -168,7 +167,7 @@ impl Lane {
         self.post.with(step)
     }
 
-    /// Moves bytes until `done` has something, at most until then. `None` also when the lane is over.
+    /// Moves bytes until `done` returns something, or until the time. Also `None` when the lane has ended.
     fn call<T>(
         &mut self,
         until: Option<Instant>,
@@ -194,19 +193,19 @@ impl Lane {
         self.with(|role| role.is_open())
     }
 
-    /// Why there is no connection, if none could be made.
+    /// Why the last attempt to connect failed, if it did.
     pub(super) fn failure(&self) -> Option<Error> {
         self.with(|role| role.connection()).and_then(Result::err)
     }
 
-    /// Connects, unless it is known how that goes.
+    /// Connects, unless an attempt has already ended.
     pub(super) fn connect(&mut self) -> Result<()> {
         self.call(None, |role, _| role.connection()).unwrap_or(Ok(()))
     }
 
     pub(super) fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
         self.with(|role| role.session.can_do(function, timeout));
-        // A lane that fails is connected again when jobs are asked for.
+        // A failed lane reconnects when jobs are requested.
         let _ = self.flush();
     }
 
@@ -226,22 +225,22 @@ impl Lane {
         self.with(|role| role.session.start());
     }
 
-    /// Asks for no further job.
+    /// Requests no further job.
     pub(super) fn stop(&self) {
         self.with(Role::stop);
     }
 
-    /// Waits no longer for jobs and for their ends, only for what was sent.
+    /// Stops waiting for jobs and their ends; only sent data still matters.
     pub(super) fn hurry(&self) {
         self.with(Role::hurry);
     }
 
-    /// Lets the jobs that were not ended go back to the server when the connection closes.
+    /// Leaves unfinished jobs to the server, which gets them back when the connection closes.
     pub(super) fn leave_held(&mut self) {
         self.with(Role::leave_held);
     }
 
-    /// Whether a question is not answered yet.
+    /// Whether a request is unanswered.
     pub(super) fn is_asking(&self) -> bool {
         self.with(|role| role.is_open() && role.session.waiting_since().is_some())
     }
@@ -250,12 +249,11 @@ impl Lane {
         self.with(|role| role.is_over())
     }
 
-    /// Whether a job is still this connection's.
+    /// Whether this connection still holds a job.
     pub(super) fn holds(&self, job: &JobHandle) -> bool {
         self.with(|role| role.holds(job))
     }
 
-    /// A job that has come.
     pub(super) fn next(&mut self) -> Option<Assignment> {
         self.inbox.pop_front()
     }
@@ -264,9 +262,9 @@ impl Lane {
         !self.inbox.is_empty()
     }
 
-    /// Connects if it is time to, asks for jobs, and reads until one has come, or until then.
+    /// Connects if it is time to, requests jobs, and reads until one has arrived or the time has come.
     pub(super) fn receive(&mut self, until: Instant) {
-        // What is here already is read in any case.
+        // Read what has already arrived in any case.
         let until = until.max(now() + GLANCE);
         self.call(Some(until), |_, inbox| (!inbox.is_empty()).then_some(()));
     }
@@ -283,7 +281,7 @@ impl Lane {
         });
     }
 
-    /// Writes what is queued, jobs that are to be asked for among it.
+    /// Writes queued bytes, including due requests for jobs.
     ///
     /// # Errors
     ///
@@ -303,7 +301,7 @@ impl Lane {
         }
     }
 
-    /// How many bytes wait to be written.
+    /// Number of bytes waiting to be written.
     pub(super) fn backlog(&self) -> usize {
         self.with(|role| role.backlog())
     }
@@ -313,17 +311,17 @@ impl Lane {
         self.flush()
     }
 
-    /// Ends a job, and asks for another one. Both are queued.
+    /// Ends a job and requests another one. Both are queued.
     pub(super) fn finish(&mut self, job: &JobHandle, end: End<'_>) -> Result<()> {
         self.with(|role| role.session.finish(job, end, now()))
     }
 
-    /// Lets a job go back to the server when the connection closes.
+    /// Leaves a job to the server, which gets it back when the connection closes.
     pub(super) fn leave(&mut self, job: &JobHandle) {
         self.with(|role| role.session.leave(job));
     }
 
-    /// Whether a job is not this connection's any more, or its time is over, as far as can be seen without waiting.
+    /// Whether this connection has lost a job, or its time is over, as far as can be seen without waiting.
     pub(super) fn is_lost(&mut self, job: &JobHandle) -> bool {
         let since = now();
         self.with(|role| role.look(since));
@@ -331,25 +329,25 @@ impl Lane {
         self.post.lost_reason(job).is_some()
     }
 
-    /// Waits until a job is not this connection's any more, or its time is over, at most for `timeout`; why.
+    /// Waits at most `timeout` until this connection has lost a job, or its time is over; returns why.
     pub(super) fn wait_lost(&mut self, job: &JobHandle, timeout: Duration) -> Option<LostReason> {
         let until = self.post.lost_by(job, timeout.max(GLANCE));
         let lost = self.call(Some(until), |role, _| role.lost_reason(job, now()));
         lost.or_else(|| self.post.lost_reason(job))
     }
 
-    /// Whether results were lost with a connection, and no barrier has told so: then it has now.
+    /// Fails if results were lost with a connection and no barrier has reported that yet; they then count as reported.
     pub(super) fn check_losses(&self) -> Result<()> {
         self.with(Role::check_losses)
     }
 
-    /// Waits for the answer to an echo: the server has read everything before.
+    /// Waits for the answer to an echo, which shows that the server has read everything before it.
     pub(super) fn barrier(&mut self) -> Result<()> {
         let barrier = self.with(|role| role.barrier(now()));
         self.call(None, |role, _| role.is_past(barrier)).unwrap_or(Ok(()))
     }
 
-    /// Makes sure that the server has taken all results, and closes.
+    /// Makes sure that the server has accepted all results, and closes the connection.
     pub(super) fn end(&mut self) -> WorkerReport {
         self.call(None, |_, _| None::<()>);
         self.post.gauge.report()

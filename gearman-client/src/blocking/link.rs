@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// One server, and the connection to it that is made when it is needed.
+/// A server, and the connection to it, which is made on demand.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) options: ConnectOptions,
@@ -35,7 +35,7 @@ impl Link {
         Link { wire: Wire::to(&options), role, options }
     }
 
-    /// Uses a stream that is connected, and no other.
+    /// A link over one connected stream only.
     pub(super) fn over(transport: Transport, options: ConnectOptions) -> Self {
         let role = client::Link::for_stream(options.clone());
         let mut link = Link { wire: Wire::to(&options).over(transport), role, options };
@@ -43,7 +43,7 @@ impl Link {
         link
     }
 
-    /// Moves bytes until `step` has something, at most until `limit`.
+    /// Moves bytes until `step` returns something, at most until `limit`.
     fn drive<T>(
         &mut self,
         limit: Limit,
@@ -64,14 +64,14 @@ impl Link {
                     self.role.give_up();
                     return Err(limit.error().into());
                 }
-                // The step has asked for something after the role was asked.
+                // The step has made a request after the role was asked.
                 Drive::Rest(_) if self.role.has_news() => {}
                 Drive::Rest(_) | Drive::Over => return Err(lost(closed())),
             }
         }
     }
 
-    /// Lets the role see what was told to it, and closes what it wants closed.
+    /// Passes pending news to the role, and closes what it wants closed.
     fn settle(&mut self) {
         self.wire.drive(&mut self.role, Some(now()), |_| Some(()));
         self.tell();
@@ -84,13 +84,13 @@ impl Link {
         }
     }
 
-    /// Makes sure that there is a connection, with one attempt to make one.
+    /// Ensures that there is a connection, with one attempt to connect.
     pub(super) fn make_ready(&mut self, limit: Limit) -> Result<()> {
         let mut seen = None;
         self.drive(limit, |role| role.poll_room(&mut seen, Waker::noop()))
     }
 
-    /// Sends a request and waits for its answer, with one attempt to connect. Also gives the slot that events come to.
+    /// Sends a request and waits for its answer, with one attempt to connect. Also returns the slot for events.
     pub(super) fn call<R: Request>(
         &mut self,
         request: &R,
@@ -125,10 +125,10 @@ impl Link {
     }
 }
 
-/// For callers with many requests, and with jobs.
+/// For callers with many requests, and for jobs.
 impl Link {
-    /// Queues a request with this tag in the slot of its caller, or in a new one, once there is a connection. It is
-    /// written when mail is waited for, or by [`flush`](Self::flush).
+    /// Queues a tagged request in the caller's slot, or in a new one, once there is a connection. It is written while
+    /// waiting for mail, or by [`flush`](Self::flush).
     pub(super) fn queue<R: Request>(
         &mut self,
         request: &R,
@@ -145,7 +145,7 @@ impl Link {
         })
     }
 
-    /// Queues a request of a slot if there is a connection with room; whether it did.
+    /// Queues a request of a slot if there is a connection with room; returns whether it did.
     pub(super) fn queue_now<R: Request>(&mut self, request: &R, slot: u32, tag: u32) -> bool {
         let has_room = self.role.has_room();
         if has_room {
@@ -154,12 +154,12 @@ impl Link {
         has_room
     }
 
-    /// How many bytes of requests were not handed to the connection.
+    /// Number of request bytes not yet handed to the connection.
     pub(super) fn queued(&self) -> usize {
         self.role.queued()
     }
 
-    /// Writes what is queued. A failure reaches the waiters as mail.
+    /// Writes queued bytes. A failure reaches the waiting callers as mail.
     pub(super) fn flush(&mut self) {
         self.wire.push(&mut self.role);
         self.tell();
@@ -169,7 +169,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// When `limit` has passed, or no mail can come.
+    /// When `limit` has passed, or no mail can arrive.
     pub(super) fn next(&mut self, slot: u32, limit: Limit) -> Result<(u32, Mail)> {
         let mail = self.drive(limit, |role| {
             role.poll_mail(slot, Waker::noop()).map(|(tag, mail, _)| Ok((tag, mail)))
@@ -177,7 +177,7 @@ impl Link {
         mail.map_err(|error| error.with_fate(Fate::Unknown))
     }
 
-    /// The answer to a request, read. One that cannot be its answer ends the connection.
+    /// Decodes the answer to a request. An answer that cannot belong to the request ends the connection.
     pub(super) fn decode<R: Request>(&mut self, request: &R, mail: Mail) -> Result<R::Reply> {
         let origin = self.role.origin();
         answer(request, origin, mail).inspect_err(|error| {
@@ -187,18 +187,18 @@ impl Link {
         })
     }
 
-    /// The caller of a slot goes: what still comes is passed over.
+    /// Abandons a slot: mail that still arrives for it is discarded.
     pub(super) fn leave(&mut self, slot: u32) {
         self.role.leave(slot);
     }
 
-    /// Ends this connection, as if the server had.
+    /// Ends this connection as if the server had closed it.
     pub(super) fn fail(&mut self, error: &Error) {
         self.role.disconnect(self.role.origin().epoch, error);
         self.settle();
     }
 
-    /// Checks, without waiting, whether the server has closed the idle connection. What is there is read once.
+    /// Checks, without waiting, whether the server has closed the idle connection. Buffered data is read once.
     pub(super) fn look(&mut self) {
         self.role.look(now());
         self.wire.drive(&mut self.role, None, |role| (!role.is_looking()).then_some(()));
@@ -230,13 +230,13 @@ impl Link {
         self.role.metrics()
     }
 
-    /// How long the server is not to be tried yet.
+    /// How long the server must not be tried yet.
     pub(super) fn quarantine(&self) -> Option<Duration> {
         self.role.quarantine(now())
     }
 }
 
-/// An attempt to connect that the end of the whole call cut short is over because of that.
+/// Blames the total deadline if it cut an attempt to connect short.
 fn named(error: Error, limit: Limit) -> Error {
     let is_cut = error.kind() == ErrorKind::Timeout(Deadline::Connect) && limit.has_passed();
     if is_cut { limit.error().with_fate(error.fate()).into() } else { error }

@@ -1,4 +1,4 @@
-//! Many requests in flight on one client.
+//! Pipelined requests and jobs on one client.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -20,16 +20,17 @@ use crate::{
     trace,
 };
 
-/// How long one of several servers is listened to before the next.
+/// How long to listen to one of several servers before the next.
 const SLICE: Duration = Duration::from_millis(1);
 
 impl Client {
-    /// Sends requests without waiting for each answer, and gives the answers in order: to submit many background jobs.
+    /// Sends requests without waiting for each answer, and returns the answers in order: to submit many background
+    /// jobs.
     ///
     /// The iterator is lazy: it takes requests as the window (256 in flight, see [`window`](CallMany::window)) has
     /// room, and writes many of them at once. It yields exactly one result for each request taken. A request that did
-    /// not reach its server is sent again, as by [`call`](Self::call); any other failure becomes its result, and the
-    /// rest continues. Dropping it early is allowed: outstanding answers are read and dropped by the next call.
+    /// not reach its server is resent, as by [`call`](Self::call); any other failure becomes its result, and the rest
+    /// continues. Dropping it early is allowed: outstanding answers are read and dropped by the next call.
     ///
     /// ```
     /// # let server = fixtures::gearmand::Server::start()?;
@@ -60,12 +61,12 @@ impl Client {
         }
     }
 
-    /// Submits foreground jobs, many at a time, and gives their events as they come, each with the number of its job:
+    /// Submits many foreground jobs at once, and returns their events as they arrive, each with the number of its job:
     /// 0 for the first of `jobs`. The first event of a job is `Created`.
     ///
     /// It takes jobs as the window (256 unfinished, see [`window`](SubmitMany::window)) has room. After an error, no
-    /// further event of that job follows; the others continue. A job that did not reach its server is submitted again,
-    /// as by [`submit`](Self::submit).
+    /// further event of that job follows; the others continue. A job that did not reach its server is resubmitted, as
+    /// by [`submit`](Self::submit).
     ///
     /// ```
     /// # let server = fixtures::gearmand::Server::start()?;
@@ -101,7 +102,7 @@ impl Client {
     }
 }
 
-/// A slot on each server that is used.
+/// One slot for each server in use.
 struct Boxes<'a> {
     client: &'a mut Client,
     slots: Vec<Option<u32>>,
@@ -114,11 +115,11 @@ impl<'a> Boxes<'a> {
         Boxes { client, slots, tags: 0 }
     }
 
-    /// Queues a request on the first server of its order that has a connection. Gives which, and the request's tag.
+    /// Queues a request on the first connected server of its order. Returns which, and the request's tag.
     fn queue<R: Request>(&mut self, request: &R) -> Result<(usize, u32)> {
         self.tags = self.tags.wrapping_add(1);
         let Boxes { client, slots, tags } = self;
-        // The usual case: one server, and it is there.
+        // The usual case: a single connected server.
         if let ([Some(slot)], [link]) = (slots.as_slice(), client.links.as_mut_slice())
             && link.queue_now(request, *slot, *tags)
         {
@@ -136,7 +137,6 @@ impl<'a> Boxes<'a> {
         Ok((index, *tags))
     }
 
-    /// The next mail of a server.
     fn next(&mut self, index: usize, limit: Limit) -> Result<(u32, Mail)> {
         let slot = self.slots.get(index).copied().flatten().ok_or_else(no_server)?;
         self.client.links.get_mut(index).ok_or_else(no_server)?.next(slot, limit)
@@ -163,7 +163,7 @@ pub struct CallMany<'a, I: Iterator> {
     boxes: Boxes<'a>,
     requests: I,
     in_flight: VecDeque<InFlight<I::Item>>,
-    /// What came for requests in flight while an earlier one was sent again.
+    /// Mail for requests in flight that arrived while an earlier one was resent.
     early: HashMap<u32, Mail>,
     window: usize,
     told: Told,
@@ -171,12 +171,12 @@ pub struct CallMany<'a, I: Iterator> {
 
 struct InFlight<R> {
     request: R,
-    /// Over which link, and with which tag; or why it could not be sent.
+    /// The link that it was sent over, and its tag; or why it could not be sent.
     sent: Result<(usize, u32)>,
 }
 
 impl<I: Iterator<Item: Request>> CallMany<'_, I> {
-    /// How many requests may be in flight; at least 1.
+    /// Maximum number of requests in flight; at least 1.
     pub fn window(mut self, requests: usize) -> Self {
         self.window = requests.max(1);
         self
@@ -227,9 +227,9 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
         }
     }
 
-    /// The answer to one request. Those to others in flight are kept for them.
+    /// The answer to one request. Answers to others in flight are kept for them.
     fn mail(&mut self, index: usize, tag: u32) -> Result<Mail> {
-        // Nearly always there are none.
+        // There are almost never any.
         if !self.early.is_empty()
             && let Some(mail) = self.early.remove(&tag)
         {
@@ -242,7 +242,7 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
             }
             let is_to = |one: &InFlight<_>| matches!(one.sent, Ok((_, of)) if of == to);
             if self.in_flight.iter().any(is_to) {
-                // What comes behind an answer, as the events of a job, is nobody's.
+                // Mail after an answer, such as the events of a job, belongs to nobody.
                 self.early.entry(to).or_insert(mail);
             }
         }
@@ -251,7 +251,7 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
 
 type Answer<I> = Result<<<I as Iterator>::Item as Request>::Reply>;
 
-/// No further request is taken while so many bytes wait to be written.
+/// No further request is taken while this many bytes wait to be written.
 const ENOUGH_OUTGOING: usize = 256 * 1024;
 
 impl<I: Iterator<Item: Request>> Iterator for CallMany<'_, I> {
@@ -271,7 +271,7 @@ pub struct SubmitMany<'a, W, I> {
     boxes: Boxes<'a>,
     jobs: I,
     batch: Batch<W>,
-    /// Which server is listened to first.
+    /// The server to listen to first.
     turn: usize,
     told: Told,
 }
@@ -314,7 +314,6 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
         }
     }
 
-    /// Waits for mail of any server.
     fn receive(&mut self) -> Result<(usize, u32, Mail)> {
         let count = self.boxes.slots.len();
         loop {
@@ -376,7 +375,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
             }
             match self.receive() {
                 Ok((index, tag, mail)) => self.take(index, tag, mail),
-                // Every job was told of its connection's end before; this ends what was forgotten.
+                // Every job was already told about the end of its connection; this ends any that was missed.
                 Err(error) => self.batch.lost(&error),
             }
         }

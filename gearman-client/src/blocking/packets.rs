@@ -1,4 +1,4 @@
-//! Single packets over a connection, for tools that show what a server does.
+//! Raw packets over a connection, for tools that inspect servers.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Packets {
     ///
     /// # Errors
     ///
-    /// `Connect`, `Timeout(Connect)` or `Tls`; `InvalidInput` for a wrong address.
+    /// `Connect`, `Timeout(Connect)` or `Tls`; `InvalidInput` for an invalid address.
     pub fn connect<O>(options: O) -> Result<Self>
     where
         O: TryInto<ConnectOptions>,
@@ -47,11 +47,11 @@ impl Packets {
         Ok(packets)
     }
 
-    /// Packets of a connection that is made by the first call, in one attempt. If that fails, the next call makes another.
+    /// Creates a connection that is made by the first call, in one attempt. If that fails, the next call tries again.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
+    /// `InvalidInput` for an invalid address, `Tls` for unusable TLS options.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<ConnectOptions>,
@@ -73,9 +73,9 @@ impl Packets {
     ///
     /// # Errors
     ///
-    /// `ConnectionLost`, or `Timeout(Write)` when the server reads nothing: the connection cannot be used any further, and
-    /// [`next`](Self::next) gives what came before its end. What [`connect`](Self::connect) fails with, if there was no
-    /// connection yet.
+    /// `ConnectionLost`, or `Timeout(Write)` when the server reads nothing. The connection is unusable then, and
+    /// [`next`](Self::next) returns what arrived before its end. The errors of [`connect`](Self::connect), if there was
+    /// no connection yet.
     pub fn send(&mut self, packet: &Packet) -> Result<()> {
         self.open()?;
         self.role.send(packet, now());
@@ -84,12 +84,12 @@ impl Packets {
         self.role.outcome().unwrap_or_else(|| Err(PacketSession::over())).map(drop)
     }
 
-    /// The next packet of the server; `None` when none came within `timeout`, which does not include connecting.
+    /// The server's next packet; `None` when none arrived within `timeout`, which does not include connecting.
     ///
     /// # Errors
     ///
-    /// `ConnectionLost` if the server has closed the connection; `Protocol` for bytes that are not a packet,
-    /// `PacketTooLarge`. What [`connect`](Self::connect) fails with, if there was no connection yet.
+    /// `ConnectionLost` if the server has closed the connection; `Protocol` for bytes that are not a packet;
+    /// `PacketTooLarge`. The errors of [`connect`](Self::connect), if there was no connection yet.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Packet>> {
         self.role.next(timeout, now());

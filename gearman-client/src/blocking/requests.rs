@@ -1,4 +1,4 @@
-//! The requests as methods: each a few lines over [`Client::call`].
+//! One method per request, each a thin wrapper around [`Client::call`].
 
 use std::time::SystemTime;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Client {
-    /// Submits a foreground job (`SUBMIT_JOB`, `_HIGH`, `_LOW`) and gives its events.
+    /// Submits a foreground job (`SUBMIT_JOB`, `_HIGH`, `_LOW`) and returns its events.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl Client {
         Job::start(self, submit, options)
     }
 
-    /// Submits a foreground job and waits for its end. Pieces, warnings and progress are dropped; see
+    /// Submits a foreground job and waits for its end. Partial data, warnings and progress are dropped; see
     /// [`submit`](Self::submit).
     ///
     /// # Errors
@@ -74,11 +74,11 @@ impl Client {
 
     /// Submits a background job that is not run before `at` (`SUBMIT_JOB_EPOCH`), in whole seconds (rounded up).
     ///
-    /// Servers up to 1.1 do not wake a sleeping worker when the time comes: it finds the job the next time it asks.
+    /// Servers up to 1.1 do not wake a sleeping worker at that time: it finds the job when it next asks.
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit); `InvalidInput` for another priority than normal.
+    /// As [`submit`](Self::submit); `InvalidInput` for a priority other than normal.
     pub fn submit_epoch<F>(
         &mut self,
         function: F,
@@ -94,12 +94,11 @@ impl Client {
         self.call_with(&submit, options.idempotent)
     }
 
-    /// Submits a background job for a point of time in the manner of cron (`SUBMIT_JOB_SCHED`). gearmand answers that
-    /// with `Unsupported`.
+    /// Submits a background job with a cron-like schedule (`SUBMIT_JOB_SCHED`). gearmand answers with `Unsupported`.
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit); `InvalidInput` for another priority than normal.
+    /// As [`submit`](Self::submit); `InvalidInput` for a priority other than normal.
     pub fn submit_sched<F>(
         &mut self,
         function: F,
@@ -119,7 +118,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit); `InvalidInput` for another priority than normal.
+    /// As [`submit`](Self::submit); `InvalidInput` for a priority other than normal.
     pub fn submit_reduce<F, R>(
         &mut self,
         function: F,
@@ -140,7 +139,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit); `InvalidInput` for another priority than normal.
+    /// As [`submit`](Self::submit); `InvalidInput` for a priority other than normal.
     pub fn submit_reduce_background<F, R>(
         &mut self,
         function: F,
@@ -158,12 +157,12 @@ impl Client {
         self.call_with(&submit, options.idempotent)
     }
 
-    /// What the servers know about a job (`GET_STATUS`). A handle that names its server is looked up there; any other
-    /// is looked up on every server, until one knows it.
+    /// The status of a job (`GET_STATUS`). A handle that names its server is looked up there; any other is looked up on
+    /// each server until one knows it.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for text that is no handle; a failure of the connection.
+    /// `InvalidInput` for text that is not a handle; a connection failure.
     pub fn status<H>(&mut self, handle: H) -> Result<JobStatus>
     where
         H: TryInto<JobHandle>,
@@ -174,12 +173,12 @@ impl Client {
         self.ask_each(server, &GetStatus(handle), Limit::never())
     }
 
-    /// What the servers know about a job with this unique id (`GET_STATUS_UNIQUE`), whatever its function. Every server
-    /// is asked, until one knows it.
+    /// The status of a job with this unique id (`GET_STATUS_UNIQUE`), whatever its function. The servers are asked in
+    /// turn until one knows it.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for an id that is not valid; a failure of the connection.
+    /// `InvalidInput` for an invalid id; a connection failure.
     pub fn status_unique<U>(&mut self, unique: U) -> Result<JobStatus>
     where
         U: TryInto<UniqueId>,
@@ -188,11 +187,12 @@ impl Client {
         self.ask_each(None, &GetStatusUnique(unique.try_into()?), Limit::never())
     }
 
-    /// Sends bytes and gets them back (`ECHO_REQ`): the server is alive, and has read what was sent before.
+    /// Sends bytes and receives them back (`ECHO_REQ`), which shows that the server is alive and has read everything
+    /// sent before.
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     pub fn echo(&mut self, data: impl AsRef<[u8]>) -> Result<Bytes> {
         self.call(&Echo(data))
     }

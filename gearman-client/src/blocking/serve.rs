@@ -30,7 +30,7 @@ use crate::{
 
 type Handler = Box<dyn Fn(&mut JobContext<'_>) -> Result<Bytes, Failure> + Send + Sync>;
 
-/// A handler, and how it behaves.
+/// A handler and its behaviour.
 pub(super) struct Registered {
     handler: Handler,
     quick: Quick,
@@ -44,7 +44,7 @@ impl Registered {
 
 pub(super) type Handlers = HashMap<FunctionName, Registered, Keys>;
 
-/// What all servers of a worker share.
+/// Shared by all servers of a worker.
 #[derive(Clone, Copy)]
 pub(super) struct Shop<'a> {
     pub(super) handlers: &'a Handlers,
@@ -52,17 +52,17 @@ pub(super) struct Shop<'a> {
     pub(super) stop: &'a Signal,
 }
 
-/// How long a server is listened to before it is seen whether the worker is to stop.
+/// How long to listen to a server before checking whether the worker is stopping.
 const SLICE: Duration = Duration::from_millis(200);
 
-/// The same while handlers run in threads of their own, whose results are to go out: first, and at most.
+/// The same while handlers run in separate threads, whose results have to go out: the first slice and the longest.
 const SHORT_SLICES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
 
-/// Results are written at least whenever there are so many bytes of them.
+/// Results are written at the latest when this many bytes are queued.
 const ENOUGH_OUTGOING: usize = 64 * 1024;
 
 impl Shop<'_> {
-    /// Runs the jobs of one server until the worker is to stop, and what runs then has ended, or its grace is over.
+    /// Runs the jobs of one server until the worker is stopping and running jobs have ended, or the grace has passed.
     pub(super) fn serve(&self, lane: &mut Lane) -> WorkerReport {
         let desk = Desk::default();
         lane.start();
@@ -94,12 +94,12 @@ impl Shop<'_> {
             let progress = desk.progress();
             let mut is_in_vain = false;
             if desk.is_full(self.options.slots) {
-                // Should the connection be gone, what follows finds out.
+                // The steps below notice a lost connection.
                 let _ = lane.flush();
                 is_in_vain = desk.wait_while_full(self.options.slots, slice);
             }
             let time = match progress {
-                // As short as a socket timeout can be.
+                // The shortest possible socket timeout.
                 _ if is_in_vain => Duration::from_millis(1),
                 Some(_) => slice,
                 None => SLICE,
@@ -128,15 +128,16 @@ impl Shop<'_> {
         }
     }
 
-    /// Whether every handler runs where the bytes are moved: one at a time, or by the caller's word that they are quick.
+    /// Whether every handler runs in the thread that moves the bytes: one at a time, or because the caller has declared
+    /// them quick.
     fn runs_all_here(&self) -> bool {
         self.options.slots == 1 || self.options.batch_results
     }
 
-    /// The handler of a job that is to be run.
+    /// The handler of a job that may be run.
     fn registered(&self, lane: &mut Lane, job: &Assignment) -> Option<&Registered> {
-        // While it waited here the server may have given it to others. A limit has counted it, though: whoever counts
-        // along gets it, and is told so by its end.
+        // While it waited here, the server may have given it to another worker. If a limit has counted it, it is handed
+        // over even so, and its end fails with `JobLost`.
         if self.options.limit.is_none() && !lane.holds(&job.handle) {
             return None;
         }
@@ -151,13 +152,12 @@ impl Shop<'_> {
         registered
     }
 
-    /// Whether no further job is to be asked for.
     pub(super) fn is_ending(&self) -> bool {
         self.stop.is_set() || self.options.limit.as_ref().is_some_and(JobLimit::is_reached)
     }
 
-    /// Runs a job in the thread that moves the bytes. Its result goes out at once, or with those of the other jobs that are
-    /// here.
+    /// Runs a job in the thread that moves the bytes. Its result goes out at once, or together with those of other
+    /// jobs.
     fn run_here(&self, lane: &mut Lane, registered: &Registered, job: &Assignment) {
         let post = lane.post().clone();
         post.with(|role| role.session.begin(&job.handle));
@@ -174,7 +174,7 @@ impl Shop<'_> {
         }
     }
 
-    /// Runs jobs in a thread of their own, until there will be no more.
+    /// Runs jobs in a separate thread until no more will come.
     fn work(&self, desk: &Desk<Assignment>, post: &Post) {
         desk.work(|job| {
             if let Some(registered) = self.handlers.get(&job.function) {
@@ -208,7 +208,7 @@ impl Shop<'_> {
                     let mut context = JobContext { assignment: job, place, stopping };
                     let start = now();
                     let run = || (registered.handler)(&mut context);
-                    // The handler's own state may be left half done; that is the handler's to deal with.
+                    // State of the handler may be left half done; that is the handler's responsibility.
                     let ended = catch_unwind(AssertUnwindSafe(run));
                     registered.quick.note(now().saturating_duration_since(start));
                     ended.map_err(|panic| Failed::panic(&*panic))?.map_err(Failed::Handler)

@@ -1,11 +1,12 @@
-//! A job for the test of a handler.
+//! Jobs for tests of handlers.
 
 use super::held::{JobContext, Place};
 use crate::{Assignment, JobEvent, LostReason, work::script::Script};
 
-/// A job for the test of a handler, without a worker and without a server.
+/// A job for testing a handler without a worker or a server.
 ///
-/// It plays the worker's part: what the handler reports is kept, and the test says when the job is lost or the worker stops.
+/// It stands in for the worker: it records what the handler reports, and the test decides when the job is lost or the
+/// worker stops.
 ///
 /// ```
 /// use gearman_client::{Assignment, Error, JobEvent, LostReason, blocking::{JobContext, TestJob}};
@@ -29,31 +30,31 @@ pub struct TestJob {
 }
 
 impl TestJob {
-    /// A job that a worker has just been given.
+    /// A job that was just assigned to a worker.
     #[must_use]
     pub fn new(assignment: Assignment) -> Self {
         TestJob { assignment, script: Script::default() }
     }
 
-    /// What the handler is given.
+    /// The context to pass to the handler.
     #[must_use]
     pub fn context(&self) -> JobContext<'_> {
         let (place, stopping) = (Place::Test(&self.script), &self.script.stopping);
         JobContext { assignment: &self.assignment, place, stopping }
     }
 
-    /// What the handler has reported to the submitters, in order.
+    /// The handler's reports to the submitters, in order.
     #[must_use]
     pub fn said(&self) -> Vec<JobEvent> {
         self.script.said()
     }
 
-    /// Has the job be lost.
+    /// Marks the job as lost for this reason.
     pub fn lose(&self, reason: LostReason) {
         self.script.lose(reason);
     }
 
-    /// Tells the handler that its worker is to stop.
+    /// Tells the handler that its worker is stopping.
     pub fn stop(&self) {
         self.script.stopping.set();
     }

@@ -20,8 +20,8 @@ use crate::{
 /// A worker for one or more Gearman servers.
 ///
 /// Functions are [registered](Self::register) with a handler and served by [`run`](Self::run), or announced with
-/// [`can_do`](Self::can_do) and taken by hand with [`next_job`](Self::next_job). It connects again to a server that was
-/// lost, with all functions registered anew.
+/// [`can_do`](Self::can_do) and taken manually with [`next_job`](Self::next_job). It reconnects to lost servers, and
+/// registers all functions again.
 ///
 /// **Lost jobs.** When a connection is lost, the server gives its jobs to other workers, or to this one again.
 /// [`JobContext::is_lost`] tells a running handler, and its outcome is not sent. Until such a handler ends, it keeps
@@ -34,7 +34,7 @@ use crate::{
 pub struct Worker {
     lanes: Vec<Lane>,
     handlers: Handlers,
-    /// Whose turn it is to be looked at first.
+    /// The lane to check first.
     turn: usize,
     options: WorkerOptions,
     stop: Arc<Signal>,
@@ -43,13 +43,13 @@ pub struct Worker {
 
 impl Worker {
     /// Connects to the servers: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, [`Servers`](crate::Servers) or
-    /// [`WorkerOptions`]. Each is tried once, one after the other. One that can be reached is enough; the others are tried
-    /// again later.
+    /// [`WorkerOptions`]. Each is tried once, one after the other. One reachable server is enough; the others are
+    /// retried later.
     ///
     /// # Errors
     ///
     /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)` or `Tls`. `InvalidInput` for
-    /// a wrong address.
+    /// an invalid address.
     pub fn connect<O>(options: O) -> Result<Self>
     where
         O: TryInto<WorkerOptions>,
@@ -66,12 +66,12 @@ impl Worker {
         }
     }
 
-    /// A worker that connects when it asks for jobs, and keeps trying: for a service that may start before its
+    /// Creates a worker that connects when it asks for jobs, and keeps trying: for a service that may start before its
     /// servers.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
+    /// `InvalidInput` for an invalid address, `Tls` for unusable TLS options.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<WorkerOptions>,
@@ -91,12 +91,12 @@ impl Worker {
     }
 
     /// Serves a function: `handler` runs its jobs. Its return value is the result. A [`Failure`] fails the job, with or
-    /// without an exception. So does a panic, without one: its message goes only to [`WorkerOptions::on_event`],
+    /// without an exception. A panic fails it without one: its message goes only to [`WorkerOptions::on_event`],
     /// because it may contain what submitters must not see.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid.
+    /// `InvalidInput` for an invalid name.
     pub fn register<F, H, R>(&mut self, function: F, handler: H) -> Result<()>
     where
         F: TryInto<FunctionName>,
@@ -108,17 +108,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Serves a function whose jobs the server gives to others when they take longer than `timeout`, in whole
-    /// milliseconds (rounded up; the server makes 1 s of less).
+    /// Serves a function whose jobs the server gives to other workers when they take longer than `timeout`, in whole
+    /// milliseconds (rounded up; the server raises less than 1 s to 1 s).
     ///
-    /// The server notifies no one. The worker knows the time, and [`wait_lost`](JobContext::wait_lost) tells a handler
-    /// when it expires; no other run of the job starts here before that handler has ended. Servers up to 1.1 keep the
-    /// timer per connection, not per job, so it can miss the job or hit the wrong one, and the result is sent in any
-    /// case: prefer a timeout at the submitter.
+    /// The server notifies no one. The worker tracks the time, and [`wait_lost`](JobContext::wait_lost) notifies a
+    /// handler when it expires; no other run of the job starts in this worker until that handler has ended. Servers up
+    /// to 1.1 keep one timer per connection, which can miss the job or hit the wrong one, so the result is sent in any
+    /// case. Prefer a timeout at the submitter.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid.
+    /// `InvalidInput` for an invalid name.
     pub fn register_with_timeout<F, H, R>(
         &mut self,
         function: F,
@@ -136,11 +136,11 @@ impl Worker {
     }
 
     /// Serves a function with a handler that has its own error type: `classify` maps an error to a failure.
-    /// [`Failure::display`] makes it an exception, for any `Display` error.
+    /// [`Failure::display`] turns any `Display` error into an exception.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid.
+    /// `InvalidInput` for an invalid name.
     pub fn register_classified<F, H, R, E, C>(
         &mut self,
         function: F,
@@ -173,7 +173,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid.
+    /// `InvalidInput` for an invalid name.
     pub fn can_do<F>(&mut self, function: F, timeout: Option<Duration>) -> Result<()>
     where
         F: TryInto<FunctionName>,
@@ -189,11 +189,11 @@ impl Worker {
         }
     }
 
-    /// Takes a function back (`CANT_DO`).
+    /// Withdraws a function (`CANT_DO`).
     ///
     /// # Errors
     ///
-    /// `InvalidInput` while jobs are running: the server would give them to others.
+    /// `InvalidInput` while jobs are running, because the server would give them to other workers.
     pub fn cant_do<F>(&mut self, function: F) -> Result<()>
     where
         F: TryInto<FunctionName>,
@@ -207,11 +207,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes all functions back (`RESET_ABILITIES`).
+    /// Withdraws all functions (`RESET_ABILITIES`).
     ///
     /// # Errors
     ///
-    /// `InvalidInput` while jobs are running: the server would give them to others.
+    /// `InvalidInput` while jobs are running, because the server would give them to other workers.
     pub fn reset_abilities(&mut self) -> Result<()> {
         for lane in &mut self.lanes {
             lane.reset_abilities()?;
@@ -221,12 +221,11 @@ impl Worker {
     }
 
     /// Runs handlers until [`WorkerHandle::stop`] is called or the last job of the [limit](WorkerOptions::limit) has
-    /// come, then finishes and gives the report. Jobs of functions
-    /// without a handler are failed.
+    /// arrived, then finishes and returns the report. Jobs of functions without a handler fail.
     ///
     /// # Errors
     ///
-    /// None at present: lost servers are retried indefinitely.
+    /// Currently none: lost servers are retried indefinitely.
     pub fn run(mut self) -> Result<WorkerReport> {
         self.fail_dropped();
         Ok(self.serve())
@@ -250,20 +249,20 @@ impl Worker {
         total
     }
 
-    /// A handle to observe the worker and to end a [`run`](Self::run) from another thread or a signal handler; between
-    /// jobs that are taken manually, it ends the requests for further ones.
+    /// A handle to observe the worker and to end a [`run`](Self::run) from another thread or a signal handler. For jobs
+    /// that are taken manually, its stop ends the requests for further ones.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
         WorkerHandle::new(self.lanes.iter().map(|lane| &lane.post().gauge), &self.stop)
     }
 
-    /// Waits until every server has read everything sent so far, and all results in it are accounted for. A server that
-    /// was never tried is connected to first; an unreachable one was sent nothing, and is left out.
+    /// Waits until every server has read everything sent so far, and all results are accounted for. It first connects
+    /// to servers that were never tried; unreachable ones were sent nothing, and are skipped.
     ///
     /// # Errors
     ///
-    /// If a connection is lost in the meantime, or was lost since the last barrier with unconfirmed results, which are
-    /// counted as unknown; and if there is no connection at all.
+    /// If a connection is lost during the wait, or was lost with unconfirmed results since the last barrier; these
+    /// count as unknown. Also if there is no connection at all.
     pub fn echo_barrier(&mut self) -> Result<()> {
         let mut outcome = Err(no_server());
         for lane in &mut self.lanes {
@@ -279,8 +278,8 @@ impl Worker {
         outcome
     }
 
-    /// Stops: asks for no further job, makes sure that the results were taken, and closes. Jobs that are still held go
-    /// back to the server.
+    /// Stops: requests no further job, makes sure that the server accepted the results, and closes the connections.
+    /// Held jobs go back to the server.
     #[must_use]
     pub fn stop(mut self) -> WorkerReport {
         self.stop.set();
@@ -289,19 +288,18 @@ impl Worker {
         self.serve()
     }
 
-    /// How many servers' connections are good.
+    /// The number of servers with a good connection.
     #[must_use]
     pub fn connected(&self) -> usize {
         self.lanes.iter().filter(|lane| lane.is_connected()).count()
     }
 
-    /// Whether no further job is to be asked for.
     fn is_ending(&self) -> bool {
         let Worker { handlers, options, stop, .. } = self;
         Shop { handlers, options, stop }.is_ending()
     }
 
-    /// Asks for no further job if the worker is to stop.
+    /// Requests no further job if the worker is stopping.
     fn heed_stop(&mut self) {
         if self.stop.is_set() {
             self.lanes.iter().for_each(Lane::stop);

@@ -1,9 +1,9 @@
-//! A hash of short names and numbers, which are looked up for each job.
+//! A hash for short names and numbers that are looked up for each job.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Makes hashes that start from random keys, so that nobody can choose names that collide. They cost a fraction of those of
-/// the standard library, which are made for more than names.
+/// Builds hashers with random keys, so that nobody can choose names that collide. They cost a fraction of the standard
+/// library's general-purpose hashers.
 #[derive(Clone, Copy)]
 pub(crate) struct Keys {
     start: u64,
@@ -25,7 +25,7 @@ impl BuildHasher for Keys {
     }
 }
 
-/// Multiplies each word of a name with a secret number, and folds both halves of the product into one.
+/// Multiplies each word of a name by a secret number, and folds both halves of the product.
 pub(crate) struct Folded {
     state: u64,
     factor: u64,
@@ -42,7 +42,7 @@ impl Hasher for Folded {
     fn write(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
         words.iter().for_each(|word| self.mix(u64::from_le_bytes(*word)));
-        // What is left are up to 7 bytes; their number stands in the eighth.
+        // Up to 7 bytes are left; their number goes into the eighth.
         let last =
             rest.iter().rev().fold(rest.len() as u64, |last, byte| last << 8 | u64::from(*byte));
         self.mix(last);
@@ -72,7 +72,7 @@ mod tests {
         let hashes: HashSet<u64> =
             names.chain(lengths).map(|name| keys.hash_one(name.as_bytes())).collect();
         assert_eq!(hashes.len(), 20_200);
-        // A map of 128 places tells them apart by seven bits, wherever those are.
+        // A map with 128 buckets tells them apart by seven bits, wherever those are.
         for shift in [0, 57] {
             let places: HashSet<u64> = hashes.iter().map(|hash| hash >> shift & 127).collect();
             assert_eq!(places.len(), 128, "{shift}");

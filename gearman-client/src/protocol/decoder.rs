@@ -1,4 +1,4 @@
-//! Packets out of the bytes that were read, in whatever pieces they came.
+//! Finding packets in the received bytes, however they are split.
 
 use bytes::{Buf, Bytes, BytesMut};
 use queue_core::Io;
@@ -9,19 +9,19 @@ use crate::{
     protocol::{Direction, Magic, Packet, PacketType, packet::HEADER},
 };
 
-/// How far the receive buffer may grow ahead of the bytes that have come: never by an announced length.
+/// Maximum growth of the receive buffer beyond the received bytes: never by an announced length.
 const READ_AHEAD: usize = 64 * 1024;
 
-/// The least room that a read is given.
+/// Minimum room for a read.
 const MIN_READ: usize = 4 * 1024;
 
-/// How much is allocated when the receive buffer is used up by small packets.
+/// Allocation size after small packets have used up the receive buffer.
 const CHUNK: usize = 32 * 1024;
 
 /// Finds packets in a stream.
 ///
-/// The buffer is initialised memory throughout; `filled` of it is data. That way a read goes straight into the buffer,
-/// and a workload leaves it without being copied.
+/// The buffer is fully initialised memory, of which `filled` bytes are data. A read goes straight into the buffer, and
+/// a workload leaves it without being copied.
 ///
 /// ```
 /// use gearman_client::protocol::{Decoder, Magic, PacketType};
@@ -49,7 +49,7 @@ impl Decoder {
         Decoder { buffer: BytesMut::new(), filled: 0, framing }
     }
 
-    /// Room for the next read: never empty, and never sized by a length that the peer announced.
+    /// Buffer space for the next read: never empty, and never sized by a length that the peer announced.
     pub fn space(&mut self) -> &mut [u8] {
         let missing = match size(self.data()) {
             Some(size) => (HEADER + size).saturating_sub(self.filled),
@@ -65,12 +65,12 @@ impl Decoder {
         self.buffer.get_mut(self.filled..).unwrap_or_default()
     }
 
-    /// Notes that the first `n` bytes of [`space`](Self::space) were read.
+    /// Records that the first `n` bytes of [`space`](Self::space) were read.
     pub fn received(&mut self, n: usize) {
         self.filled = (self.filled + n).min(self.buffer.len());
     }
 
-    /// Whether the stream stands between two packets.
+    /// Whether the stream is between two packets.
     #[must_use]
     pub fn is_at_boundary(&self) -> bool {
         self.filled == 0
@@ -80,8 +80,8 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// `Protocol` if the bytes are not a packet of the expected direction, `PacketTooLarge` over the limit. The stream
-    /// cannot be used any further then. A worker's job updates are accepted from a server with either magic.
+    /// `Protocol` if the bytes are not a packet of the expected direction, `PacketTooLarge` over the limit; the stream
+    /// is unusable then. A worker's job updates are accepted from a server with either magic.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Packet>, Error> {
         let Found::Packet(head, len) = self.framing.find(self.data())? else { return Ok(None) };
@@ -94,18 +94,18 @@ impl Decoder {
     }
 }
 
-/// What packets of one connection look like, wherever their bytes lie.
+/// The packet format of one connection, wherever the bytes are stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Framing {
     magic: Magic,
     max_packet: usize,
 }
 
-/// What bytes begin with.
+/// The start of some bytes.
 enum Found {
     /// A whole packet of this many bytes.
     Packet(Head, usize),
-    /// Part of a packet, of which this many bytes are known to be missing.
+    /// A partial packet, missing at least this many bytes.
     Part(usize),
 }
 
@@ -116,7 +116,7 @@ struct Head {
 }
 
 impl Head {
-    /// The packet that these bytes are.
+    /// The packet in these bytes.
     fn with_body(self, mut packet: Bytes) -> Packet {
         packet.advance(HEADER.min(packet.len()));
         Packet { magic: self.magic, packet_type: self.packet_type, body: packet }
@@ -133,7 +133,7 @@ impl Framing {
     ///
     /// # Errors
     ///
-    /// As those of [`Decoder::next`].
+    /// Those of [`Decoder::next`].
     #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     pub(crate) fn take<F>(&self, io: &mut Io<F>) -> Result<Option<Packet>, Error> {
         match self.find(io.data())? {
@@ -171,8 +171,8 @@ impl Framing {
         Ok(Found::Packet(Head { magic, packet_type }, len))
     }
 
-    /// Whether this may be what a worker said of its job, as it came to the server: rustygeard passes that on with the
-    /// magic of a request.
+    /// Whether this may be a worker's message about its job, as the server received it: rustygeard passes these on with
+    /// the magic of a request.
     fn is_passed_on(&self, data: &[u8]) -> bool {
         self.magic == Magic::Response
             && Magic::Request.bytes().starts_with(data.get(..4).unwrap_or(data))
@@ -182,7 +182,7 @@ impl Framing {
     }
 }
 
-/// What came instead of a packet.
+/// The error for bytes that are not a packet.
 fn bad_magic(data: &[u8]) -> Error {
     let what = if data.first() == Some(&0) {
         "the packet does not start with the magic that is expected"
@@ -192,7 +192,7 @@ fn bad_magic(data: &[u8]) -> Error {
     Error::protocol(what).with_detail(excerpt(data))
 }
 
-/// The size in the header, once that is here.
+/// The size in the header, once it has arrived.
 fn size(data: &[u8]) -> Option<usize> {
     number(data, 8).and_then(|size| usize::try_from(size).ok())
 }
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// rustygeard passes on the packets of workers as they came.
+    /// rustygeard passes on the packets of workers unchanged.
     #[test]
     fn quirk_what_a_worker_said_may_come_with_the_magic_of_a_request() {
         for packet_type in PacketType::ALL {

@@ -1,11 +1,11 @@
 //! The Gearman protocol, without input or output: packets, requests, and the state of one connection in each role.
 //!
-//! Nothing here opens a socket, reads a clock or sleeps, so it serves both faces, any other transport, and tests that
-//! need no server. It builds without features.
+//! Nothing here opens a socket, reads a clock or sleeps. Both faces use it, and so can other transports and tests
+//! without a server. It builds without features.
 //!
-//! [`PacketType`] is the table of all packets, [`Packet`] one of them as a value, [`Decoder`] finds them in a stream.
-//! [`Session`] is the client role: requests and whom their answers and events are for. [`WorkerSession`] is the worker
-//! role: when to ask for jobs, and what became of results. [`AdminCommand`] and [`TextDecoder`] are the text protocol.
+//! [`PacketType`] is the table of all packets, [`Packet`] a packet as a value, and [`Decoder`] finds packets in a
+//! stream. [`Session`] is the client role: it matches answers and events to requests. [`WorkerSession`] is the worker
+//! role: when to request jobs, and what became of results. [`AdminCommand`] and [`TextDecoder`] are the text protocol.
 //!
 //! # The life of a job
 //!
@@ -19,13 +19,13 @@
 //!                            WORK_COMPLETE, WORK_FAIL or WORK_EXCEPTION: to the submitters, and the job is gone
 //! ```
 //!
-//! The server's own document is <https://github.com/gearman/gearmand/blob/master/PROTOCOL>; where gearmand does
-//! otherwise, this crate does as gearmand.
+//! The server's own document is <https://github.com/gearman/gearmand/blob/master/PROTOCOL>; where gearmand deviates
+//! from it, this crate follows gearmand.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub(crate) mod admin;
-// Each face uses its part of what both share.
+// Each face uses only a part of the shared code.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 #[cfg_attr(not(all(feature = "tokio", feature = "blocking")), allow(dead_code))]
 pub(crate) mod client;

@@ -1,4 +1,4 @@
-//! Every packet of the protocol: one table, and the packet as a value.
+//! The table of the protocol's packets, and the packet as a value.
 
 use std::{ffi::CStr, fmt};
 
@@ -21,7 +21,7 @@ pub enum Direction {
     ServerToWorker,
     /// From the server to anybody.
     ServerToAny,
-    /// From a worker to the server, and from there to the clients that wait for the job.
+    /// From a worker to the server, and on to the clients that wait for the job.
     WorkerToClient,
     /// The number is not in use.
     Unused,
@@ -57,7 +57,7 @@ macro_rules! packets {
         #[non_exhaustive]
         pub enum PacketType {
             $($(#[$doc])* $variant,)+
-            /// A number that the table does not have.
+            /// A number outside of the table.
             Other(u32),
         }
 
@@ -114,11 +114,11 @@ macro_rules! packets {
 }
 
 packets! {
-    /// A worker can do a function. No reply.
+    /// A worker announces a function. No reply.
     1 "CAN_DO" CanDo WorkerToServer ["function"]
-    /// A worker cannot do a function any more. No reply; gives running jobs of the function to others.
+    /// A worker withdraws a function. No reply; running jobs of the function go to other workers.
     2 "CANT_DO" CantDo WorkerToServer ["function"]
-    /// A worker can do nothing any more. No reply; gives running jobs to others.
+    /// A worker withdraws all functions. No reply; running jobs go to other workers.
     3 "RESET_ABILITIES" ResetAbilities WorkerToServer []
     /// A worker waits for NOOP, which comes at once if there is a job.
     4 "PRE_SLEEP" PreSleep WorkerToServer []
@@ -128,7 +128,7 @@ packets! {
     6 "NOOP" Noop ServerToWorker []
     /// Submits a foreground job.
     7 "SUBMIT_JOB" SubmitJob ClientToServer ["function" "unique" "data"]
-    /// A job was taken in.
+    /// A job was accepted.
     8 "JOB_CREATED" JobCreated ServerToClient ["handle"]
     /// Asks for a job.
     9 "GRAB_JOB" GrabJob WorkerToServer []
@@ -136,13 +136,13 @@ packets! {
     10 "NO_JOB" NoJob ServerToWorker []
     /// A job for a worker.
     11 "JOB_ASSIGN" JobAssign ServerToWorker ["handle" "function" "data"]
-    /// How far a job is.
+    /// Progress of a job.
     12 "WORK_STATUS" WorkStatus WorkerToClient ["handle" "numerator" "denominator"]
     /// A job is done.
     13 "WORK_COMPLETE" WorkComplete WorkerToClient ["handle" "data"]
     /// A job failed.
     14 "WORK_FAIL" WorkFail WorkerToClient ["handle"]
-    /// Asks what the server knows of a job.
+    /// Asks for the status of a job.
     15 "GET_STATUS" GetStatus ClientToServer ["handle"]
     /// Asks for the same bytes back.
     16 "ECHO_REQ" EchoReq AnyToServer ["data"]
@@ -150,17 +150,18 @@ packets! {
     17 "ECHO_RES" EchoRes ServerToAny ["data"]
     /// Submits a background job.
     18 "SUBMIT_JOB_BG" SubmitJobBg ClientToServer ["function" "unique" "data"]
-    /// The server says no.
+    /// An error reply.
     19 "ERROR" Error ServerToAny ["code" "text"]
-    /// What the server knows of a job.
+    /// The status of a job.
     20 "STATUS_RES" StatusRes ServerToClient ["handle" "known" "running" "numerator" "denominator"]
     /// Submits a foreground job of high priority.
     21 "SUBMIT_JOB_HIGH" SubmitJobHigh ClientToServer ["function" "unique" "data"]
     /// Names a worker. No reply.
     22 "SET_CLIENT_ID" SetClientId WorkerToServer ["id"]
-    /// A worker can do a function, and the server may give a job to others after so many milliseconds. No reply.
+    /// A worker announces a function, and a time in milliseconds after which the server may give a job to other
+    /// workers. No reply.
     23 "CAN_DO_TIMEOUT" CanDoTimeout WorkerToServer ["function" "timeout"]
-    /// Not served by gearmand.
+    /// Not supported by gearmand.
     24 "ALL_YOURS" AllYours WorkerToServer []
     /// A job failed with an exception.
     25 "WORK_EXCEPTION" WorkException WorkerToClient ["handle" "data"]
@@ -168,7 +169,7 @@ packets! {
     26 "OPTION_REQ" OptionReq AnyToServer ["option"]
     /// An option is set.
     27 "OPTION_RES" OptionRes ServerToAny ["option"]
-    /// A piece of a job's result.
+    /// Partial data of a job.
     28 "WORK_DATA" WorkData WorkerToClient ["handle" "data"]
     /// A warning from a job.
     29 "WORK_WARNING" WorkWarning WorkerToClient ["handle" "data"]
@@ -182,23 +183,23 @@ packets! {
     33 "SUBMIT_JOB_LOW" SubmitJobLow ClientToServer ["function" "unique" "data"]
     /// Submits a background job of low priority.
     34 "SUBMIT_JOB_LOW_BG" SubmitJobLowBg ClientToServer ["function" "unique" "data"]
-    /// Submits a job for a point of time in the manner of cron. Not served by gearmand.
+    /// Submits a job with a cron-like schedule. Not supported by gearmand.
     35 "SUBMIT_JOB_SCHED" SubmitJobSched ClientToServer
         ["function" "unique" "minute" "hour" "day of month" "month" "day of week" "data"]
-    /// Submits a background job for a point of time, in seconds since 1970.
+    /// Submits a background job for a given time, in seconds since 1970.
     36 "SUBMIT_JOB_EPOCH" SubmitJobEpoch ClientToServer ["function" "unique" "epoch" "data"]
-    /// Submits a foreground job with a reducer. The fourth argument is read by the server and not used.
+    /// Submits a foreground job with a reducer. The server reads the fourth argument without using it.
     37 "SUBMIT_REDUCE_JOB" SubmitReduceJob ClientToServer ["function" "unique" "reducer" "unused" "data"]
     /// Submits a background job with a reducer.
     38 "SUBMIT_REDUCE_JOB_BACKGROUND" SubmitReduceJobBackground ClientToServer
         ["function" "unique" "reducer" "unused" "data"]
-    /// Asks for a job with everything that is known of it.
+    /// Asks for a job with all its attributes.
     39 "GRAB_JOB_ALL" GrabJobAll WorkerToServer []
     /// A job for a worker, with its unique id and its reducer.
     40 "JOB_ASSIGN_ALL" JobAssignAll ServerToWorker ["handle" "function" "unique" "reducer" "data"]
-    /// Asks what the server knows of a job, by its unique id.
+    /// Asks for the status of a job, by its unique id.
     41 "GET_STATUS_UNIQUE" GetStatusUnique ClientToServer ["unique"]
-    /// What the server knows of a job that was asked for by its unique id, which comes first.
+    /// The status of a job that was asked for by its unique id, which is the first argument.
     42 "STATUS_RES_UNIQUE" StatusResUnique ServerToClient
         ["unique" "known" "running" "numerator" "denominator" "clients"]
 }
@@ -228,7 +229,7 @@ impl PacketType {
         )
     }
 
-    /// The type with this name, such as `SUBMIT_JOB`, in any case.
+    /// The type with this name, such as `SUBMIT_JOB`, ignoring case.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|packet| packet.name().eq_ignore_ascii_case(name))
@@ -244,14 +245,14 @@ impl fmt::Display for PacketType {
     }
 }
 
-/// One packet: what it means, and its arguments as the wire carries them.
+/// A packet: its type, and its arguments as sent on the wire.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Packet {
     /// Towards the server, or from it.
     pub magic: Magic,
     /// Its meaning.
     pub packet_type: PacketType,
-    /// Everything behind the header. Cheap to clone; shares the receive buffer.
+    /// Everything after the header. Cheap to clone; shares the receive buffer.
     pub body: Bytes,
 }
 
@@ -263,8 +264,8 @@ impl Packet {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` when their number is not the type's, when one that has to end with a NUL holds one, or when
-    /// they are longer than a packet can be.
+    /// `InvalidInput` when their number does not match the type, when one that ends with a NUL contains one, or when
+    /// they exceed the maximum packet size.
     pub fn new<A: AsRef<[u8]>>(
         magic: Magic,
         packet_type: PacketType,
@@ -299,11 +300,11 @@ impl Packet {
         Ok(Packet { magic, packet_type, body: body.freeze() })
     }
 
-    /// The arguments, as the type has them.
+    /// The arguments of the packet's type.
     ///
     /// # Errors
     ///
-    /// `Protocol` when there are fewer than the type has.
+    /// `Protocol` when there are fewer than the type requires.
     pub fn arguments(&self) -> Result<Vec<Bytes>, Error> {
         let count = self.packet_type.arguments().len();
         let mut rest = self.body.clone();
@@ -317,7 +318,7 @@ impl Packet {
         Ok(arguments)
     }
 
-    /// The first `N` arguments of a packet that has at least one more, and the rest.
+    /// The first `N` arguments of a packet with at least one more, and the rest.
     pub(crate) fn split<const N: usize>(&self) -> Result<([Bytes; N], Bytes), Error> {
         let mut rest = self.body.clone();
         let mut arguments = [const { Bytes::new() }; N];
@@ -328,7 +329,7 @@ impl Packet {
     }
 
     fn cut(&self, rest: &mut Bytes) -> Result<Bytes, Error> {
-        // It is found several bytes at a time so.
+        // This search handles several bytes at a time.
         let Some(end) = CStr::from_bytes_until_nul(rest).ok().map(CStr::count_bytes) else {
             return Err(Error::protocol(format!(
                 "{} does not have its {} arguments",
@@ -337,7 +338,7 @@ impl Packet {
             )));
         };
         let argument = rest.split_to(end);
-        // The NUL.
+        // Skips the NUL.
         rest.advance(1);
         Ok(argument)
     }
@@ -350,13 +351,13 @@ impl Packet {
 }
 
 impl fmt::Debug for Packet {
-    /// Bodies may be secret and large: only the length is shown.
+    /// Bodies may be secret and large, so only their length is shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}({} bytes)", self.packet_type, self.body.len())
     }
 }
 
-/// Writes a request whose arguments are known to be valid.
+/// Writes a request with validated arguments.
 pub(crate) fn request(
     out: &mut BytesMut,
     packet_type: PacketType,
@@ -384,7 +385,7 @@ fn header(out: &mut BytesMut, magic: Magic, packet_type: PacketType, size: usize
     out.put_slice(&header);
 }
 
-/// Refuses what does not fit the 32 bits of a packet's size.
+/// Refuses arguments that exceed the 32-bit size of a packet.
 pub(crate) fn size_of_packet(parts: &[usize]) -> Result<(), Error> {
     let size = parts.iter().fold(0_usize, |sum, part| sum.saturating_add(*part));
     if u32::try_from(size).is_ok() {

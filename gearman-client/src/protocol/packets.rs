@@ -1,4 +1,4 @@
-//! Single packets on one connection, as they are.
+//! Raw packets on one connection.
 
 use std::{
     collections::VecDeque,
@@ -12,16 +12,16 @@ use queue_core::{End, Health, Io, Overdue, Pace, Pulse, Role, earliest};
 use super::{Framing, Magic, Packet, packet::HEADER};
 use crate::{ConnectOptions, Deadline, Error, Fate, Result, error::lost};
 
-/// One caller, who sends a packet or waits for one. There is one connection: once it is lost, it stays lost.
+/// A single caller that sends a packet or waits for one. There is one connection: once it is lost, it stays lost.
 #[derive(Debug)]
 pub(crate) struct PacketSession {
     options: ConnectOptions,
     framing: Framing,
     stage: Stage,
     wish: Option<Wish>,
-    /// What was not handed to the pump.
+    /// Bytes not yet handed to the pump.
     frame: BytesMut,
-    /// What came before the connection was lost while a packet was sent; no more than a pump reads ahead.
+    /// Packets that arrived before the connection was lost during a send; no more than a pump reads ahead.
     left: VecDeque<Packet>,
     overdue: Overdue,
     outcome: Option<Result<Option<Packet>>>,
@@ -31,13 +31,12 @@ pub(crate) struct PacketSession {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
-    /// There was no connection yet.
     New,
     Open,
     Lost,
 }
 
-/// What the caller waits for.
+/// The current goal of the caller.
 #[derive(Clone, Copy, Debug)]
 struct Wish {
     since: Instant,
@@ -48,9 +47,9 @@ struct Wish {
 enum What {
     /// A connection.
     Open,
-    /// That its packet is written. Behind how many bytes of the connection, once it was handed to the pump.
+    /// Its packet written. Holds the end offset on the connection, once it was handed to the pump.
     Written(Option<u64>),
-    /// The next packet: how long, and until when, from when there is a connection.
+    /// The next packet: for how long, and until when, once there is a connection.
     Next(Duration, Option<Instant>),
 }
 
@@ -74,18 +73,18 @@ impl PacketSession {
         &self.options
     }
 
-    /// Wants a connection.
+    /// Asks for a connection.
     pub(crate) fn open(&mut self, now: Instant) {
         self.want(What::Open, now);
     }
 
-    /// Wants a packet to be written.
+    /// Asks for a packet to be written.
     pub(crate) fn send(&mut self, packet: &Packet, now: Instant) {
         self.want(What::Written(None), now);
         packet.encode(&mut self.frame);
     }
 
-    /// Wants the next packet.
+    /// Asks for the next packet.
     pub(crate) fn next(&mut self, timeout: Duration, now: Instant) {
         self.want(What::Next(timeout, None), now);
     }
@@ -97,12 +96,12 @@ impl PacketSession {
         self.wish = Some(Wish { since: now, what });
     }
 
-    /// What came of it: a packet, where one was waited for and came in time.
+    /// The outcome: a packet, if one was asked for and arrived in time.
     pub(crate) fn outcome(&mut self) -> Option<Result<Option<Packet>>> {
         self.outcome.take()
     }
 
-    /// The error of somebody who waits for an outcome that nobody works on.
+    /// The error of a caller that waits for an outcome without a goal.
     pub(crate) fn over() -> Error {
         lost(NotConnected.into()).with_fate(Fate::NotSent)
     }
@@ -146,7 +145,7 @@ impl PacketSession {
         self.outcome = Some(outcome);
     }
 
-    /// Queues what is to be written, and looks for what came.
+    /// Queues the packet to write, and looks for a received one.
     fn serve(&mut self, io: &mut Io<Error>) {
         match self.wish.as_mut().map(|wish| &mut wish.what) {
             Some(What::Open) if io.is_open() => self.settle(Ok(None)),
@@ -170,7 +169,7 @@ impl PacketSession {
     }
 
     fn take_end(&mut self, io: &mut Io<Error>, now: Instant) {
-        // Whoever asks next is told, behind what came before.
+        // The next call gets the error, after the packets that arrived before it.
         let Some(Wish { since, what }) = self.wish else { return };
         if matches!(what, What::Written(_)) && !io.is_open() {
             while let Ok(Some(packet)) = self.framing.take(io) {
@@ -180,7 +179,7 @@ impl PacketSession {
         match io.take_end() {
             None => {}
             Some(End::NotConnected(_)) if self.health.is_dialing_since_before(since) => {
-                // It was begun for a call whose caller is gone, and may have ended long ago.
+                // It was started for a call whose caller is gone, and may have ended long ago.
                 self.health.lost();
             }
             Some(End::NotConnected(error)) => {
@@ -192,7 +191,7 @@ impl PacketSession {
         }
     }
 
-    /// The connection is of no use any more.
+    /// Gives the connection up.
     fn lose(&mut self, error: Error, io: &Io<Error>) {
         self.stage = Stage::Lost;
         let is_sent = match self.wish.map(|wish| wish.what) {
@@ -375,7 +374,7 @@ mod tests {
         );
     }
 
-    /// The failure of an attempt that was begun for it is not that of the next call.
+    /// The failure of an attempt made for a dropped call does not belong to the next call.
     #[test]
     fn a_call_that_was_dropped_while_it_connected_fails_nobody() {
         let mut bench = Bench::new();

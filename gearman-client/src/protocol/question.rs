@@ -1,4 +1,4 @@
-//! Requests that change nothing: status, echo, and the option of a connection.
+//! Read-only requests: status, echo, and the option of a connection.
 
 use bytes::{Bytes, BytesMut};
 
@@ -9,7 +9,7 @@ use crate::{
     text::decimal,
 };
 
-/// GET_STATUS: what the server knows of a job.
+/// GET_STATUS: the status of a job.
 #[derive(Clone, Debug)]
 pub struct GetStatus(pub JobHandle);
 
@@ -40,7 +40,7 @@ impl Request for GetStatus {
     }
 }
 
-/// GET_STATUS_UNIQUE: what the server knows of a job, by its unique id. It looks through the jobs of all functions.
+/// GET_STATUS_UNIQUE: the status of a job, by its unique id. Covers the jobs of all functions.
 #[derive(Clone, Copy, Debug)]
 pub struct GetStatusUnique(pub UniqueId);
 
@@ -60,7 +60,7 @@ impl Request for GetStatusUnique {
     }
 
     fn decode(&self, answer: Packet, _: &Origin) -> Result<JobStatus, Error> {
-        // The first argument is the unique id, not the handle that the protocol's document names.
+        // The first argument is the unique id, not the handle as in the protocol's document.
         let ([unique, known, running, numerator, denominator], clients) = answer.split()?;
         about(&unique, self.0.as_bytes())?;
         Ok(JobStatus {
@@ -76,7 +76,7 @@ impl Request for GetStatusUnique {
     }
 }
 
-/// Whether an answer is about what was asked.
+/// Checks that an answer is about the job that was asked for.
 fn about(answered: &[u8], asked: &[u8]) -> Result<(), Error> {
     let end = answered.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     if answered.get(..end) == Some(asked) {
@@ -123,7 +123,7 @@ impl<W: AsRef<[u8]>> Request for Echo<W> {
     }
 }
 
-/// OPTION_REQ: sets an option of the connection. There is one: `exceptions`, which is set on connecting.
+/// OPTION_REQ: sets an option of the connection. There is only `exceptions`, which is set on connecting.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SetExceptions;
 
@@ -147,7 +147,7 @@ impl Request for SetExceptions {
     }
 
     fn decode(&self, answer: Packet, _: &Origin) -> Result<(), Error> {
-        // The server gives the name back as it was sent; others in another case, or with a NUL behind it.
+        // gearmand echoes the name as sent; other servers change its case, or append a NUL.
         let end = answer.body.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         let name = answer.body.get(..end).unwrap_or_default();
         if name.eq_ignore_ascii_case(Self::NAME) {

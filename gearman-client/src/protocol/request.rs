@@ -1,4 +1,4 @@
-//! Requests of the client role, as values, and their replies.
+//! Requests of the client role as values, and their replies.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,25 +16,25 @@ use crate::{
     text::Decimal,
 };
 
-/// Something a client asks of the server, and that the server answers, in the order of the requests.
+/// A client's request, which the server answers in the order of the requests.
 pub trait Request {
-    /// What the answer says.
+    /// The decoded answer.
     type Reply;
 
-    /// The packet that asks.
+    /// The packet type of the request.
     fn packet_type(&self) -> PacketType;
 
-    /// The packet that answers, unless ERROR does.
+    /// The packet type of a successful answer.
     fn answered_by(&self) -> PacketType;
 
     /// Writes the packet.
     fn encode(&self, out: &mut BytesMut);
 
-    /// Reads the answer, which came over this connection.
+    /// Decodes the answer, which arrived over this connection.
     ///
     /// # Errors
     ///
-    /// What the server refused; `Protocol` when this is no answer to it.
+    /// Any refusal by the server; `Protocol` when the packet does not answer this request.
     fn decode(&self, answer: Packet, origin: &Origin) -> Result<Self::Reply, Error>;
 
     /// Whether the server sends events of a job after its answer.
@@ -42,12 +42,12 @@ pub trait Request {
         false
     }
 
-    /// With what the request is sent to one and the same of several servers, if it matters.
+    /// The key by which requests are sent to the same one of several servers, if it matters.
     fn route(&self) -> Option<&[u8]> {
         None
     }
 
-    /// The function that it is about, if it is about one.
+    /// The function that it concerns, if any.
     fn function(&self) -> Option<&FunctionName> {
         None
     }
@@ -106,14 +106,14 @@ enum Extra {
     Reducer(FunctionName),
 }
 
-/// A job that the server has taken.
+/// A job that the server has accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Submitted {
     /// The server's name for it.
     pub handle: JobHandle,
-    /// The unique id with which it was submitted, if it has one.
+    /// The unique id that it was submitted with, if any.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub unique: Option<UniqueId>,
 }
@@ -159,8 +159,8 @@ impl<W: AsRef<[u8]>> Submit<W> {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a time before 1970 or too far ahead, and for another priority than normal: the packet
-    /// carries none.
+    /// `InvalidInput` for a time before 1970 or too far ahead, and for a priority other than normal: the packet carries
+    /// none.
     pub fn epoch(
         function: FunctionName,
         workload: W,
@@ -170,7 +170,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
         only_normal(PacketType::SubmitJobEpoch, options)?;
         let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let seconds = since.as_secs().saturating_add(u64::from(since.subsec_nanos() > 0));
-        // The server reads a signed number, and leaves one that overflows unanswered; it runs 0 at once.
+        // The server parses a signed number, and does not answer if it overflows; it runs 0 at once.
         if seconds == 0 || i64::try_from(seconds).is_err() {
             return Err(Error::invalid(
                 "the time of the job is not valid: it is before 1970 or too far ahead",
@@ -180,11 +180,11 @@ impl<W: AsRef<[u8]>> Submit<W> {
         Self::new(PacketType::SubmitJobEpoch, function, workload, options, extra)
     }
 
-    /// A background job for a point of time in the manner of cron. gearmand refuses it.
+    /// A background job with a cron-like schedule. gearmand refuses it.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for another priority than normal.
+    /// `InvalidInput` for a priority other than normal.
     pub fn sched(
         function: FunctionName,
         workload: W,
@@ -200,7 +200,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for another priority than normal.
+    /// `InvalidInput` for a priority other than normal.
     pub fn reduce(
         function: FunctionName,
         workload: W,
@@ -216,7 +216,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for another priority than normal.
+    /// `InvalidInput` for a priority other than normal.
     pub fn reduce_background(
         function: FunctionName,
         workload: W,
@@ -241,14 +241,14 @@ impl<W: AsRef<[u8]>> Submit<W> {
             Unique::ByPayload => Short::cut(b"-"),
             Unique::None => Short::EMPTY,
         };
-        // Names are bounded; 32 KiB are more than all arguments can be.
+        // Names are bounded; 32 KiB are more than all arguments can have.
         size_of_packet(&[workload.as_ref().len(), 32 * 1024])
             .map_err(|error| error.with_command(packet_type.name()))?;
         let is_chosen = matches!(options.unique, Unique::Id(_));
         Ok(Submit { packet_type, function, unique, is_chosen, extra, workload })
     }
 
-    /// The unique id that was chosen, if the job has one.
+    /// The chosen unique id, if the job has one.
     #[must_use]
     pub fn unique(&self) -> Option<UniqueId> {
         match self.unique.as_bytes() {
@@ -269,8 +269,8 @@ impl<W: AsRef<[u8]>> Submit<W> {
         &self.function
     }
 
-    /// Makes another job of it, with a new random id, unless its id is the caller's own or it has none; whether it may be
-    /// submitted again without being joined to the old one.
+    /// Turns it into another job with a new random id, unless the caller chose the id or it has none. Returns whether
+    /// it may be resubmitted without joining the old job.
     pub fn renew(&mut self) -> bool {
         if self.is_chosen {
             return false;
@@ -281,7 +281,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
         true
     }
 
-    /// The same submission with the workload shared.
+    /// The same submission with a shared workload.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn owned(&self) -> Submit<Bytes> {
         Submit {
@@ -335,7 +335,7 @@ impl<W: AsRef<[u8]>> Request for Submit<W> {
                 let arguments = [function, unique, minute, hour, day, month, weekday];
                 request(out, self.packet_type, &arguments, workload);
             }
-            // The server reads a fourth argument that its document does not have, and does not use it.
+            // The server reads an undocumented fourth argument, and does not use it.
             Extra::Reducer(reducer) => {
                 let arguments = [function, unique, reducer.as_bytes(), b""];
                 request(out, self.packet_type, &arguments, workload);
@@ -371,12 +371,12 @@ impl<W: AsRef<[u8]>> Request for Submit<W> {
     }
 }
 
-/// The handle in a JOB_CREATED.
+/// The handle in a JOB_CREATED packet.
 pub(crate) fn created_handle(answer: &Packet) -> Result<Short, Error> {
     received_handle(&answer.body)
 }
 
-/// A handle that the server sent: trailing NULs are no part of it.
+/// A handle sent by the server, without trailing NULs.
 pub(crate) fn received_handle(bytes: &[u8]) -> Result<Short, Error> {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let name = bytes.get(..end).unwrap_or_default();
@@ -385,14 +385,14 @@ pub(crate) fn received_handle(bytes: &[u8]) -> Result<Short, Error> {
     })
 }
 
-/// The error that an ERROR packet carries; a long one is cut.
+/// The error in an ERROR packet; a long one is truncated.
 pub(crate) fn refusal(packet: &Packet) -> Error {
     let (code, text) = match packet.split::<1>() {
         Ok(([code], text)) => (code, text),
         Err(_) => (packet.body.clone(), Bytes::new()),
     };
     let code = String::from_utf8_lossy(&code).into_owned();
-    // gearmand writes capitals, the Perl server small letters.
+    // gearmand uses capitals, the Perl server lower case.
     let kind = match code.to_ascii_uppercase().as_str() {
         "QUEUE_ERROR" => ErrorKind::QueueFull,
         "JOB_NOT_FOUND" => ErrorKind::JobNotFound,

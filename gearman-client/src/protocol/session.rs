@@ -1,4 +1,4 @@
-//! The client role of one connection, without its socket: which caller awaits which answer, and which job.
+//! The client role of one connection, without its socket: which caller awaits which answer and which job.
 
 #[cfg(test)]
 mod tests;
@@ -26,13 +26,13 @@ use crate::{
 
 /// The client role of one connection.
 ///
-/// A face sends [requests](Request) with a token `T` of its own, which says who waits, and gives every packet that came
-/// to [`accept`](Self::accept), which says for whom it is:
+/// A face sends [requests](Request), each with a token `T` that identifies the waiting caller, and passes every
+/// received packet to [`accept`](Self::accept), which returns its recipient:
 ///
-/// * JOB_CREATED, STATUS_RES, ECHO_RES, OPTION_RES and ERROR answer the requests in their order, except what answers the
-///   [question for exceptions](Self::ask_for_exceptions), for which nobody waits;
-/// * WORK_* packets are for whoever submitted a foreground job with that handle. When submissions were joined by their
-///   unique id, the server sends every packet once for each of them, so the n-th copy is for the n-th submitter.
+/// * JOB_CREATED, STATUS_RES, ECHO_RES, OPTION_RES and ERROR answer the requests in order, except for the answer to the
+///   [request for exceptions](Self::ask_for_exceptions), for which nobody waits;
+/// * WORK_* packets go to the submitter of the foreground job with that handle. When submissions were joined by their
+///   unique id, the server sends every packet once for each of them, so the n-th copy goes to the n-th submitter.
 ///
 /// ```
 /// use gearman_client::{Address, protocol::{Decoder, Delivery, Echo, Magic, Session}};
@@ -54,26 +54,26 @@ use crate::{
 pub struct Session<T> {
     origin: Origin,
     outgoing: BytesMut,
-    /// Offset behind the last byte that was queued, and behind the last one that the transport took.
+    /// Offset after the last queued byte, and after the last one that the transport took.
     queued: u64,
     sent: u64,
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     received: u64,
     pending: VecDeque<Pending<T>>,
-    /// How many of them are still in `outgoing`.
+    /// Number of requests that are still in `outgoing`.
     unwritten: usize,
     jobs: HashMap<Short, Waiters<T>, Keys>,
     exceptions: Exceptions,
     metrics: Metrics,
 }
 
-/// What a server has said to the question for exceptions, which nobody waits for: some servers never answer it.
+/// The server's answer to the request for exceptions. Nobody waits for it, since some servers never answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Exceptions {
     NotAsked,
-    /// Its answer is the next one, if it comes.
+    /// Its answer comes next, if at all.
     Asked,
-    /// A later question was answered before it.
+    /// A later request was answered before it.
     PassedOver,
     Granted,
     Refused,
@@ -81,7 +81,7 @@ enum Exceptions {
 
 #[derive(Debug)]
 struct Pending<T> {
-    /// Offset behind the request's last byte.
+    /// Offset after the request's last byte.
     end: u64,
     request: PacketType,
     answered_by: PacketType,
@@ -89,43 +89,43 @@ struct Pending<T> {
     waiter: T,
 }
 
-/// Who waits for one job. Nearly always one.
+/// Who waits for one job; nearly always one caller.
 #[derive(Debug)]
 struct Waiters<T> {
     list: VecDeque<T>,
-    /// Whose copy of the present packet comes next.
+    /// Who gets the next copy of the current packet.
     turn: usize,
 }
 
-/// For whom a packet is.
+/// The recipient of a packet.
 #[derive(Debug)]
 pub enum Delivery<T> {
     /// The answer to a request, or ERROR.
     Answer(T, Packet),
     /// The answer to the submission of a foreground job: its events follow.
     Created(T, Packet),
-    /// Something that happened to a job.
+    /// An event of a job.
     Event(T, JobEvent),
-    /// Nobody: a job that is not waited for, or something that a client has no use for.
+    /// Nobody: the job is not awaited, or clients have no use for the packet.
     Nobody,
 }
 
-/// A request or a job that a connection took with it.
+/// A request or a job that was lost with its connection.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Lost<T> {
     /// Who waits.
     pub waiter: T,
-    /// Whether the server can have acted.
+    /// Whether the server may have acted.
     pub fate: Fate,
     /// The request's name.
     pub request: &'static str,
-    /// The job, if the server had taken it.
+    /// The job, if the server had accepted it.
     pub handle: Option<JobHandle>,
 }
 
 impl<T: Copy> Session<T> {
-    /// The state of a connection that was just made to this server.
+    /// The state of a new connection to this server.
     #[must_use]
     pub fn new(server: Arc<Address>) -> Self {
         note_process();
@@ -144,13 +144,13 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// What was done so far.
+    /// The metrics so far.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Takes the place of this session on a connection that was lost, and counts on.
+    /// Continues the metrics of a session whose connection was lost.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn follow(&mut self, lost: &Metrics) {
         let own = std::mem::replace(&mut self.metrics, lost.clone());
@@ -158,15 +158,15 @@ impl<T: Copy> Session<T> {
         self.metrics.connected();
     }
 
-    /// Notes that `n` bytes were read.
+    /// Records that `n` bytes were read.
     pub fn note_read(&mut self, n: usize) {
         self.metrics.bytes_in += n as u64;
     }
 
-    /// Asks for exceptions (OPTION_REQ). To be the first of a connection.
+    /// Asks for exceptions (OPTION_REQ). This must be the first request of a connection.
     ///
-    /// Nobody waits for the answer. gearmand and the Perl server grant it before they answer anything else; other servers
-    /// are silent, and refusing it does no harm: a worker's exception comes as a plain failure then.
+    /// Nobody waits for the answer. gearmand and the Perl server grant it before they answer anything else. Other
+    /// servers do not answer or refuse, which does no harm: exceptions of workers then arrive as plain failures.
     pub fn ask_for_exceptions(&mut self) {
         let before = self.outgoing.len();
         SetExceptions.encode(&mut self.outgoing);
@@ -175,7 +175,7 @@ impl<T: Copy> Session<T> {
         self.exceptions = Exceptions::Asked;
     }
 
-    /// Whether exceptions come as such: `None` while that is not known.
+    /// Whether exceptions arrive as such; `None` while that is unknown.
     #[must_use]
     pub fn has_exceptions(&self) -> Option<bool> {
         match self.exceptions {
@@ -185,7 +185,7 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// Encodes a request for writing. Its answer is for `waiter`.
+    /// Encodes a request for writing. Its answer goes to `waiter`.
     pub fn send<R: Request>(&mut self, request: &R, waiter: T) {
         let before = self.outgoing.len();
         request.encode(&mut self.outgoing);
@@ -201,13 +201,13 @@ impl<T: Copy> Session<T> {
         });
     }
 
-    /// The bytes to write next.
+    /// The next bytes to write.
     #[must_use]
     pub fn outgoing(&self) -> &[u8] {
         &self.outgoing
     }
 
-    /// Notes that the transport took the first `n` outgoing bytes.
+    /// Records that the transport took the first `n` outgoing bytes.
     pub fn sent(&mut self, n: usize) {
         let n = n.min(self.outgoing.len());
         self.sent += n as u64;
@@ -218,7 +218,7 @@ impl<T: Copy> Session<T> {
         written(&mut self.outgoing, n);
     }
 
-    /// Notes how much the connection has taken and brought so far.
+    /// Records how much the connection has written and read so far.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn note<F>(&mut self, io: &Io<F>) {
         self.metrics.bytes_out += io.sent() - self.sent;
@@ -226,7 +226,7 @@ impl<T: Copy> Session<T> {
         (self.sent, self.received) = (io.sent(), io.received());
     }
 
-    /// Hands the outgoing bytes to the connection, which has written all before them.
+    /// Hands the outgoing bytes to the connection, which has written all earlier ones.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn hand_over<F>(&mut self, io: &mut Io<F>) {
         io.queue(&mut self.outgoing);
@@ -234,12 +234,11 @@ impl<T: Copy> Session<T> {
         self.unwritten = 0;
     }
 
-    /// Says for whom a packet is.
+    /// Returns the recipient of a packet.
     ///
     /// # Errors
     ///
-    /// `Protocol` when the packet answers no request, or not the one whose turn it is. The connection cannot be used any
-    /// further then.
+    /// `Protocol` when the packet answers no request, or not the next one. The connection is unusable then.
     pub fn accept(&mut self, packet: Packet) -> Result<Delivery<T>, Error> {
         match packet.packet_type {
             PacketType::WorkComplete
@@ -248,7 +247,7 @@ impl<T: Copy> Session<T> {
             | PacketType::WorkData
             | PacketType::WorkWarning
             | PacketType::WorkStatus => self.event(&packet),
-            // For workers, which may share a connection.
+            // Meant for workers, which may share a connection.
             PacketType::Noop => Ok(Delivery::Nobody),
             PacketType::OptionRes if self.is_asked_for_exceptions() => {
                 Ok(self.told_of_exceptions(Exceptions::Granted))
@@ -256,7 +255,7 @@ impl<T: Copy> Session<T> {
             PacketType::Error if self.refuses_exceptions(&packet) => {
                 Ok(self.told_of_exceptions(Exceptions::Refused))
             }
-            // An error that answers nothing is about something this connection did not wait for.
+            // An error without a request concerns something that this connection does not wait for.
             PacketType::Error if self.pending.is_empty() => Ok(Delivery::Nobody),
             PacketType::Error => Ok(self.answer(packet)),
             answer => match self.pending.front() {
@@ -283,8 +282,8 @@ impl<T: Copy> Session<T> {
         matches!(self.exceptions, Exceptions::Asked | Exceptions::PassedOver)
     }
 
-    /// Whether an ERROR is about exceptions. It says so; or nothing else is asked; or it is the first answer, and about
-    /// a packet that the server does not know.
+    /// Whether an ERROR refuses exceptions: it says so; or nothing else was asked; or it is the first answer, and
+    /// concerns an unknown packet type.
     fn refuses_exceptions(&self, packet: &Packet) -> bool {
         let kind = || refusal(packet).kind();
         match self.exceptions {
@@ -303,7 +302,7 @@ impl<T: Copy> Session<T> {
         Delivery::Nobody
     }
 
-    /// Notes that something was answered that was asked after exceptions.
+    /// Notes that a request after the one for exceptions was answered.
     fn pass_over_exceptions(&mut self) {
         if self.exceptions == Exceptions::Asked {
             self.exceptions = Exceptions::PassedOver;
@@ -331,7 +330,7 @@ impl<T: Copy> Session<T> {
         Ok(waiter.map_or(Delivery::Nobody, |waiter| Delivery::Event(waiter, event)))
     }
 
-    /// Everything that waits: the connection is lost.
+    /// Ends the session and returns everything that waits: the connection is lost.
     pub fn close(&mut self) -> Vec<Lost<T>> {
         let sent = self.sent;
         let mut lost: Vec<Lost<T>> = self
@@ -344,7 +343,7 @@ impl<T: Copy> Session<T> {
                 handle: None,
             })
             .collect();
-        // In the same order each time, for a simulation that has to come out the same again.
+        // Sorted, so that simulations are repeatable.
         let mut jobs: Vec<_> = self.jobs.drain().collect();
         jobs.sort_unstable_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));
         for (handle, waiters) in jobs {
@@ -361,25 +360,25 @@ impl<T: Copy> Session<T> {
         lost
     }
 
-    /// How many requests have no answer yet.
+    /// The number of unanswered requests.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// Whether a request that is written whole has no answer yet.
+    /// Whether a completely written request is unanswered.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.pending.front().is_some_and(|oldest| oldest.end <= self.sent)
     }
 
-    /// How many of them wait to be written.
+    /// The number of requests waiting to be written.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn unwritten(&self) -> usize {
         self.unwritten
     }
 
-    /// How many foreground jobs have not ended yet, by handle.
+    /// The number of unfinished foreground jobs, by handle.
     #[must_use]
     pub fn running(&self) -> usize {
         self.jobs.len()
@@ -399,14 +398,14 @@ impl<T> Default for Waiters<T> {
 }
 
 impl<T: Copy> Waiters<T> {
-    /// Whose copy this is.
+    /// The recipient of this copy.
     fn next(&mut self) -> Option<T> {
         let waiter = self.list.get(self.turn).copied();
         self.turn = if self.turn + 1 < self.list.len() { self.turn + 1 } else { 0 };
         waiter
     }
 
-    /// Whose last copy this is.
+    /// The recipient of this last copy.
     fn take_next(&mut self) -> Option<T> {
         let waiter = self.list.remove(self.turn.min(self.list.len().saturating_sub(1)));
         if self.turn >= self.list.len() {
@@ -416,7 +415,7 @@ impl<T: Copy> Waiters<T> {
     }
 }
 
-/// The job and what happened to it.
+/// The job and its event.
 fn event(packet: &Packet) -> Result<(Short, JobEvent), Error> {
     if packet.packet_type == PacketType::WorkFail {
         return Ok((received_handle(&packet.body)?, JobEvent::Fail));

@@ -1,9 +1,8 @@
-//! The MD5 hash of RFC 1321. It spreads names over a ring as other clients do; it keeps no secret.
+//! The MD5 hash of RFC 1321, used to distribute names over a ring as other clients do, not to keep secrets.
 
-/// The hash of a text.
 pub(crate) fn md5(text: &[u8]) -> [u8; 16] {
     let mut state = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
-    // What follows the text: a one bit, zeros, and the text's length in bits.
+    // Padding: a one bit, zeros, and the length of the text in bits.
     let zeros = 63 - (text.len() + 8) % 64;
     let bits = (text.len() as u64).wrapping_mul(8);
     let tail = std::iter::once(0x80).chain(std::iter::repeat_n(0, zeros)).chain(bits.to_le_bytes());
@@ -22,11 +21,11 @@ pub(crate) fn md5(text: &[u8]) -> [u8; 16] {
     hash
 }
 
-/// How far each step of a round rotates; four in turn.
+/// The rotation of each step of a round; the four repeat.
 const ROTATIONS: [[u32; 4]; 4] =
     [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
 
-/// One block of 64 bytes.
+/// Processes one block of 64 bytes.
 fn digest(state: [u32; 4], block: &[u8; 64]) -> [u32; 4] {
     let mut words = [0; 16];
     for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {
@@ -51,7 +50,7 @@ fn digest(state: [u32; 4], block: &[u8; 64]) -> [u32; 4] {
     [one.wrapping_add(a), two.wrapping_add(b), three.wrapping_add(c), four.wrapping_add(d)]
 }
 
-/// The whole part of 2³² times the sine of the step's number, counted from 1.
+/// The integer part of 2³² times the sine of the step's number, counted from 1.
 fn constant(step: usize) -> u32 {
     (((step + 1) as f64).sin().abs() * 4_294_967_296.0) as u32
 }

@@ -8,17 +8,17 @@ use bytes::Bytes;
 use crate::Submitted;
 use crate::{JobHandle, text::decimal};
 
-/// Something that happened to a foreground job. `Complete`, `Fail` and `Exception` end it.
+/// An event of a foreground job. `Complete`, `Fail` and `Exception` end it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JobEvent {
-    /// The server has taken the job.
+    /// The server has accepted the job.
     Created(JobHandle),
-    /// A piece of the result.
+    /// Partial data.
     Data(Bytes),
-    /// A warning of the worker.
+    /// A warning from the worker.
     Warning(Bytes),
-    /// How far the job is.
+    /// Progress of the job.
     Status(Progress),
     /// The job is done; this is the result, or its last piece.
     Complete(Bytes),
@@ -29,13 +29,13 @@ pub enum JobEvent {
 }
 
 impl JobEvent {
-    /// Whether the job has ended with this.
+    /// Whether this ends the job.
     #[must_use]
     pub fn is_last(&self) -> bool {
         matches!(self, JobEvent::Complete(_) | JobEvent::Fail | JobEvent::Exception(_))
     }
 
-    /// The outcome, if the job has ended with this.
+    /// The outcome, if this ends the job.
     #[must_use]
     pub fn outcome(self) -> Option<Outcome> {
         match self {
@@ -46,7 +46,7 @@ impl JobEvent {
         }
     }
 
-    /// How much of a backlog it is, in bytes.
+    /// Its size in a backlog, in bytes.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn weight(&self) -> usize {
         const OWN: usize = std::mem::size_of::<JobEvent>();
@@ -57,7 +57,7 @@ impl JobEvent {
     }
 }
 
-/// What became of the job, if this is the last that is heard of it.
+/// The outcome of the job, if this is its last mail.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn end_of(
     event: &crate::Result<JobEvent>,
@@ -73,7 +73,7 @@ pub(crate) fn end_of(
 }
 
 impl fmt::Debug for JobEvent {
-    /// Payloads may be secret and large: only their length is shown.
+    /// Payloads may be secret and large, so only their length is shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, bytes) = match self {
             JobEvent::Created(handle) => return f.debug_tuple("Created").field(handle).finish(),
@@ -89,7 +89,7 @@ impl fmt::Debug for JobEvent {
 }
 
 impl fmt::Display for JobEvent {
-    /// What happened; of payloads their length.
+    /// Formats the event, with the length of a payload only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             JobEvent::Created(handle) => {
@@ -109,11 +109,11 @@ impl fmt::Display for JobEvent {
 #[derive(Clone, PartialEq, Eq)]
 #[must_use = "a job may have failed"]
 pub enum Outcome {
-    /// Done; the result is what the worker sent at the end. Data that it sent before are events.
+    /// Done, with the worker's final result. Data sent earlier are events.
     Complete(Bytes),
     /// The worker reported a failure, or the job was cancelled.
     Fail,
-    /// The worker said that it failed, and how.
+    /// The worker reported a failure, with a description.
     Exception(Bytes),
 }
 
@@ -145,7 +145,7 @@ impl fmt::Debug for Outcome {
 }
 
 impl fmt::Display for Outcome {
-    /// How it ended; of payloads their length.
+    /// Formats the outcome, with the length of a payload only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Outcome::Complete(bytes) => write!(f, "complete ({} bytes)", bytes.len()),
@@ -155,9 +155,9 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// How far a job is, as its worker last said: a share of a whole.
+/// A job's progress as last reported by its worker: a share of a total.
 ///
-/// A server passes on whatever text the worker sent; anything that is not a number is `None`.
+/// A server passes on any text that the worker sent; one that is not a number is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     numerator: Bytes,
@@ -169,13 +169,13 @@ impl Progress {
         Progress { numerator, denominator }
     }
 
-    /// What is done.
+    /// The completed parts.
     #[must_use]
     pub fn numerator(&self) -> Option<u64> {
         decimal(&self.numerator)
     }
 
-    /// The whole.
+    /// The total.
     #[must_use]
     pub fn denominator(&self) -> Option<u64> {
         decimal(&self.denominator)
@@ -190,7 +190,7 @@ impl Progress {
         }
     }
 
-    /// The two as the server sent them.
+    /// The two values as sent by the server.
     #[must_use]
     pub fn raw(&self) -> (&[u8], &[u8]) {
         (&self.numerator, &self.denominator)
@@ -198,31 +198,31 @@ impl Progress {
 }
 
 impl fmt::Display for Progress {
-    /// Such as `3/4`; what is no number is `?`.
+    /// Formats as `3/4`, with `?` for a value that is not a number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |number: Option<u64>| number.map_or_else(|| "?".into(), |n| n.to_string());
         write!(f, "{}/{}", shown(self.numerator()), shown(self.denominator()))
     }
 }
 
-/// What a server knows about a job.
+/// A server's knowledge of a job.
 ///
-/// A job that has ended is as unknown as one that never was: results are not kept.
+/// A finished job is as unknown as one that never existed: results are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobStatus {
-    /// Whether the server has the job, queued or running. A cancelled job is known until a worker would take it.
+    /// Whether the server has the job, queued or running. A cancelled job stays known until a worker would take it.
     pub is_known: bool,
     /// Whether a worker has it.
     pub is_running: bool,
-    /// How far it is.
+    /// Its progress.
     pub progress: Progress,
-    /// How many submitters wait for it; only when it was asked for by its unique id.
+    /// Number of submitters that wait for it; only if it was asked for by its unique id.
     pub waiting: Option<u64>,
 }
 
 impl fmt::Display for JobStatus {
-    /// `unknown`, `queued`, or `running` and how far it is.
+    /// Formats as `unknown`, `queued`, or `running` and the progress.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.is_known, self.is_running) {
             (false, _) => f.pad("unknown"),
@@ -234,7 +234,7 @@ impl fmt::Display for JobStatus {
 
 #[cfg(feature = "serde")]
 impl serde::Serialize for Progress {
-    /// A map of the two numbers.
+    /// Serializes as a map of the two numbers.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;
         let mut progress = serializer.serialize_struct("Progress", 2)?;
@@ -244,7 +244,7 @@ impl serde::Serialize for Progress {
     }
 }
 
-/// The two numbers, of which `None` is a text that is no number.
+/// The two numbers; `None` for a text that is not a number.
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 struct Shares {
@@ -289,7 +289,7 @@ impl<'de> serde::Deserialize<'de> for JobStatus {
 
 #[cfg(feature = "serde")]
 impl serde::Serialize for JobStatus {
-    /// A map with the keys `known`, `running`, `numerator`, `denominator` and, if it was told, `waiting`.
+    /// Serializes as a map with the keys `known`, `running`, `numerator`, `denominator` and, if reported, `waiting`.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
         let mut map = serializer.serialize_map(None)?;

@@ -1,4 +1,4 @@
-//! Where a job is: the server's name for it, the server, and the connection on which it was learnt.
+//! Job handles: the server's name for a job, the server, and the connection on which the handle was received.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -6,8 +6,8 @@ use crate::{Address, Error, error::excerpt, names::short::Short, protocol::Epoch
 
 /// A job's name on a server, such as `H:host:17`.
 ///
-/// Handles are counted from 1 again when a server restarts, so one names a job only together with its server, and only
-/// as long as that server runs. As text it is `server//handle`, or the handle alone when the server is not known:
+/// A server counts handles from 1 again when it restarts, so a handle identifies a job only together with its server,
+/// and only while that server runs. As text it is `server//handle`, or the handle alone when the server is unknown:
 ///
 /// ```
 /// use gearman_client::JobHandle;
@@ -25,22 +25,22 @@ pub struct JobHandle {
 }
 
 impl JobHandle {
-    /// The longest handle, in bytes: gearmand leaves a question about a longer one unanswered.
+    /// The maximum length of a handle, in bytes: gearmand does not answer a request about a longer one.
     pub const MAX_LEN: usize = Short::MAX_LEN;
 
-    /// The handle as the wire carries it.
+    /// The handle as sent on the wire.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.name.as_bytes()
     }
 
-    /// The server that gave the handle, if it is known.
+    /// The server that issued the handle, if known.
     #[must_use]
     pub fn server(&self) -> Option<&Address> {
         self.server.as_deref()
     }
 
-    /// The connection on which this process learnt the handle; `None` for one that was read from text.
+    /// The connection on which this process received the handle; `None` for one parsed from text.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
         self.epoch
@@ -53,13 +53,11 @@ impl JobHandle {
         self
     }
 
-    /// Whether the server was restarted between this handle and an earlier one, judging by the handles: the server
-    /// numbers them, and has started again. A restarted server has forgotten its jobs, except background jobs in a
-    /// persistent queue.
+    /// Whether the server was restarted between this handle and an earlier one, judging by their numbers, which start
+    /// again. A restarted server has forgotten its jobs, except background jobs in a persistent queue.
     ///
-    /// `false` also means that it is unknown: the handles are from different servers, or from one connection, or are
-    /// not numbered. Both must belong to separate jobs: a job merged with another by its unique id has the other's
-    /// handle.
+    /// `false` also means unknown: the handles are from different servers or from one connection, or have no numbers.
+    /// Both must belong to separate jobs: a job merged with another by its unique id has the other's handle.
     #[must_use]
     pub fn shows_restart_since(&self, earlier: &JobHandle) -> bool {
         let is_later = matches!((earlier.epoch, self.epoch), (Some(then), Some(now)) if now > then);
@@ -68,7 +66,7 @@ impl JobHandle {
         is_later && self.server == earlier.server && name == before && now <= then
     }
 
-    /// What stands before the last colon, and the number behind it.
+    /// The text before the last colon, and the number after it.
     fn counted(&self) -> Option<(&[u8], u64)> {
         let name = self.name();
         let colon = name.iter().rposition(|byte| *byte == b':')?;
@@ -79,7 +77,7 @@ impl JobHandle {
         self.name
     }
 
-    /// A handle that the server of this connection sent.
+    /// A handle sent by the server of this connection.
     pub(crate) fn received(name: Short, origin: &Origin) -> Self {
         JobHandle { name, server: Some(origin.server.clone()), epoch: Some(origin.epoch) }
     }
@@ -98,7 +96,7 @@ pub struct Origin {
 impl TryFrom<&[u8]> for JobHandle {
     type Error = Error;
 
-    /// The handle alone, of any bytes but NUL and line ends.
+    /// Parses a bare handle of any bytes but NUL and line ends.
     fn try_from(name: &[u8]) -> Result<Self, Error> {
         let bad = name.iter().position(|byte| matches!(byte, 0 | b'\r' | b'\n'));
         let why = match (name, bad) {
@@ -118,7 +116,7 @@ impl FromStr for JobHandle {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        // An address may hold slashes, a handle of gearmand does not.
+        // An address may contain slashes; a gearmand handle does not.
         match text.rsplit_once("//") {
             Some((server, name)) if !server.is_empty() && !server.ends_with(':') => {
                 Ok(JobHandle::try_from(name.as_bytes())?.on_server(server.parse()?))
@@ -136,7 +134,7 @@ impl From<&JobHandle> for JobHandle {
     }
 }
 
-/// Equal when the name and the server are; the connection does not matter.
+/// Compares the name and the server; the connection does not matter.
 impl PartialEq for JobHandle {
     fn eq(&self, other: &Self) -> bool {
         (self.name, &self.server) == (other.name, &other.server)
@@ -152,7 +150,7 @@ impl std::hash::Hash for JobHandle {
     }
 }
 
-/// `server//handle`, or the handle alone. Bytes that are not UTF-8 are replaced.
+/// Formats as `server//handle`, or the handle alone. Replaces bytes that are not UTF-8.
 impl fmt::Display for JobHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = String::from_utf8_lossy(self.name());

@@ -1,17 +1,17 @@
-//! How a job is submitted.
+//! Submission options.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use crate::{Error, UniqueId};
 
-/// How urgent a job is, among the jobs of its function.
+/// The priority of a job among the jobs of its function.
 ///
-/// Up to server 1.1 a worker is given the jobs of the function that it registered last first, whatever their priority.
+/// Up to server 1.1, a worker is first given jobs of the function that it registered last, whatever their priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// Before all others.
     High,
-    /// The defaults of a submission.
+    /// The default.
     #[default]
     Normal,
     /// After all others.
@@ -20,7 +20,7 @@ pub enum Priority {
 
 queue_core::words!(Priority, Error, "priority": "high" = High, "normal" = Normal, "low" = Low);
 
-/// What makes two submissions of a function one job.
+/// What makes two submissions of a function the same job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -39,18 +39,18 @@ pub enum Unique {
     Random,
     /// This id.
     ///
-    /// gearmand joins a foreground job also to one that it is going to drop, because all its submitters' connections are
-    /// lost and no worker has taken it: then it is never run. Set a [timeout](SubmitOptions::timeout).
+    /// gearmand may join a foreground job to one that it is about to drop, because the connections of all its
+    /// submitters are lost and no worker has taken it: then it is never run. Set a [timeout](SubmitOptions::timeout).
     Id(UniqueId),
     /// The workload (`-` on the wire): the server joins submissions with equal workloads.
     ByPayload,
-    /// Nothing, and the job cannot be asked for by an id. A server with a persistent queue keeps only one such
-    /// background job for each function.
+    /// Nothing. The job cannot be looked up by an id. A server with a persistent queue keeps only one such background
+    /// job for each function.
     None,
 }
 
 impl fmt::Display for Unique {
-    /// `random`, `by-payload`, `none`, or `id:` and the id.
+    /// Formats as `random`, `by-payload`, `none`, or `id:` and the id.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unique::Random => f.pad("random"),
@@ -64,7 +64,7 @@ impl fmt::Display for Unique {
 impl FromStr for Unique {
     type Err = Error;
 
-    /// Reads what is written.
+    /// Parses the formatted text.
     fn from_str(text: &str) -> Result<Self, Error> {
         match (text, text.strip_prefix("id:")) {
             ("random", _) => Ok(Unique::Random),
@@ -118,10 +118,10 @@ impl SubmitOptions {
         self
     }
 
-    /// Which submissions are merged with this one.
+    /// Which submissions to merge with this one.
     ///
-    /// A foreground submission that joins a queued background job and then goes away takes the job with it: gearmand
-    /// then never runs it. Keep the ids of foreground and background submissions apart.
+    /// If a foreground submission joins a queued background job and then goes away, gearmand never runs that job. Keep
+    /// the ids of foreground and background submissions apart.
     #[must_use]
     pub fn unique(mut self, unique: impl Into<Unique>) -> Self {
         self.unique = unique.into();
@@ -130,9 +130,9 @@ impl SubmitOptions {
 
     /// Submits the job without a unique id, which keeps gearmand fast when its queue is deep: [`Unique::None`].
     ///
-    /// The job can then be asked for by its handle only, and a submission of unknown outcome cannot be recognized when it
-    /// is repeated. Not for servers with a persistent queue: they keep one row for each function and id, so of several
-    /// queued background jobs without an id all but one are lost with a restart.
+    /// The job can then only be looked up by its handle, and a submission of unknown outcome cannot be recognized when
+    /// it is repeated. Not for servers with a persistent queue: they keep one row for each function and id, so of
+    /// several queued background jobs without an id all but one are lost in a restart.
     #[must_use]
     pub fn without_id(self) -> Self {
         self.unique(Unique::None)
@@ -146,7 +146,7 @@ impl SubmitOptions {
     }
 
     /// Declares that running the job twice does no harm: a submission of unknown outcome, and a foreground job whose
-    /// connection is lost, is then submitted again.
+    /// connection is lost, is then resubmitted.
     ///
     /// A background job goes to the same server first, with the same unique id, so that the server merges both. A
     /// foreground job gets a new id: a server drops a queued job when its only submitter's connection is lost, together
@@ -159,9 +159,9 @@ impl SubmitOptions {
     }
 }
 
-/// A point of time for a job in the manner of cron, as SUBMIT_JOB_SCHED has it. gearmand does not serve it.
+/// A cron-like schedule of SUBMIT_JOB_SCHED. gearmand does not support it.
 ///
-/// As text, the five numbers of [`new`](Self::new) with spaces between them.
+/// As text, the five numbers of [`new`](Self::new) separated by spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Schedule {
     pub(crate) fields: [u8; 5],
@@ -173,7 +173,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a number out of its range.
+    /// `InvalidInput` for a number out of range.
     pub fn new(minute: u8, hour: u8, day: u8, month: u8, weekday: u8) -> Result<Self, Error> {
         let fields = [
             ("minute", minute, 0, 59),

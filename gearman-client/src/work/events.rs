@@ -17,14 +17,14 @@ use crate::{
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct WorkerEvent {
-    /// The server that it is about.
+    /// The server concerned.
     pub server: Address,
     /// What happened.
     pub what: WorkerEventKind,
 }
 
 impl fmt::Display for WorkerEvent {
-    /// The server, and what happened, on one line. It quotes what a handler's error said.
+    /// Formats the server and the event on one line. It quotes the message of a handler's error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.server, self.what)
     }
@@ -37,16 +37,16 @@ impl fmt::Display for WorkerEvent {
 pub enum WorkerEventKind {
     /// A connection was made.
     Connected,
-    /// No connection could be made, or it was lost. The worker retries, unless it stops. Until there is a connection
-    /// again, each kind of error is reported once.
+    /// No connection could be made, or it was lost. The worker retries, unless it stops. Each kind of error is reported
+    /// once until a connection succeeds.
     Disconnected(Error),
-    /// A handler failed or panicked, and its job with it.
+    /// A handler failed or panicked, so its job failed.
     Failed {
         /// The job.
         job: JobHandle,
-        /// The function that it is of.
+        /// The job's function.
         function: FunctionName,
-        /// What the handler's error or its panic says, as it came. It may quote the job.
+        /// The unmodified message of the handler's error or panic. It may quote the job.
         error: String,
     },
 }
@@ -67,14 +67,14 @@ impl fmt::Display for WorkerEventKind {
     }
 }
 
-/// Tells what happens on one connection of a worker.
+/// Reports the events of one of a worker's connections.
 pub(crate) struct Teller {
     server: Arc<Address>,
     observer: Option<Observer<WorkerEvent>>,
     logs_errors: bool,
     measures: Measures,
     on_span: SpanHook<Assignment>,
-    /// What was told since there was a connection.
+    /// The errors reported since the last connection.
     outage: Mutex<Outage<ErrorKind>>,
 }
 
@@ -117,12 +117,12 @@ impl Teller {
         }
     }
 
-    /// A job came to the application.
+    /// A job was handed to the application.
     pub(crate) fn consumed(&self, job: &Assignment) {
         trace::consumed(&self.measures, job);
     }
 
-    /// A handler begins with a job.
+    /// A handler starts with a job.
     pub(crate) fn begins(&self, job: &Assignment) -> Operation {
         self.consumed(job);
         let process = trace::job(&self.measures, job);
@@ -130,14 +130,14 @@ impl Teller {
         process
     }
 
-    /// The ledger has admitted a job.
+    /// Records the ledger's admission of a job.
     pub(crate) fn admitted(process: &Operation, running: Option<&Running>) {
         if let Some(running) = running {
             trace::attempt(process, running.attempt());
         }
     }
 
-    /// A handler has ended, within the span of its job.
+    /// Records the end of a handler, within the span of its job.
     pub(crate) fn ended<T>(
         &self,
         process: &mut Operation,

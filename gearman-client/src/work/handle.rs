@@ -1,4 +1,4 @@
-//! Observing a worker from elsewhere.
+//! The handle to observe and stop a worker.
 
 use std::{fmt, sync::Arc};
 
@@ -9,9 +9,9 @@ use crate::{
     protocol::worker::lane::{Lane, News},
 };
 
-/// A handle to stop and observe a worker from anywhere, also after it has ended. Cloning is cheap.
+/// A handle to stop and observe a worker from anywhere, even after it has ended. Cloning is cheap.
 ///
-/// It keeps nothing of the worker alive but its numbers.
+/// It keeps only the worker's counters alive.
 #[derive(Clone)]
 pub struct WorkerHandle {
     lanes: Arc<[Gauge]>,
@@ -25,12 +25,12 @@ impl WorkerHandle {
 
     /// Ends the worker's `run`: it requests no further jobs, and running ones have its
     /// [grace](crate::WorkerOptions::grace) to finish. An idle blocking worker notices within a fifth of a second, and
-    /// its `next_job` returns no further jobs; the async one leaves that to its owner.
+    /// its `next_job` returns no further jobs; the async `next_job` is unaffected.
     pub fn stop(&self) {
         self.stop.set();
     }
 
-    /// Whether a stop was asked for.
+    /// Whether the worker was told to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stop.is_set()
@@ -53,7 +53,7 @@ impl WorkerHandle {
         total
     }
 
-    /// How many jobs it holds.
+    /// The number of jobs that it holds.
     #[must_use]
     pub fn running(&self) -> usize {
         self.lanes.iter().map(|lane| lane.update(|seen| seen.running)).sum()
@@ -77,11 +77,11 @@ impl fmt::Debug for WorkerHandle {
     }
 }
 
-/// Where one connection of a worker writes what it does.
+/// Receives the state of one of a worker's connections.
 #[derive(Clone, Default)]
 pub(crate) struct Gauge(Arc<Mutex<Seen>>);
 
-/// What is known of one connection of a worker, those before it included.
+/// The state of one of a worker's connections and its predecessors.
 pub(crate) struct Seen {
     pub(crate) metrics: Metrics,
     pub(crate) report: WorkerReport,
@@ -111,7 +111,7 @@ impl Gauge {
 }
 
 impl Seen {
-    /// Takes over what has happened on the connections since it was last asked.
+    /// Adds what has happened on the connections since the last call.
     pub(crate) fn follow(&mut self, lane: &mut Lane, news: &[News]) {
         for settled in lane.session.settled() {
             self.report.add(settled);

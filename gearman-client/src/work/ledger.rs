@@ -1,4 +1,4 @@
-//! Jobs that end the processes of their workers.
+//! A record of jobs that kill the processes of their workers.
 
 use std::{
     fs, io,
@@ -7,22 +7,22 @@ use std::{
 
 use crate::{Failure, UniqueId, protocol::Assignment, trace};
 
-/// Remembers, in a directory, which jobs were running when their worker's process died, so that a job that kills every
+/// Records, in a directory, which jobs were running when their worker's process died, so that a job that kills every
 /// process that runs it is run a limited number of times instead of forever.
 ///
-/// gearmand gives a job whose worker is lost to the next one, without limit unless it is started with `--job-retries`,
-/// and does not report how often that was. Start it with `--job-retries`, which counts across all machines (0 means no
-/// limit up to server 2.0, and no second attempt from 2.1). With a ledger ([`WorkerOptions::crash_ledger`]), a job that
-/// has killed too many processes is failed without being run, with an exception that says why. Any number of processes
-/// on a machine may share a directory.
+/// When a worker is lost, gearmand gives its job to the next one, without limit unless it is started with
+/// `--job-retries`, and does not report how often that happened. Start it with `--job-retries`, which counts across all
+/// machines (0 means no limit up to server 2.0, and no second attempt from 2.1). With a ledger
+/// ([`WorkerOptions::crash_ledger`]), a job that has killed too many processes fails without being run, with an
+/// exception that gives the reason. Any number of processes on a machine may share a directory.
 ///
 /// Jobs are identified by function and unique id; one without an id, or with `-`, or grabbed [without
-/// it](crate::Grab::Plain), is not remembered. A process killed for another reason counts as well, so allow more than
-/// one crash. Files that cannot be read or written are ignored: the job is run. The file of a job that never came back
-/// stays; it may be deleted.
+/// it](crate::Grab::Plain), is not recorded. A process killed for another reason counts as well, so allow more than one
+/// crash. If files cannot be read or written, the job is run. The file of a job that never came back stays; it may be
+/// deleted.
 ///
-/// Each job costs writing and deleting a small file. With the feature `tracing` a job that has ended processes, and one
-/// that is refused for it, are warned of.
+/// Each job costs writing and deleting a small file. With the feature `tracing`, a warning is logged for a job that has
+/// killed processes, and for one that is refused because of it.
 ///
 /// ```no_run
 /// use gearman_client::{CrashLedger, WorkerOptions};
@@ -44,34 +44,34 @@ pub struct CrashLedger {
 #[must_use = "the job counts as running until this is dropped"]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Run it. Should the process end before this is dropped, that is one crash more.
+    /// Run it. If the process ends before this is dropped, that counts as one more crash.
     Run(Running),
-    /// It has killed too many processes to be run again. The ledger has forgotten it now.
+    /// It has killed too many processes to be run again. The ledger has now forgotten it.
     Poison(u32),
 }
 
-/// A job that runs.
+/// A running job.
 #[derive(Debug)]
 pub struct Running {
-    /// `None` for a job that cannot be told apart from others.
+    /// `None` for a job that cannot be identified.
     entry: Option<PathBuf>,
-    /// How many processes it has ended.
+    /// How many processes it has killed.
     crashes: u32,
 }
 
 impl Running {
-    /// How often the job is run, this time included.
+    /// How often the job was run, including this time.
     pub(crate) fn attempt(&self) -> u32 {
         self.crashes.saturating_add(1)
     }
 }
 
 impl CrashLedger {
-    /// A ledger in this folder, which is made if it is missing: a job that has ended `limit` processes is poison.
+    /// Opens a ledger in this folder, which is created if missing. A job that has killed `limit` processes is poison.
     ///
     /// # Errors
     ///
-    /// When the folder cannot be made.
+    /// When the folder cannot be created.
     pub fn open(folder: impl Into<PathBuf>, limit: u32) -> io::Result<Self> {
         let folder = folder.into();
         let mut builder = fs::DirBuilder::new();
@@ -81,7 +81,7 @@ impl CrashLedger {
         Ok(CrashLedger { folder, limit: limit.max(1) })
     }
 
-    /// Says whether to run a job, and remembers that it runs.
+    /// Decides whether to run a job, and records that it runs.
     ///
     /// # Errors
     ///
@@ -103,14 +103,14 @@ impl CrashLedger {
         Ok(Verdict::Run(Running { entry: Some(entry), crashes }))
     }
 
-    /// The same for a worker's handler: a job that is poison has failed.
+    /// The same for a worker's handler: a poison job fails.
     pub(crate) fn admit(&self, job: &Assignment) -> Result<Option<Running>, Failure> {
         match self.begin(job) {
             Ok(Verdict::Run(running)) => Ok(Some(running)),
             Ok(Verdict::Poison(crashes)) => Err(Failure::exception(format!(
                 "not run: this job was running when {crashes} processes of its workers ended"
             ))),
-            // A job is not refused for a full disk.
+            // A full disk is no reason to refuse a job.
             Err(_) => Ok(None),
         }
     }
@@ -124,7 +124,7 @@ impl CrashLedger {
     }
 }
 
-/// How many processes have ended. An entry that was cut off was being written by one of them.
+/// Number of processes that died. A truncated entry was being written by one of them.
 fn crashes(entry: &Path) -> io::Result<u32> {
     match fs::read_to_string(entry) {
         Ok(text) => Ok(text.parse().unwrap_or(1)),
@@ -136,7 +136,7 @@ fn crashes(entry: &Path) -> io::Result<u32> {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(entry) = &self.entry {
-            // Another worker that had the same job may have ended it first.
+            // Another worker with the same job may have removed it first.
             let _ = fs::remove_file(entry);
         }
     }
@@ -170,11 +170,11 @@ mod tests {
         let ledger = CrashLedger::open(folder.path().join("made/here"), 2).unwrap();
         let (bad, good) = (job("f", "bad"), job("f", "good"));
         for _ in 0..2 {
-            // As a process that ends here.
+            // Simulates a process that dies here.
             forget(runs(&ledger, &bad).unwrap());
             drop(runs(&ledger, &good).unwrap());
         }
-        // Another process, and another function's job with that id.
+        // Another process, and a job of another function with that id.
         let ledger = CrashLedger::open(folder.path().join("made/here"), 2).unwrap();
         assert!(runs(&ledger, &job("g", "bad")).is_some());
         assert!(matches!(ledger.begin(&bad).unwrap(), Verdict::Poison(2)));

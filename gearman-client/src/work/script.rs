@@ -1,4 +1,4 @@
-//! What the test of a handler decides, and what the handler has said.
+//! The script of a handler test, and what the handler has reported.
 
 use std::sync::OnceLock;
 #[cfg(feature = "blocking")]
@@ -12,7 +12,7 @@ use crate::{
     protocol::{Report, worker::work::job_lost},
 };
 
-/// Plays the part of a worker in the test of a handler.
+/// Stands in for a worker in the test of a handler.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     said: Mutex<Vec<JobEvent>>,
@@ -46,7 +46,7 @@ impl Script {
     }
 
     pub(crate) fn lose(&self, reason: LostReason) {
-        // The first reason stays.
+        // The first reason wins.
         let _ = self.reason.set(reason);
         self.is_lost.set();
     }
@@ -63,7 +63,7 @@ impl Script {
 
     #[cfg(feature = "blocking")]
     pub(crate) fn wait_lost(&self, timeout: Duration) -> Option<LostReason> {
-        // Whether in time or not, the reason tells.
+        // The reason tells whether it was in time.
         let _ = self.is_lost.wait_timeout(timeout);
         self.lost_reason()
     }

@@ -1,4 +1,4 @@
-//! A job as its handler sees it.
+//! The job context passed to handlers.
 
 use std::{future::poll_fn, ops::Deref, sync::Arc};
 
@@ -11,23 +11,23 @@ use crate::{
     work::script::Script,
 };
 
-/// A job as its handler sees it, with ways to report on it. Cloning is cheap.
+/// The context passed to a handler: the job, and methods to report on it. Cloning is cheap.
 #[derive(Clone)]
 pub struct JobContext {
     pub(super) assignment: Arc<Assignment>,
     pub(super) place: Place,
 }
 
-/// Where it runs.
+/// Where the handler runs.
 #[derive(Clone)]
 pub(super) enum Place {
     Lane(Arc<Lane>),
-    /// In the [test](super::TestJob) of a handler.
+    /// In a [test](super::TestJob).
     Test(Arc<Script>),
 }
 
 impl JobContext {
-    /// Tells the submitters how far the job is (`WORK_STATUS`).
+    /// Reports the job's progress to its submitters (`WORK_STATUS`).
     ///
     /// # Errors
     ///
@@ -35,12 +35,12 @@ impl JobContext {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, it has sent nothing.
+    /// If it is dropped before it is ready, it has sent nothing.
     pub async fn status(&self, numerator: u64, denominator: u64) -> Result<()> {
         self.say(Report::Status(numerator, denominator)).await
     }
 
-    /// Sends the submitters a piece of the result (`WORK_DATA`).
+    /// Sends partial data to the submitters (`WORK_DATA`).
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl JobContext {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, it has sent nothing.
+    /// If it is dropped before it is ready, it has sent nothing.
     pub async fn data(&self, data: impl AsRef<[u8]>) -> Result<()> {
         self.say(Report::Data(data.as_ref())).await
     }
@@ -61,13 +61,13 @@ impl JobContext {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, it has sent nothing.
+    /// If it is dropped before it is ready, it has sent nothing.
     pub async fn warning(&self, data: impl AsRef<[u8]>) -> Result<()> {
         self.say(Report::Warning(data.as_ref())).await
     }
 
-    /// Whether the connection that delivered the job is gone, so that its outcome will not be sent, or the job's
-    /// announced timeout has expired: the job is for other workers to run.
+    /// Whether the job now belongs to other workers: the connection that delivered it is gone, so that its outcome will
+    /// not be sent, or its announced timeout has expired.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         match &self.place {
@@ -77,7 +77,7 @@ impl JobContext {
     }
 
     /// Waits until the connection that delivered the job is gone, or its announced timeout expires, and returns which.
-    /// Use in `select!` to abandon the work.
+    /// Use it in `select!` to abandon the work.
     ///
     /// # Cancel safety
     ///
@@ -95,7 +95,7 @@ impl JobContext {
         self.stop_signal().is_set()
     }
 
-    /// Waits until the worker is told to stop: a long-running handler can then finish early, within the
+    /// Waits until the worker is told to stop. A long-running handler can then finish early, within the
     /// [grace](crate::WorkerOptions::grace).
     ///
     /// # Cancel safety

@@ -1,4 +1,4 @@
-//! A job that was taken by hand.
+//! Jobs that are taken manually.
 
 use std::{future::poll_fn, ops::Deref, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::{
     work::events::Teller,
 };
 
-/// A job that was taken by hand. Dropped without an end, it is failed.
+/// A job that was taken manually. Dropping it without ending it fails the job.
 #[must_use = "the job has to be completed or failed"]
 pub struct GrabbedJob {
     context: JobContext,
@@ -29,7 +29,7 @@ impl GrabbedJob {
         self.context.clone()
     }
 
-    /// A handler begins with it.
+    /// A handler starts with it.
     pub(crate) fn begin(&self) {
         self.lane.begin(&self.context.assignment.handle);
     }
@@ -42,17 +42,18 @@ impl GrabbedJob {
         self.lane.holds(&self.context.assignment.handle)
     }
 
-    /// Leaves the job to the server, which gives it to others when this connection closes: for a worker that is about to stop,
-    /// and has not begun with it. Until then nobody has it; [`slots`](crate::WorkerOptions::slots) counts it no more.
+    /// Leaves the job to the server, which gives it to other workers when this connection closes: for a worker that is
+    /// about to stop and has not started the job. Until then nobody runs it, and it does not count towards
+    /// [`slots`](crate::WorkerOptions::slots).
     pub fn leave(mut self) {
         self.has_ended = true;
         self.lane.leave_job(&self.context.assignment.handle);
     }
 
-    /// Ends the job with its result (`WORK_COMPLETE`), and asks for the next one in the same write.
+    /// Ends the job with its result (`WORK_COMPLETE`), and requests the next one in the same write.
     ///
-    /// The server does not acknowledge results: `Ok` means that this one is on its way. The worker's report shows its
-    /// outcome at the end.
+    /// The server does not acknowledge results: `Ok` means that the result is on its way. The worker's report shows its
+    /// fate at the end.
     ///
     /// # Errors
     ///
@@ -60,7 +61,7 @@ impl GrabbedJob {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, the job is failed.
+    /// If it is dropped before it is ready, the job fails.
     pub async fn complete(self, result: impl AsRef<[u8]>) -> Result<()> {
         self.end(End::Complete(result.as_ref())).await
     }
@@ -73,12 +74,12 @@ impl GrabbedJob {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, the job is failed.
+    /// If it is dropped before it is ready, the job fails.
     pub async fn fail(self) -> Result<()> {
         self.end(End::Fail).await
     }
 
-    /// Ends the job as failed, with what went wrong (`WORK_EXCEPTION`).
+    /// Ends the job as failed, with a description of the error (`WORK_EXCEPTION`).
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ impl GrabbedJob {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, the job is failed.
+    /// If it is dropped before it is ready, the job fails.
     pub async fn exception(self, what: impl AsRef<[u8]>) -> Result<()> {
         self.end(End::Exception(what.as_ref())).await
     }

@@ -9,7 +9,7 @@ use tower_service::Service;
 use super::JobContext;
 use crate::{Failure, asynchronous::dispatch::Running, work::Failed};
 
-/// A handler that calls the service; it stops the worker when the service is broken.
+/// A handler that calls the service, and stops the worker when the service is broken.
 pub(super) fn handler<S, C>(
     service: S,
     classify: C,

@@ -1,13 +1,14 @@
-//! A job for the test of a handler.
+//! Jobs for tests of handlers.
 
 use std::sync::Arc;
 
 use super::context::{JobContext, Place};
 use crate::{Assignment, JobEvent, LostReason, work::script::Script};
 
-/// A job for the test of a handler, without a worker and without a server.
+/// A job for testing a handler without a worker or a server.
 ///
-/// It plays the worker's part: what the handler reports is kept, and the test says when the job is lost or the worker stops.
+/// It stands in for the worker: it records what the handler reports, and the test decides when the job is lost or the
+/// worker stops.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -34,31 +35,31 @@ pub struct TestJob {
 }
 
 impl TestJob {
-    /// A job that a worker has just been given.
+    /// A job that was just assigned to a worker.
     #[must_use]
     pub fn new(assignment: Assignment) -> Self {
         TestJob { assignment: Arc::new(assignment), script: Arc::default() }
     }
 
-    /// What the handler is given.
+    /// The context to pass to the handler.
     #[must_use]
     pub fn context(&self) -> JobContext {
         let place = Place::Test(Arc::clone(&self.script));
         JobContext { assignment: Arc::clone(&self.assignment), place }
     }
 
-    /// What the handler has reported to the submitters, in order.
+    /// The handler's reports to the submitters, in order.
     #[must_use]
     pub fn said(&self) -> Vec<JobEvent> {
         self.script.said()
     }
 
-    /// Has the job be lost.
+    /// Marks the job as lost for this reason.
     pub fn lose(&self, reason: LostReason) {
         self.script.lose(reason);
     }
 
-    /// Tells the handler that its worker is to stop.
+    /// Tells the handler that its worker is stopping.
     pub fn stop(&self) {
         self.script.stopping.set();
     }

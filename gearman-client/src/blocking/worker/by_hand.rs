@@ -1,4 +1,4 @@
-//! Jobs that are taken and ended by hand.
+//! Jobs that are taken and ended manually.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::{
     protocol::{Assignment, End, Report, client::route::no_server, worker::work::job_lost},
 };
 
-/// The longest pause between two looks at several servers.
+/// Longest pause between two rounds over several servers.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How long each of several servers is listened to.
+/// How long to listen to each of several servers.
 const GLANCE: Duration = Duration::from_millis(1);
 
 impl Worker {
@@ -45,11 +45,11 @@ impl Worker {
     /// Ends a job with its result (`WORK_COMPLETE`), and requests the next one in the same write, unless no more are
     /// wanted.
     ///
-    /// The server does not acknowledge results: `Ok` says that this one was written.
+    /// The server does not acknowledge results: `Ok` means that the result was written.
     ///
     /// # Errors
     ///
-    /// `JobLost` when the connection that held the job is gone; a failure of the connection.
+    /// `JobLost` when the connection that held the job is gone; a connection failure.
     pub fn complete(&mut self, job: GrabbedJob, result: impl AsRef<[u8]>) -> Result<()> {
         self.end(job, End::Complete(result.as_ref()))
     }
@@ -63,7 +63,7 @@ impl Worker {
         self.end(job, End::Fail)
     }
 
-    /// Ends a job as failed, with what went wrong (`WORK_EXCEPTION`).
+    /// Ends a job as failed, with a description of the error (`WORK_EXCEPTION`).
     ///
     /// # Errors
     ///
@@ -80,20 +80,20 @@ impl Worker {
         lane.flush()
     }
 
-    /// Tells the submitters how far a job is (`WORK_STATUS`).
+    /// Reports a job's progress to its submitters (`WORK_STATUS`).
     ///
     /// # Errors
     ///
-    /// `JobLost`; `InvalidInput` when `denominator` is 0; a failure of the connection.
+    /// `JobLost`; `InvalidInput` when `denominator` is 0; a connection failure.
     pub fn status(&mut self, job: &GrabbedJob, numerator: u64, denominator: u64) -> Result<()> {
         self.report(job, Report::Status(numerator, denominator))
     }
 
-    /// Sends the submitters a piece of the result (`WORK_DATA`).
+    /// Sends partial data to the submitters (`WORK_DATA`).
     ///
     /// # Errors
     ///
-    /// `JobLost`; a failure of the connection.
+    /// `JobLost`; a connection failure.
     pub fn data(&mut self, job: &GrabbedJob, data: impl AsRef<[u8]>) -> Result<()> {
         self.report(job, Report::Data(data.as_ref()))
     }
@@ -102,7 +102,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// `JobLost`; a failure of the connection.
+    /// `JobLost`; a connection failure.
     pub fn warning(&mut self, job: &GrabbedJob, data: impl AsRef<[u8]>) -> Result<()> {
         self.report(job, Report::Warning(data.as_ref()))
     }
@@ -112,8 +112,8 @@ impl Worker {
         lane.report(&job.handle, report)
     }
 
-    /// Whether the connection that brought a job is gone, as far as can be seen without waiting. Its end will not be sent
-    /// then: others run it.
+    /// Whether the connection that delivered a job is gone, as far as can be seen without waiting. Its end will not be
+    /// sent then, because other workers run it.
     #[must_use]
     pub fn is_lost(&mut self, job: &GrabbedJob) -> bool {
         self.lanes.get_mut(job.lane).is_none_or(|lane| lane.is_lost(&job.handle))
@@ -126,7 +126,6 @@ impl Worker {
         self.lanes.get_mut(job.lane)?.wait_lost(&job.handle, timeout)
     }
 
-    /// The next job of any server.
     fn next_assignment(&mut self, timeout: Duration) -> Result<Option<(usize, Assignment)>> {
         let until = after(now(), timeout);
         self.lanes.iter().for_each(Lane::start);
@@ -162,8 +161,8 @@ impl Worker {
         }
     }
 
-    /// Looks at every server once, beginning with another one each time; whether a job came. With a single server this
-    /// waits for it.
+    /// Checks every server once, starting with another one each time; returns whether a job arrived. A single server is
+    /// waited for.
     fn sweep(&mut self, until: Instant) -> bool {
         let count = self.lanes.len();
         self.turn = self.turn.wrapping_add(1);
@@ -172,7 +171,7 @@ impl Worker {
             let Some(lane) = self.lanes.get_mut(index) else { continue };
             lane.look_for_jobs(if count > 1 { until.min(now() + GLANCE) } else { until });
             if lane.has_jobs() {
-                // More are asked for while this one is worked on; the next server is looked at first next time.
+                // Requests more while this one is worked on. The next sweep starts with the next server.
                 let _ = lane.flush();
                 return true;
             }
@@ -180,8 +179,8 @@ impl Worker {
         false
     }
 
-    /// A job that has come and is still ours: while it waited here the server may have given it to others. A limit has
-    /// counted it, though: whoever counts along gets it, and is told so by its end.
+    /// A job that has arrived and is still held. While it waited here, the server may have given it to another worker.
+    /// If a limit has counted it, it is handed over even so, and its end fails with `JobLost`.
     fn take_arrived(&mut self) -> Option<(usize, Assignment)> {
         let is_counted = self.options.limit.is_some();
         self.lanes.iter_mut().enumerate().find_map(|(index, lane)| {

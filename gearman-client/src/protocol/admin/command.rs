@@ -1,4 +1,4 @@
-//! The text protocol for administrators: the commands.
+//! The commands of the administration text protocol.
 
 use std::{fmt, str::FromStr};
 
@@ -11,21 +11,21 @@ use crate::{Error, FunctionName, JobHandle, error::excerpt, text::decimal};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AdminCommand {
-    /// Every connection, with what it can do.
+    /// All connections, with their functions.
     Workers,
-    /// Every function, with its counts.
+    /// All functions with their counts.
     Status,
-    /// Every function, with what is queued by priority.
+    /// All functions with their queued jobs by priority.
     PriorityStatus,
-    /// Every job.
+    /// All jobs.
     ShowJobs,
-    /// Every job's unique id.
+    /// The unique ids of all jobs.
     ShowUniqueJobs,
-    /// Takes a queued job away.
+    /// Removes a queued job.
     CancelJob(JobHandle),
-    /// Makes a function known that no worker and no job has named.
+    /// Creates a function that no worker or job has named yet.
     CreateFunction(FunctionName),
-    /// Forgets a function.
+    /// Removes a function.
     DropFunction(FunctionName),
     /// Limits a function's queue.
     MaxQueue(FunctionName, MaxQueue),
@@ -35,7 +35,7 @@ pub enum AdminCommand {
     Verbose,
     /// The server's version.
     Version,
-    /// Ends the server.
+    /// Shuts the server down.
     Shutdown {
         /// Whether it may finish its jobs first.
         graceful: bool,
@@ -51,7 +51,7 @@ pub struct RawLine {
     shape: ReplyShape,
 }
 
-/// How many jobs a function's queue may hold, running ones included. 0 is no limit.
+/// Maximum number of jobs in a function's queue, including running ones; 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MaxQueue {
     /// The same for each priority.
@@ -68,11 +68,11 @@ pub enum MaxQueue {
 }
 
 impl AdminCommand {
-    /// Any line, for what this crate has no command for.
+    /// An arbitrary line, for commands that this crate does not know.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` when it is empty, starts with a NUL, or holds a line end.
+    /// `InvalidInput` when it is empty, starts with a NUL, or contains a line end.
     pub fn raw(line: impl AsRef<[u8]>) -> Result<Self, Error> {
         let line = line.as_ref();
         let why = if line.is_empty() {
@@ -125,7 +125,7 @@ impl AdminCommand {
         }
     }
 
-    /// Writes the line, always with CRLF: with a bare line feed `create function` loses the name's last byte.
+    /// Writes the line, always with CRLF: after a bare line feed `create function` loses the last byte of the name.
     ///
     /// # Errors
     ///
@@ -160,15 +160,15 @@ impl AdminCommand {
     }
 }
 
-/// gearmand's receive buffer, which a whole line has to fit.
+/// gearmand's receive buffer, which has to hold a whole line.
 const MAX_COMMAND: usize = 8000;
 
-/// gearmand's commands by their first words, in any case.
+/// Recognizes gearmand's commands by their first words, in any case.
 fn shape_of(raw: &[u8]) -> ReplyShape {
     let mut words = raw.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-    // `show` with another word is answered with an error, which ends either shape.
+    // `show` with any other word is answered with an error, which ends either shape.
     let lists = ["workers", "status", "prioritystatus", "jobs", "clients"];
     if lists.iter().any(|name| is(first, name)) || (is(first, "show") && !second.is_empty()) {
         ReplyShape::List
@@ -187,7 +187,7 @@ fn line(out: &mut BytesMut, words: &[&[u8]]) {
     out.put_slice(b"\r\n");
 }
 
-/// Admin commands are words between spaces.
+/// Admin commands are words separated by spaces.
 fn one_word(what: &str, word: &[u8]) -> Result<(), Error> {
     if !word.is_empty() && word.iter().all(u8::is_ascii_graphic) {
         return Ok(());
@@ -212,7 +212,7 @@ impl fmt::Display for MaxQueue {
 impl FromStr for MaxQueue {
     type Err = Error;
 
-    /// Reads a number, or what is written for each priority.
+    /// Parses a number, or one for each priority.
     fn from_str(text: &str) -> Result<Self, Error> {
         let wrong = || {
             Error::invalid(format!(

@@ -1,4 +1,4 @@
-//! The text protocol of administration.
+//! The administration text protocol.
 
 mod command;
 mod reply;

@@ -1,4 +1,4 @@
-//! The text protocol for administrators: replies, out of the bytes that were read.
+//! Decoding replies of the administration text protocol.
 
 use bytes::{Bytes, BytesMut};
 
@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Fate, error::excerpt, text::decimal};
 pub enum ReplyShape {
     /// With its first line.
     Line,
-    /// With a line that is a single dot.
+    /// With a line that consists of a single dot.
     List,
 }
 
@@ -22,7 +22,7 @@ pub enum AdminReply {
     List {
         /// The lines.
         lines: Vec<Bytes>,
-        /// Whether a line in the middle was a single dot: some name forges the list's end.
+        /// Whether a line in the middle was a single dot, which means that some name forges the end of the list.
         is_forged: bool,
     },
 }
@@ -40,11 +40,11 @@ impl AdminReply {
         }
     }
 
-    /// The value behind `OK`, or the whole line where a server writes the value alone, as the Perl server does.
+    /// The value after `OK`, or the whole line from servers that send only the value, such as the Perl server.
     ///
     /// # Errors
     ///
-    /// `Protocol` when the reply is a list, or the refusal of a server of another kind.
+    /// `Protocol` when the reply is a list, or a refusal from another kind of server.
     pub fn value(self) -> Result<String, Error> {
         match self {
             AdminReply::Line(line) if is_foreign(&line) => Err(no_answer(&line)),
@@ -59,11 +59,11 @@ impl AdminReply {
         }
     }
 
-    /// The number behind `OK`.
+    /// The number after `OK`.
     ///
     /// # Errors
     ///
-    /// `Protocol` when it is none.
+    /// `Protocol` when there is none.
     pub fn number(self) -> Result<u64, Error> {
         let value = self.value()?;
         decimal(value.as_bytes()).ok_or_else(|| no_answer(value.as_bytes()))
@@ -77,7 +77,7 @@ fn no_answer(reply: &[u8]) -> Error {
     ))
 }
 
-/// Whether this is how a server of another kind says that it does not understand: beanstalkd, Redis, a web server.
+/// Whether another kind of server refused the command: beanstalkd, Redis, a web server.
 fn is_foreign(line: &[u8]) -> bool {
     let is_code = |byte: &u8| byte.is_ascii_uppercase() || *byte == b'_';
     (line.contains(&b'_') && line.iter().all(is_code))
@@ -85,17 +85,17 @@ fn is_foreign(line: &[u8]) -> bool {
         || line.starts_with(b"HTTP/")
 }
 
-/// Whether a first line can begin a list. A row ends with a line feed alone and has columns; only ids stand alone.
+/// Whether a first line can start a list. A row ends with a bare line feed and has columns; only ids stand alone.
 fn can_begin_list(line: &[u8], with_cr: bool) -> bool {
     !with_cr || line == b"." || line.contains(&b'\t') || line.windows(2).any(|two| two == b" :")
 }
 
-/// Finds the reply to one command in the bytes that were read.
+/// Finds the reply to one command in the received bytes.
 #[derive(Debug)]
 pub struct TextDecoder {
     buffer: BytesMut,
     filled: usize,
-    /// Where each line that was found starts and ends, without its line end.
+    /// The start and end of each line, without its line end.
     lines: Vec<(usize, usize)>,
     line_start: usize,
     scanned: usize,
@@ -103,7 +103,7 @@ pub struct TextDecoder {
     max: usize,
 }
 
-/// How far the receive buffer may grow ahead of the bytes that have come.
+/// Maximum growth of the receive buffer beyond the received bytes.
 const READ_AHEAD: usize = 16 * 1024;
 
 impl TextDecoder {
@@ -121,18 +121,18 @@ impl TextDecoder {
         }
     }
 
-    /// Room for the next read: never empty.
+    /// Buffer space for the next read: never empty.
     pub fn space(&mut self) -> &mut [u8] {
         self.buffer.resize(self.filled + READ_AHEAD, 0);
         self.buffer.get_mut(self.filled..).unwrap_or_default()
     }
 
-    /// Notes that the first `n` bytes of [`space`](Self::space) were read.
+    /// Records that the first `n` bytes of [`space`](Self::space) were read.
     pub fn received(&mut self, n: usize) {
         self.filled = (self.filled + n).min(self.buffer.len());
     }
 
-    /// Takes bytes that were read elsewhere.
+    /// Adds bytes that were read elsewhere.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.truncate(self.filled);
@@ -140,7 +140,7 @@ impl TextDecoder {
         self.filled = self.buffer.len();
     }
 
-    /// Whether nothing was read that belongs to no reply.
+    /// Whether all received bytes belong to a reply that was returned.
     #[must_use]
     pub fn is_at_boundary(&self) -> bool {
         self.filled == 0
@@ -150,7 +150,8 @@ impl TextDecoder {
     ///
     /// # Errors
     ///
-    /// What the server refused, `PacketTooLarge` over the limit, and `Protocol` for what no Gearman server answers.
+    /// Any refusal by the server, `PacketTooLarge` over the limit, and `Protocol` for anything that no Gearman server
+    /// sends.
     pub fn reply(&mut self, shape: ReplyShape) -> Result<Option<AdminReply>, Error> {
         while let Some((start, end)) = self.next_line() {
             let text = self.buffer.get(start..end).unwrap_or_default();
@@ -191,7 +192,7 @@ impl TextDecoder {
         Ok(None)
     }
 
-    /// Where the next whole line is.
+    /// The position of the next whole line.
     fn next_line(&mut self) -> Option<(usize, usize)> {
         let fresh = self.buffer.get(self.scanned..self.filled).unwrap_or_default();
         let Some(at) = fresh.iter().position(|byte| *byte == b'\n') else {
@@ -226,14 +227,14 @@ impl TextDecoder {
     }
 }
 
-/// Whether a first line says no: `ERR`, and `Error:` from g2. No row begins so, but for an id that forges it; then the
-/// list counts as refused, and what follows it as a connection out of step.
+/// Whether a first line is a refusal: `ERR`, or `Error:` from g2. No row starts like that unless an id forges it. Such
+/// a list counts as refused, and the rest of it as a connection out of step.
 fn is_refusal(text: &[u8]) -> bool {
     let begins = text == b"ERR" || text.starts_with(b"ERR ") || text.starts_with(b"Error: ");
     begins && !text.contains(&b'\t')
 }
 
-/// The error in a line that [`is_refusal`].
+/// The error in a line for which [`is_refusal`] is true.
 fn refusal(text: &[u8]) -> Error {
     let text = String::from_utf8_lossy(text);
     if let Some(words) = text.strip_prefix("Error: ") {
@@ -380,7 +381,7 @@ mod tests {
                 assert!(error.to_string().contains("is a Gearman server there?"), "{error}");
             }
         }
-        // Rows of servers that end their lines like people do.
+        // Rows of servers that end them with CRLF or LF at random.
         let list = b"f\t1\t0\t0\r\n7 ::1 - : f\r\n.\r\n";
         assert!(reply(list, ReplyShape::List, 100).unwrap().is_some());
         let version = reply(b"v1.130.1\n", ReplyShape::Line, 100).unwrap().unwrap();

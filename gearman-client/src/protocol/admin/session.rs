@@ -1,4 +1,4 @@
-//! The administration of one server: a command at a time, over one connection after the other.
+//! The administration of one server: one command at a time, over one connection after another.
 
 use std::{
     io::ErrorKind::UnexpectedEof,
@@ -13,10 +13,10 @@ use crate::{
     ConnectOptions, Deadline, Error, Fate, Result, error::lost, protocol::client::route::may_repeat,
 };
 
-/// One caller, who has one command at a time.
+/// A single caller with one command at a time.
 ///
-/// Nothing comes unasked. So a connection on which something did, and one whose last caller went before his reply came,
-/// is out of step, and another one is made for the next command.
+/// The server sends nothing unasked. A connection that has received something unasked, or whose last caller left before
+/// the reply arrived, is therefore out of step, and is replaced for the next command.
 #[derive(Debug)]
 pub(crate) struct AdminSession {
     options: ConnectOptions,
@@ -26,7 +26,7 @@ pub(crate) struct AdminSession {
     call: Option<Call>,
     outcome: Option<Result<AdminReply>>,
     health: Health,
-    /// A command was answered on this connection.
+    /// Whether a command was answered on this connection.
     has_served: bool,
     pace: Pace,
 }
@@ -36,14 +36,14 @@ struct Call {
     frame: Bytes,
     name: &'static str,
     shape: ReplyShape,
-    /// The server may end without a word.
+    /// Whether the server may end without a reply.
     is_last: bool,
     since: Instant,
     total: Limit,
-    /// How often it may still be tried again.
+    /// How often it may still be retried.
     attempts: u32,
     has_failed: bool,
-    /// Where it ends among the bytes of the connection, once it was queued.
+    /// Its end offset on the connection, once queued.
     end: Option<u64>,
 }
 
@@ -78,11 +78,11 @@ impl AdminSession {
         self.options.server.total_timeout = timeout;
     }
 
-    /// The next command. The caller of the one before may have gone.
+    /// Starts the next command. The caller of the previous one may be gone.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a command that cannot be written.
+    /// `InvalidInput` for a command that cannot be encoded.
     pub(crate) fn begin(&mut self, command: &AdminCommand, now: Instant) -> Result<()> {
         let mut frame = BytesMut::new();
         command.encode(&mut frame)?;
@@ -102,7 +102,6 @@ impl AdminSession {
         Ok(())
     }
 
-    /// What the command came to.
     pub(crate) fn outcome(&mut self) -> Option<Result<AdminReply>> {
         self.outcome.take()
     }
@@ -153,7 +152,7 @@ impl AdminSession {
         if self.is_open { Pulse::Rest(None) } else { Pulse::Close(None) }
     }
 
-    /// What came: the reply, or nothing that anybody asked for.
+    /// Takes the reply; anything else was not asked for.
     fn take(&mut self, io: &mut Io<Error>) {
         let bytes = io.take(usize::MAX);
         let Some(call) = self.call.as_ref().filter(|call| call.end.is_some()) else {
@@ -185,7 +184,7 @@ impl AdminSession {
         }
     }
 
-    /// The connection is of no use any more, which is nobody's failure.
+    /// Abandons the connection, which is nobody's failure.
     fn leave(&mut self, now: Instant) {
         self.is_open = false;
         match self.has_served {
@@ -194,7 +193,7 @@ impl AdminSession {
         }
     }
 
-    /// The connection was lost.
+    /// Handles the loss of the connection.
     fn lose(&mut self, why: std::io::Error, io: &Io<Error>, now: Instant) {
         self.leave(now);
         let Some(call) = self.call.as_ref().filter(|call| call.end.is_some()) else { return };
@@ -205,17 +204,17 @@ impl AdminSession {
         self.repeat(lost(why).with_fate(fate), now);
     }
 
-    /// No connection could be made.
+    /// Handles a failed attempt to connect.
     fn fail(&mut self, error: Error, now: Instant) {
         if self.call.as_ref().is_some_and(|call| self.health.is_dialing_since_before(call.since)) {
-            // It was begun for a call whose caller is gone, and may have ended long ago.
+            // It was started for a call whose caller is gone, and may have ended long ago.
             return self.health.lost();
         }
         self.health.failed(now);
         self.repeat(error, now);
     }
 
-    /// What was not sent is tried again, on another connection, as long as that is allowed.
+    /// Retries what was not sent on another connection, while retries are allowed.
     fn repeat(&mut self, error: Error, now: Instant) {
         let Some(call) = &mut self.call else { return };
         if call.total.at.is_some_and(|at| at <= now) {

@@ -1,18 +1,18 @@
-//! When requests wait for others to go out with them.
+//! When requests are held back so that others can go out with them.
 //!
-//! A write, and what it costs the server to be woken by it, is worth more than one request. So while many requests are on
-//! their way, the next ones are held back until they are as many as those whose answers are still to come: half of them
-//! travel while the server works on the other half. As long as few are on their way, each goes out at once.
+//! A write, and the wake-up that it costs the server, is more expensive than one request. So while many requests are in
+//! flight, further ones are held back until they are as many as those still unanswered: half of them travel while the
+//! server works on the other half. With few requests in flight, each goes out at once.
 
 use std::time::{Duration, Instant};
 
-/// Requests are held back only while at least so many are on their way: few callers are not made to wait.
+/// Requests are held back only while at least this many are in flight, so that few callers do not wait.
 const MANY: usize = 8;
 
-/// Requests are held back only while they are fewer bytes than this.
+/// Requests are held back only while they have fewer bytes than this.
 const WORTH_A_WRITE: usize = 32 * 1024;
 
-/// The longest that requests are held back: a near server has answered by then, and a far one is not much farther for it.
+/// Maximum time that requests are held back: a near server has answered by then, and for a far one it hardly matters.
 const LONGEST: Duration = Duration::from_millis(1);
 
 /// Holds back the requests of one connection.
@@ -21,26 +21,26 @@ pub(crate) struct Hold {
     until: Option<Instant>,
 }
 
-/// What is on its way on a connection, and what is to follow.
+/// Requests in flight and waiting on a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// Requests that are written and have no answer yet.
+    /// Written and unanswered requests.
     pub(crate) under_way: usize,
-    /// Requests that wait to be written.
+    /// Requests waiting to be written.
     pub(crate) waiting: usize,
-    /// Their bytes.
+    /// The bytes of the waiting requests.
     pub(crate) bytes: usize,
 }
 
 impl Hold {
-    /// Until when the requests are held back, unless this is asked again before; `None` when they are to be written.
+    /// Until when to hold the requests back, unless checked again earlier; `None` to write them now.
     pub(crate) fn check(&mut self, load: Load, now: Instant) -> Option<Instant> {
         let until = self.until.or_else(|| now.checked_add(LONGEST));
         self.until = until.filter(|until| *until > now && load.is_worth_waiting());
         self.until
     }
 
-    /// Whether requests were held back when it was last [checked](Self::check), and still would be.
+    /// Whether requests were held back at the last [check](Self::check), and still would be.
     pub(crate) fn goes_on(&self, load: Load) -> bool {
         self.until.is_some() && load.is_worth_waiting()
     }
@@ -66,7 +66,7 @@ mod tests {
     fn many_wait_until_half_of_them_are_answered() {
         let (mut hold, now) = (Hold::default(), Instant::now());
         assert_eq!(hold.check(load(0, 64), now), None);
-        // A timer costs something.
+        // A timer has its cost.
         assert_eq!(hold.check(load(64, 0), now), None, "there is nothing to hold back");
         let until = hold.check(load(48, 16), now).unwrap();
         assert!(hold.goes_on(load(33, 31)));

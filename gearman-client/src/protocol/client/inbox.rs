@@ -1,4 +1,4 @@
-//! What came for callers and was not read yet.
+//! Mail for callers that was not read yet.
 
 use std::collections::VecDeque;
 
@@ -12,16 +12,16 @@ pub(crate) enum Mail {
     Lost(Error),
 }
 
-/// Mail in its order, each with the number of the request that it is for.
+/// Mail in order, each with the number of its request.
 pub(crate) type Letters<T> = VecDeque<(T, Mail)>;
 
-/// The letters of a caller. What jobs say is kept only as far as the backlog goes.
+/// The mail of a caller. Events of jobs are kept up to the backlog limit.
 #[derive(Debug)]
 pub(crate) struct Inbox<T> {
     mail: Letters<T>,
     /// Bytes of events.
     backlog: usize,
-    /// Requests that got more events than the backlog takes.
+    /// Requests with more events than the backlog allows.
     choked: Vec<T>,
 }
 
@@ -36,19 +36,19 @@ impl<T: Copy + PartialEq> Inbox<T> {
         self.mail.push_back((to, mail));
     }
 
-    /// The last mail of a request.
+    /// Adds the last mail of a request.
     pub(crate) fn put_last(&mut self, to: T, mail: Mail) {
         self.choked.retain(|choked| *choked != to);
         self.backlog += weight(&mail);
         self.put(to, mail);
     }
 
-    /// An event that does not end its job: kept as long as no more than `max` bytes of them wait.
+    /// Adds an event that does not end its job, if at most `max` bytes of events wait then.
     pub(crate) fn put_event(&mut self, to: T, event: JobEvent, max: usize) {
         if self.choked.contains(&to) {
             return;
         }
-        // Of progress that waits behind much else, only the latest matters.
+        // Of queued progress reports, only the latest matters.
         if self.mail.len() >= MANY
             && let (Some((of, Mail::Event(JobEvent::Status(old)))), JobEvent::Status(new)) =
                 (self.mail.back_mut(), &event)
@@ -71,14 +71,14 @@ impl<T: Copy + PartialEq> Inbox<T> {
         self.put(to, Mail::Event(event));
     }
 
-    /// The oldest mail, and for which request it is.
+    /// The oldest mail, and its request.
     pub(crate) fn pop(&mut self) -> Option<(T, Mail)> {
         let (to, mail) = self.mail.pop_front()?;
         self.backlog = self.backlog.saturating_sub(weight(&mail));
         Some((to, mail))
     }
 
-    /// Takes all that has come into `letters`, which is empty: the two change places, and with them their memory.
+    /// Moves everything into `letters`, which must be empty, by swapping the two and their memory.
     pub(crate) fn empty_into(&mut self, letters: &mut Letters<T>) {
         std::mem::swap(&mut self.mail, letters);
         self.backlog = 0;
@@ -88,7 +88,7 @@ impl<T: Copy + PartialEq> Inbox<T> {
         self.mail.len()
     }
 
-    /// Makes it as new, but for its memory.
+    /// Clears it, but keeps its memory.
     pub(crate) fn clear(&mut self) {
         let Inbox { mail, backlog, choked } = self;
         mail.clear();
@@ -97,7 +97,7 @@ impl<T: Copy + PartialEq> Inbox<T> {
     }
 }
 
-/// While so much mail waits, progress takes the place of the progress before it.
+/// Above this amount of mail, a progress report replaces the one before it.
 const MANY: usize = 32;
 
 fn weight(mail: &Mail) -> usize {
@@ -135,7 +135,7 @@ mod tests {
             })
             .collect();
         assert_eq!(kinds, [false, false, false, true]);
-        // The room is free again, for the same number too.
+        // The room is free again, also for the same request.
         inbox.put_event(1, data(100), room);
         assert!(matches!(inbox.pop(), Some((1, Mail::Event(JobEvent::Data(_))))));
     }

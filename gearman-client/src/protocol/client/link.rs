@@ -1,4 +1,4 @@
-//! The connection to one server, and the ones after it.
+//! The connection to one server, and its successors.
 
 use std::{
     sync::Arc,
@@ -27,10 +27,10 @@ use crate::{
     trace,
 };
 
-/// One server, and the connection to it that is made when a caller needs it.
+/// A server, and the connection to it, which is made when a caller needs it.
 ///
-/// Any number of callers queue requests, each in a slot of its own, and find their mail there. What they queue goes out
-/// together, behind the question for exceptions, which is the first of a connection and which nobody waits for.
+/// Any number of callers queue requests, each in its own slot, and find their mail there. Queued requests go out
+/// together, after the request for exceptions, which is the first on a connection and which nobody waits for.
 #[derive(Debug)]
 pub(crate) struct Link {
     options: ConnectOptions,
@@ -40,31 +40,31 @@ pub(crate) struct Link {
     slots: Slots,
     stage: Stage,
     can_dial: bool,
-    /// Somebody moves the bytes.
+    /// Whether somebody moves the bytes.
     is_moved: bool,
-    /// No caller is left.
+    /// Whether no caller is left.
     is_leaving: bool,
-    /// Callers that wait for a connection, or for room.
+    /// Callers that wait for a connection or for room.
     waiting: Wakers,
-    /// How many attempts to connect have failed, and connections have ended.
+    /// Number of failed attempts and ended connections.
     attempts: u64,
     last_error: Option<Error>,
-    /// Why this connection is to end, though it is open.
+    /// Why this connection has to end although it is open.
     doom: Option<Error>,
     health: Health,
-    /// An exchange has succeeded on this connection.
+    /// Whether an exchange has succeeded on this connection.
     has_served: bool,
-    /// The connection before it was lost without one.
+    /// Whether the previous connection was lost without one.
     is_unproven: bool,
     pace: Pace,
     has_answers: bool,
     hold: Hold,
     watch: Watch,
     overdue: Overdue,
-    /// Something has changed that the pump has to see to: at once, or when what is queued is worth a write.
+    /// Whether the pump has to act at once. Otherwise it acts when the queued bytes are worth a write.
     is_urgent: bool,
     has_queued: bool,
-    /// It was told that the server passes on the packets of workers as they came.
+    /// Whether it was logged that the server passes on packets of workers unchanged.
     is_noted: bool,
     /// What an observer is to be told, if there is one.
     events: Option<Vec<ClientEventKind>>,
@@ -80,14 +80,14 @@ enum Stage {
     Open,
 }
 
-/// No further request is taken while so many bytes wait to be written.
+/// No further request is accepted while this many bytes wait to be written.
 const ENOUGH_OUTGOING: usize = 1 << 20;
 
-/// The answer to a request, read.
+/// Decodes the answer to a request.
 ///
 /// # Errors
 ///
-/// What the server refused; of kind `Protocol` when the connection cannot be used any further.
+/// Any refusal by the server; `Protocol` when the connection becomes unusable.
 pub(crate) fn answer<R: Request>(request: &R, origin: &Origin, mail: Mail) -> Result<R::Reply> {
     let outcome = match mail {
         Mail::Answer(packet) => {
@@ -105,7 +105,7 @@ pub(crate) fn answer<R: Request>(request: &R, origin: &Origin, mail: Mail) -> Re
 
 /// For callers.
 impl Link {
-    /// Connects when a caller wants it.
+    /// Connects when a caller needs it.
     pub(crate) fn new(options: ConnectOptions) -> Self {
         let address = Arc::new(options.address.clone());
         let connect = options.connecting_timeout();
@@ -139,20 +139,20 @@ impl Link {
         }
     }
 
-    /// Uses the stream that the pump has, and no other.
+    /// Uses only the stream of the pump.
     pub(crate) fn for_stream(options: ConnectOptions) -> Self {
         let mut link = Link::new(options);
         (link.can_dial, link.stage, link.is_moved) = (false, Stage::Wanted, true);
         link
     }
 
-    /// Whether there is a connection with room for requests; without one, an attempt to make one. `seen` is how many
-    /// attempts had ended when the caller came.
+    /// Ready when there is a connection with room for requests. Without a connection, one attempt is made. `seen` is
+    /// the number of attempts that had ended when the caller came.
     pub(crate) fn poll_room(&mut self, seen: &mut Option<u64>, caller: &Waker) -> Poll<Result<()>> {
         if self.has_room() {
             return Poll::Ready(Ok(()));
         }
-        // The end of a connection that is to end is not the end of an attempt.
+        // The end of a doomed connection is not the end of an attempt.
         let ended = self.attempts + u64::from(self.doom.is_some());
         let seen = *seen.get_or_insert(ended);
         if self.stage == Stage::Closed {
@@ -169,12 +169,12 @@ impl Link {
         Poll::Pending
     }
 
-    /// Whether a request would be taken now.
+    /// Whether a request would be accepted now.
     pub(crate) fn has_room(&self) -> bool {
         self.is_open() && self.session.outgoing().len() < ENOUGH_OUTGOING
     }
 
-    /// A slot for a caller, who may want to know nothing but how its job ends.
+    /// A slot for a caller, which may want to know only the end of its job.
     pub(crate) fn open_slot(&mut self, wants_end_only: bool) -> u32 {
         self.slots.open(wants_end_only)
     }
@@ -187,17 +187,17 @@ impl Link {
         self.has_queued = true;
     }
 
-    /// Lets the caller sleep until there is mail.
+    /// Registers the caller to be woken for mail.
     pub(crate) fn wait(&mut self, slot: u32, caller: &Waker) {
         self.slots.wait(slot, caller);
     }
 
-    /// The next mail of a slot, with the tag of its request and where it came from.
+    /// The next mail of a slot, with the tag of its request and its origin.
     pub(crate) fn poll_mail(&mut self, slot: u32, caller: &Waker) -> Poll<(u32, Mail, Epoch)> {
         self.slots.poll(slot, caller)
     }
 
-    /// All mail of a slot, once there is some, into `letters`, which is empty.
+    /// Moves all mail of a slot into `letters`, which must be empty, once there is some.
     pub(crate) fn poll_all(
         &mut self,
         slot: u32,
@@ -207,22 +207,22 @@ impl Link {
         self.slots.poll_all(slot, letters, caller)
     }
 
-    /// How much mail waits to be taken.
+    /// The amount of mail in a slot.
     pub(crate) fn mail(&self, slot: u32) -> usize {
         self.slots.waiting(slot)
     }
 
-    /// Whether all mail of a slot has come and is taken.
+    /// Whether all mail of a slot has arrived and was taken.
     pub(crate) fn is_over(&self, slot: u32) -> bool {
         self.slots.is_over(slot)
     }
 
-    /// The caller of a slot goes: what still comes is passed over.
+    /// Abandons a slot: mail that still arrives for it is discarded.
     pub(crate) fn leave(&mut self, slot: u32) {
         self.slots.leave(slot);
     }
 
-    /// Ends this connection, as if the server had.
+    /// Ends this connection as if the server had closed it.
     pub(crate) fn disconnect(&mut self, epoch: Epoch, error: &Error) {
         if self.is_open() && self.session.origin().epoch == epoch {
             (self.doom, self.is_urgent) = (Some(error.share()), true);
@@ -234,7 +234,7 @@ impl Link {
         (self.is_leaving, self.is_urgent) = (true, true);
     }
 
-    /// Nobody waits for the connection that was wanted, and that was not begun.
+    /// Withdraws the wish for a connection whose attempt has not started.
     #[cfg(feature = "blocking")]
     pub(crate) fn give_up(&mut self) {
         if self.stage == Stage::Wanted {
@@ -243,13 +243,13 @@ impl Link {
         }
     }
 
-    /// Whether something has changed since the role was asked.
+    /// Whether something has changed since the role was last asked.
     #[cfg(feature = "blocking")]
     pub(crate) fn has_news(&self) -> bool {
         self.is_urgent || self.has_queued
     }
 
-    /// Has the pump read what is here already.
+    /// Has the pump read what has already arrived.
     #[cfg(feature = "blocking")]
     pub(crate) fn look(&mut self, now: Instant) {
         self.watch.look(now);
@@ -261,7 +261,7 @@ impl Link {
         self.stage == Stage::Open && self.watch.is_looking()
     }
 
-    /// How many bytes of requests wait to be handed to the connection.
+    /// Number of request bytes not yet handed to the connection.
     #[cfg(feature = "blocking")]
     pub(crate) fn queued(&self) -> usize {
         match self.session.unwritten() {
@@ -289,7 +289,7 @@ impl Link {
         is_lacking
     }
 
-    /// Whether the pump is to be woken. One that holds requests back looks for itself.
+    /// Whether to wake the pump. A pump that holds requests back checks by itself.
     pub(crate) fn wakes_pump(&self) -> bool {
         self.is_urgent || (self.has_queued && !self.hold.goes_on(self.load()))
     }
@@ -308,7 +308,7 @@ impl Link {
         }
     }
 
-    /// How long the server is not to be tried yet.
+    /// How long the server must not be tried yet.
     pub(crate) fn quarantine(&self, now: Instant) -> Option<Duration> {
         let until = self.health.quarantine(now).filter(|_| self.stage != Stage::Open)?;
         Some(until.saturating_duration_since(now))
@@ -323,7 +323,7 @@ impl Link {
         self.session.metrics()
     }
 
-    /// The server, and the number of the present connection.
+    /// The server, and the number of the current connection.
     pub(crate) fn origin(&self) -> &Origin {
         self.session.origin()
     }
@@ -362,7 +362,7 @@ impl Role for Link {
 
 /// For the pump.
 impl Link {
-    /// There is a connection. What it is asked first goes out with the first request of a caller.
+    /// Starts on a new connection. Its first request goes out with the first request of a caller.
     fn begin(&mut self, io: &mut Io<Error>, now: Instant) {
         let mut session = Session::new(self.address.clone());
         session.follow(self.session.metrics());
@@ -379,7 +379,7 @@ impl Link {
         self.note(|| ClientEventKind::Connected);
     }
 
-    /// Gives everybody what came.
+    /// Delivers everything that has arrived.
     fn take(&mut self, io: &mut Io<Error>) -> Result<()> {
         let before = self.session.pending();
         while let Some(packet) = self.framing.take(io)? {
@@ -391,7 +391,7 @@ impl Link {
         Ok(())
     }
 
-    /// Puts a packet where it belongs; gives who is to be woken.
+    /// Delivers a packet; returns the waker of its caller.
     fn deliver(&mut self, packet: Packet) -> Result<Option<Waker>> {
         Ok(match self.session.accept(packet)? {
             Delivery::Created(ticket, packet) => {
@@ -410,7 +410,7 @@ impl Link {
         })
     }
 
-    /// A complete exchange: the server is alive, so the next connection need not be waited for.
+    /// A complete exchange shows that the server is alive, so the next connection may follow without a delay.
     fn prove(&mut self) {
         if !self.has_served {
             (self.has_served, self.is_unproven) = (true, false);
@@ -418,7 +418,7 @@ impl Link {
         }
     }
 
-    /// Looks whether the connection has ended, or is to end, or could not be made.
+    /// Checks whether the connection has ended or has to end, or could not be made.
     fn end(&mut self, io: &mut Io<Error>, now: Instant) {
         let doom = self.doom.take();
         let end = match io.take_end() {
@@ -436,14 +436,14 @@ impl Link {
         }
     }
 
-    /// Whoever comes next has to see to it that bytes are moved.
+    /// The error of a connection whose pump is gone. The next caller has to find another.
     fn abandoned(&mut self) -> Error {
         self.is_moved = false;
         self.health.abandoned();
         Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "the client's runtime has ended")
     }
 
-    /// The connection is of no use any more: everybody who waits is told what became of his request.
+    /// Closes the connection, and tells all waiting callers the fate of their requests.
     fn lose(&mut self, error: &Error, io: &mut Io<Error>, now: Instant) {
         trace::lost(&self.address, error);
         self.disconnected(error);
@@ -463,7 +463,7 @@ impl Link {
         self.ended(error, io);
     }
 
-    /// No connection could be made.
+    /// Handles a failed attempt to connect.
     fn fail(&mut self, error: &Error, io: &mut Io<Error>, now: Instant) {
         self.disconnected(error);
         self.back_off(now);
@@ -491,7 +491,7 @@ impl Link {
         }
     }
 
-    /// Those who wait for a connection hear of the end of this attempt.
+    /// Tells the callers that wait for a connection about the end of this attempt.
     fn ended(&mut self, error: &Error, io: &mut Io<Error>) {
         self.stage = Stage::Closed;
         self.attempts += 1;
@@ -511,7 +511,7 @@ impl Link {
         }
     }
 
-    /// Hands over what is queued, unless it is held back: until when.
+    /// Hands over queued requests, unless they are held back; returns until when.
     fn write(&mut self, io: &mut Io<Error>, now: Instant) -> Option<Instant> {
         if self.session.unwritten() == 0 || !io.is_drained() {
             return None;
@@ -553,7 +553,7 @@ impl Link {
         }
     }
 
-    /// Whether nothing is to be written, and nothing is waited for.
+    /// Whether nothing is to be written or awaited.
     fn is_idle(&self) -> bool {
         self.session.pending() == 0 && self.session.running() == 0
     }

@@ -1,4 +1,4 @@
-//! A client's side of one server: who waits for what, when it is written, and when there is to be a connection.
+//! The client's side of one server: who waits for what, when requests are written, and when to connect.
 
 mod hold;
 mod inbox;

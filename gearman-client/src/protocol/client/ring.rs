@@ -1,27 +1,27 @@
-//! The ring of libgearman from version 2.2 on, which libmemcached calls ketama: so clients of both send equal ids to equal
-//! servers.
+//! The hash ring of libgearman 2.2 and later, known as ketama from libmemcached. Clients of both libraries send equal
+//! ids to equal servers.
 //!
-//! Each server has 16 points on a ring of 2³²: the four numbers, least byte first, in each of the MD5 hashes of
-//! `host:port-0` to `host:port-3`. An id goes to the first point that is not before the first number in its own hash.
-//! When a server cannot be used, its ids go to the next other server behind that server's first point, and so on.
+//! Each server has 16 points on a ring of 2³²: the four little-endian numbers in each of the MD5 hashes of
+//! `host:port-0` to `host:port-3`. An id goes to the first point at or after the first number of its own hash. When a
+//! server is unusable, its ids go to the next other server after its first point, and so on.
 
 use queue_core::Endpoint;
 
 use crate::{Address, servers::md5::md5};
 
-/// How many hashes of a server are on the ring; each has four points.
+/// Number of hashes of each server; each has four points.
 const HASHES: u32 = 4;
 
 /// The points of all servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
-    /// In their order, with the index of their server.
+    /// Sorted, with the index of the server.
     points: Vec<(u32, usize)>,
     servers: usize,
 }
 
 impl Ring {
-    /// Of these servers. The names count as they are written, and IPv6 addresses without brackets.
+    /// Builds the ring. Names count as written, and IPv6 addresses without brackets.
     pub(crate) fn new<'a>(servers: impl IntoIterator<Item = &'a Address>) -> Self {
         let mut points = Vec::new();
         let mut count = 0;
@@ -31,8 +31,7 @@ impl Ring {
                 Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
                     format!("{host}:{port}")
                 }
-                // The others have no such thing.
-                // A unix socket.
+                // A unix socket. The other libraries do not have them.
                 _ => server.to_string(),
             };
             for hash in 0..HASHES {
@@ -44,7 +43,7 @@ impl Ring {
         Ring { points, servers: count }
     }
 
-    /// All servers, the one that an id goes to first, and each with those behind it to which it goes instead.
+    /// All servers, starting with the one for an id, each followed by those that take over its ids.
     pub(crate) fn order(&self, id: &[u8]) -> Vec<usize> {
         let at = number(md5(id).get(..4).unwrap_or_default());
         let start = self.points.partition_point(|(point, _)| *point < at);
@@ -54,7 +53,7 @@ impl Ring {
             order.push(server);
             next = self.behind(server);
         }
-        // That goes round among some. The others follow as they are on the ring.
+        // The chain may cycle through some servers. The others follow in ring order.
         for server in self.from(start) {
             if !order.contains(&server) {
                 order.push(server);
@@ -63,20 +62,20 @@ impl Ring {
         order
     }
 
-    /// The first other server behind the first point of this one.
+    /// The first other server after the first point of this one.
     fn behind(&self, server: usize) -> Option<usize> {
         let first = self.points.iter().position(|(_, of)| *of == server)?;
         self.from(first).find(|other| *other != server)
     }
 
-    /// The servers of all points, once round.
+    /// The servers of all points, once around the ring.
     fn from(&self, start: usize) -> impl Iterator<Item = usize> {
         let (before, behind) = self.points.split_at(start.min(self.points.len()));
         behind.iter().chain(before).map(|(_, server)| *server)
     }
 }
 
-/// The number in four bytes, the least first.
+/// The little-endian number in four bytes.
 fn number(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |number, byte| (number << 8) | u32::from(*byte))
 }
@@ -90,8 +89,8 @@ mod tests {
         Ring::new(servers.parse::<Servers>().unwrap().addresses())
     }
 
-    /// Taken from crate `gearman` 0.2.0, whose own tests hold it to libgearman 2.2.0: with all servers there, and then with
-    /// those away that it chose before.
+    /// Values from crate `gearman` 0.2.0, whose own tests compare it with libgearman 2.2.0: with all servers up, and
+    /// then with the servers chosen before down.
     #[test]
     fn ids_go_where_other_clients_send_them() {
         const IDS: [&str; 6] =

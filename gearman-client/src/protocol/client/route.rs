@@ -10,34 +10,33 @@ use crate::{
     Selection, Servers,
 };
 
-/// The attempts of one call: rounds over the servers, in the order of their preference, until one answers.
+/// The attempts of one call: rounds over the servers in order of preference, until one answers.
 #[derive(Debug)]
 pub(crate) struct Attempts {
     order: Order,
     position: usize,
-    /// Further rounds that are allowed.
+    /// Remaining extra rounds.
     rounds: u32,
     idempotent: bool,
-    /// There is no further attempt after this.
+    /// No attempt starts after this.
     patience: Limit,
-    /// To be tried once more before any other.
+    /// The server to try once more before any other.
     again: Option<usize>,
     has_repeated: bool,
-    /// Some attempt may have been carried out, whatever became of the later ones.
+    /// Whether some attempt may have been carried out, whatever happened to later ones.
     may_have_acted: bool,
     last: Option<Error>,
     /// Where the last attempt has failed, and whether it may have been carried out.
     failed: Option<(usize, bool)>,
 }
 
-/// What to do next.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// Try this server.
     Try(usize),
-    /// Wait: no server may be tried yet.
+    /// Wait, because no server may be tried yet.
     Wait(Duration),
-    /// There is no further attempt.
+    /// Give up: no attempt is left.
     GiveUp(Error),
 }
 
@@ -75,14 +74,14 @@ impl Attempts {
         }
     }
 
-    /// Of a question to one server. It does no harm, so it may be asked again, for as long as one answer may take: who
-    /// set a bound for that does not want to wait several times as long.
+    /// Attempts for a query to one server. A query is harmless, so it may be repeated, but only within the time of one
+    /// answer: a caller with a deadline does not want to wait several times as long.
     pub(crate) fn question(server: usize, rounds: u32, reply_timeout: Duration) -> Self {
         let patience = Limit::of(Deadline::Reply, Some(reply_timeout));
         Attempts { patience, ..Self::new(Order::only(server), rounds, true) }
     }
 
-    /// The next step. `quarantine` says how long a server is not to be tried yet.
+    /// The next step. `quarantine` returns how long a server must not be tried yet.
     pub(crate) fn step(
         &mut self,
         quarantine: impl Fn(usize) -> Option<Duration>,
@@ -94,7 +93,7 @@ impl Attempts {
         if let Some(index) = self.again.take() {
             return Step::Try(index);
         }
-        // Who may never wait tries a server even so.
+        // A caller that may never wait tries the server even so.
         let only_chance = self.rounds == 0
             && self.last.is_none()
             && self.order.iter().all(|index| quarantine(index).is_some());
@@ -131,12 +130,12 @@ impl Attempts {
         Step::GiveUp(self.last.take().unwrap_or_else(no_server))
     }
 
-    /// Notes that a server failed.
+    /// Records a server's failure.
     ///
     /// # Errors
     ///
-    /// The failure itself, when there may be no other attempt after it. Its fate is that of the whole call: unknown, if
-    /// an earlier attempt may have been carried out.
+    /// The failure itself, if no other attempt may follow. Its fate is that of the whole call: unknown if an earlier
+    /// attempt may have been carried out.
     pub(crate) fn failed(&mut self, index: usize, error: Error) -> Result<()> {
         let is_unknown = error.fate() == Fate::Unknown;
         let may_repeat = may_repeat(&error, self.idempotent) && !self.patience.has_passed();
@@ -146,7 +145,7 @@ impl Attempts {
         if !may_repeat {
             return Err(error);
         }
-        // The same unique id on the same server names the same job, so that is asked first.
+        // The same unique id on the same server names the same job, so try that server first.
         if is_unknown && !self.has_repeated {
             self.has_repeated = true;
             self.again = Some(index);
@@ -156,7 +155,7 @@ impl Attempts {
     }
 }
 
-/// Indexes of servers, the preferred one first. Where there is only one server, nothing is allocated for it.
+/// Server indexes in order of preference. A single server needs no allocation.
 #[derive(Debug)]
 pub(crate) struct Order {
     first: usize,
@@ -164,7 +163,6 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Only this server.
     pub(crate) fn only(first: usize) -> Self {
         Order { first, others: Vec::new() }
     }
@@ -193,13 +191,13 @@ impl FromIterator<usize> for Order {
     }
 }
 
-/// The order in which servers are tried for one request.
+/// Chooses the order in which servers are tried for a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Router {
     selection: Selection,
     /// A hash of each server's address.
     addresses: Arc<[u64]>,
-    /// The ring, where ids are found on it.
+    /// The ring, if ids are placed on it.
     ring: Option<Arc<Ring>>,
 }
 
@@ -212,7 +210,7 @@ impl Router {
         Router { selection: servers.selected(), addresses, ring }
     }
 
-    /// The indexes of all servers, the preferred one first. `turn` counts the requests.
+    /// The indexes of all servers in order of preference. `turn` counts the requests.
     pub(crate) fn order(&self, turn: usize, unique: Option<&[u8]>) -> Order {
         let count = self.addresses.len();
         if count == 1 {
@@ -241,7 +239,7 @@ impl Router {
     }
 }
 
-/// Whether a failed request may be sent once more, to this server or another.
+/// Whether a failed request may be resent, to this server or another.
 pub(crate) fn may_repeat(error: &Error, idempotent: bool) -> bool {
     let of_connection = matches!(
         error.kind(),
@@ -256,24 +254,24 @@ pub(crate) fn may_repeat(error: &Error, idempotent: bool) -> bool {
     }
 }
 
-/// Whether a submission that may have been lost is to be sent once more; takes one of the attempts for it.
+/// Whether to resend a submission that may have been lost; uses up one of the attempts.
 pub(crate) fn is_worth_another(error: &Error, attempts: &mut u32) -> bool {
     let is = error.fate() == Fate::Unknown && may_repeat(error, true) && *attempts > 0;
     *attempts -= u32::from(is);
     is
 }
 
-/// How often a job that somebody waits for is looked at: that may be the submission that was lost, of which the server
-/// has not heard yet. It hears of a connection that was cut within milliseconds, and these looks take more than 100.
+/// How often to look at a job that has a waiting submitter, which may be the lost submission whose loss the server has
+/// not noticed. It notices a cut connection within milliseconds, and these looks take more than 100.
 const LOOKS: usize = 5;
 
-/// Whether a job that the server knows may be one that it will pass over, as nobody waits for it, or will not in a moment.
-/// It was looked at `looks` times.
+/// Whether the server may skip a job that it knows, because nobody waits for it, or is about to. `looks` is the number
+/// of looks so far.
 pub(crate) fn may_be_passed_over(status: &JobStatus, looks: usize) -> bool {
     status.is_known && !status.is_running && (status.waiting == Some(0) || looks < LOOKS)
 }
 
-/// The waits between looks at such a job: it is there until a worker comes by.
+/// The pauses between looks at such a job, which stays until a worker comes by.
 pub(crate) fn pauses() -> impl Iterator<Item = Duration> {
     let longest = Duration::from_secs(1);
     std::iter::successors(Some(Duration::from_millis(10)), move |wait| {
@@ -281,10 +279,10 @@ pub(crate) fn pauses() -> impl Iterator<Item = Duration> {
     })
 }
 
-/// The least wait between two rounds over the servers, so that a round that fails at once does not spin.
+/// Minimum pause between two rounds over the servers, so that a round that fails at once does not spin.
 pub(crate) const LEAST_WAIT: Duration = Duration::from_millis(1);
 
-/// The error when no server was even tried.
+/// The error when no server was tried.
 pub(crate) fn no_server() -> Error {
     Error::new(ErrorKind::ConnectionLost, Fate::NotSent, "no server could be reached")
 }

@@ -1,4 +1,4 @@
-//! Where a connection leaves what is for its callers.
+//! The mailboxes of a connection's callers.
 
 use std::task::{Poll, Waker};
 
@@ -8,7 +8,7 @@ use crate::{
     protocol::{Epoch, Packet},
 };
 
-/// For whom an answer or an event is: a slot, which of the slot's requests, and the connection that it went to.
+/// The recipient of an answer or an event: a slot, which of its requests, and the connection that the request went to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(super) slot: u32,
@@ -22,7 +22,7 @@ impl Ticket {
     }
 }
 
-/// The mailboxes of all callers. One that its caller has left is used again once its last mail has come.
+/// The mailboxes of all callers. An abandoned one is reused once its last mail has arrived.
 #[derive(Debug)]
 pub(super) struct Slots {
     list: Vec<Slot>,
@@ -30,28 +30,26 @@ pub(super) struct Slots {
     max_backlog: usize,
 }
 
-/// The mailbox of a caller.
 #[derive(Debug, Default)]
 struct Slot {
     inbox: Inbox<(u32, Epoch)>,
     waker: Option<Waker>,
-    /// Requests and jobs whose last mail is still to come.
+    /// Requests and jobs whose last mail has not arrived.
     open: u32,
-    /// It has a caller, or mail for one that has gone is still to come.
+    /// Whether it has a caller, or mail for a former one is still to arrive.
     is_taken: bool,
-    /// The caller has gone.
+    /// Whether the caller is gone.
     is_abandoned: bool,
-    /// The caller wants to know how its job ends, and nothing before.
+    /// Whether the caller only wants to know how its job ends.
     wants_end_only: bool,
 }
 
 impl Slots {
-    /// Keeps up to `max_backlog` bytes of events in each, beside results.
+    /// Keeps up to `max_backlog` bytes of events in each, not counting results.
     pub(super) fn new(max_backlog: usize) -> Self {
         Slots { list: Vec::new(), free: Vec::new(), max_backlog }
     }
 
-    /// A slot for a caller.
     pub(super) fn open(&mut self, wants_end_only: bool) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.list.push(Slot::default());
@@ -74,14 +72,14 @@ impl Slots {
         }
     }
 
-    /// The answer to the submission of a foreground job. Gives whom to wake, as the others do.
+    /// Delivers the answer to the submission of a foreground job. Like the methods below, returns the waker.
     pub(super) fn created(&mut self, ticket: Ticket, answer: Packet) -> Option<Waker> {
         let slot = self.get(ticket.slot).filter(|slot| !slot.is_abandoned)?;
         slot.inbox.put(ticket.request(), Mail::Answer(answer));
         if slot.wants_end_only { None } else { slot.waker.take() }
     }
 
-    /// An event that does not end its job.
+    /// Delivers an event that does not end its job.
     pub(super) fn event(&mut self, ticket: Ticket, event: JobEvent) -> Option<Waker> {
         let max = self.max_backlog;
         let slot = self.get(ticket.slot)?;
@@ -92,7 +90,7 @@ impl Slots {
         slot.waker.take()
     }
 
-    /// The last mail of a request.
+    /// Delivers the last mail of a request.
     pub(super) fn last(&mut self, ticket: Ticket, mail: Mail) -> Option<Waker> {
         let slot = self.get(ticket.slot)?;
         slot.open = slot.open.saturating_sub(1);
@@ -106,7 +104,7 @@ impl Slots {
         None
     }
 
-    /// Lets the caller sleep until there is mail.
+    /// Registers the caller to be woken for mail.
     pub(super) fn wait(&mut self, index: u32, caller: &Waker) {
         match self.get(index).map(|slot| &mut slot.waker) {
             Some(Some(waker)) => waker.clone_from(caller),
@@ -125,7 +123,7 @@ impl Slots {
         Poll::Ready((tag, mail, epoch))
     }
 
-    /// All mail of a slot, once there is some.
+    /// Moves all mail of a slot, once there is some.
     pub(super) fn poll_all(
         &mut self,
         index: u32,
@@ -144,17 +142,16 @@ impl Slots {
         }
     }
 
-    /// How much mail waits to be taken.
     pub(super) fn waiting(&self, index: u32) -> usize {
         self.list.get(index as usize).map_or(0, |slot| slot.inbox.len())
     }
 
-    /// Whether all mail has come and is taken.
+    /// Whether all mail has arrived and was taken.
     pub(super) fn is_over(&self, index: u32) -> bool {
         self.list.get(index as usize).is_none_or(|slot| slot.open == 0 && slot.inbox.len() == 0)
     }
 
-    /// Nobody waits for the mail of a slot any more: what still comes is passed over.
+    /// Abandons a slot: mail that still arrives for it is discarded.
     pub(super) fn leave(&mut self, index: u32) {
         let Some(slot) = self.get(index).filter(|slot| slot.is_taken) else { return };
         if slot.open == 0 {
@@ -165,7 +162,7 @@ impl Slots {
         slot.inbox.clear();
     }
 
-    /// Makes a slot as new. The memory of its queues serves the next caller.
+    /// Resets a slot. The memory of its queues serves the next caller.
     fn release(&mut self, index: u32) {
         let Some(slot) = self.get(index) else { return };
         let Slot { inbox, waker, open, is_taken, is_abandoned, wants_end_only } = slot;
@@ -175,7 +172,6 @@ impl Slots {
         self.free.push(index);
     }
 
-    /// How many slots are in use.
     #[cfg(test)]
     pub(super) fn in_use(&self) -> usize {
         self.list.len() - self.free.len()

@@ -1,4 +1,4 @@
-//! Many foreground jobs at a time: which are under way, and what is to be told of them.
+//! Many foreground jobs at once: which are in flight, and which events are to be returned.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,21 +9,20 @@ use crate::{
     protocol::{Request, Submit},
 };
 
-/// How many requests may be in flight unless the caller says otherwise.
 pub(crate) const WINDOW: usize = 256;
 
-/// The jobs of one caller, of which a window is under way.
+/// The jobs of one caller, with a window of them in flight.
 pub(crate) struct Batch<W> {
-    /// Jobs that have not ended, by the tag of their request.
+    /// Unfinished jobs, by the tag of their request.
     running: HashMap<u32, Running<W>, Keys>,
     ready: VecDeque<(usize, Result<JobEvent>)>,
     window: usize,
     taken: usize,
-    /// How often each may be sent again.
+    /// How often each may be resent.
     attempts: u32,
 }
 
-/// A job of a batch, to be sent or under way.
+/// A job of a batch, unsent or in flight.
 pub(crate) struct Running<W> {
     number: usize,
     pub(crate) submit: Submit<W>,
@@ -42,8 +41,8 @@ impl<W: AsRef<[u8]>> Batch<W> {
         self.window = jobs.max(1);
     }
 
-    /// How many jobs are to be taken now, while so many are still to be sent: none before half of the window is free, so
-    /// that many go out in one write while the server works on the other half.
+    /// How many jobs to take now, with this number still unsent: none before half of the window is free, so that many
+    /// go out in one write while the server works on the other half.
     pub(crate) fn room(&self, unsent: usize) -> usize {
         let under_way = self.running.len() + unsent;
         if under_way > self.window / 2 { 0 } else { self.window - under_way }
@@ -56,19 +55,19 @@ impl<W: AsRef<[u8]>> Batch<W> {
         Running { number, submit, handle: None, link: 0, attempts }
     }
 
-    /// A job was queued on this link, under this tag.
+    /// A job was queued on this link, with this tag.
     pub(crate) fn sent(&mut self, mut job: Running<W>, link: usize, tag: u32) {
         job.link = link;
         self.running.insert(tag, job);
     }
 
-    /// What came for a job; `event` reads it. Gives the job if it is to be sent again.
+    /// Handles mail for a job; `event` decodes it. Returns the job if it has to be resent.
     pub(crate) fn came(
         &mut self,
         tag: u32,
         event: impl FnOnce(&Submit<W>) -> Result<JobEvent>,
     ) -> Option<Running<W>> {
-        // What still comes for a job after an error is passed over.
+        // Mail for a job after an error is ignored.
         let job = self.running.get_mut(&tag)?;
         let error = match event(&job.submit) {
             Ok(event) => {
@@ -93,7 +92,7 @@ impl<W: AsRef<[u8]>> Batch<W> {
         None
     }
 
-    /// A job ends with an error, which says everything by which the job can be asked for.
+    /// A job ends with an error that has everything needed to ask for the job's status.
     pub(crate) fn failed(&mut self, job: &Running<W>, error: Error) {
         let error =
             error.with_command(job.submit.packet_type().name()).with_unique(job.submit.unique());
@@ -104,14 +103,14 @@ impl<W: AsRef<[u8]>> Batch<W> {
         self.ready.push_back((job.number, Err(error)));
     }
 
-    /// Nothing more can come for the jobs that are under way.
+    /// Nothing more can arrive for the jobs in flight.
     pub(crate) fn lost(&mut self, error: &Error) {
         for (_, job) in std::mem::take(&mut self.running) {
             self.failed(&job, error.share());
         }
     }
 
-    /// What is to be told next, with the number of its job.
+    /// The next event to return, with the number of its job.
     pub(crate) fn next(&mut self) -> Option<(usize, Result<JobEvent>)> {
         self.ready.pop_front()
     }
@@ -120,12 +119,12 @@ impl<W: AsRef<[u8]>> Batch<W> {
         !self.ready.is_empty()
     }
 
-    /// Whether no job is under way.
+    /// Whether no job is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_empty()
     }
 
-    /// Whether some job is under way on this link.
+    /// Whether any job is in flight on this link.
     pub(crate) fn uses(&self, link: usize) -> bool {
         self.running.values().any(|job| job.link == link)
     }

@@ -1,4 +1,4 @@
-//! The ways to ask for a job, and the job that a worker is given.
+//! The ways to request a job, and the job that a worker is given.
 
 use bytes::Bytes;
 
@@ -34,13 +34,13 @@ impl Grab {
         }
     }
 
-    /// Whether a server answers such a grab with the packet that is named for this kind: gearmand answers GRAB_JOB_ALL
+    /// Whether a server may answer such a grab with the packet named after this kind: gearmand answers GRAB_JOB_ALL
     /// with JOB_ASSIGN_UNIQ when there is no reducer.
     pub(super) fn may_answer(self, asked: Grab) -> bool {
         self == asked || (self, asked) == (Grab::Uniq, Grab::All)
     }
 
-    /// The kind of the grab that such a packet answers; `None` for NO_JOB, which answers any.
+    /// The kind of grab answered by such a packet; `None` for NO_JOB, which answers any.
     pub(super) fn answered_with(answer: PacketType) -> Option<Self> {
         match answer {
             PacketType::JobAssign => Some(Grab::Plain),
@@ -59,7 +59,7 @@ impl Grab {
     }
 }
 
-/// A job that a worker was given.
+/// A job assigned to a worker.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Assignment {
@@ -67,17 +67,17 @@ pub struct Assignment {
     pub handle: JobHandle,
     /// The function to run.
     pub function: FunctionName,
-    /// The unique id with which it was submitted: empty if there is none or the server does not report it, `-` if
+    /// The unique id that it was submitted with; empty if there is none or the server does not report it, `-` if
     /// workloads are compared.
     pub unique: Bytes,
     /// The reducer function, if it was submitted with one.
     pub reducer: Option<Bytes>,
-    /// The bytes that were submitted. Cheap to clone; shares the receive buffer.
+    /// The submitted bytes. Cheap to clone; shares the receive buffer.
     pub workload: Bytes,
 }
 
 impl Assignment {
-    /// A job of this function that no server has: for tests of code that is given one.
+    /// A fictitious job of this function, for tests of code that takes one.
     pub fn for_test(function: FunctionName, workload: impl Into<Bytes>) -> Self {
         let origin = Origin { server: Address::default().into(), epoch: Epoch::next() };
         Assignment {
@@ -89,7 +89,7 @@ impl Assignment {
         }
     }
 
-    /// Reads a JOB_ASSIGN, JOB_ASSIGN_UNIQ or JOB_ASSIGN_ALL; `known` finds a function that is registered.
+    /// Parses a JOB_ASSIGN, JOB_ASSIGN_UNIQ or JOB_ASSIGN_ALL packet; `known` finds a registered function.
     pub(super) fn parse(
         packet: &Packet,
         origin: &Origin,
@@ -120,7 +120,7 @@ impl Assignment {
 }
 
 impl std::fmt::Debug for Assignment {
-    /// Workloads may be secret and large: only the length is shown.
+    /// Workloads may be secret and large, so only their length is shown.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Assignment")
             .field("handle", &self.handle)

@@ -1,18 +1,18 @@
-//! How often a worker lets itself be woken for nothing, and how long it waits when it is refused.
+//! Limits for fruitless wake-ups, and delays after refusals.
 
 use std::time::{Duration, Instant};
 
-/// Wake-ups that may bring nothing: some at once, then one for each second.
+/// Budget for fruitless wake-ups: a burst, then one for each second.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: u32,
     refilled: Instant,
 }
 
-/// Wake-ups for nothing that are usual: every worker of a function is woken for each of its jobs.
+/// The usual number of fruitless wake-ups: every job of a function wakes all its workers.
 const BURST: u32 = 16;
 
-/// In how much time one more is allowed.
+/// The time after which one more is allowed.
 const PERIOD: Duration = Duration::from_secs(1);
 
 impl Budget {
@@ -20,7 +20,7 @@ impl Budget {
         Budget { left: BURST, refilled: now }
     }
 
-    /// Takes one; `Err` with the time when there is one again.
+    /// Takes one; `Err` with the time at which the next one is available.
     pub(super) fn spend(&mut self, now: Instant) -> Result<(), Instant> {
         let periods = now.saturating_duration_since(self.refilled).as_secs() / PERIOD.as_secs();
         if periods > 0 {
@@ -43,25 +43,24 @@ impl Budget {
     }
 }
 
-/// Refusals in a row: each lets the next question wait twice as long.
+/// Consecutive refusals: each doubles the delay before the next request.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(u32);
 
-/// What the first refusal costs.
+/// Delay after the first refusal.
 const FIRST: Duration = Duration::from_millis(100);
 
-/// What every further one costs at most.
+/// Longest delay after a refusal.
 const LONGEST: Duration = Duration::from_secs(10);
 
 impl Refusals {
-    /// It was refused once more; how long to wait.
+    /// Counts a refusal; returns the delay.
     pub(super) fn next_delay(&mut self) -> Duration {
         let delay = FIRST.saturating_mul(1 << self.0.min(16)).min(LONGEST);
         self.0 = self.0.saturating_add(1);
         delay
     }
 
-    /// It was not refused.
     pub(super) fn reset(&mut self) {
         self.0 = 0;
     }

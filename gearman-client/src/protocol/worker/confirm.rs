@@ -1,7 +1,7 @@
-//! What a worker's questions and results came to.
+//! Matching answers to a worker's requests and results.
 //!
-//! The server does not acknowledge results. It answers in order, though: the answer to a later grab or echo shows that
-//! a result was taken, and an ERROR before it that it was not.
+//! The server does not acknowledge results, but it answers in order: the answer to a later grab or echo shows that it
+//! accepted a result, and an ERROR before that answer that it did not.
 
 use std::{collections::VecDeque, time::Instant};
 
@@ -10,22 +10,22 @@ use queue_core::Operation;
 use super::{Grab, work::Settled};
 use crate::{Error, ErrorKind, protocol::PacketType};
 
-/// What was sent and is not answered or confirmed yet.
+/// Sent packets that are not answered or confirmed yet.
 #[derive(Debug, Default)]
 pub(super) struct Confirmations {
-    /// Numbers what is sent, to tell what an answer confirms.
+    /// Numbers the sent packets, to tell what an answer confirms.
     number: u64,
-    /// Grabs and echoes that were not answered yet.
+    /// Unanswered grabs and echoes.
     asked: VecDeque<Asked>,
     grabs: usize,
-    /// Results and reports that no later answer has confirmed yet.
+    /// Results and reports not yet confirmed by a later answer.
     unconfirmed: VecDeque<Work>,
     settled: VecDeque<Settled>,
-    /// How many results were lost with their connections.
+    /// Number of results lost with their connections.
     #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     unknown: u64,
     has_answers: bool,
-    /// How often the server came further with what it was asked, and when it last did.
+    /// Number of answered or withdrawn requests, and when that last changed.
     steps: u64,
     stepped_at: Option<Instant>,
 }
@@ -33,10 +33,10 @@ pub(super) struct Confirmations {
 #[derive(Debug)]
 struct Asked {
     number: u64,
-    /// Of which kind, if it is a grab.
+    /// Its kind, if it is a grab.
     grab: Option<Grab>,
     since: Instant,
-    /// How many bytes of the connection it ends behind.
+    /// Its end offset on the connection.
     #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     end: u64,
     /// What is told of it, if anybody is.
@@ -50,7 +50,7 @@ pub(super) type Told = Option<Box<Operation>>;
 struct Work {
     number: u64,
     packet_type: PacketType,
-    /// It only repeats the end that was sent before it.
+    /// Whether it only repeats the end sent just before.
     is_repeated: bool,
     told: Told,
 }
@@ -70,7 +70,7 @@ impl Work {
 }
 
 impl Confirmations {
-    /// A packet was sent.
+    /// Counts a sent packet.
     pub(super) fn count(&mut self) {
         self.number += 1;
     }
@@ -88,61 +88,61 @@ impl Confirmations {
         self.unconfirmed.push_back(work);
     }
 
-    /// That packet ended a job once more, whose end was told before it.
+    /// That packet repeated the end of a job.
     pub(super) fn repeated(&mut self, packet_type: PacketType) {
         let work = Work { number: self.number, packet_type, is_repeated: true, told: None };
         self.unconfirmed.push_back(work);
     }
 
-    /// How many grabs are under way.
+    /// Number of grabs in flight.
     pub(super) fn grabs(&self) -> usize {
         self.grabs
     }
 
-    /// Whether the question with this number was answered.
+    /// Whether the request with this number was answered.
     pub(super) fn is_past(&self, number: u64) -> bool {
         self.asked.front().is_none_or(|asked| asked.number > number)
     }
 
-    /// The server came further with what it was asked: the oldest question waits from now on.
+    /// The server has made progress: the oldest request waits from now on.
     pub(super) fn step(&mut self, now: Instant) {
         self.steps += 1;
         self.stepped_at = Some(now);
     }
 
-    /// How many answers have come, and how many questions were taken back.
+    /// The number of answers and withdrawn requests.
     pub(super) fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Since when the oldest question waits for its answer and for nothing before it.
+    /// Since when the oldest request has been next in line for an answer.
     pub(super) fn waiting_since(&self) -> Option<Instant> {
         let since = self.asked.front()?.since;
         Some(self.stepped_at.map_or(since, |at| at.max(since)))
     }
 
-    /// Whether a connection that has taken so many bytes has the oldest question among them.
+    /// Whether a connection that has written this many bytes has written the oldest request.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn is_waiting(&self, sent: u64) -> bool {
         self.asked.front().is_some_and(|asked| asked.end <= sent)
     }
 
-    /// The kind of the oldest question, if it is a grab.
+    /// The kind of the oldest request, if it is a grab.
     pub(super) fn next_grab(&self) -> Option<Grab> {
         self.asked.front().and_then(|asked| asked.grab)
     }
 
-    /// When the oldest question was asked, if it is a grab.
+    /// When the oldest request was sent, if it is a grab.
     pub(super) fn waiting_grab(&self) -> Option<Instant> {
         self.asked.front().filter(|asked| asked.grab.is_some()).map(|asked| asked.since)
     }
 
-    /// Whether a question was answered.
+    /// Whether any request was answered.
     pub(super) fn has_answers(&self) -> bool {
         self.has_answers
     }
 
-    /// Whether results or reports are not confirmed yet.
+    /// Whether results or reports are unconfirmed.
     pub(super) fn has_unconfirmed(&self) -> bool {
         !self.unconfirmed.is_empty()
     }
@@ -152,7 +152,7 @@ impl Confirmations {
     ///
     /// # Errors
     ///
-    /// `Protocol` when there is no such question.
+    /// `Protocol` when there is no such request.
     pub(super) fn answered(
         &mut self,
         by: PacketType,
@@ -181,7 +181,7 @@ impl Confirmations {
         Ok((asked.grab, asked.told))
     }
 
-    /// Takes the oldest question back if it is a grab; gives its kind.
+    /// Withdraws the oldest request if it is a grab; returns its kind.
     pub(super) fn withdraw_grab(&mut self, now: Instant) -> Option<Grab> {
         let grab = self.next_grab()?;
         self.asked.pop_front();
@@ -190,9 +190,9 @@ impl Confirmations {
         Some(grab)
     }
 
-    /// The server does not have the job of a result or a report any more: it gave it to others.
+    /// The server refused a result or a report, because it gave the job to another worker.
     pub(super) fn rejected(&mut self, text: &[u8]) {
-        // gearmand's texts tell what kind of packet it was.
+        // gearmand's texts name the kind of packet.
         let says = |words: &[u8]| text.windows(words.len()).any(|window| window == words);
         let of_kind = |work: &Work| match work.packet_type {
             PacketType::WorkData | PacketType::WorkWarning => says(b"does not exist on server"),
@@ -207,28 +207,28 @@ impl Confirmations {
         }
     }
 
-    /// A result was not sent, since the server has given its job out again.
+    /// A result was not sent, because the server has given out its job again.
     pub(super) fn reject(&mut self) {
         self.settled.push_back(Settled::Rejected);
     }
 
-    /// What became of results since it was last asked.
+    /// The fates of results since the last call.
     pub(super) fn settled(&mut self) -> impl Iterator<Item = Settled> {
         self.settled.drain(..)
     }
 
-    /// How many results were lost with their connections, in all.
+    /// The total number of results lost with their connections.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn unknown(&self) -> u64 {
         self.unknown
     }
 
-    /// There is a new connection.
+    /// Starts on a new connection.
     pub(super) fn reopen(&mut self) {
         self.has_answers = false;
     }
 
-    /// The connection is gone, with so many jobs unfinished: no answer will come any more.
+    /// The connection is gone, with this many unfinished jobs: no more answers will arrive.
     pub(super) fn close(&mut self, running: usize) {
         self.settled.extend(std::iter::repeat_n(Settled::Abandoned, running));
         let results = self.unconfirmed.iter().filter(|work| work.is_result()).count();

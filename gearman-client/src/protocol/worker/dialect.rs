@@ -1,30 +1,29 @@
-//! Which kind of grab a server understands, as far as it has shown.
+//! The kind of grab that a server understands, as far as it has shown.
 //!
-//! gearmand knows all three. Other servers answer a newer one with an ERROR, drop it without a word, or close the
-//! connection.
+//! gearmand knows all three. Other servers answer a newer one with an ERROR, ignore it, or close the connection.
 
 use std::time::{Duration, Instant};
 
 use super::Grab;
 
-/// What is known of a server, over all connections of a lane.
+/// What is known about a server, over all connections of a lane.
 #[derive(Debug)]
 pub(super) struct Dialect {
-    /// What the worker would like to ask with.
+    /// The kind that the worker prefers.
     preferred: Grab,
-    /// What it asks with.
+    /// The kind that it uses.
     grab: Grab,
     /// When the server first answered a grab of that kind.
     learnt: Option<Instant>,
-    /// Connections in a row that were closed upon a grab of that kind, before any was answered.
+    /// Number of consecutive connections that were closed after a grab of that kind, before any was answered.
     closes: u32,
 }
 
-/// A server that was upgraded is not asked in the old way for ever: the next connection after this time begins with the
-/// preferred kind again.
+/// How long an older kind is kept: the next connection after this time starts with the preferred kind again, since the
+/// server may have been upgraded.
 const KEEP: Duration = Duration::from_secs(3600);
 
-/// One connection can end for any reason.
+/// A single connection can end for any reason.
 const CLOSES: u32 = 2;
 
 impl Dialect {
@@ -32,37 +31,36 @@ impl Dialect {
         Dialect { preferred, grab: preferred, learnt: None, closes: 0 }
     }
 
-    /// What to ask with.
     pub(super) fn grab(&self) -> Grab {
         self.grab
     }
 
-    /// Whether the server has refused everything but the oldest kind: it is Perl's Gearman::Server, or as old.
+    /// Whether the server has refused everything but the oldest kind, as Perl's Gearman::Server does.
     pub(super) fn is_oldest(&self) -> bool {
         self.grab == Grab::Plain && self.preferred != Grab::Plain
     }
 
-    /// Whether the server has answered a grab of this kind, on whatever connection.
+    /// Whether the server has answered a grab of this kind on any connection.
     pub(super) fn is_learnt(&self) -> bool {
         self.learnt.is_some()
     }
 
-    /// Whether there is an older kind to ask with.
+    /// Whether there is an older kind.
     pub(super) fn has_older(&self) -> bool {
         self.grab.fallback().is_some()
     }
 
     /// The server has answered a grab of this kind.
     pub(super) fn understood(&mut self, grab: Grab, now: Instant) {
-        // An older grab may have been under way before a newer one was answered after all.
+        // The answer may belong to an older grab, sent before a newer one was answered after all.
         if self.learnt.is_none() || grab > self.grab {
             (self.grab, self.learnt) = (grab, Some(now));
         }
         self.closes = 0;
     }
 
-    /// The server does not understand what it was asked with: an older kind is next. `false` if there is none; then it
-    /// was not for the kind, and the preferred one is next.
+    /// The server does not understand the current kind, so an older one is next. Returns `false` if there is none: then
+    /// the kind was not the cause, and the preferred one is next.
     pub(super) fn step_down(&mut self) -> bool {
         match self.grab.fallback() {
             Some(older) => {
@@ -76,7 +74,7 @@ impl Dialect {
         }
     }
 
-    /// A connection was closed upon its first grab.
+    /// A connection was closed after its first grab.
     pub(super) fn closed(&mut self) {
         self.closes += 1;
         if self.closes >= CLOSES {
@@ -84,12 +82,11 @@ impl Dialect {
         }
     }
 
-    /// Nothing is known any more.
     pub(super) fn forget(&mut self) {
         *self = Dialect::new(self.preferred);
     }
 
-    /// There is a new connection.
+    /// Starts on a new connection.
     pub(super) fn reconnected(&mut self, now: Instant) {
         if self.learnt.is_some_and(|at| now.saturating_duration_since(at) >= KEEP) {
             self.forget();

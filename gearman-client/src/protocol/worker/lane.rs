@@ -1,4 +1,4 @@
-//! What decides about a worker's connections to one server.
+//! Decisions about a worker's connections to one server.
 
 #[cfg(feature = "tokio")]
 use std::task::Waker;
@@ -21,14 +21,16 @@ use crate::{
     protocol::{Epoch, Magic, decoder::Framing},
 };
 
-/// The worker role on the connections to one server: when to connect, what to register, when to ask for jobs, when to give
-/// a connection up, and how to end.
+/// The worker role for one server: when to connect, what to register, when to request jobs, when to give a connection
+/// up, and how to end.
 ///
-/// * What the worker can do are the first requests of every connection.
-/// * A connection that proved good is followed by the next at once, and so is the first attempt; others wait ever longer.
-/// * An answer that is overdue is looked for before it is missed: nobody may have read while a handler ran.
-/// * One that is to stop asks for no further job, waits for those that run, makes sure with an ECHO that its results were
-///   taken, and ends; without that ECHO it ends its side of the connection behind the last result.
+/// * The functions of the worker are the first requests of every connection.
+/// * After a good connection the next one follows at once, and so does the first attempt; other attempts have growing
+///   delays.
+/// * Before an answer counts as overdue, the connection is read again, because nobody may have read while a handler
+///   ran.
+/// * A stopping worker requests no further job, waits for the running ones, confirms with an ECHO that its results were
+///   accepted, and ends. Without that ECHO it closes its sending side after the last result.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) session: WorkerSession,
@@ -36,42 +38,42 @@ pub(crate) struct Lane {
     health: Health,
     pace: Pace,
     life: Life,
-    /// Its jobs and the answers to its grabs are waited for no longer.
+    /// Whether it no longer waits for its jobs and grabs.
     is_hurried: bool,
     with_barrier: bool,
     has_sent_barrier: bool,
-    /// What has come is to be looked at since then.
+    /// Set to read what has arrived since then.
     looking: Option<Instant>,
-    /// Whether the session is that of the connection that is there.
+    /// Whether the session belongs to the current connection.
     is_open: bool,
     /// Whether the next connection may follow this one at once.
     may_return: bool,
-    /// How far the server had come with its answers.
+    /// The server's progress in answering at the last check.
     steps: u64,
     overdue: Overdue,
-    /// How many results nobody confirms, as the last barrier has told.
+    /// Number of unconfirmed results that the last barrier reported.
     told_unknown: u64,
-    /// How many bytes the connection had yet to take.
+    /// Number of bytes that the connection had not yet written.
     unwritten: usize,
     spare: BytesMut,
-    /// What is done about a missing connection.
+    /// What is being done about a missing connection.
     state: ConnectionState,
     failures: u64,
     last_error: Option<Error>,
     jobs: Vec<Assignment>,
     news: Vec<News>,
     traffic: Traffic,
-    /// What the connection has brought and taken, as far as it was counted.
+    /// The bytes that the connection has read and written, as far as counted.
     counted: (u64, u64),
     connecting: Wakers,
     /// Tasks that wait for room.
     waiting: Wakers,
     barriers: Wakers,
-    /// Tasks that wait until a job is lost.
+    /// Tasks that wait for the loss of a job.
     losses: Wakers,
 }
 
-/// How a lane makes connections, and how long it waits.
+/// The lane's settings: how to connect, and how long to wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
     pub(crate) retry: RetryPolicy,
@@ -87,21 +89,21 @@ pub(crate) struct Terms {
 enum Life {
     Working,
     Stopping,
-    /// It was given up before its jobs had ended.
+    /// Abandoned before its jobs had ended.
     #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
     Cut,
     Over,
 }
 
-/// What a worker is told of its connection.
+/// An event for the worker.
 #[derive(Debug)]
 pub(crate) enum News {
     Connected,
-    /// It was lost, or could not be made; the next attempt is made after that time.
+    /// It was lost, or could not be made; the next attempt is made after this time.
     Lost(Error, Duration),
 }
 
-/// What was sent and received since it was last asked.
+/// Traffic since the last call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) replies: u64,
@@ -117,7 +119,7 @@ pub(crate) struct Barrier {
     number: Option<u64>,
 }
 
-/// No further report or result is taken while so many bytes wait to be written.
+/// No further report or result is accepted while this many bytes wait to be written.
 const ENOUGH_OUTGOING: usize = 1 << 20;
 
 impl Lane {
@@ -153,7 +155,7 @@ impl Lane {
         }
     }
 
-    /// Asks for no further job, and is over when those that run have ended.
+    /// Requests no further job, and ends when the running ones have ended.
     pub(crate) fn stop(&mut self) {
         if self.life == Life::Working {
             self.life = Life::Stopping;
@@ -161,7 +163,7 @@ impl Lane {
         self.session.stop();
     }
 
-    /// Waits no longer for the ends of its jobs, which go back to the server, nor for jobs: only what was sent matters.
+    /// Stops waiting for jobs and for the ends of held ones, which go back to the server: only sent data still matters.
     #[cfg(feature = "blocking")]
     pub(crate) fn hurry(&mut self) {
         self.stop();
@@ -169,13 +171,13 @@ impl Lane {
         self.is_hurried = true;
     }
 
-    /// Nobody will end the jobs that it holds.
+    /// Leaves all held jobs to the server.
     #[cfg(feature = "blocking")]
     pub(crate) fn leave_held(&mut self) {
         self.session.leave_all();
     }
 
-    /// Lets what has come be looked at without waiting.
+    /// Has received data read without waiting.
     #[cfg(feature = "blocking")]
     pub(crate) fn look(&mut self, since: Instant) {
         self.looking = Some(since).filter(|_| self.is_open);
@@ -187,7 +189,7 @@ impl Lane {
         self.looking.is_some()
     }
 
-    /// Is over at once: jobs that are not finished go back to the server.
+    /// Ends at once; unfinished jobs go back to the server.
     #[cfg(feature = "tokio")]
     pub(crate) fn cut(&mut self) {
         self.life = Life::Cut;
@@ -203,7 +205,7 @@ impl Lane {
         self.is_open
     }
 
-    /// Whether there is a connection; `None` while that is not known.
+    /// Whether there is a connection; `None` while that is unknown.
     pub(crate) fn connection(&self) -> Option<Result<(), Error>> {
         match self.is_open {
             true => Some(Ok(())),
@@ -211,17 +213,18 @@ impl Lane {
         }
     }
 
-    /// Why there is no connection, or not the same any more.
+    /// Why there is no connection, or a different one.
     pub(crate) fn why_lost(&self) -> Error {
         self.last_error.as_ref().map_or_else(no_server, Error::share)
     }
 
-    /// Whether a job is still this connection's.
+    /// Whether this connection still holds a job.
     pub(crate) fn holds(&self, job: &JobHandle) -> bool {
         self.is_open && self.session.holds(job)
     }
 
-    /// Why a job is not this connection's any more, unless it is; or that the time is over that was announced for it.
+    /// Why this connection has lost a job, or that the job's announced timeout has passed; `None` if it still holds the
+    /// job.
     pub(crate) fn lost_reason(&self, job: &JobHandle, now: Instant) -> Option<LostReason> {
         if self.life == Life::Cut {
             return Some(LostReason::Stopped);
@@ -234,19 +237,19 @@ impl Lane {
         (until <= now).then_some(LostReason::TimedOut)
     }
 
-    /// Whether results were lost with a connection, and no barrier has told so: then it has now.
+    /// Fails if results were lost with a connection and no barrier has reported that yet; they then count as reported.
     pub(crate) fn check_losses(&mut self) -> Result<(), Error> {
         let told = std::mem::replace(&mut self.told_unknown, self.session.unknown());
         if self.session.unknown() > told { Err(self.why_lost()) } else { Ok(()) }
     }
 
-    /// A way to wait until the server has read everything that was sent so far.
+    /// Starts a barrier, which is passed when the server has read everything sent so far.
     pub(crate) fn barrier(&mut self, now: Instant) -> Barrier {
         let number = self.is_open.then(|| self.session.send_barrier(now));
         Barrier { epoch: self.session.origin().epoch, number }
     }
 
-    /// Whether a barrier is past; `None` while it is not.
+    /// Whether a barrier is passed; `None` while it is not.
     pub(crate) fn is_past(&mut self, barrier: Barrier) -> Option<Result<(), Error>> {
         match barrier.number {
             Some(number) if self.is_open && self.session.origin().epoch == barrier.epoch => {
@@ -264,7 +267,7 @@ impl Lane {
         !self.is_open || self.backlog() < ENOUGH_OUTGOING
     }
 
-    /// How many bytes wait to be written, as far as is known.
+    /// Number of bytes waiting to be written, as far as known.
     pub(crate) fn backlog(&self) -> usize {
         self.session.outgoing().len() + self.unwritten
     }
@@ -281,7 +284,7 @@ impl Lane {
         self.waiting.add(waker);
     }
 
-    /// Wakes a task when a barrier may be past.
+    /// Wakes a task when a barrier may be passed.
     #[cfg(feature = "tokio")]
     pub(crate) fn wake_behind_barrier(&mut self, waker: &Waker) {
         self.barriers.add(waker);
@@ -293,7 +296,7 @@ impl Lane {
         self.losses.add(waker);
     }
 
-    /// The jobs that have come, and what else its worker is told.
+    /// Takes the jobs that have arrived, and the events for the worker.
     pub(crate) fn take(&mut self) -> (Vec<Assignment>, Vec<News>) {
         (std::mem::take(&mut self.jobs), std::mem::take(&mut self.news))
     }
@@ -336,7 +339,7 @@ impl Lane {
         Ok(())
     }
 
-    /// The connection is gone, or cannot be used any further, or could not be made.
+    /// Handles a connection that is gone or unusable, or could not be made.
     fn lose(&mut self, error: Error, io: &mut Io<Error>, now: Instant) {
         if std::mem::replace(&mut self.is_open, false) && self.session.is_proven(now) {
             self.may_return = true;
@@ -349,7 +352,7 @@ impl Lane {
         }
         self.failures += 1;
         if self.session.has_limit() {
-            // It has counted them, and whoever counts along gets them.
+            // The limit has counted these jobs, so they are handed over.
             self.jobs.iter().for_each(|job| self.session.begin(&job.handle));
         } else {
             self.jobs.clear();
@@ -382,7 +385,7 @@ impl Lane {
         Pulse::Over
     }
 
-    /// What comes of an answer or a write that is late, unless the connection goes on.
+    /// The error for a late answer or write, unless the connection goes on.
     fn late(&mut self, late: Late, io: &mut Io<Error>, now: Instant) -> Option<Pulse> {
         let which = match late {
             Late::Write => Deadline::Write,
@@ -408,7 +411,7 @@ impl Lane {
         self.pace.check(io, is_waiting.then_some(Duration::ZERO), answered, now)
     }
 
-    /// Whether the server has come further with its answers.
+    /// Whether the server has made progress in answering.
     fn has_stepped(&mut self, io: &mut Io<Error>) -> bool {
         let steps = self.session.steps();
         let has_stepped = std::mem::replace(&mut self.steps, steps) != steps;
@@ -418,17 +421,17 @@ impl Lane {
         has_stepped
     }
 
-    /// Whether a worker that is to stop has nothing left to ask and to do.
+    /// Whether a stopping worker has nothing left to request or do.
     fn is_drained(&self) -> bool {
         self.life == Life::Stopping && (self.is_hurried || self.session.is_drained())
     }
 
-    /// Whether only the end of the connection is waited for: what was sent is read before that.
+    /// Whether it only waits for the connection to end, after the server has read everything.
     fn is_leaving(&self) -> bool {
         !self.with_barrier && self.is_drained() && self.session.has_unconfirmed()
     }
 
-    /// Whether a worker that is to stop is done; makes sure first that its results were taken.
+    /// Whether a stopping worker is done; first confirms that its results were accepted.
     fn wind_up(&mut self, now: Instant) -> bool {
         if !self.is_drained() || !self.session.has_unconfirmed() {
             return self.is_drained();

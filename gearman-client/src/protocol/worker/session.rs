@@ -1,4 +1,4 @@
-//! The worker role of one connection, without its socket and its clock.
+//! The worker role of one connection, without socket or clock.
 
 mod abilities;
 mod grabs;
@@ -27,9 +27,9 @@ use crate::{
     trace::{self, Asking},
 };
 
-/// The worker role on the connections to one server, one after the other: [`reopen`](Self::reopen) begins the next.
+/// The worker role on successive connections to one server: [`reopen`](Self::reopen) starts the next.
 ///
-/// It asks for jobs while there is room, sleeps on the server when there is none, and is told of new ones:
+/// It requests jobs while there is room, sleeps on the server when there are none, and is woken for new ones:
 ///
 /// ```text
 ///              GRAB_JOB*                        NO_JOB, no other grab under way
@@ -38,31 +38,31 @@ use crate::{
 ///     └───────────── NOOP, or a job was finished, or it is time to look again ───────────────┘
 /// ```
 ///
-/// * NOOP wakes only a sleeper; at any other time it says nothing new. When NOOP is followed by NO_JOB again and again
-///   the worker waits a while before it asks: gearmand can be in a state where it would go on for ever.
-/// * The number of grabs under way doubles as long as they bring jobs, up to the number of free places.
-/// * The server does not acknowledge results. It answers in order, though: the answer to a later grab or echo shows that
-///   a result was taken, and an ERROR before it that it was not.
-/// * With a [`JobLimit`] it never asks for more jobs than are left.
-/// * A server that does not know a kind of grab answers with an ERROR, or not within a second, or closes the connection,
-///   twice: then an older kind is tried. What a server has answered is asked first on later connections, for an hour.
+/// * NOOP wakes only a sleeping worker; at any other time it has no meaning. When NOOP is followed by NO_JOB
+///   repeatedly, the worker waits a while before it asks: gearmand can be in a state in which this would go on forever.
+/// * The number of grabs in flight doubles while they bring jobs, up to the number of free slots.
+/// * The server does not acknowledge results, but it answers in order: the answer to a later grab or echo shows that it
+///   accepted a result, and an ERROR before that answer that it did not.
+/// * With a [`JobLimit`] it never requests more jobs than are left.
+/// * A server that does not know a kind of grab answers with an ERROR, not within a second, or closes the connection
+///   twice; then an older kind is tried. On later connections the kind that worked is used first, for an hour.
 /// * An exception is followed by a WORK_FAIL where the server has refused all but the oldest kind of grab: for Perl's
 ///   Gearman::Server an exception does not end a job. For all others it does.
-/// * When every kind is refused, it asks again after a time that doubles, until a grab is answered.
-/// * A handler that goes on after its connection was lost keeps its place until it has ended, and no other run of the
-///   same job begins before that; nor does one of a job that came again because its announced time was over.
+/// * When every kind is refused, it asks again after a growing delay, until a grab is answered.
+/// * A handler that continues after its connection was lost keeps its slot until it has ended, and no other run of the
+///   same job starts before that. The same applies to a job that returns because its announced timeout has passed.
 #[derive(Debug)]
 pub struct WorkerSession {
     origin: Origin,
     opened: Instant,
     outgoing: BytesMut,
-    /// How many bytes were queued on this connection.
+    /// Number of bytes queued on this connection.
     queued: u64,
-    /// How many packets were queued since somebody asked.
+    /// Number of packets queued since the last call of `take_commands`.
     commands: u64,
     client_id: Option<ClientId>,
     functions: HashSet<FunctionName, Keys>,
-    /// The same with their timeouts, as each new connection is told them.
+    /// The functions and their timeouts, as announced on each new connection.
     abilities: Vec<(FunctionName, Option<Duration>)>,
     places: usize,
     dialect: Dialect,
@@ -70,24 +70,24 @@ pub struct WorkerSession {
     is_grab_proven: bool,
     /// Whether this connection has brought a job.
     has_brought_job: bool,
-    /// Grabs without an answer, instead of which others were sent. An answer may still come.
+    /// Unanswered grabs that were replaced by others. Their answers may still arrive.
     given_up: VecDeque<Grab>,
     confirmations: Confirmations,
-    /// How many grabs may be under way.
+    /// Maximum number of grabs in flight.
     window: usize,
     /// The jobs that this connection holds.
     running: HashMap<Short, Held, Keys>,
-    /// Those among them that may not begin yet.
+    /// Those that may not start yet.
     waiting: Vec<Assignment>,
-    /// Jobs that came again while they run here: their time was over, and the server gave them to this connection.
+    /// Jobs that were assigned to this connection again while they run here, because their timeout has passed.
     again: Vec<Assignment>,
-    /// Jobs of earlier connections whose handlers go on.
+    /// Jobs of earlier connections whose handlers are still running.
     going_on: Vec<(Epoch, Short)>,
-    /// Jobs that nobody will end: they go back to the server when the connection closes.
+    /// Number of jobs left to the server, which gets them back when the connection closes.
     left: usize,
     rest: Rest,
     regrab: Duration,
-    /// How long a kind of grab that the server may not know is waited for.
+    /// How long to wait for the answer to a kind of grab that the server may not know.
     silence: Duration,
     budget: Budget,
     refusals: Refusals,
@@ -100,9 +100,9 @@ pub struct WorkerSession {
 /// A job that the connection holds.
 #[derive(Debug, Clone, Copy)]
 struct Held {
-    /// Whether a handler has begun with it.
+    /// Whether its handler has started.
     has_begun: bool,
-    /// When the time is over that was announced for it, if one was: the server gives it to others then.
+    /// When its announced timeout passes, if it has one: the server then gives it to another worker.
     until: Option<Instant>,
 }
 
@@ -111,22 +111,22 @@ enum Rest {
     Awake,
     /// PRE_SLEEP was sent.
     Asleep(Instant),
-    /// Nothing is asked before.
+    /// Nothing is requested before this.
     Paused(Instant),
 }
 
-/// What an answer to a grab is for.
+/// The grab that an answer belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// The oldest grab that is waited for.
+    /// The oldest grab in flight.
     Expected,
     /// One that was given up.
     Late,
 }
 
 impl WorkerSession {
-    /// The state of a connection that was just made to this server, with room for so many jobs at once. A sleeping
-    /// worker looks for jobs every `regrab` even if nothing wakes it.
+    /// The state of a new connection to this server, with room for `slots` jobs at once. A sleeping worker polls for
+    /// jobs every `regrab` even if nothing wakes it.
     #[must_use]
     pub fn new(
         server: Arc<Address>,
@@ -168,14 +168,14 @@ impl WorkerSession {
         }
     }
 
-    /// How long an answer is waited for before the connection is given up. A server that does not know a kind of grab, and
-    /// says nothing, is asked with an older one well before that.
+    /// How long to wait for an answer before the connection is given up. If a server does not answer a kind of grab
+    /// that it does not know, an older one is tried well before that.
     pub fn set_reply_timeout(&mut self, timeout: Duration) {
         self.silence = SILENCE.min(timeout / 2);
     }
 
-    /// The connection was made anew: the server is told who this is and what it can do. What was learnt of the server
-    /// is kept, and so is what goes on.
+    /// Starts on a new connection: the server is told the worker's id and functions. What was learnt about the server
+    /// is kept, and so are running jobs.
     pub fn reopen(&mut self, now: Instant) {
         self.close();
         self.origin.epoch = Epoch::next();
@@ -216,34 +216,34 @@ impl WorkerSession {
         self.limit = Some(Claims::new(limit));
     }
 
-    /// Whether somebody counts the jobs that it takes.
+    /// Whether there is a limit.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn has_limit(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// Begins to ask for jobs.
+    /// Starts requesting jobs.
     pub fn start(&mut self) {
         self.is_started = true;
     }
 
-    /// Asks for no further job. Grabs under way may still bring some.
+    /// Requests no further job. Grabs in flight may still bring some.
     pub fn stop(&mut self) {
         self.is_stopping = true;
-        // The first run's result ends it: the server counts it as this connection's again.
+        // The first run's result ends it: the server counts the job as this connection's again.
         self.again.clear();
         for job in std::mem::take(&mut self.waiting) {
             self.leave(&job.handle);
         }
     }
 
-    /// Whether no job is running and none can come any more.
+    /// Whether no job is running and none can arrive any more.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.is_stopping && self.running.is_empty() && self.confirmations.grabs() == 0
     }
 
-    /// Sends ECHO_REQ: its answer confirms everything before. Gives a number for [`is_past`](Self::is_past).
+    /// Sends ECHO_REQ, whose answer confirms everything before it. Returns a number for [`is_past`](Self::is_past).
     pub fn send_barrier(&mut self, now: Instant) -> u64 {
         self.put(PacketType::EchoReq, &[], b"");
         self.confirmations.asked(None, self.queued, None, now)
@@ -255,13 +255,13 @@ impl WorkerSession {
         self.confirmations.is_past(barrier)
     }
 
-    /// Whether results or reports are not confirmed yet.
+    /// Whether results or reports are unconfirmed.
     #[must_use]
     pub fn has_unconfirmed(&self) -> bool {
         self.confirmations.has_unconfirmed()
     }
 
-    /// Asks for jobs, or sleeps, as it is time to. Gives when to be called again, if nothing comes before.
+    /// Requests jobs, or sleeps, when it is time to. Returns when to call it again if nothing arrives before.
     pub fn poll(&mut self, now: Instant) -> Option<Instant> {
         while self.silent_until().is_some_and(|until| until <= now) {
             self.skip_grab(now);
@@ -270,11 +270,11 @@ impl WorkerSession {
         [due, self.silent_until()].into_iter().flatten().min()
     }
 
-    /// Takes a packet; gives the job that it brings.
+    /// Handles a packet; returns the job that it brings.
     ///
     /// # Errors
     ///
-    /// `Protocol` when the packet answers nothing. The connection cannot be used any further then.
+    /// `Protocol` when the packet answers nothing. The connection is unusable then.
     pub fn accept(&mut self, packet: &Packet, now: Instant) -> Result<Option<Assignment>, Error> {
         match packet.packet_type {
             PacketType::Noop => {
@@ -314,7 +314,7 @@ impl WorkerSession {
             }
             PacketType::EchoRes => {
                 if self.may_be_unknown() && self.confirmations.next_grab().is_some() {
-                    // Answers come in order: the grab before it gets none.
+                    // Answers come in order, so the grab before it will get none.
                     self.skip_grab(now);
                 }
                 self.confirmations.answered(packet.packet_type, false, now)?;
@@ -327,27 +327,28 @@ impl WorkerSession {
         Ok(None)
     }
 
-    /// Whether this connection was good: it has brought a job, or has lasted and its questions were answered. Others are
-    /// to be followed by the next after a while.
+    /// Whether this connection was good: it has brought a job, or has lasted and answered its requests. After any
+    /// other, the next connection has to wait.
     #[must_use]
     pub fn is_proven(&self, now: Instant) -> bool {
         let has_lasted = now.saturating_duration_since(self.opened) >= LASTED;
         self.has_brought_job || (has_lasted && self.confirmations.has_answers())
     }
 
-    /// Since when the oldest question waits for its answer: it was asked then, or the answer before it came.
+    /// Since when the oldest request has been next in line for an answer: when it was sent, or when the answer before
+    /// it arrived.
     #[must_use]
     pub fn waiting_since(&self) -> Option<Instant> {
         self.confirmations.waiting_since()
     }
 
-    /// Whether a connection that has taken so many bytes waits for the answer to a question.
+    /// Whether a connection that has written this many bytes waits for an answer.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn is_waiting(&self, sent: u64) -> bool {
         self.confirmations.is_waiting(sent)
     }
 
-    /// How many answers have come, and how many questions were given up, in all: when it grows, a barrier may be past.
+    /// The total number of answers and abandoned requests. When it grows, a barrier may be passed.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.confirmations.steps()
@@ -361,38 +362,38 @@ impl WorkerSession {
         self.confirmations.count();
     }
 
-    /// The bytes to write next.
+    /// The next bytes to write.
     #[must_use]
     pub fn outgoing(&self) -> &[u8] {
         &self.outgoing
     }
 
-    /// Notes that the transport took the first `n` outgoing bytes.
+    /// Records that the transport took the first `n` outgoing bytes.
     pub fn sent(&mut self, n: usize) {
         written(&mut self.outgoing, n);
     }
 
-    /// Exchanges the outgoing bytes for an empty buffer, so that they can be written while more are queued.
+    /// Swaps the outgoing bytes for an empty buffer, so that they can be written while more are queued.
     pub fn swap_outgoing(&mut self, empty: &mut BytesMut) {
         emptied(empty);
         std::mem::swap(&mut self.outgoing, empty);
     }
 
-    /// How many packets were queued since it was last asked.
+    /// Number of packets queued since the last call.
     pub fn take_commands(&mut self) -> u64 {
         std::mem::take(&mut self.commands)
     }
 
-    /// What became of results since it was last asked.
+    /// The fates of results since the last call.
     pub fn settled(&mut self) -> impl Iterator<Item = Settled> {
         self.confirmations.settled()
     }
 
-    /// The connection is lost or closed: nothing can be sent for its jobs any more.
+    /// The connection is lost or closed, so nothing more can be sent for its jobs.
     pub fn close(&mut self) {
         self.give_back(self.confirmations.grabs());
         if !self.is_grab_proven && self.confirmations.waiting_grab().is_some() {
-            // A server that was silent to every kind has shown nothing.
+            // A server that answered no kind of grab has shown nothing.
             match self.given_up.is_empty() {
                 true => self.dialect.closed(),
                 false => self.dialect.forget(),
@@ -409,13 +410,13 @@ impl WorkerSession {
         self.outgoing.clear();
     }
 
-    /// How many results were lost with their connections, in all.
+    /// The total number of results lost with their connections.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn unknown(&self) -> u64 {
         self.confirmations.unknown()
     }
 
-    /// How many jobs this connection holds that may run.
+    /// Number of jobs that this connection holds and may run.
     #[must_use]
     pub fn running(&self) -> usize {
         self.running.len() - self.waiting.len()
@@ -434,14 +435,14 @@ impl Drop for WorkerSession {
     }
 }
 
-/// A server that answers and then closes, again and again, gets no further.
+/// A server that keeps answering and then closing makes no progress.
 const LASTED: Duration = Duration::from_secs(1);
 
-/// How long a server that never answered a kind of grab is waited for, at most, before an older kind is tried.
+/// Maximum wait for a server that never answered a kind of grab, before an older kind is tried.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// What gearmand makes of a shorter timeout.
+/// gearmand raises shorter timeouts to this.
 const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The longest timeout that is sent: gearmand takes up to 20 digits, and keeps 31 bits.
+/// The longest timeout that is sent: gearmand accepts up to 20 digits, and keeps 31 bits.
 const MAX_TIMEOUT_MS: u128 = i32::MAX as u128;

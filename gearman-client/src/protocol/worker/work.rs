@@ -6,9 +6,9 @@ use crate::{Error, ErrorKind, Fate, JobHandle, protocol::PacketType};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Report<'a> {
-    /// WORK_STATUS: how many parts of how many are done.
+    /// WORK_STATUS: parts done, and the total.
     Status(u64, u64),
-    /// WORK_DATA: a piece of the result.
+    /// WORK_DATA: partial data.
     Data(&'a [u8]),
     /// WORK_WARNING.
     Warning(&'a [u8]),
@@ -22,7 +22,7 @@ pub enum End<'a> {
     Complete(&'a [u8]),
     /// WORK_FAIL.
     Fail,
-    /// WORK_EXCEPTION, with what went wrong.
+    /// WORK_EXCEPTION, with a description of the error.
     Exception(&'a [u8]),
 }
 
@@ -51,14 +51,14 @@ pub(crate) fn job_lost(job: &JobHandle) -> Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settled {
-    /// The server has taken a WORK_COMPLETE.
+    /// The server has accepted a WORK_COMPLETE.
     Completed,
-    /// The server has taken a WORK_FAIL or WORK_EXCEPTION.
+    /// The server has accepted a WORK_FAIL or WORK_EXCEPTION.
     Failed,
-    /// The server had given the job to others: the result is lost.
+    /// The server had given the job to another worker: the result is lost.
     Rejected,
-    /// The connection was lost before the server can have shown that it took the result.
+    /// The connection was lost before the server could have shown that it accepted the result.
     Unknown,
-    /// The connection was lost, or closed, before the job was finished: the server gives it to others.
+    /// The connection was lost or closed before the job was finished: the server gives it to another worker.
     Abandoned,
 }

@@ -1,4 +1,4 @@
-//! What a worker can do, as its server is told.
+//! Announcing a worker's functions to its server.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ impl WorkerSession {
         self.put(PacketType::SetClientId, &[], id.as_bytes());
     }
 
-    /// Registers a function (CAN_DO), or one whose jobs the server gives to others after `timeout` (CAN_DO_TIMEOUT, in
-    /// whole milliseconds, rounded up). A function that is registered already is not registered twice on a connection.
+    /// Registers a function (CAN_DO), or one whose jobs the server gives to other workers after `timeout`
+    /// (CAN_DO_TIMEOUT, in whole milliseconds, rounded up). A function is registered only once on a connection.
     pub fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
         self.abilities.retain(|(known, _)| known != function);
         self.abilities.push((function.clone(), timeout));
@@ -34,11 +34,11 @@ impl WorkerSession {
         }
     }
 
-    /// Takes a function back (CANT_DO).
+    /// Withdraws a function (CANT_DO).
     ///
     /// # Errors
     ///
-    /// `InvalidInput` while jobs are running: the server would give those of the function to others.
+    /// `InvalidInput` while jobs are running, because the server would give those of the function to other workers.
     pub fn cant_do(&mut self, function: &FunctionName) -> Result<(), Error> {
         self.refuse_while_running("CANT_DO")?;
         self.functions.remove(function);
@@ -51,7 +51,7 @@ impl WorkerSession {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` while jobs are running: the server would give them to others.
+    /// `InvalidInput` while jobs are running, because the server would give them to other workers.
     pub fn reset_abilities(&mut self) -> Result<(), Error> {
         self.refuse_while_running("RESET_ABILITIES")?;
         self.functions.clear();

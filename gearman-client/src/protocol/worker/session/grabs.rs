@@ -1,4 +1,4 @@
-//! Asking for jobs, with the newest kind of grab that the server understands.
+//! Requesting jobs with the newest kind of grab that the server understands.
 
 use std::time::{Duration, Instant};
 
@@ -13,23 +13,23 @@ use crate::{
     protocol::{Packet, PacketType, request::refusal},
 };
 
-/// How long to wait for the answer to another connection's question before asking instead of it.
+/// How long to wait for the jobs that another connection has requested under a limit.
 const SHARED: Duration = Duration::from_millis(10);
 
 impl WorkerSession {
-    /// When a grab that a server may not know has waited long enough for its answer.
+    /// Until when to wait for the answer to a grab that the server may not know.
     pub(super) fn silent_until(&self) -> Option<Instant> {
         let is_new = self.may_be_unknown() && !self.dialect.is_learnt();
         let asked = self.confirmations.waiting_grab().filter(|_| is_new)?;
         asked.checked_add(self.silence)
     }
 
-    /// Whether the kind of grab that is asked with may be one that the server does not know.
+    /// Whether the server may not know the current kind of grab.
     pub(super) fn may_be_unknown(&self) -> bool {
         !self.is_grab_proven && self.dialect.has_older()
     }
 
-    /// Gives up the answer to a grab: an older kind is next.
+    /// Gives up the answer to a grab and steps down to an older kind.
     pub(super) fn skip_grab(&mut self, now: Instant) {
         let Some(grab) = self.confirmations.withdraw_grab(now) else { return };
         self.given_up.push_back(grab);
@@ -47,7 +47,7 @@ impl WorkerSession {
             Rest::Asleep(until) | Rest::Paused(until) if until > now => return Some(until),
             Rest::Asleep(_) => self.rest = Rest::Awake,
             Rest::Paused(_) => {
-                // This is the wake-up that was put off.
+                // This is the postponed wake-up.
                 let _ = self.budget.spend(now);
                 self.rest = Rest::Awake;
             }
@@ -57,7 +57,7 @@ impl WorkerSession {
         while self.confirmations.grabs() < self.window.min(free) {
             match self.limit.as_ref().map_or(Claim::Granted, Claims::ask) {
                 Claim::Granted => self.ask(now),
-                // Its own answers call again anyway.
+                // The answers to its own grabs will call this again.
                 Claim::Later if self.confirmations.grabs() > 0 => return None,
                 Claim::Later => return now.checked_add(SHARED),
                 Claim::Never => return None,
@@ -83,7 +83,7 @@ impl WorkerSession {
         let late = match (named, self.confirmations.next_grab()) {
             (Some(named), Some(next)) if named == next => None,
             (None, Some(_)) => None,
-            // What brings no reducer may answer a grab for all as well.
+            // A packet without a reducer may also answer a grab for all.
             (Some(named), _) => self.given_up.iter().position(|grab| named.may_answer(*grab)),
             (None, None) => (!self.given_up.is_empty()).then_some(0),
         };
@@ -107,21 +107,21 @@ impl WorkerSession {
         Ok((answer, told))
     }
 
-    /// Grabs have not brought a job.
+    /// Returns the share of grabs that brought no job to the limit.
     pub(super) fn give_back(&self, grabs: usize) {
         if let Some(limit) = &self.limit {
             limit.give_back(grabs as u64);
         }
     }
 
-    /// An ERROR is about a result, or about a kind of grab that the server does not know. It never takes the place of
-    /// the answer to a grab that the server knows.
+    /// Handles an ERROR, which concerns a result or a kind of grab that the server does not know. It never replaces the
+    /// answer to a grab that the server knows.
     pub(super) fn refused(&mut self, packet: &Packet, now: Instant) {
         let error = refusal(packet);
         if error.kind() == ErrorKind::JobNotFound {
             return self.confirmations.rejected(&packet.body);
         }
-        // The oldest question is answered first.
+        // The oldest request is answered first.
         if self.is_grab_proven {
             return;
         }
@@ -140,8 +140,8 @@ impl WorkerSession {
         }
     }
 
-    /// The oldest question got no answer in time. Some servers leave a grab that they do not know unanswered: then an
-    /// older kind is tried, and this gives `true`. Otherwise the connection is out of step.
+    /// The oldest request was not answered in time. Some servers do not answer a grab that they do not know: then an
+    /// older kind is tried, and this returns `true`. Otherwise the connection is out of step.
     pub fn give_up_waiting(&mut self, now: Instant) -> bool {
         let is_unknown_grab = self.may_be_unknown() && self.confirmations.waiting_grab().is_some();
         if is_unknown_grab {

@@ -1,4 +1,4 @@
-//! The jobs of a worker, from when they come to their ends.
+//! A worker's jobs, from their assignment to their end.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl WorkerSession {
-    /// Takes a job that came, unless it has to wait for another or nobody may take it any more.
+    /// Takes a new job, unless it has to wait for another or nobody may run it any more.
     pub(super) fn take(
         &mut self,
         job: Assignment,
@@ -52,20 +52,20 @@ impl WorkerSession {
         self.running.insert(job.handle.short(), Held { has_begun: false, until });
     }
 
-    /// Whether there is a place for a job, and no earlier run of it goes on.
+    /// Whether there is a free slot for a job, and no earlier run of it is active.
     pub(super) fn may_begin(&self, job: &Assignment) -> bool {
         let handle = job.handle.short();
         self.running() < self.places && self.going_on.iter().all(|(_, going)| *going != handle)
     }
 
-    /// A job that had to wait, and may begin now.
+    /// A job that had to wait, and may start now.
     pub fn released(&mut self) -> Option<Assignment> {
         let at = self.waiting.iter().position(|job| self.may_begin(job))?;
         Some(self.waiting.remove(at))
     }
 
-    /// A handler has begun with a job: until the job is [finished](Self::finish) it keeps its place, even when the
-    /// connection is lost before that.
+    /// Records that a handler has started with a job. The job keeps its slot until it is [finished](Self::finish), even
+    /// if the connection is lost before that.
     pub fn begin(&mut self, job: &JobHandle) {
         if job.epoch() == Some(self.origin.epoch)
             && let Some(held) = self.running.get_mut(&job.short())
@@ -78,8 +78,8 @@ impl WorkerSession {
     ///
     /// # Errors
     ///
-    /// `JobLost` when this connection does not hold the job; `InvalidInput` for a progress of 0 parts: it kills the
-    /// `gearman` program that waits for it.
+    /// `JobLost` when this connection does not hold the job; `InvalidInput` for progress with a total of 0, which kills
+    /// a waiting `gearman` program.
     pub fn report(&mut self, job: &JobHandle, report: Report<'_>) -> Result<(), Error> {
         let handle = self.held(job)?;
         match report {
@@ -99,7 +99,7 @@ impl WorkerSession {
         Ok(())
     }
 
-    /// Ends a job, and asks for the next one: both go out in one write.
+    /// Ends a job and requests the next one; both go out in one write.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl WorkerSession {
             End::Exception(data) => {
                 self.put_work(packet_type, handle, data, told);
                 if self.dialect.is_oldest() {
-                    // It passes the exception on, and lets the job run on.
+                    // This server forwards the exception without ending the job.
                     self.put(PacketType::WorkFail, &[], handle.as_bytes());
                     self.confirmations.repeated(PacketType::WorkFail);
                 }
@@ -130,7 +130,8 @@ impl WorkerSession {
         Ok(())
     }
 
-    /// Nobody will end this job. It goes back to the server when the connection closes, which need not wait for it.
+    /// Records that nobody will end this job. It goes back to the server when the connection closes, which need not
+    /// wait for it.
     pub fn leave(&mut self, job: &JobHandle) {
         if job.epoch() == Some(self.origin.epoch) && self.running.remove(&job.short()).is_some() {
             self.left += 1;
@@ -139,7 +140,7 @@ impl WorkerSession {
         }
     }
 
-    /// Nobody will end any of its jobs.
+    /// Leaves all held jobs to the server.
     #[cfg(feature = "blocking")]
     pub(in crate::protocol::worker) fn leave_all(&mut self) {
         self.left += self.running.len();
@@ -147,21 +148,21 @@ impl WorkerSession {
         self.waiting.clear();
     }
 
-    /// Whether the job is still this connection's.
+    /// Whether this connection still holds the job.
     #[must_use]
     pub fn holds(&self, job: &JobHandle) -> bool {
         self.held(job).is_ok()
     }
 
-    /// When the time is over that the server was told a job may take, if it was told one. It gives the job to others then
-    /// and says nothing; the answer to the result shows that it has.
+    /// When the job's announced timeout passes, if it has one. The server then silently gives it to another worker; the
+    /// answer to the result shows whether it has.
     #[must_use]
     pub fn held_until(&self, job: &JobHandle) -> Option<Instant> {
         let is_here = job.epoch() == Some(self.origin.epoch);
         self.running.get(&job.short()).filter(|_| is_here).and_then(|held| held.until)
     }
 
-    /// Takes a job off the connection, to end it.
+    /// Removes a job from the connection, to end it.
     pub(super) fn let_go(&mut self, job: &JobHandle, now: Instant) -> Result<Short, Error> {
         let handle = job.short();
         if job.epoch() == Some(self.origin.epoch) && self.running.remove(&handle).is_some() {
@@ -169,7 +170,7 @@ impl WorkerSession {
             else {
                 return Ok(handle);
             };
-            // The server would take this result for that of the second run, which can begin now.
+            // The server would take this result for that of the second run, which can start now.
             let again = self.again.remove(at);
             self.hold(&again, now);
             self.waiting.push(again);
@@ -180,7 +181,7 @@ impl WorkerSession {
         Err(job_lost(job))
     }
 
-    /// A handler of an earlier connection has ended: its place is free.
+    /// A handler of an earlier connection has ended, which frees its slot.
     pub(super) fn end_elsewhere(&mut self, job: &JobHandle) {
         let handle = job.short();
         let is_it = |going: &(Epoch, Short)| job.epoch() == Some(going.0) && going.1 == handle;
