@@ -1,4 +1,4 @@
-//! Where a server listens, and how to speak to it.
+//! Server addresses.
 
 use std::{fmt, str::FromStr};
 
@@ -10,7 +10,7 @@ use queue_core::{Scheme, System, Transports, excerpt};
 use crate::trace;
 use crate::{Error, protocol::Encoding};
 
-/// Where a server listens, and how to speak to it.
+/// The address of a server, and the transport to use.
 ///
 /// | text | transport |
 /// |---|---|
@@ -22,15 +22,15 @@ use crate::{Error, protocol::Encoding};
 /// | `adfs://`, `adfs+json://`, `https://`, `https+json://`, `tls://` | the same over TLS, which the server leaves to a proxy |
 /// | `unix:/path`, `unix:///path` | a unix socket of such a proxy: WebSocket, binary |
 ///
-/// Any of them takes another transport by [`with_transport`](queue_core::Address::with_transport).
+/// [`with_transport`](queue_core::Address::with_transport) changes the transport of any of them.
 pub type Address = queue_core::Address<AdfQueue>;
 
-/// Adf.QueueServer, as the kind of server that an [`Address`] is of.
+/// Adf.QueueServer as the server kind of an [`Address`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AdfQueue;
 
 impl System for AdfQueue {
-    /// The pairs are those of [`Transport::ALL`].
+    /// In the order of [`Transport::ALL`].
     const SCHEME: Scheme = Scheme {
         server: "Adf.QueueServer",
         plain: "adf",
@@ -75,7 +75,7 @@ pub(crate) fn host(address: &Address) -> String {
     }
 }
 
-/// How a client speaks to a server. All of them share one port.
+/// The transport between client and server. All of them use the same port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Transport {
@@ -91,7 +91,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// All of them.
+    /// All transports.
     pub const ALL: [Transport; 4] =
         [Transport::WsBin, Transport::WsJson, Transport::HttpBin, Transport::HttpJson];
 
@@ -106,13 +106,13 @@ impl Transport {
         }
     }
 
-    /// Whether it is HTTP: pulled messages are then bound to no connection.
+    /// Whether it is HTTP, where pulled messages are not bound to a connection.
     #[must_use]
     pub const fn is_http(self) -> bool {
         matches!(self, Transport::HttpBin | Transport::HttpJson)
     }
 
-    /// How it writes requests and answers.
+    /// The encoding of requests and answers.
     #[must_use]
     pub const fn encoding(self) -> Encoding {
         match self {

@@ -1,16 +1,17 @@
-//! A message that was pulled.
+//! Pulled messages.
 
 use bytes::Bytes;
 use queue_core::Epoch;
 
 use crate::{MessageId, QueueName, RequestId, protocol::Delivered};
 
-/// A message that was pulled, and is this client's until it is deleted or put back.
+/// A pulled message, which belongs to this client until it is deleted or returned.
 ///
 /// It knows its queue, because the server does not check it: a request naming another one would move the message there,
 /// or lose it. Over WebSocket, it is bound to the connection that delivered it: when that ends, the server takes the
-/// message back, and acting on it fails with [`JobLost`](crate::ErrorKind::JobLost). Over HTTP, it is bound to nothing,
-/// and stays pulled until any client acts on it, [by its id](crate::blocking::Client::delete_pulled) if necessary.
+/// message back, and acting on it fails with [`JobLost`](crate::ErrorKind::JobLost). Over HTTP, it is not bound to a
+/// connection, and stays pulled until any client acts on it, [by its id](crate::blocking::Client::delete_pulled) if
+/// necessary.
 ///
 /// Dropping it does not notify the server: over WebSocket, the message stays pulled until the connection ends.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub struct Delivery {
     queue: QueueName,
     id: RequestId,
     delivered: Delivered,
-    /// The connection; none over HTTP.
+    /// The connection; `None` over HTTP.
     epoch: Option<Epoch>,
 }
 
@@ -33,15 +34,15 @@ impl Delivery {
         Delivery { queue, id, delivered, epoch }
     }
 
-    /// The first message of this queue, as if it had been pulled for the first time: for tests of code that is given one. Acting
-    /// on it fails with [`JobLost`](crate::ErrorKind::JobLost).
+    /// A fictitious first message of this queue that looks pulled for the first time, for tests of code that takes one.
+    /// Acting on it fails with [`JobLost`](crate::ErrorKind::JobLost).
     pub fn for_test(queue: QueueName, body: impl Into<Bytes>) -> Self {
         let delivered =
             Delivered { message_id: MessageId::from(1), duplications: 1, body: body.into() };
         Delivery { queue, id: RequestId::unique(), delivered, epoch: Some(Epoch::next()) }
     }
 
-    /// The same, delivered so often. For tests.
+    /// Sets the number of deliveries, for tests.
     #[must_use]
     pub fn with_duplications(mut self, duplications: u16) -> Self {
         self.delivered.duplications = duplications;
@@ -53,13 +54,13 @@ impl Delivery {
         (self.queue, self.id, self.delivered)
     }
 
-    /// The queue that it was pulled from, to which it goes back.
+    /// The queue that it was pulled from, and to which it returns.
     #[must_use]
     pub fn queue(&self) -> &QueueName {
         &self.queue
     }
 
-    /// The id of the pull, by which the server knows that it is pulled.
+    /// The id of the pull, by which the server identifies the pulled message.
     #[must_use]
     pub fn request_id(&self) -> &RequestId {
         &self.id
@@ -71,7 +72,7 @@ impl Delivery {
         self.delivered.message_id
     }
 
-    /// How often it was delivered, this time included: 1 at first, modulo 65,536.
+    /// How often it was delivered, including this time: 1 at first, modulo 65,536.
     #[must_use]
     pub fn duplications(&self) -> u16 {
         self.delivered.duplications
@@ -89,13 +90,13 @@ impl Delivery {
         &self.delivered.body
     }
 
-    /// Its bytes, without the rest: the message can be acted on no more.
+    /// Its bytes alone, after which the message can no longer be settled.
     #[must_use]
     pub fn into_body(self) -> Bytes {
         self.delivered.body
     }
 
-    /// The connection that brought it; `None` over HTTP, where it is bound to none.
+    /// The connection that delivered it; `None` over HTTP.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
         self.epoch

@@ -1,4 +1,4 @@
-//! Errors of calls, and whether the server may have acted on them.
+//! Errors, and whether the server may have acted on the failed call.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::{Deadline, Fate, Refusal, RequestId, protocol::Action};
 #[derive(Clone)]
 pub struct Error(queue_core::Error<ErrorKind, About>);
 
-/// What is told of the call.
+/// The context of the failed call.
 #[derive(Clone, Default)]
 struct About {
     action: Option<Action>,
@@ -35,7 +35,7 @@ queue_core::wrap_error!(Error, ErrorKind);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A value that the protocol, or this encoding of it, cannot carry. Nothing was sent, unless the fate is
+    /// A value that the protocol or this encoding cannot carry. Nothing was sent, unless the fate is
     /// [`Refused`](Fate::Refused): then the server rejected it, which it reports only over HTTP.
     InvalidInput,
     /// No connection could be made; the message names every address that was tried.
@@ -44,19 +44,21 @@ pub enum ErrorKind {
     Tls,
     /// The connection ended before the answer was read.
     ConnectionLost,
-    /// A deadline passed. Except for [`Deadline::Total`] the connection was closed.
+    /// A deadline passed; except for [`Deadline::Total`], the connection was closed.
     Timeout(Deadline),
-    /// The server answered no.
+    /// The server refused the request.
     Refused(Refusal),
     /// The server broke the protocol; the connection was closed.
     Protocol,
     /// An answer is larger than the client's limit; the connection was closed.
     MessageTooLarge,
-    /// The connection that pulled this message is gone, and the server has given the message to others. Nothing was sent.
+    /// The connection that pulled this message is gone, and the server has given the message to other clients. Nothing
+    /// was sent.
     JobLost,
-    /// The queue has as many ready messages as [`max_ready`](crate::ProducerOptions::max_ready) allows. Nothing was sent.
+    /// The queue has reached the limit of ready messages set by [`max_ready`](crate::ProducerOptions::max_ready).
+    /// Nothing was sent.
     QueueFull,
-    /// The transport of this address cannot do it. Nothing was sent.
+    /// The address's transport does not support this. Nothing was sent.
     Unsupported,
 }
 
@@ -85,7 +87,7 @@ impl ErrorKind {
         }
     }
 
-    /// As it is counted: all words that no known server uses are one kind, so that a server cannot make a list grow.
+    /// The kind as counted: all unknown refusals are one kind, so that a server cannot grow the list without bound.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn counted(&self) -> Self {
         match self {
@@ -110,14 +112,14 @@ impl Error {
         self.0.about().action
     }
 
-    /// The id of the request, once it had one. A message that the server gave to a pull over HTTP can be found by it.
+    /// The id of the request, if it had one. A message that the server gave to a pull over HTTP can be found by it.
     #[must_use]
     pub fn request_id(&self) -> Option<&RequestId> {
         self.0.about().request_id.as_ref()
     }
 
-    /// Whether trying again later may succeed: the connection could not be made or was lost, or a deadline passed. Look at
-    /// [`fate`](Error::fate) before repeating what must not be done twice.
+    /// Whether trying again later may succeed: the connection could not be made or was lost, or a deadline passed. Look
+    /// at [`fate`](Error::fate) before repeating a request that must not run twice.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         matches!(
@@ -126,7 +128,6 @@ impl Error {
         )
     }
 
-    /// The transport cannot do it.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn unsupported(message: impl Into<std::borrow::Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Unsupported, Fate::NotSent, message)
@@ -145,7 +146,7 @@ impl Error {
         error
     }
 
-    /// The same failure for another caller that it hit as well.
+    /// A copy of the error for another caller that it affects.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn share(&self) -> Self {
         Error(self.0.share())

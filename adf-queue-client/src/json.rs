@@ -1,4 +1,4 @@
-//! Messages whose bodies are JSON.
+//! Messages with JSON bodies.
 
 use queue_core::from_json;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -35,7 +35,7 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// When it is not the JSON of a `T`.
+    /// If the body is not valid JSON for a `T`.
     pub fn json<'a, T: Deserialize<'a>>(&'a self) -> std::result::Result<T, JsonError> {
         from_json(self.body())
     }

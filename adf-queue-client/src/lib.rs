@@ -1,7 +1,7 @@
 //! A client for [Adf.QueueServer](https://github.com/aooshi/Adf.QueueServer), async and blocking.
 //!
-//! A server has queues of messages. A message is pushed to either end, pulled from the left, and then deleted or put
-//! back by its consumer. There is no persistence, no time to run and no limit on how long a pull waits.
+//! A server has queues of messages. A message is pushed to either end, pulled from the left, and then deleted or
+//! returned by its consumer. There is no persistence, no time to run, and no limit on how long a pull waits.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -43,27 +43,27 @@
 //!   requests, and what was definitely not sent, are repeated automatically.
 //! * **An answer never goes to the wrong caller**: answers are found by action and id, a dropped future leaves the connection in
 //!   step, and a connection that is out of step is closed.
-//! * **No message is lost by a pull that was given up**: it is the next pull's, or the server's again.
-//! * **A message is acted on where it was pulled**: a [`Delivery`] knows its queue and its connection, because the
+//! * **An abandoned pull loses no message**: the message goes to the next pull, or back to the server.
+//! * **A message is settled where it was pulled**: a [`Delivery`] knows its queue and its connection, because the
 //!   server checks neither, and would move or lose the message.
-//! * **Every wait but that for a message has a named deadline**, and every buffer a limit. A server that has gone is noticed
-//!   by pings.
+//! * **Every wait except the one for a message has a named deadline**, and every buffer a limit. Pings detect a
+//!   vanished server.
 //!
 //! # Where things are
 //!
-//! [`Client`] and [`blocking::Client`] do everything. [`Address`] says where a server is and how to speak to it. [`protocol`] is
-//! all of it without input and output: [`protocol::Request`] and [`protocol::Response`] are the ten actions and their answers,
-//! and [`protocol::Encoding`] makes bytes of one and the other of bytes.
+//! [`Client`] and [`blocking::Client`] have all requests. [`Address`] names a server and the transport. [`protocol`] is
+//! all of it without input and output: [`protocol::Request`] and [`protocol::Response`] are the ten actions and their
+//! answers, and [`protocol::Encoding`] encodes and decodes them.
 //!
 //! # Observability
 //!
-//! [`Client::metrics`] counts connections, requests, answers, bytes, and errors by their kind, and
-//! [`Client::connection_state`] says what the connection is doing; [`WorkerHandle`] gives the same of a worker while it runs,
-//! and what became of its messages so far.
+//! [`Client::metrics`] counts connections, requests, answers, bytes, and errors by kind, and
+//! [`Client::connection_state`] returns the state of the connection. [`WorkerHandle`] gives the same for a running
+//! worker, and the outcomes of its messages so far.
 //!
-//! With the feature `tracing` there are spans and events as OpenTelemetry's
-//! [conventions for messaging](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/) have them, with the
-//! crate's name as their target:
+//! With the feature `tracing` the crate emits spans and events that follow OpenTelemetry's [messaging
+//! conventions](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/), with the crate's name as their
+//! target:
 //!
 //! | span | level | kind | named |
 //! |---|---|---|---|
@@ -72,12 +72,13 @@
 //! | `adf_queue_message`: around a handler | info | consumer | `process /mail` |
 //! | `adf_queue_connect` | debug | client | `connect 127.0.0.1:6230` |
 //!
-//! A name falls back to the server's address where an operation is about no queue. Ids are text, `error.type` and
-//! `otel.status_code` stand on what failed, and the span of a pipeline has `messaging.batch.message_count` and is named for
-//! its first operation. `messaging.adf_queue.message.delivery_attempt` is [`Delivery::duplications`]. A handler's failure, of type `error` or `panic`, is told within the span of its message.
-//! `WorkerOptions::on_span` sees the span of each job before it is entered, so that it can be given the sender's context;
-//! the sender puts its own into its envelope, of which this crate knows nothing. Nobody computes a field of a span that is
-//! not enabled.
+//! Where an operation concerns no queue, the span name has the server's address instead. Ids are text. Failed
+//! operations have `error.type` and `otel.status_code`. The span of a pipeline has `messaging.batch.message_count` and
+//! is named after its first operation. `messaging.adf_queue.message.delivery_attempt` is [`Delivery::duplications`]. A
+//! handler's failure, of type `error` or `panic`, is logged within the span of its message. `WorkerOptions::on_span`
+//! sees the span of each message before it is entered, so that it can set the sender's context as its parent; the
+//! sender carries that context in its envelope, which this crate does not interpret. Fields are computed only for
+//! enabled spans.
 //!
 //! [`ConnectOptions::on_measurement`], and its namesakes of workers and producers, tell the four
 //! [messaging metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
@@ -104,13 +105,14 @@
 //! | `tracing` | no | spans and events for connections, requests and messages | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, decisions, reports, metrics and statistics; `Serialize` for errors and events | |
 //!
-//! Options are read from configuration as an address or a list of them, or as a map with the names of the setters; what is
-//! left out has its default, and a key that does not exist is an error. A `Delivery` and a `Push` are not: one belongs to a connection, and bodies are whatever bytes were pushed.
+//! Options are read from configuration as an address, a list of addresses, or a map with the names of the setters.
+//! Omitted keys have their defaults, and unknown keys are errors. A `Delivery` and a `Push` are not serializable: a
+//! delivery belongs to a connection, and bodies are arbitrary bytes.
 //!
-//! Without features, there is [`protocol`] and the types.
+//! Without features, the crate consists of [`protocol`] and the types.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
-// An example gives no warning of a forgotten result when it is copied.
+// A copied example should not warn about an unused result.
 #![doc(test(attr(deny(unused_must_use))))]
 
 mod address;
@@ -183,7 +185,7 @@ pub type Metrics = queue_core::Metrics<ErrorKind>;
 /// The result type of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The programs of the README are built.
+/// Compiles the examples of the README.
 #[cfg(all(doctest, feature = "tokio", feature = "blocking"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

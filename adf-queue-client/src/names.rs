@@ -1,4 +1,4 @@
-//! Names and ids of the protocol: each can only be built valid.
+//! Names and ids of the protocol. Each is validated when it is built.
 
 use std::{collections::hash_map::RandomState, fmt, hash::BuildHasher, str::FromStr, sync::Arc};
 
@@ -9,19 +9,19 @@ use crate::{Error, Result};
 
 /// The name of a queue: any text of 1 to 65,535 bytes, compared byte by byte. `/order/new` is a convention, not a rule.
 ///
-/// Binary frames carry ASCII names only: the server would take each other byte for a `?`, and act on another queue.
+/// Binary frames only carry ASCII names: the server would read any other byte as `?`, and act on another queue.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueName(Arc<str>);
 
 impl QueueName {
-    /// The longest name in bytes.
+    /// The maximum length of a name in bytes.
     pub const MAX: usize = u16::MAX as usize;
 
-    /// Checks a name.
+    /// Validates a name.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for an empty one, and over [`MAX`](Self::MAX) bytes.
+    /// `InvalidInput` for an empty one, or over [`MAX`](Self::MAX) bytes.
     pub fn new(name: impl Into<Arc<str>>) -> Result<Self> {
         let name = name.into();
         if name.is_empty() || name.len() > Self::MAX {
@@ -42,22 +42,22 @@ impl QueueName {
     }
 }
 
-/// The name of a request, by which its answer is found: 1 to 32 visible ASCII characters.
+/// The id of a request, by which its answer is found: 1 to 32 visible ASCII characters.
 ///
-/// A delete or a return names the pull that delivered the message. So a pull's id must differ from that of any other
-/// pull whose message is not settled: on its connection, and over HTTP on the whole server.
+/// A delete or a return names the pull that delivered the message. A pull's id must therefore differ from those of all
+/// other pulls with unsettled messages: on its connection, or over HTTP on the whole server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(ArrayString<{ RequestId::MAX }>);
 
 impl RequestId {
-    /// The longest id in bytes.
+    /// The maximum length of an id in bytes.
     pub const MAX: usize = 32;
 
-    /// Checks an id.
+    /// Validates an id.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for one that the server would not answer, or could not return unchanged.
+    /// `InvalidInput` for an id that the server would not answer, or would not return unchanged.
     pub fn new(id: impl AsRef<str>) -> Result<Self> {
         let id = id.as_ref();
         Self::checked(id).ok_or_else(|| {
@@ -69,7 +69,7 @@ impl RequestId {
         })
     }
 
-    /// The id, if it is one.
+    /// The id, if it is valid.
     pub(crate) fn checked(id: &str) -> Option<Self> {
         let is_valid = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic());
         is_valid.then_some(())?;
@@ -82,19 +82,19 @@ impl RequestId {
         Self::written(itoa::Buffer::new().format(number))
     }
 
-    /// What has no more than 32 characters.
+    /// An id of at most 32 characters.
     fn written(id: &str) -> Self {
         RequestId(ArrayString::from(id).unwrap_or_default())
     }
 
-    /// An id that no other request has, on any machine: 32 hexadecimal digits of chance, as of a UUID.
+    /// An id that no other request has, on any machine: 32 random hexadecimal digits, as of a UUID.
     #[must_use]
     pub fn unique() -> Self {
         let chance = RandomState::new();
         Self::of_chance(chance.hash_one(0), chance.hash_one(1))
     }
 
-    /// An id of version 4 of UUIDs.
+    /// A version 4 UUID.
     pub(crate) fn of_chance(high: u64, low: u64) -> Self {
         let high = high & !(0xf << 12) | 4 << 12;
         let low = low & !(3 << 62) | 2 << 62;
@@ -147,7 +147,8 @@ text!(QueueName RequestId);
 
 /// The number of a message in its queue: 1 for the first that was pushed since the queue was created.
 ///
-/// A message keeps it when it is returned, also to another queue, so it is no name for a message across queues.
+/// A message keeps its number when it is returned, even to another queue, so it does not identify a message across
+/// queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MessageId(u64);

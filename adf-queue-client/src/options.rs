@@ -1,4 +1,4 @@
-//! Options for one server: its address and the time limits.
+//! Options for one server: its address and deadlines.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
@@ -10,9 +10,9 @@ use queue_core::{Measurement, Measures, RetryPolicy, ServerOptions};
 use crate::protocol::Action;
 use crate::{Address, Error, address::AdfQueue};
 
-/// How to connect, and how long to wait for what.
+/// Connection settings and deadlines.
 ///
-/// Made from an [`Address`] or from its text; setters consume and return it:
+/// Created from an [`Address`] or its text; setters consume and return it:
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,11 +32,11 @@ use crate::{Address, Error, address::AdfQueue};
 /// | reply | 10 s | from the oldest request written, or the last answer, to the next answer; a pull has none |
 /// | total | none | the whole call, with reconnects and retries; a pull has none either |
 ///
-/// They hold whatever else a server sends.
+/// The deadlines apply whatever else a server sends.
 ///
-/// With the feature `serde` they are an address, or a map with the address and what else was chosen, under the names of
-/// the setters: `{"address": "localhost:6230", "reply_timeout": 2}`. Durations are seconds, or text such as `250ms`;
-/// `"never"` is none. Connectors are code, and TLS options hold keys: neither is written or read.
+/// With the feature `serde` they are an address, or a map with the address and any settings, under the names of the
+/// setters: `{"address": "localhost:6230", "reply_timeout": 2}`. Durations are seconds, or text such as `250ms`;
+/// `"never"` means none. Connectors are code and TLS options hold keys, so neither is serialized.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     pub(crate) server: ServerOptions<AdfQueue>,
@@ -62,29 +62,29 @@ impl ConnectOptions {
         }
     }
 
-    /// Bounds resolving, connecting, the TLS handshake and the upgrade to WebSocket together.
+    /// Time limit for name resolution, connecting, the TLS handshake and the upgrade to WebSocket together.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.server.connect_timeout = timeout;
         self
     }
 
-    /// Bounds handing a request to the operating system: up to 64 KiB of it, after which a longer one has the time again.
+    /// Time limit for handing a request to the operating system; it restarts after every 64 KiB of a longer request.
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
         self.server.write_timeout = timeout;
         self
     }
 
-    /// Bounds the wait for a whole answer once its request is written. A pull waits as long as it takes.
+    /// Time limit for a whole answer once its request is written. Does not apply to a pull.
     #[must_use]
     pub fn reply_timeout(mut self, timeout: Duration) -> Self {
         self.server.reply_timeout = timeout;
         self
     }
 
-    /// Bounds each call but [`pull`](crate::blocking::Client::pull) as a whole, reconnects and retries included. `None`: only
-    /// the other deadlines hold.
+    /// Time limit for each call as a whole, except [`pull`](crate::blocking::Client::pull), including reconnects and
+    /// retries. With `None`, only the other deadlines apply.
     #[must_use]
     pub fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.server.total_timeout = timeout;
@@ -92,17 +92,17 @@ impl ConnectOptions {
     }
 
     /// Maximum size of a received message, in bytes; 64 MiB by default. A larger one ends the connection with
-    /// [`MessageTooLarge`](crate::ErrorKind::MessageTooLarge). It also limits messages pulled for callers that have
-    /// gone, which wait for the next pull of their queue.
+    /// [`MessageTooLarge`](crate::ErrorKind::MessageTooLarge). It also limits the total size of messages that were
+    /// pulled for former callers, and wait for the next pull of their queue.
     #[must_use]
     pub fn max_message_size(mut self, bytes: usize) -> Self {
         self.max_message_size = bytes;
         self
     }
 
-    /// How many connections over HTTP an async client uses at most for requests, and how many more for pulls that wait; 16 of
-    /// each unless set, and at least 1. Further callers wait for their turn, in the order in which they came. The server has
-    /// few threads for HTTP: three pulls that wait already slow other requests down, so consumers use WebSocket.
+    /// Maximum number of HTTP connections of an async client for requests, and separately for waiting pulls; 16 of each
+    /// unless set, and at least 1. Callers that find all in use queue fairly. The server has few threads for HTTP:
+    /// three waiting pulls already slow other requests down, so consumers should use WebSocket.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections.clamp(1, 1 << 16);
@@ -119,41 +119,41 @@ impl ConnectOptions {
         self
     }
 
-    /// Takes everything that is left to chance (masks of frames, keys of upgrades, ids of requests over HTTP) from this seed,
-    /// so that a simulation or a test sees the same bytes again. Without, as is right for a service, each client draws its own.
-    /// Delays have the seed of their [`RetryPolicy`].
+    /// Derives everything random (masks of frames, keys of upgrades, ids of HTTP requests) from this seed, so that a
+    /// simulation or a test is repeatable. Without a seed, as is right for a service, each client draws its own. Delays
+    /// have the seed of their [`RetryPolicy`].
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// How often a request that certainly did not reach a server is tried again.
+    /// How often to retry a request that definitely did not reach a server.
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.server.retry = policy;
         self
     }
 
-    /// Refuses plain text to another machine: such an address is an error then.
+    /// Makes a plain-text address of another machine an error.
     #[must_use]
     pub fn require_tls(mut self, require: bool) -> Self {
         self.server.dial.require_tls = require;
         self
     }
 
-    /// After how long without a sign of life the operating system ends a connection whose peer has vanished: by keepalive
-    /// on an idle one and, on Linux, by the user timeout while something waits to be acknowledged. From 3 seconds to 9
-    /// hours; 30 seconds unless set. It concerns TCP connections that the client makes itself.
+    /// How long the operating system waits for a sign of life before it closes a connection whose peer has vanished: by
+    /// keepalive on an idle one and, on Linux, by the user timeout while data is unacknowledged. From 3 seconds to 9
+    /// hours; 30 seconds unless set. Applies to TCP connections that the client makes itself.
     #[must_use]
     pub fn dead_peer_after(mut self, time: Duration) -> Self {
         self.server.dial.dead_peer_after = time;
         self
     }
 
-    /// Tells `observer` how long operations took, and how many messages were sent and received: the measurements that
-    /// OpenTelemetry's conventions for messaging ask of a client. It is called where an operation ends, and must not wait. If
-    /// it panics, the operation goes on. See [`Measurement`] for what it is told.
+    /// Calls `observer` with the duration of operations and the number of messages sent and received: the measurements
+    /// that OpenTelemetry's messaging conventions ask of a client. It is called where an operation ends, and must not
+    /// block. If it panics, the operation continues. See [`Measurement`] for the values.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -178,12 +178,12 @@ impl ConnectOptions {
         self
     }
 
-    /// Makes the connections of the async face, in place of the operating system: through a proxy or a tunnel, over TLS of
-    /// another kind, or in memory.
+    /// Makes the connections of the async face instead of the operating system: through a proxy or a tunnel, over
+    /// another TLS implementation, or in memory.
     ///
-    /// It is called for every attempt to connect, within the connect deadline, with the address of these options. For an
-    /// address with TLS the client speaks TLS over the stream that it gives. An error of it counts as a connection that
-    /// could not be made. A TCP stream should have `TCP_NODELAY` set.
+    /// It is called with the address of these options for every attempt to connect, within the connect deadline. For a
+    /// TLS address, the client speaks TLS over the returned stream. Its error counts as a failure to connect. Set
+    /// `TCP_NODELAY` on a TCP stream.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -215,7 +215,7 @@ impl ConnectOptions {
         self
     }
 
-    /// The same for the blocking face. The connector also gets the remaining time, `None` for no limit, and must
+    /// The same for the blocking face. The connector also gets the remaining time (`None` for no limit) and must
     /// observe it itself.
     #[cfg(feature = "blocking")]
     #[must_use]
@@ -236,7 +236,7 @@ impl ConnectOptions {
         self
     }
 
-    /// Chance, for what is left to it.
+    /// The random number generator, seeded if configured.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn random(&self) -> queue_core::Random {
         self.seed.map_or_else(|| self.retry.random(), queue_core::Random::new)
@@ -248,7 +248,7 @@ impl ConnectOptions {
         &self.server.address
     }
 
-    /// Refuses a transport that one stream is not enough for.
+    /// Rejects a transport that needs more than one stream.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn check_stream(&self) -> Result<(), Error> {
         match self.address.transport().is_http() {
@@ -259,7 +259,7 @@ impl ConnectOptions {
         }
     }
 
-    /// Refuses to act on a pulled message by its id where that has to be done on the connection that pulled it.
+    /// Rejects settling a pulled message by its id where only the connection that pulled it can do that.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn check_by_id(&self, action: Action) -> Result<(), Error> {
         if self.address.transport().is_http() {

@@ -13,7 +13,7 @@ use crate::{
     protocol::producer::{Counts, Terms},
 };
 
-/// How a producer works. Made from [`Servers`] or whatever they are made from; setters consume and return it.
+/// Settings of a producer. Created from [`Servers`] or anything that converts into them; setters consume and return it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,8 +24,8 @@ use crate::{
 /// # Ok::<(), adf_queue_client::Error>(())
 /// ```
 ///
-/// With the feature `serde` they are the servers alone, or a map with them under `servers` and what else was chosen under
-/// the names of the setters. Durations are seconds, or text such as `250ms`.
+/// With the feature `serde` they are the servers alone, or a map with the servers under `servers` and any settings
+/// under the names of the setters. Durations are seconds, or text such as `250ms`.
 #[derive(Clone, Debug)]
 pub struct ProducerOptions {
     pub(crate) servers: Servers,
@@ -52,15 +52,15 @@ impl ProducerOptions {
         }
     }
 
-    /// How a server is chosen for a push.
+    /// How to select the server for a push.
     #[must_use]
     pub fn selection(mut self, selection: crate::Selection) -> Self {
         self.servers = self.servers.selection(selection);
         self
     }
 
-    /// Whether a push of unknown fate, because the connection was lost before its answer came, is sent again; no unless set.
-    /// With it a message exists once or more often; without, such a push fails with
+    /// Whether to resend a push of unknown fate, because the connection was lost before its answer; off unless set.
+    /// With it a message exists at least once; without it, such a push fails with
     /// [`Fate::Unknown`](crate::Fate::Unknown), and the message exists once or not at all.
     #[must_use]
     pub fn at_least_once(mut self, again: bool) -> Self {
@@ -68,41 +68,42 @@ impl ProducerOptions {
         self
     }
 
-    /// Whether a queue that a server does not have is created there by the first push to it; no unless set.
+    /// Whether the first push to a missing queue creates it on that server; off unless set.
     #[must_use]
     pub fn create_queues(mut self, create: bool) -> Self {
         self.create_queues = create;
         self
     }
 
-    /// Bounds each push as a whole: its wait for a server, and for its answer; 30 s unless set.
+    /// Time limit for each push as a whole: its wait for a server, and for its answer; 30 s unless set.
     ///
-    /// A server that fails is skipped for the delays of its [`RetryPolicy`](crate::RetryPolicy); only this time limits
-    /// the number of attempts.
+    /// A failed server is skipped for the delays of its [`RetryPolicy`](crate::RetryPolicy); only this time limits the
+    /// number of attempts.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// At most this many ready messages in each queue of each server, so that a producer that is faster than its consumers
-    /// does not fill the server's memory. No limit unless set.
+    /// Maximum number of ready messages in each queue of each server, so that a producer that is faster than its
+    /// consumers does not fill the server's memory. No limit unless set.
     ///
-    /// The producer asks the server how many are ready (`count`), at most once an [interval](Self::depth_interval) for each
-    /// queue, and only while something is pushed there; between two answers it counts its own pushes. A push to a full
-    /// queue waits; when its [`timeout`](Self::timeout) is over, it fails with
-    /// [`QueueFull`](crate::ErrorKind::QueueFull), and nothing of it was sent.
+    /// The producer asks the server for the number of ready messages (`count`), at most once per
+    /// [interval](Self::depth_interval) for each queue, and only while something is pushed there; between two answers
+    /// it counts its own pushes. A push to a full queue waits; when its [`timeout`](Self::timeout) expires, it fails
+    /// with [`QueueFull`](crate::ErrorKind::QueueFull), and nothing of it was sent.
     ///
-    /// The limit is approximate: what other producers push, and what consumers put back, is seen only by the next question,
-    /// so N producers may exceed it by N times what each pushes in an interval, and what consumers take counts only
-    /// from the next question on. A producer therefore pushes at most about `messages` to one queue in one interval.
+    /// The limit is approximate. Messages that other producers push, or consumers return, become visible only with the
+    /// next answer, and so do those that consumers take. N producers may therefore exceed the limit by N times what
+    /// each pushes in an interval, and one producer pushes at most about `messages` to a queue per interval.
     #[must_use]
     pub fn max_ready(mut self, messages: u64) -> Self {
         self.max_ready = Some(messages.max(1));
         self
     }
 
-    /// How often a server is asked how full a queue is, at most; 100 ms unless set. See [`max_ready`](Self::max_ready).
+    /// Minimum interval between two queries of a queue's ready messages; 100 ms unless set. See
+    /// [`max_ready`](Self::max_ready).
     #[must_use]
     pub fn depth_interval(mut self, interval: Duration) -> Self {
         self.depth_interval = interval.max(Duration::from_millis(1));
@@ -118,8 +119,8 @@ impl ProducerOptions {
         self
     }
 
-    /// Tells `observer` how long pushes took, and how many messages went; as
-    /// [`ConnectOptions::on_measurement`], for every server.
+    /// Calls `observer` with the duration of pushes and the number of messages, for every server; see
+    /// [`ConnectOptions::on_measurement`].
     #[must_use]
     pub fn on_measurement(
         mut self,
@@ -139,11 +140,11 @@ impl ProducerOptions {
         &self.servers
     }
 
-    /// The options, once nothing in them is refused.
+    /// The options, if they are valid.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn checked(mut self) -> Result<Self> {
         self.servers.options().iter().try_for_each(ConnectOptions::check_stream)?;
-        // The way over the servers decides what is tried again, and when.
+        // The producer itself decides what is retried, and when.
         self.servers = self.servers.each(|server| {
             let retry = server.retry.up_to(0);
             server.retry(retry).total_timeout(None)
@@ -169,22 +170,22 @@ impl ProducerOptions {
 
 queue_core::from_servers!(ProducerOptions, Error: Servers, ConnectOptions, Address);
 
-/// A producer's work so far. A push whose call was dropped is not counted.
+/// A producer's counters. A push whose call was dropped is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ProducerReport {
     /// Pushes that a server has acknowledged.
     pub pushed: u64,
-    /// Pushes that a server has refused for good.
+    /// Pushes permanently refused by a server.
     pub refused: u64,
-    /// Pushes that certainly reached no server.
+    /// Pushes that definitely reached no server.
     pub not_sent: u64,
-    /// Pushes that failed after a server may have taken them.
+    /// Pushes that failed after a server may have accepted them.
     pub unknown: u64,
-    /// How often pushes of unknown fate were sent again.
+    /// How often pushes of unknown fate were resent.
     pub resent: u64,
-    /// How often pushes went to another server because one had failed them.
+    /// How often pushes were moved to another server after a failure.
     pub moved: u64,
     /// Queues that were created.
     pub created: u64,
@@ -213,7 +214,7 @@ impl ProducerReport {
 }
 
 impl fmt::Display for ProducerReport {
-    /// One line: what was done, and what else has happened.
+    /// Formats the counters on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} messages pushed", self.pushed)?;
         let others = [

@@ -1,10 +1,10 @@
-//! A message on its way into a queue.
+//! Messages to be pushed.
 
 use bytes::Bytes;
 
 use crate::{QueueName, protocol::Action};
 
-/// A message that is to be pushed, and where to.
+/// A message to be pushed, and its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Push {
     action: Action,
@@ -13,13 +13,13 @@ pub struct Push {
 }
 
 impl Push {
-    /// To the left end of a queue, where it is pulled next (`lpush`).
+    /// A push to the left end of a queue, where it is pulled next (`lpush`).
     #[must_use]
     pub fn left(queue: QueueName, body: impl Into<Bytes>) -> Self {
         Push { action: Action::Lpush, queue, body: body.into() }
     }
 
-    /// To the right end of a queue (`rpush`).
+    /// A push to the right end of a queue (`rpush`).
     #[must_use]
     pub fn right(queue: QueueName, body: impl Into<Bytes>) -> Self {
         Push { action: Action::Rpush, queue, body: body.into() }
@@ -48,7 +48,7 @@ impl Push {
         crate::protocol::client::Ask::Plain(self.action, self.queue, self.body)
     }
 
-    /// What is asked for it under this id.
+    /// The request for it with this id.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn asked<'a>(&'a self, id: &'a str) -> crate::protocol::Asked<'a> {
         let Push { action, queue, body } = self;

@@ -1,7 +1,7 @@
 //! `tracing` output of this crate: spans for connections and requests, and events for changes, with OpenTelemetry's
 //! names for messaging. Bodies are never logged, only their length; neither is text from servers.
 //!
-//! Without the feature `tracing` all of it is nothing.
+//! Without the feature `tracing` everything here is a no-op.
 
 use queue_core::{Batch, Facts, Fate, Instrument, Measures, Operation, one_line};
 #[cfg(feature = "tracing")]
@@ -16,7 +16,7 @@ use crate::{
     work::Ended,
 };
 
-/// What filters know.
+/// The target for filters.
 #[cfg(feature = "tracing")]
 const TARGET: &str = "adf_queue_client";
 const SYSTEM: &str = "adf_queue";
@@ -38,7 +38,7 @@ fn facts<'a>(
     }
 }
 
-/// OpenTelemetry's type of an operation, where an action is of one.
+/// OpenTelemetry's operation type of an action, if it has one.
 fn operation_type(action: Action) -> Option<&'static str> {
     match action {
         Action::Lpush | Action::Rpush => Some("send"),
@@ -122,7 +122,7 @@ pub(crate) fn answered(operation: &mut Operation, outcome: &Result<Answer, Error
     operation.concluded(failure(outcome));
 }
 
-/// How a call has failed, if it has.
+/// The failure of a call, if it failed.
 pub(crate) fn failure<T>(outcome: &Result<T, Error>) -> Option<(&'static str, Fate)> {
     outcome.as_ref().err().map(|error| (error.kind().name(), error.fate()))
 }
@@ -149,7 +149,7 @@ pub(crate) fn push(
     )
 }
 
-/// What came of a push of a producer, and which server took it, unless that was known before.
+/// Records the outcome of a producer's push, and the server that took it, unless that was known before.
 pub(crate) fn pushed(
     operation: &mut Operation,
     server: Option<&Address>,
@@ -164,7 +164,6 @@ pub(crate) fn pushed(
     operation.concluded(failure(outcome));
 }
 
-/// Many pushes, of which this is the first.
 pub(crate) fn pushes(options: &ConnectOptions, first: &Push) -> Operation {
     let (action, queue) = (first.action(), Some(first.queue()));
     queue_core::operation!(
@@ -178,12 +177,12 @@ pub(crate) fn pushes(options: &ConnectOptions, first: &Push) -> Operation {
     )
 }
 
-/// What came of one of many pushes.
+/// Records the outcome of one of many pushes.
 pub(crate) fn pushed_one(told: &mut Batch, outcome: &Result<MessageId, Error>) {
     told.sent(failure(outcome));
 }
 
-/// A call has failed.
+/// Records a failed call.
 pub(crate) fn failed(error: &Error) {
     #[cfg(feature = "tracing")]
     tracing::debug!(
@@ -201,7 +200,7 @@ pub(crate) fn failed(error: &Error) {
     let _ = error;
 }
 
-/// A pull over HTTP is sent. Whatever becomes of it, its message can be found by the id.
+/// Records a pull over HTTP. Whatever happens to it, its message can be found by the id.
 pub(crate) fn pulling(address: &Address, pull: &Request) {
     #[cfg(feature = "tracing")]
     tracing::debug!(
@@ -219,7 +218,7 @@ pub(crate) fn pulling(address: &Address, pull: &Request) {
     let _ = (address, pull);
 }
 
-/// Nobody waits any more for a pull over HTTP that the server has: the message that it takes is found only by the id.
+/// Records a pull over HTTP that is abandoned on the server: its message can be found only by the id.
 pub(crate) fn forsaken(pull: &Request) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
@@ -235,7 +234,7 @@ pub(crate) fn forsaken(pull: &Request) {
     let _ = pull;
 }
 
-/// Something happened to a worker.
+/// Records an event of a worker.
 pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
     #[cfg(feature = "tracing")]
     match what {
@@ -272,7 +271,7 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
             },
             "the message has ended"
         ),
-        // The connection tells of itself, and a handler that failed within the span of its message.
+        // The connection is recorded separately, and a handler's failure within the span of its message.
         WorkerEventKind::Connected
         | WorkerEventKind::Disconnected(_)
         | WorkerEventKind::Failed { .. }
@@ -282,7 +281,6 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
     let _ = (address, what);
 }
 
-/// A message that a handler begins with.
 pub(crate) fn job(measures: &Measures, address: &Address, delivery: &Delivery) -> Operation {
     let about =
         |operation, kind| facts(operation, Some(kind), Some(delivery.queue()), Some(address));
@@ -302,7 +300,8 @@ pub(crate) fn job(measures: &Measures, address: &Address, delivery: &Delivery) -
     )
 }
 
-/// A handler has ended, within the span of its message. What it says is told if that is asked for: it may quote the message.
+/// Records the end of a handler, within the span of its message. Its message text is included only if configured, since
+/// it may quote the message.
 pub(crate) fn handled(
     process: &mut Operation,
     delivery: &Delivery,

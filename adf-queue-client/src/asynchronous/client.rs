@@ -17,29 +17,28 @@ use crate::{
 /// A client of an Adf.QueueServer.
 ///
 /// It is `Clone` and can be shared freely. Over WebSocket, all clones use one connection, driven by its own task, and
-/// any number of calls can be in flight on it, including waiting pulls. The task ends when the last clone is dropped:
-/// the server is notified, and takes back messages that were pulled and not settled. There is nothing to reset, and no
-/// pool is needed: nothing else of one call is left for the next, and [`reconnect`](Self::reconnect) gives back what is
-/// pulled now.
+/// any number of calls can be in flight on it, including waiting pulls. When the last clone is dropped, the task
+/// notifies the server, which takes back messages that were pulled and not settled, and ends. A call leaves no other
+/// state for the next, so no pool is needed; [`reconnect`](Self::reconnect) gives pulled messages back.
 ///
 /// Over HTTP, each request has its own connection, which is kept for the next one for 5 seconds if the server allows; a
-/// push ends it. [`max_connections`](ConnectOptions::max_connections) limits them. Pulled messages are bound to no
-/// connection: they stay pulled until any client deletes them or puts them back, [by id](Self::delete_pulled) if
-/// necessary, even after this client has gone. And the server cannot cancel a pull. So an abandoned pull stays in
-/// flight, and its message goes to the next pull of its queue by this client or its clones. Beyond 16 of them, further
-/// pulls are refused; those left when the client is dropped are reported to `tracing` with their ids, for
-/// [`recover`](Self::recover). No proxy is used, and no redirect followed.
+/// push ends it. [`max_connections`](ConnectOptions::max_connections) limits their number. Pulled messages are not
+/// bound to a connection: they stay pulled until any client deletes or returns them, [by id](Self::delete_pulled) if
+/// necessary, even after this client is gone. The server cannot cancel a pull, so an abandoned one stays in flight, and
+/// its message goes to the next pull of its queue by this client or its clones. With 16 of them, further pulls are
+/// refused; those left when the client is dropped are reported to `tracing` with their ids, for
+/// [`recover`](Self::recover). The client uses no proxy and follows no redirects.
 ///
 /// When the connection is lost, each call waiting on it fails and reports the fate of its request ([`Error::fate`]),
 /// unless the request definitely did not reach the server: then it goes over a new connection, within the [retry
-/// policy](crate::RetryPolicy). A [`count`](Self::count), and over WebSocket a [`pull`](Self::pull), is always sent
-/// again. Messages pulled over a lost WebSocket return to the server ([`JobLost`](crate::ErrorKind::JobLost)).
+/// policy](crate::RetryPolicy). A [`count`](Self::count), and over WebSocket a [`pull`](Self::pull), is always resent.
+/// Messages pulled over a lost WebSocket return to the server ([`JobLost`](crate::ErrorKind::JobLost)).
 ///
 /// # Cancel safety
 ///
-/// Every call may be dropped at any await point. One that was never polled has sent nothing, and what waits for a connection is
-/// not sent any more. After that the request may or may not be carried out; the connection stays in step, because its driver
-/// reads what still comes and passes over it. No message is lost by a dropped pull; see [`pull`](Self::pull).
+/// Every call may be dropped at any await point. A call that was never polled, or that still waits for a connection,
+/// has sent nothing and never will. Otherwise the request may or may not be carried out; the connection stays in step,
+/// because its driver reads and discards what still arrives. A dropped pull loses no message; see [`pull`](Self::pull).
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -50,19 +49,19 @@ struct Inner {
     way: Way,
 }
 
-/// How the server is spoken to.
+/// The transport.
 enum Way {
     WebSocket(Box<Link>),
     Http(Box<Http>),
 }
 
 impl Client {
-    /// Connects to a server: `"127.0.0.1:6230"`, `"adf+json://queue:6230"`, an [`Address`] or [`ConnectOptions`]. There
-    /// is one attempt: startup errors are reported immediately.
+    /// Connects to a server: `"127.0.0.1:6230"`, `"adf+json://queue:6230"`, an [`Address`] or [`ConnectOptions`]. It
+    /// makes one attempt: startup errors are reported immediately.
     ///
     /// # Errors
     ///
-    /// `Connect`, `Timeout(Connect)` or `Tls`; `Protocol` when something else answers there; `InvalidInput` for a wrong
+    /// `Connect`, `Timeout(Connect)` or `Tls`; `Protocol` when something else answers; `InvalidInput` for an invalid
     /// address, and outside of a tokio runtime.
     ///
     /// # Cancel safety
@@ -78,12 +77,12 @@ impl Client {
         Ok(client)
     }
 
-    /// A client that connects at its first call, which then has all attempts of the
-    /// [retry policy](crate::RetryPolicy): for a service that may start before its server.
+    /// Creates a client that connects at its first call, with all attempts of the [retry policy](crate::RetryPolicy):
+    /// for a service that may start before its server.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address.
+    /// `InvalidInput` for an invalid address.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<ConnectOptions>,
@@ -98,12 +97,12 @@ impl Client {
         Ok(Client { inner: Arc::new(Inner { options, way }) })
     }
 
-    /// Uses a stream that the caller has connected, and upgrades it. Such a client cannot reconnect; of the address in
-    /// `options` only the transport and the name of the host count. A TCP stream should have `TCP_NODELAY` set.
+    /// Uses a connected stream, and upgrades it. Such a client cannot reconnect; of the address in `options`, only the
+    /// transport and the host name are used. Set `TCP_NODELAY` on a TCP stream.
     ///
     /// # Errors
     ///
-    /// Any failure of the upgrade; `Unsupported` for a transport over HTTP, which needs more than one connection.
+    /// Any failure of the upgrade; `Unsupported` for an HTTP transport, which needs more than one connection.
     ///
     /// # Cancel safety
     ///
@@ -129,7 +128,7 @@ impl Client {
         self.run_about(ask, None, limit).await
     }
 
-    /// The same for what acts on a message.
+    /// As `run`, for a request about a message.
     async fn run_about(
         &self,
         ask: Ask,
@@ -148,7 +147,7 @@ impl Client {
         self.run(ask, self.inner.options.total_limit()).await
     }
 
-    /// The connection that calls share; none over HTTP.
+    /// The connection shared by all calls; `None` over HTTP.
     pub(crate) fn link(&self) -> Option<&Link> {
         match &self.inner.way {
             Way::WebSocket(link) => Some(link),
@@ -156,7 +155,7 @@ impl Client {
         }
     }
 
-    /// Asks over it, and does not wait.
+    /// Makes a request over the link without waiting.
     pub(crate) fn begin(&self, link: &Link, ask: Ask) -> Result<u64> {
         link.begin(ask, self.inner.options.total_limit())
     }
@@ -165,7 +164,6 @@ impl Client {
         &self.inner.options
     }
 
-    /// Pushes a message, and waits.
     pub(crate) async fn push(&self, push: Push) -> Result<MessageId> {
         self.run_in_total(push.into_ask()).await?.pushed()
     }
@@ -201,7 +199,7 @@ impl Client {
         &self.inner.options.address
     }
 
-    /// Whether the connection is good. A server that has gone is noticed at once.
+    /// Whether the connection is good. A server that goes away is noticed at once.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.connection_state() == ConnectionState::Ready
@@ -225,7 +223,7 @@ impl Client {
         }
     }
 
-    /// The number of the present connection, or of the last one; `None` before the first.
+    /// The number of the current or last connection; `None` before the first.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
         match &self.inner.way {
@@ -239,7 +237,7 @@ impl Way {
     async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
         match self {
             Way::WebSocket(link) => link.run(ask, limit).await,
-            // It is large, and no call over WebSocket is to pay for it.
+            // Boxed because it is large, which no call over WebSocket should pay for.
             Way::Http(http) => Box::pin(http.run(ask, limit)).await,
         }
     }

@@ -1,4 +1,4 @@
-//! One server of an async client over HTTP: a connection for each request that is under way.
+//! One server of an async client over HTTP: a connection for each request in flight.
 
 use std::future::poll_fn;
 
@@ -30,13 +30,13 @@ impl Wired for Wire<Error> {
     }
 }
 
-/// One server, and the connections to it. Callers that find all of them in use wait for their turn.
+/// A server, and the connections to it. Callers that find all connections in use queue fairly.
 pub(crate) struct Http {
     options: ConnectOptions,
     terms: Terms,
     pool: Mutex<Pool<Wire<Error>>>,
     requests: Semaphore,
-    /// A pull may wait for hours, and no other request waits for it.
+    /// Separate, because a pull may wait for hours, which must not hold up other requests.
     pulls: Semaphore,
 }
 
@@ -51,7 +51,7 @@ impl Http {
         }
     }
 
-    /// Asks, and waits for what comes of it.
+    /// Makes a request, and waits for its outcome.
     pub(crate) async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
         let course = Course::new(ask, limit, &self.terms, || self.pool().id(), now());
         let outcome = match course {
@@ -61,7 +61,7 @@ impl Http {
         outcome.inspect_err(|error| self.pool().failed(error))
     }
 
-    /// The status page of a queue, or of all.
+    /// The status page of one queue, or of all.
     pub(crate) async fn page(&self, queue: Option<&QueueName>, limit: Limit) -> Result<Bytes> {
         let request = HttpRequest::page(queue, &self.terms.host)?;
         match self.ask(request, limit).await {
@@ -72,7 +72,7 @@ impl Http {
         .inspect_err(|error| self.pool().failed(error))
     }
 
-    /// Closes the connections that wait for a request.
+    /// Closes the idle connections.
     pub(crate) fn disconnect(&self) {
         self.pool().close_kept();
     }
@@ -104,7 +104,7 @@ impl Http {
         }
     }
 
-    /// What comes of a pull that was given up.
+    /// The outcome of an abandoned pull.
     async fn adopt(&self, queue: &QueueName, limit: Limit) -> Option<Result<Reply>> {
         let mut lane = self.pool().adopt(queue)?;
         lane.role.adopt(limit, now());
@@ -113,7 +113,7 @@ impl Http {
 
     async fn ask(&self, request: HttpRequest, limit: Limit) -> Result<Reply> {
         let turns = if request.pull().is_some() { &self.pulls } else { &self.requests };
-        // Its turn ends when the connection is back.
+        // The permit is released once the connection is back.
         let _turn = within(limit, turns.acquire()).await?.map_err(|_| unmoved())?;
         if let Some(pull) = request.pull() {
             self.pool().check_room()?;
@@ -133,14 +133,14 @@ impl Http {
     }
 }
 
-/// A connection in use. However that ends, it goes back.
+/// A connection in use, which returns to the pool however the request ends.
 struct Lent<'h> {
     http: &'h Http,
     lane: Option<Lane<Wire<Error>>>,
 }
 
 impl Lent<'_> {
-    /// What the request of this connection comes to.
+    /// The outcome of the request on this connection.
     async fn outcome(mut self) -> Result<Reply> {
         let Some(Lane { role, wire }) = &mut self.lane else { return Err(unmoved()) };
         let outcome = poll_fn(|cx| wire.poll(cx, role, Exchange::outcome)).await;

@@ -1,4 +1,4 @@
-//! One server of an async client: the role that its callers share, and the task that moves its bytes.
+//! One server of an async client: the role shared by its callers, and the task that moves its bytes.
 
 use std::{
     future::poll_fn,
@@ -13,7 +13,7 @@ use crate::{
     protocol::client::{self, Answer, Ask},
 };
 
-/// One server, and the connection to it that is made when it is needed.
+/// A server, and the connection to it, which is made on demand.
 pub(crate) struct Link {
     options: ConnectOptions,
     role: Arc<Shared<client::Link>>,
@@ -24,7 +24,7 @@ impl Link {
         Link { role: Shared::new(client::Link::new(options.clone())), options }
     }
 
-    /// A link for one stream, which is connected.
+    /// A link over one connected stream.
     pub(crate) fn for_stream(options: ConnectOptions, stream: Box<dyn Duplex>) -> Result<Self> {
         let role = client::Link::for_stream(options.clone());
         let link = Link { role: Shared::new(role), options };
@@ -32,13 +32,12 @@ impl Link {
         Ok(link)
     }
 
-    /// Starts the task that moves the bytes.
     fn drive(&self, prepare: impl FnOnce(Wire<Error>) -> Wire<Error>) -> Result<()> {
         let wire = prepare(Wire::to(&self.options));
         Ok(Driver::new(self.role.clone(), wire).start("client")?)
     }
 
-    /// Does something with the role, and sees to it that its bytes are moved.
+    /// Runs a step on the role, and has its bytes moved.
     fn with<T>(&self, step: impl FnOnce(&mut client::Link) -> T) -> T {
         self.role.with(|link| {
             let done = step(link);
@@ -46,13 +45,13 @@ impl Link {
         })
     }
 
-    /// Asks, and waits for what comes of it. Dropped before that, it takes the question back as far as that goes.
+    /// Makes a request, and waits for its outcome. Dropping it withdraws the request as far as possible.
     pub(crate) async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
         let mut call = Call { link: self, number: Some(self.begin(ask, limit)?) };
         poll_fn(|cx| call.poll(cx)).await
     }
 
-    /// Asks, and does not wait.
+    /// Makes a request without waiting.
     pub(crate) fn begin(&self, ask: Ask, limit: Limit) -> Result<u64> {
         let (begun, is_lacking) = self.with(|link| (link.begin(ask, limit, now()), link.claim()));
         let number = begun?;
@@ -62,17 +61,17 @@ impl Link {
         Ok(number)
     }
 
-    /// Waits for what comes of this task. Dropped before that, it can be waited for again.
+    /// Waits for the outcome of this task. It can be awaited again after being dropped.
     pub(crate) async fn outcome(&self, number: u64) -> Result<Answer> {
         poll_fn(|cx| self.with(|link| link.poll(number, cx.waker()))).await
     }
 
-    /// Waits no more for what comes of this task.
+    /// Abandons this task.
     pub(crate) fn leave(&self, number: u64) {
         self.with(|link| link.leave(number));
     }
 
-    /// Ends this connection, as if the server had.
+    /// Ends this connection as if the server had closed it.
     pub(crate) fn disconnect(&self) {
         self.with(client::Link::disconnect);
     }
@@ -91,16 +90,16 @@ impl Link {
 }
 
 impl Drop for Link {
-    /// No client is left: the task ends.
+    /// No client is left, so the task ends.
     fn drop(&mut self) {
         self.with(client::Link::close);
     }
 }
 
-/// A caller's side of a task.
+/// A caller's end of a task.
 struct Call<'a> {
     link: &'a Link,
-    /// Until it is over.
+    /// `None` once it is over.
     number: Option<u64>,
 }
 

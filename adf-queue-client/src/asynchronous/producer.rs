@@ -24,7 +24,7 @@ use crate::{
 /// Pushes messages for any number of tasks, to one or more servers.
 ///
 /// Clones are cheap and share everything: one WebSocket connection to each server, with any number of pushes in flight.
-/// Each message goes to one server, chosen by [`Selection`](crate::Selection).
+/// Each message goes to one server, selected by [`Selection`](crate::Selection).
 ///
 /// | what happens to a push | what the producer does |
 /// |---|---|
@@ -60,13 +60,13 @@ struct Inner {
 }
 
 impl Producer {
-    /// Makes a producer and connects it to the first server that can be reached; each is tried once. Otherwise as
+    /// Creates a producer and connects it to the first reachable server; each is tried once. Otherwise as
     /// [`new`](Self::new).
     ///
     /// # Errors
     ///
-    /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)`, `Tls`, or `Protocol` when something
-    /// else answers there. Otherwise as [`new`](Self::new), and `InvalidInput` outside of a tokio runtime.
+    /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)`, `Tls`, or `Protocol` when
+    /// something else answers. Otherwise as [`new`](Self::new), and `InvalidInput` outside of a tokio runtime.
     ///
     /// # Cancel safety
     ///
@@ -88,12 +88,12 @@ impl Producer {
         Err(last.unwrap_or_else(|| Error::invalid("there is no server")))
     }
 
-    /// A producer that connects when the first message is pushed: from [`ProducerOptions`],
-    /// [`ConnectOptions`](crate::ConnectOptions), or addresses as text, separated by commas.
+    /// Creates a producer that connects when the first message is pushed, from [`ProducerOptions`],
+    /// [`ConnectOptions`](crate::ConnectOptions), or comma-separated addresses.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address; `Unsupported` for a transport over HTTP.
+    /// `InvalidInput` for an invalid address; `Unsupported` for an HTTP transport.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<ProducerOptions>,
@@ -106,16 +106,17 @@ impl Producer {
         Ok(Producer { inner: Arc::new(inner) })
     }
 
-    /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Gives its number in the queue of the
-    /// server that took it.
+    /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Returns its number in the queue of
+    /// the server that took it.
     ///
     /// # Errors
     ///
-    /// See the table of the [producer](Self); `InvalidInput` for what cannot be sent, and outside a tokio runtime.
+    /// See the table of the [producer](Self); `InvalidInput` for a message that cannot be sent, and outside of a tokio
+    /// runtime.
     ///
     /// # Cancel safety
     ///
-    /// One that was never polled has sent nothing. After that the message may be pushed, once, or not.
+    /// A call that was never polled has sent nothing. Otherwise the message may be pushed, once, or not at all.
     pub async fn lpush<Q>(&self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
@@ -141,8 +142,8 @@ impl Producer {
         self.push(Action::Rpush, None, queue.try_into()?, body.into()).await
     }
 
-    /// The same at the left end, on the server of this key: [`Selection::ByKey`](crate::Selection::ByKey) chooses by it, and
-    /// the other selections ignore it.
+    /// As [`lpush`](Self::lpush), on the server selected by this key with
+    /// [`Selection::ByKey`](crate::Selection::ByKey); other selections ignore it.
     ///
     /// # Errors
     ///
@@ -164,7 +165,7 @@ impl Producer {
         self.push(Action::Lpush, Some(key.as_ref()), queue.try_into()?, body.into()).await
     }
 
-    /// The same at the right end; see [`lpush_by_key`](Self::lpush_by_key).
+    /// As [`rpush`](Self::rpush), with a key; see [`lpush_by_key`](Self::lpush_by_key).
     ///
     /// # Errors
     ///
@@ -208,7 +209,7 @@ impl Producer {
         outcome
     }
 
-    /// What came of a push, and which server it went to last.
+    /// Pushes a message; returns the outcome and the last server that it went to.
     async fn push_to_some(
         &self,
         action: Action,
@@ -270,7 +271,7 @@ impl Producer {
         }
     }
 
-    /// Does something with the router, and tells what happened to its servers.
+    /// Runs a step on the router, and reports the events of its servers.
     fn step<T>(&self, step: impl FnOnce(&mut Router) -> T) -> T {
         let mut router = self.router();
         let outcome = step(&mut router);
@@ -288,7 +289,7 @@ impl Producer {
         lock(&self.inner.report)
     }
 
-    /// A report of its work so far.
+    /// The producer's counters so far.
     #[must_use]
     pub fn report(&self) -> ProducerReport {
         *self.counted()

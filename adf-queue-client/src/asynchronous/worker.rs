@@ -50,15 +50,15 @@ type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 ///
 /// * **Servers.** Each has one WebSocket connection, in its own task, and its own slots. One that is down is retried
 ///   without holding up the others.
-/// * **Handlers** run in tasks; those that have proved quick are polled where their messages come from first.
-/// * **Outcome.** `Ok` deletes the message. An error or a panic puts it back at the right end, at once, because the server
-///   knows no delay; [`max_duplications`](WorkerOptions::max_duplications) bounds that. A handler that returns a
-///   [`Decision`](crate::Decision) decides itself.
+/// * **Handlers** run in tasks; those that have proved quick are first polled in the task that receives their messages.
+/// * **Outcome.** `Ok` deletes the message. An error or a panic returns it to the right end, at once, because the
+///   server has no delays; [`max_duplications`](WorkerOptions::max_duplications) limits the repetitions. A handler that
+///   returns a [`Decision`](crate::Decision) decides itself.
 /// * **Lost messages.** When the connection is lost, the server gives its messages to other workers, or to this one
-///   again, while their handlers keep running. [`JobContext::lost`] notifies them, and nothing is sent for them. Until
-///   such a handler ends, it keeps its slot, and this worker starts no other run of the same message.
-/// * **Order.** A message that comes when the worker is to stop, and those that wait for a handler then, go back to where they
-///   were when the connection closes.
+///   again, while their handlers keep running. [`JobContext::lost`] notifies the handlers, and their decisions are not
+///   sent. Until such a handler ends, it keeps its slot, and this worker starts no other run of the same message.
+/// * **Order.** When the worker stops, messages that are still arriving or waiting for a handler return to their places
+///   when the connection closes.
 pub struct Worker {
     options: WorkerOptions,
     board: Arc<Board>,
@@ -66,13 +66,13 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker that has not begun: from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or addresses as text,
-    /// separated by commas.
+    /// Creates a worker from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or comma-separated
+    /// addresses. It connects when it is run.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address; `Unsupported` for a transport over HTTP, where a pull that is given up still
-    /// takes a message.
+    /// `InvalidInput` for an invalid address; `Unsupported` for an HTTP transport, where an abandoned pull still takes
+    /// a message.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<WorkerOptions>,
@@ -83,12 +83,12 @@ impl Worker {
         Ok(Worker { board: Board::new(&options), options, handlers: Handlers::new() })
     }
 
-    /// Serves a queue: `handler` runs for each of its messages. Its future's output decides how to settle the message
-    /// ([`IntoDecision`]).
+    /// Serves a queue: `handler` runs for each of its messages. The output of its future decides how to settle the
+    /// message ([`IntoDecision`]).
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid, and for the dead-letter queue.
+    /// `InvalidInput` for an invalid name, and for the dead-letter queue.
     pub fn register<Q, H, T>(&mut self, queue: Q, handler: H) -> Result<()>
     where
         Q: TryInto<QueueName>,
@@ -107,9 +107,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Serves a queue by a tower service that all messages share: its middleware holds for the whole worker, and needs no
-    /// `Clone`. What a response or an error, also one of the middleware, makes of the message is what it does for any handler
-    /// ([`IntoDecision`]). The blocking face has no counterpart, since a service gives a future.
+    /// Serves a queue with a tower service that all messages share: its middleware applies to the whole worker, and it
+    /// needs no `Clone`. A response or an error, including one of the middleware, decides how to settle the message as
+    /// for any handler ([`IntoDecision`]). The blocking face has no counterpart, since a service returns a future.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -136,11 +136,13 @@ impl Worker {
     /// # }
     /// ```
     ///
-    /// * **Readiness.** A message is handed over when the service is ready. Until then the worker holds it, and the server,
-    ///   which knows no time to run, leaves it there; [`slots`](WorkerOptions::slots) bounds the number of such messages, which
-    ///   other workers could handle meanwhile. One that is lost while it waits is not handed over.
-    /// * **A broken service.** One whose `poll_ready` fails is of no use any more. The worker stops, and the messages that
-    ///   wait go back to the left end. [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed) says why.
+    /// * **Readiness.** A message is handed over when the service is ready. Until then the worker holds it, and the
+    ///   server, which has no time limit for it, leaves it there; [`slots`](WorkerOptions::slots) bounds the number of
+    ///   such messages, which other workers could handle meanwhile. A message that is lost while it waits is not handed
+    ///   over.
+    /// * **A broken service.** A service whose `poll_ready` fails is permanently unusable. The worker stops and returns
+    ///   its waiting messages to the left end. [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed) gives the
+    ///   reason.
     ///
     /// # Errors
     ///
@@ -162,7 +164,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Serves a queue by a handler that blocks its thread: it runs in one of the threads that tokio has for that.
+    /// Serves a queue with a handler that blocks its thread: it runs on tokio's blocking thread pool.
     ///
     /// A handler still running when the [grace](WorkerOptions::grace) ends cannot be interrupted. Its message goes back
     /// to the server, and [`JobContext::is_lost`] becomes true.
@@ -193,15 +195,16 @@ impl Worker {
         WorkerHandle { board: self.board.clone() }
     }
 
-    /// Runs until [`WorkerHandle::stop`], the last message of the [limit](WorkerOptions::limit), or that of
-    /// [its queues](WorkerOptions::until_empty).
+    /// Runs until [`WorkerHandle::stop`], the last message of the [limit](WorkerOptions::limit), or, with
+    /// [`until_empty`](WorkerOptions::until_empty), until its queues are empty.
     ///
     /// An unreachable server is retried indefinitely; [`WorkerHandle::servers`] and [`WorkerOptions::on_event`] report
     /// that.
     ///
     /// # Cancel safety
     ///
-    /// Dropping closes the connections and ends the handlers at their next await: their messages go back to the servers.
+    /// Dropping it closes the connections and stops the handlers at their next await; their messages go back to the
+    /// servers.
     pub async fn run(self) -> WorkerReport {
         self.run_until(pending::<()>()).await
     }
@@ -233,7 +236,7 @@ impl Worker {
     }
 }
 
-/// The tasks of a worker that runs. They end when it is dropped.
+/// The tasks of a running worker. Dropping this ends them.
 struct Running {
     drivers: JoinSet<()>,
     lanes: Vec<Arc<Lane>>,

@@ -21,37 +21,37 @@ use crate::{
 /// client notifies the server, which takes back messages that were pulled and not settled.
 ///
 /// The server takes nothing back while the client exists, even if it is idle: it pings only while a call waits.
-/// [`reconnect`](Self::reconnect) gives back what is pulled; nothing else of one call is left for the next.
+/// [`reconnect`](Self::reconnect) gives pulled messages back. A call leaves no other state for the next.
 ///
 /// Over HTTP, each request has its own connection, which is kept for the next one for 5 seconds if the server allows; a
-/// push ends it. Pulled messages are bound to no connection: they stay pulled until any client deletes them or puts
-/// them back, [by id](Self::delete_pulled) if necessary, even after this client has gone. And the server cannot cancel
-/// a pull. So an abandoned pull stays in flight, and its message goes to the next pull of its queue by this client.
-/// Beyond 16 of them, further pulls are refused; those left when the client is dropped are reported to `tracing` with
-/// their ids, for [`recover`](Self::recover). No proxy is used, and no redirect followed.
+/// push ends it. Pulled messages are not bound to a connection: they stay pulled until any client deletes or returns
+/// them, [by id](Self::delete_pulled) if necessary, even after this client is gone. The server cannot cancel a pull, so
+/// an abandoned one stays in flight, and its message goes to the next pull of its queue by this client. With 16 of
+/// them, further pulls are refused; those left when the client is dropped are reported to `tracing` with their ids, for
+/// [`recover`](Self::recover). The client uses no proxy and follows no redirects.
 ///
 /// When the connection is lost, the call that notices fails and reports the fate of its request ([`Error::fate`]),
 /// unless the request definitely did not reach the server: then it goes over a new connection, within the [retry
-/// policy](crate::RetryPolicy). A [`count`](Self::count), and over WebSocket a [`pull`](Self::pull), is always sent
-/// again. Messages pulled over a lost WebSocket return to the server ([`JobLost`](crate::ErrorKind::JobLost)).
+/// policy](crate::RetryPolicy). A [`count`](Self::count), and over WebSocket a [`pull`](Self::pull), is always resent.
+/// Messages pulled over a lost WebSocket return to the server ([`JobLost`](crate::ErrorKind::JobLost)).
 pub struct Client {
     options: ConnectOptions,
     way: Way,
 }
 
-/// How the server is spoken to.
+/// The transport.
 enum Way {
     WebSocket(Box<Link>),
     Http(Box<Http>),
 }
 
 impl Client {
-    /// Connects to a server: `"127.0.0.1:6230"`, `"adf+json://queue:6230"`, an [`Address`] or [`ConnectOptions`]. There
-    /// is one attempt: startup errors are reported immediately.
+    /// Connects to a server: `"127.0.0.1:6230"`, `"adf+json://queue:6230"`, an [`Address`] or [`ConnectOptions`]. It
+    /// makes one attempt: startup errors are reported immediately.
     ///
     /// # Errors
     ///
-    /// `Connect`, `Timeout(Connect)` or `Tls`; `Protocol` when something else answers there; `InvalidInput` for a wrong
+    /// `Connect`, `Timeout(Connect)` or `Tls`; `Protocol` when something else answers; `InvalidInput` for an invalid
     /// address.
     pub fn connect<O>(options: O) -> Result<Self>
     where
@@ -63,12 +63,12 @@ impl Client {
         Ok(client)
     }
 
-    /// A client that connects at its first call, which then has all attempts of the
-    /// [retry policy](crate::RetryPolicy): for a service that may start before its server.
+    /// Creates a client that connects at its first call, with all attempts of the [retry policy](crate::RetryPolicy):
+    /// for a service that may start before its server.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address.
+    /// `InvalidInput` for an invalid address.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<ConnectOptions>,
@@ -83,12 +83,13 @@ impl Client {
         Ok(Client { options, way })
     }
 
-    /// Uses a stream that the caller has connected, and upgrades it. Such a client cannot reconnect; of the address in
-    /// `options` only the transport and the name of the host count. A TCP stream should have `TCP_NODELAY` set.
+    /// Uses a connected stream, and upgrades it. Such a client cannot reconnect; of the address in `options`, only the
+    /// transport and the host name are used. Set `TCP_NODELAY` on a TCP stream.
     ///
     /// # Errors
     ///
-    /// `Connect` when the stream takes no timeouts; any failure of the upgrade; `Unsupported` for a transport over HTTP, which needs more than one connection.
+    /// `Connect` when the stream does not support timeouts; any failure of the upgrade; `Unsupported` for an HTTP
+    /// transport, which needs more than one connection.
     pub fn from_stream(stream: impl Duplex + 'static, options: ConnectOptions) -> Result<Self> {
         options.check_stream()?;
         let transport = Transport::new(Box::new(stream))
@@ -108,7 +109,7 @@ impl Client {
         self.run_about(ask, None, limit)
     }
 
-    /// The same for what acts on a message.
+    /// As `run`, for a request about a message.
     fn run_about(&mut self, ask: Ask, message: Option<MessageId>, limit: Limit) -> Result<Answer> {
         let options = &self.options;
         let mut operation = trace::call(&options.measures, &options.address, &ask, message);
@@ -121,12 +122,12 @@ impl Client {
         self.run(ask, self.options.total_limit())
     }
 
-    /// What a call that starts now has for it all.
+    /// The total limit of a call that starts now.
     pub(super) fn total_limit(&self) -> Limit {
         self.options.total_limit()
     }
 
-    /// The connection that calls share; none over HTTP.
+    /// The connection shared by all calls; `None` over HTTP.
     pub(super) fn link(&mut self) -> Option<&mut Link> {
         match &mut self.way {
             Way::WebSocket(link) => Some(link),
@@ -134,7 +135,7 @@ impl Client {
         }
     }
 
-    /// The same with the options.
+    /// The same, with the options.
     pub(super) fn link_with_options(&mut self) -> Option<(&mut Link, &ConnectOptions)> {
         match &mut self.way {
             Way::WebSocket(link) => Some((link, &self.options)),
@@ -142,7 +143,6 @@ impl Client {
         }
     }
 
-    /// Pushes a message, and waits.
     pub(super) fn push(&mut self, push: Push) -> Result<MessageId> {
         self.run_in_total(push.into_ask())?.pushed()
     }
@@ -183,8 +183,8 @@ impl Client {
         }
     }
 
-    /// Checks, without waiting, whether the server has closed the idle connection. Data that has arrived is read, and
-    /// kept for whoever asks for it.
+    /// Checks, without waiting, whether the server has closed the idle connection. Data that has arrived is read and
+    /// kept for later calls.
     ///
     /// ```
     /// let server = fixtures::adf_queue::Server::start()?;
@@ -198,18 +198,19 @@ impl Client {
     pub fn check_connection(&mut self) -> bool {
         match &mut self.way {
             Way::WebSocket(link) => link.look(),
-            // No message is lost with a connection over HTTP, and each may end at any time.
+            // A lost HTTP connection loses no message, and any may end at any time.
             Way::Http(_) => {}
         }
         self.is_connected()
     }
 
-    /// Bounds each call from now on, as [`ConnectOptions::total_timeout`] does.
+    /// Sets the time limit of all later calls, as [`ConnectOptions::total_timeout`] does.
     pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
         self.options.server.total_timeout = timeout;
     }
 
-    /// The state of the connection when it was last used. The next call notices if the server has gone since.
+    /// The state of the connection when it was last used. If the server has closed it since, only the next call
+    /// notices.
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
         match &self.way {
@@ -227,7 +228,7 @@ impl Client {
         }
     }
 
-    /// The number of the present connection, or of the last one; `None` before the first.
+    /// The number of the current or last connection; `None` before the first.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
         match &self.way {

@@ -1,4 +1,4 @@
-//! One server of a blocking client over HTTP: one request at a time, on a connection that is kept where the server allows.
+//! One server of a blocking client over HTTP: one request at a time, on a connection that is kept if the server allows.
 
 use bytes::Bytes;
 use queue_core::{ConnectionState, Io, Limit, blocking::Wire, now, sync::thread};
@@ -20,7 +20,7 @@ impl Wired for Wire<Error> {
     }
 }
 
-/// One server, and the connections to it: the one that is kept, and those of pulls that were given up.
+/// A server, and the connections to it: an idle one, and those of abandoned pulls.
 #[derive(Debug)]
 pub(super) struct Http {
     options: ConnectOptions,
@@ -33,14 +33,14 @@ impl Http {
         Http { terms: Terms::of(&options), pool: Pool::new(options.seed), options }
     }
 
-    /// Asks, and waits for what comes of it.
+    /// Makes a request, and waits for its outcome.
     pub(super) fn run(&mut self, ask: Ask, limit: Limit) -> Result<Answer> {
         Course::new(ask, limit, &self.terms, || self.pool.id(), now())
             .and_then(|course| self.follow(course))
             .inspect_err(|error| self.pool.failed(error))
     }
 
-    /// The status page of a queue, or of all.
+    /// The status page of one queue, or of all.
     pub(super) fn page(&mut self, queue: Option<&QueueName>, limit: Limit) -> Result<Bytes> {
         let request = HttpRequest::page(queue, &self.terms.host)?;
         match self.ask(request, limit) {
@@ -51,7 +51,7 @@ impl Http {
         .inspect_err(|error| self.pool.failed(error))
     }
 
-    /// Closes the connection that waits for a request.
+    /// Closes the idle connection.
     pub(super) fn disconnect(&mut self) {
         self.pool.close_kept();
     }
@@ -79,7 +79,7 @@ impl Http {
         }
     }
 
-    /// What comes of a pull that was given up.
+    /// The outcome of an abandoned pull.
     fn adopt(&mut self, queue: &QueueName, limit: Limit) -> Option<Result<Reply>> {
         let mut lane = self.pool.adopt(queue)?;
         lane.role.adopt(limit, now());

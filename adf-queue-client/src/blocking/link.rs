@@ -18,7 +18,7 @@ use crate::{
     protocol::client::{self, Answer, Ask},
 };
 
-/// One server, and the connection to it that is made when it is needed.
+/// A server, and the connection to it, which is made on demand.
 #[derive(Debug)]
 pub(super) struct Link {
     role: client::Link,
@@ -31,35 +31,35 @@ impl Link {
         Link { role, wire: Wire::to(&options) }
     }
 
-    /// Uses a stream that is connected, and no other.
+    /// A link over one connected stream only.
     pub(super) fn over(transport: Transport, options: ConnectOptions) -> Self {
         let role = client::Link::for_stream(options.clone());
         Link { role, wire: Wire::to(&options).over(transport) }
     }
 
-    /// Asks, and waits for what comes of it.
+    /// Makes a request, and waits for its outcome.
     pub(super) fn run(&mut self, ask: Ask, limit: Limit) -> Result<Answer> {
         let number = self.begin(ask, limit)?;
         self.outcome(number)
     }
 
-    /// Asks, and does not wait. Nothing is sent before [`push`](Self::push), or before an outcome is waited for.
+    /// Makes a request without waiting. Nothing is sent before [`push`](Self::push) or a wait for an outcome.
     pub(super) fn begin(&mut self, ask: Ask, limit: Limit) -> Result<u64> {
         self.role.begin(ask, limit, now())
     }
 
-    /// Sends what was asked, as far as there is a connection, and waits for no answer.
+    /// Sends what was requested, as far as there is a connection, without waiting for answers.
     pub(super) fn push(&mut self) {
         self.wire.push(&mut self.role);
     }
 
-    /// Waits for what comes of this task.
+    /// Waits for the outcome of this task.
     pub(super) fn outcome(&mut self, number: u64) -> Result<Answer> {
         if let Poll::Ready(outcome) = self.role.poll(number, Waker::noop()) {
             return outcome;
         }
         loop {
-            // An attempt to connect cannot be left but by its own limit.
+            // Only its own limit can end an attempt to connect.
             let limit = self.role.limit(number);
             let driven = self.wire.drive(&mut self.role, limit, |role| {
                 match role.poll(number, Waker::noop()) {
@@ -79,12 +79,12 @@ impl Link {
         }
     }
 
-    /// Waits no more for what comes of this task.
+    /// Abandons this task.
     pub(super) fn leave(&mut self, number: u64) {
         self.role.leave(number);
     }
 
-    /// Ends this connection, as if the server had.
+    /// Ends this connection as if the server had closed it.
     pub(super) fn disconnect(&mut self) {
         self.role.disconnect();
     }
@@ -113,7 +113,7 @@ impl Link {
 }
 
 impl Drop for Link {
-    /// The server is told, as far as that goes without waiting.
+    /// Notifies the server, as far as possible without waiting.
     fn drop(&mut self) {
         self.role.close();
         self.wire.push(&mut self.role);

@@ -1,4 +1,4 @@
-//! A pipeline of pushes with a bounded window.
+//! Pipelined pushes with a bounded window.
 
 use queue_core::Batch;
 
@@ -10,17 +10,17 @@ use crate::{
 };
 
 impl Client {
-    /// Pushes messages without waiting for each answer, and gives the answers in order: of one queue, in the order of their
-    /// numbers.
+    /// Pushes messages without waiting for each answer, and returns the answers in order: for one queue, in the order
+    /// of the message numbers.
     ///
-    /// It is lazy: messages are taken from `pushes` as there is room, up to 256 in flight with about 1 MiB in total,
-    /// and many of them go out in one write. It yields exactly one result for each message taken. After a connection
-    /// failure it yields the result of every message in flight, each with its own [`fate`](crate::Error::fate), and
-    /// ends; the rest of `pushes` is not consumed. A message that is refused, or cannot be sent, fails alone. Dropping
-    /// it early is allowed: what was not sent by then is never sent.
+    /// It is lazy: it takes messages from `pushes` as there is room, up to 256 in flight with about 1 MiB in total, and
+    /// writes many of them at once. It yields exactly one result for each message taken. After a connection failure it
+    /// yields the result of every message in flight, each with its own [`fate`](crate::Error::fate), and ends; the rest
+    /// of `pushes` is not consumed. A message that is refused, or cannot be sent, fails alone. Dropping it early is
+    /// allowed: messages not sent by then never are.
     ///
-    /// Messages that definitely did not reach the server when a connection was lost go over the next one, within the
-    /// [retry policy](crate::RetryPolicy), after those that were lost with it. Over HTTP, each message waits for the
+    /// When a connection is lost, messages that definitely did not reach the server are sent over the next one, within
+    /// the [retry policy](crate::RetryPolicy), and so after those in flight. Over HTTP, each message waits for the
     /// answer to the previous one.
     ///
     /// ```

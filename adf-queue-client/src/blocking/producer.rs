@@ -20,11 +20,11 @@ use crate::{
     trace,
 };
 
-/// Pushes messages for any number of threads, which share it by reference, to one or more servers. Each message is put on one
-/// server, by [`Selection`](crate::Selection).
+/// Pushes messages for any number of threads, which share it by reference, to one or more servers. Each message goes to
+/// one server, selected by [`Selection`](crate::Selection).
 ///
-/// A push waits for its answer, and a connection has one push in flight at a time. So threads that push to a server at
-/// the same time each have their own connection, which is kept for the next push: the throughput of one thread is
+/// A push waits for its answer, and a connection has one push in flight at a time. Threads that push to a server at the
+/// same time therefore have separate connections, which are kept for later pushes: the throughput of one thread is
 /// limited by the round trip, and that of several grows with their number. For many concurrent pushes over one
 /// connection, use the async [`Producer`](crate::Producer).
 ///
@@ -55,20 +55,20 @@ pub struct Producer {
     report: Mutex<ProducerReport>,
 }
 
-/// The connections to one server that nobody uses now. There are never more than threads have pushed at once.
+/// The idle connections to one server. There are never more than the maximum number of concurrent pushes.
 struct Pool {
     options: ConnectOptions,
     idle: Mutex<Vec<Link>>,
 }
 
 impl Producer {
-    /// Makes a producer and connects it to the first server that can be reached; each is tried once. Otherwise as
+    /// Creates a producer and connects it to the first reachable server; each is tried once. Otherwise as
     /// [`new`](Self::new).
     ///
     /// # Errors
     ///
-    /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)`, `Tls`, or `Protocol` when something
-    /// else answers there. Otherwise as [`new`](Self::new).
+    /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)`, `Tls`, or `Protocol` when
+    /// something else answers. Otherwise as [`new`](Self::new).
     pub fn connect<O>(options: O) -> Result<Self>
     where
         O: TryInto<ProducerOptions>,
@@ -86,12 +86,12 @@ impl Producer {
         Err(last.unwrap_or_else(|| Error::invalid("there is no server")))
     }
 
-    /// A producer that connects when the first message is pushed: from [`ProducerOptions`],
-    /// [`ConnectOptions`](crate::ConnectOptions), or addresses as text, separated by commas.
+    /// Creates a producer that connects when the first message is pushed, from [`ProducerOptions`],
+    /// [`ConnectOptions`](crate::ConnectOptions), or comma-separated addresses.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address; `Unsupported` for a transport over HTTP.
+    /// `InvalidInput` for an invalid address; `Unsupported` for an HTTP transport.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<ProducerOptions>,
@@ -105,12 +105,12 @@ impl Producer {
         Ok(Producer { options, pools, router, report: Mutex::default() })
     }
 
-    /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Gives its number in the queue of the
-    /// server that took it.
+    /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Returns its number in the queue of
+    /// the server that took it.
     ///
     /// # Errors
     ///
-    /// See the table of the [producer](Self); `InvalidInput` for what cannot be sent.
+    /// See the table of the [producer](Self); `InvalidInput` for a message that cannot be sent.
     pub fn lpush<Q>(&self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
@@ -132,8 +132,8 @@ impl Producer {
         self.push(Action::Rpush, None, queue.try_into()?, body.into())
     }
 
-    /// The same at the left end, on the server of this key: [`Selection::ByKey`](crate::Selection::ByKey) chooses by it, and
-    /// the other selections ignore it.
+    /// As [`lpush`](Self::lpush), on the server selected by this key with
+    /// [`Selection::ByKey`](crate::Selection::ByKey); other selections ignore it.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Producer {
         self.push(Action::Lpush, Some(key.as_ref()), queue.try_into()?, body.into())
     }
 
-    /// The same at the right end; see [`lpush_by_key`](Self::lpush_by_key).
+    /// As [`rpush`](Self::rpush), with a key; see [`lpush_by_key`](Self::lpush_by_key).
     ///
     /// # Errors
     ///
@@ -190,7 +190,7 @@ impl Producer {
         outcome
     }
 
-    /// What came of a push, and which server it went to last.
+    /// Pushes a message; returns the outcome and the last server that it went to.
     fn push_to_some(
         &self,
         action: Action,
@@ -251,7 +251,7 @@ impl Producer {
         }
     }
 
-    /// Does something with the router, and tells what happened to its servers.
+    /// Runs a step on the router, and reports the events of its servers.
     fn step<T>(&self, step: impl FnOnce(&mut Router) -> T) -> T {
         let mut router = self.router();
         let outcome = step(&mut router);
@@ -269,7 +269,7 @@ impl Producer {
         lock(&self.report)
     }
 
-    /// A report of its work so far.
+    /// The producer's counters so far.
     #[must_use]
     pub fn report(&self) -> ProducerReport {
         *self.counted()
@@ -278,7 +278,7 @@ impl Producer {
 
 impl Pool {
     fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
-        // The one that was used last is the least likely to be stale.
+        // The most recently used one is the least likely to be stale.
         let idle = self.idle().pop();
         let mut link = idle.unwrap_or_else(|| Link::new(self.options.clone()));
         let outcome = link.run(ask, limit);

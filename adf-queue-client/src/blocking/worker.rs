@@ -41,14 +41,14 @@ type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 ///   run in their own threads, one per [slot](WorkerOptions::slots); their decisions go out within 16 ms.
 /// * **Servers.** Each has one WebSocket connection and its own slots. One that is down is retried without holding up
 ///   the others.
-/// * **Outcome.** `Ok` deletes the message. An error or a panic puts it back at the right end, at once, because the server
-///   knows no delay; [`max_duplications`](WorkerOptions::max_duplications) bounds that. A handler that returns a
-///   [`Decision`](crate::Decision) decides itself.
+/// * **Outcome.** `Ok` deletes the message. An error or a panic returns it to the right end, at once, because the
+///   server has no delays; [`max_duplications`](WorkerOptions::max_duplications) limits the repetitions. A handler that
+///   returns a [`Decision`](crate::Decision) decides itself.
 /// * **Lost messages.** When the connection is lost, the server gives its messages to other workers, or to this one
-///   again, while their handlers keep running. [`JobContext::is_lost`] tells them, and nothing is sent for them. Until
-///   such a handler ends, it keeps its slot, and this worker starts no other run of the same message.
-/// * **Order.** A message that comes when the worker is to stop, and those that wait for a handler then, go back to where they
-///   were when the connection closes.
+///   again, while their handlers keep running. [`JobContext::is_lost`] tells the handlers, and their decisions are not
+///   sent. Until such a handler ends, it keeps its slot, and this worker starts no other run of the same message.
+/// * **Order.** When the worker stops, messages that are still arriving or waiting for a handler return to their places
+///   when the connection closes.
 pub struct Worker {
     options: WorkerOptions,
     board: Arc<Board>,
@@ -56,13 +56,13 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker that has not begun: from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or addresses as text,
-    /// separated by commas.
+    /// Creates a worker from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or comma-separated
+    /// addresses. It connects when it is run.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address; `Unsupported` for a transport over HTTP, where a pull that is given up still
-    /// takes a message.
+    /// `InvalidInput` for an invalid address; `Unsupported` for an HTTP transport, where an abandoned pull still takes
+    /// a message.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<WorkerOptions>,
@@ -78,7 +78,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a name that is not valid, and for the dead-letter queue.
+    /// `InvalidInput` for an invalid name, and for the dead-letter queue.
     pub fn register<Q, H, R>(&mut self, queue: Q, handler: H) -> Result<()>
     where
         Q: TryInto<QueueName>,
@@ -99,8 +99,9 @@ impl Worker {
         WorkerHandle { board: self.board.clone() }
     }
 
-    /// Runs until [`WorkerHandle::stop`], which is noticed within a fifth of a second, or within an attempt to connect; or to
-    /// the last message of the [limit](WorkerOptions::limit), or that of [its queues](WorkerOptions::until_empty).
+    /// Runs until [`WorkerHandle::stop`], which it notices within a fifth of a second or the current attempt to
+    /// connect; until the last message of the [limit](WorkerOptions::limit); or, with
+    /// [`until_empty`](WorkerOptions::until_empty), until its queues are empty.
     ///
     /// An unreachable server is retried indefinitely; [`WorkerHandle::servers`] and [`WorkerOptions::on_event`] report
     /// that. A handler still running when the [grace](WorkerOptions::grace) ends cannot be interrupted: its message

@@ -1,4 +1,4 @@
-//! What happens to a producer, as it tells an observer.
+//! Events of a producer.
 
 use std::{fmt, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{Address, Error, QueueName};
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ProducerEvent {
-    /// The server that it is about.
+    /// The server concerned.
     pub server: Address,
     /// What happened.
     pub what: ProducerEventKind,
@@ -30,19 +30,18 @@ impl fmt::Display for ProducerEvent {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum ProducerEventKind {
-    /// The server has answered, for the first time, or for the first time since it failed.
+    /// The server has answered, for the first time or for the first time after a failure.
     Connected,
-    /// The server could not be reached, or was lost: pushes pass over it. Until it answers again, each kind of error is told
-    /// once.
+    /// The server could not be reached, or was lost: pushes skip it. Each kind of error is reported once until it
+    /// answers again.
     Disconnected(Error),
     /// The server is passed over for this time; told for each failure.
     BackingOff(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
     /// A push goes to another server, for this one has failed it.
     Moved,
-    /// A push of unknown fate is sent again; see
-    /// [`at_least_once`](crate::ProducerOptions::at_least_once).
+    /// A push of unknown fate is resent; see [`at_least_once`](crate::ProducerOptions::at_least_once).
     Resent,
-    /// A queue that the server did not have was created.
+    /// A missing queue was created.
     Created(QueueName),
 }
 

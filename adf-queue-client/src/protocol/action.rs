@@ -1,20 +1,20 @@
-//! The actions of a server.
+//! The actions of the server.
 
 use std::fmt;
 
 macro_rules! actions {
     ($($(#[$doc:meta])+ $action:ident = $code:literal $name:literal,)+) => {
-        /// The actions of a server.
+        /// The actions of the server.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Action {
             $($(#[$doc])+ $action = $code,)+
         }
 
         impl Action {
-            /// All of them, in the order of their codes.
+            /// All actions, in the order of their codes.
             pub const ALL: [Action; [$($code),+].len()] = [$(Action::$action),+];
 
-            /// The name in JSON and in the paths of HTTP.
+            /// The name in JSON and in HTTP paths.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -31,7 +31,7 @@ macro_rules! actions {
                 }
             }
 
-            /// The action with this name; case matters.
+            /// The action with this name, which is case-sensitive.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {
@@ -48,21 +48,21 @@ actions! {
     Lpush = 1 "lpush",
     /// Adds a message at the right end.
     Rpush = 2 "rpush",
-    /// Removes a pulled message for good.
+    /// Deletes a pulled message.
     Delete = 3 "delete",
-    /// Takes the leftmost message, and waits without limit for one.
+    /// Takes the leftmost message, waiting for one without limit.
     Pull = 4 "pull",
-    /// Removes all ready messages. Messages already pulled stay with their consumer.
+    /// Removes all ready messages. Pulled messages stay with their consumers.
     Clear = 5 "clear",
-    /// Counts the messages that are ready.
+    /// Counts the ready messages.
     Count = 6 "count",
-    /// Puts a pulled message back at the left end. Wakes no pull that waits.
+    /// Returns a pulled message to the left end. Does not wake waiting pulls.
     Lcancel = 7 "lcancel",
-    /// Puts a pulled message back at the right end. Wakes no pull that waits.
+    /// Returns a pulled message to the right end. Does not wake waiting pulls.
     Rcancel = 8 "rcancel",
     /// Creates a queue; refused when it exists.
     CreateQueue = 9 "createqueue",
-    /// Removes a queue and its ready messages. Pulls that wait for it are never answered.
+    /// Deletes a queue and its ready messages. Pulls that wait on it are never answered.
     DeleteQueue = 10 "deletequeue",
 }
 

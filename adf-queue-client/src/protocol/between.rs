@@ -1,5 +1,5 @@
-//! What passes between a client and a server, for whoever listens to both: heads and headings, from as much of a message as
-//! is here. A client needs none of it.
+//! For programs that read the traffic between clients and servers: parses heads and headings from partial messages.
+//! Clients do not need it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,19 +10,19 @@ use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 use super::{Action, Encoding, binary, head, json, websocket};
 use crate::{Error, Result};
 
-/// The head of a request over HTTP.
+/// The head of an HTTP request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestHead {
     /// The method, in upper case.
     pub method: String,
-    /// Path and query, as they were sent.
+    /// Path and query, as sent.
     pub target: String,
-    /// How many bytes the head has, with the empty line behind it.
+    /// The length of the head in bytes, including the empty line.
     pub len: usize,
-    /// How many bytes of a body follow.
+    /// The length of the body in bytes.
     pub body: u64,
-    /// Whether it asks for a WebSocket.
+    /// Whether it asks for a WebSocket upgrade.
     pub upgrades: bool,
 }
 
@@ -31,7 +31,7 @@ impl RequestHead {
     ///
     /// # Errors
     ///
-    /// `Protocol` when this is no HTTP.
+    /// `Protocol` when this is not HTTP.
     pub fn read(data: &[u8]) -> Result<Option<Self>> {
         let mut headers = [httparse::EMPTY_HEADER; head::MAX_HEADERS];
         let mut request = httparse::Request::new(&mut headers);
@@ -52,7 +52,7 @@ impl RequestHead {
         }))
     }
 
-    /// The action of its path and its encoding; none for other pages.
+    /// The action of its path and its encoding; `None` for other pages.
     #[must_use]
     pub fn action(&self) -> Option<(Action, Encoding)> {
         let path = self.target.split('?').next().unwrap_or_default();
@@ -66,15 +66,15 @@ impl RequestHead {
     }
 }
 
-/// What a frame of a WebSocket is.
+/// The kind of a WebSocket frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameKind {
-    /// A message in binary, or its beginning.
+    /// A binary message, or its beginning.
     Binary,
-    /// A message in JSON, or its beginning.
+    /// A JSON message, or its beginning.
     Text,
-    /// A further part of a message.
+    /// A continuation of a message.
     Part,
     /// A ping.
     Ping,
@@ -82,19 +82,19 @@ pub enum FrameKind {
     Pong,
     /// A close.
     Close,
-    /// None that the protocol has.
+    /// A kind outside of the protocol.
     Other,
 }
 
-/// The head of a frame of a WebSocket, of either side.
+/// The head of a WebSocket frame, from either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FrameHead {
-    /// What it is.
+    /// Its kind.
     pub kind: FrameKind,
-    /// How many bytes the head has.
+    /// The length of the head in bytes.
     pub len: usize,
-    /// How many bytes its payload has.
+    /// The length of the payload in bytes.
     pub payload: u64,
     mask: Option<[u8; 4]>,
 }
@@ -104,7 +104,7 @@ impl FrameHead {
     ///
     /// # Errors
     ///
-    /// `Protocol` when this is no frame.
+    /// `Protocol` when this is not a frame.
     pub fn read(data: &[u8]) -> Result<Option<Self>> {
         let Some((header, len, payload)) = websocket::header(data)? else { return Ok(None) };
         let kind = match header.opcode {
@@ -119,7 +119,7 @@ impl FrameHead {
         Ok(Some(Self { kind, len, payload, mask: header.mask }))
     }
 
-    /// The payload of the frame that `data` begins with, as much of it as is here, without its mask.
+    /// The unmasked payload of the frame at the front of `data`, as far as it has arrived.
     #[must_use]
     pub fn payload_of(&self, data: &[u8]) -> Vec<u8> {
         let end = usize::try_from(self.payload).unwrap_or(usize::MAX).saturating_add(self.len);
@@ -132,26 +132,27 @@ impl FrameHead {
     }
 }
 
-/// What a request and its answer begin with.
+/// The beginning of a request or an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Heading {
-    /// The action; none where there is no such.
+    /// The action; `None` if there is no such action.
     pub action: Option<Action>,
     /// The request id.
     pub id: String,
     /// The queue's name.
     pub queue: String,
-    /// Of an answer: `ok`, or why not.
+    /// The result of an answer: `ok` or an error text.
     pub result: Option<String>,
-    /// The number of a message that was pushed, pulled, or is acted on, in JSON.
+    /// In JSON, the number of the message that was pushed, pulled, or settled.
     pub message_id: Option<u64>,
-    /// How many bytes of it stand before the body of a push, or behind the result, in binary.
+    /// In binary, the length of everything before the body of a push, or of everything up to the result.
     pub len: usize,
 }
 
 impl Heading {
-    /// Reads the beginning of a message; `is_answer` says whether a server has sent it. What is cut off is missing.
+    /// Parses the beginning of a message; `is_answer` tells whether a server sent it. Fields that have not arrived are
+    /// missing.
     #[must_use]
     pub fn read(encoding: Encoding, message: &[u8], is_answer: bool) -> Self {
         match encoding {
@@ -160,7 +161,7 @@ impl Heading {
                 let mut heading = Self::default();
                 let text = json::repaired(message);
                 let mut deserializer = serde_json::Deserializer::from_slice(&text);
-                // It may be cut off: what was read before is there.
+                // The message may be truncated; the fields read before that are kept.
                 let _ = InJson(&mut heading).deserialize(&mut deserializer);
                 heading
             }

@@ -1,4 +1,4 @@
-//! Binary frames: big-endian lengths of 16 bits in front of everything that has no fixed size.
+//! Binary frames: every field without a fixed size is preceded by its length as a 16-bit big-endian number.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use queue_core::excerpt;
@@ -6,9 +6,9 @@ use queue_core::excerpt;
 use super::{Action, Asked, Delivered, Refusal, Response, Success, between::Heading, response::OK};
 use crate::{Error, MessageId, RequestId, Result};
 
-/// The longest body, by the width of its length.
+/// Maximum length of a body, given by the width of its length field.
 const MAX_BODY: usize = u16::MAX as usize;
-/// What follows the body of a delivery: duplications and message id.
+/// The fields after the body of a delivery: duplications and message id.
 const BEHIND_BODY: usize = 2 + 8;
 
 pub(super) fn encode(asked: &Asked<'_>, frame: &mut BytesMut) -> Result<()> {
@@ -36,7 +36,7 @@ pub(super) fn check(asked: &Asked<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The server takes each byte of a name that is not ASCII for a `?`.
+/// The server reads each non-ASCII byte of a name as `?`.
 pub(super) fn check_name(queue: &str) -> Result<()> {
     if queue.is_ascii() {
         return Ok(());
@@ -59,7 +59,7 @@ pub(super) fn decode(frame: Bytes) -> Result<Response> {
     })
 }
 
-/// An answer in its parts.
+/// The parts of an answer.
 struct Answered<'a> {
     action: Action,
     id: &'a [u8],
@@ -79,7 +79,7 @@ fn split(frame: &[u8]) -> Option<Answered<'_>> {
     })
 }
 
-/// What a message begins with, from as much of it as is here.
+/// Parses the beginning of a message, as far as it has arrived.
 pub(super) fn heading(message: &[u8], is_answer: bool) -> Heading {
     let mut heading = Heading::default();
     let mut rest = message;
@@ -99,13 +99,13 @@ fn read(frame: &Bytes) -> Option<Response> {
     let outcome = if result == OK.as_bytes() {
         Ok(success(action, rest, frame)?)
     } else {
-        // The server writes ASCII; anything else is kept readable.
+        // The server sends ASCII; anything else is kept readable.
         Err(Refusal::of(&String::from_utf8_lossy(result)))
     };
     Some(Response { action, id, queue, outcome })
 }
 
-/// The answer to a push that has succeeded: its action, its id, and the number of the message. Nothing is copied.
+/// Parses the answer to a successful push without copying: its action, its id, and the number of the message.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(super) fn pushed(frame: &[u8]) -> Option<(Action, &[u8], MessageId)> {
     let Answered { action, id, result, mut rest, .. } = split(frame)?;
@@ -134,8 +134,8 @@ fn success(action: Action, mut rest: &[u8], frame: &Bytes) -> Option<Success> {
     })
 }
 
-/// The length of a body that was pushed otherwise, and is longer than the field can say, is given modulo 65,536; the body
-/// is all there.
+/// If a body was pushed over another transport and is too long for the length field, the field has the length modulo
+/// 65,536, and the body is complete.
 fn delivered(mut rest: &[u8], frame: &Bytes) -> Option<Delivered> {
     let stated = usize::from(rest.try_get_u16().ok()?);
     let (body, mut behind) = rest.split_at(rest.len().checked_sub(BEHIND_BODY)?);

@@ -7,17 +7,17 @@ use queue_core::excerpt;
 
 use crate::{Error, Result};
 
-/// The server closes the connection, without a word, at a longer line.
+/// The server silently closes the connection at a longer line.
 const MAX_LINE: usize = 512;
-/// The longest head of an answer that is read.
+/// Maximum length of an answer's head.
 const MAX_HEAD: usize = 16 << 10;
 pub(super) const MAX_HEADERS: usize = 64;
 
-/// Appends the lines of a request and the empty one behind them.
+/// Appends the lines of a request, and an empty line.
 ///
 /// # Errors
 ///
-/// `InvalidInput` for a line that the server would not read; `out` is left as it was.
+/// `InvalidInput` for a line that the server would not read; `out` is unchanged then.
 pub(super) fn write(lines: &[&str], out: &mut BytesMut) -> Result<()> {
     if let Some(long) = lines.iter().find(|line| line.len() > MAX_LINE) {
         return Err(Error::invalid(format!(
@@ -34,11 +34,11 @@ pub(super) fn write(lines: &[&str], out: &mut BytesMut) -> Result<()> {
     Ok(())
 }
 
-/// The line that names the server.
+/// The `Host` header line.
 ///
 /// # Errors
 ///
-/// `InvalidInput` for a name that would not stay on its line.
+/// `InvalidInput` for a name that would break the line.
 pub(super) fn host_line(host: &str) -> Result<String> {
     if host.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(format!("Host: {host}"));
@@ -47,7 +47,6 @@ pub(super) fn host_line(host: &str) -> Result<String> {
     Err(Error::invalid(format!("host {shown} is not valid: it has to be visible ASCII")))
 }
 
-/// The head of an answer.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: u16,
@@ -62,7 +61,7 @@ impl Head {
     ///
     /// # Errors
     ///
-    /// `Protocol` when this is no HTTP, or longer than 16 KiB.
+    /// `Protocol` when this is not HTTP, or is longer than 16 KiB.
     pub(super) fn read(data: &[u8]) -> Result<Option<Self>> {
         let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut response = httparse::Response::new(&mut headers);
@@ -95,7 +94,7 @@ impl Head {
         found.map(|(_, value)| value.as_slice())
     }
 
-    /// Whether the value of a header is this word, whatever its case, without its parameters.
+    /// Whether the value of a header, without parameters, is this word, ignoring case.
     pub(super) fn is(&self, name: &str, word: &str) -> bool {
         self.get(name).is_some_and(|value| {
             let plain = value.split(|byte| *byte == b';').next().unwrap_or_default();
@@ -103,7 +102,7 @@ impl Head {
         })
     }
 
-    /// What it is, for a message.
+    /// The status line, for messages.
     pub(super) fn status_line(&self) -> String {
         let mut shown = self.status.to_string();
         if !self.reason.is_empty() {

@@ -1,7 +1,8 @@
-//! HTTP/1.1 without a socket: one request, and its answer.
+//! HTTP/1.1 without a socket: one request and its answer.
 //!
-//! The server sends status and headers before it acts, so a pull that waits looks like an answer whose body does not come;
-//! failures of actions come with status 200; idle connections are closed after 10 seconds, and every push ends its own.
+//! The server sends status and headers before it acts, so a waiting pull looks like an answer whose body does not
+//! arrive. Failures of actions have status 200; idle connections are closed after 10 seconds, and every push ends its
+//! own connection.
 
 use bytes::{Bytes, BytesMut};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -14,11 +15,11 @@ use super::{
 };
 use crate::{Error, ErrorKind, Fate, QueueName, Result};
 
-/// The longest body of a push.
+/// The maximum length of a push's body.
 pub const MAX_BODY: usize = 10 << 20;
 
 impl Encoding {
-    /// The ending of its paths.
+    /// The suffix of its paths.
     fn ending(self) -> &'static str {
         match self {
             Encoding::Binary => "bin",
@@ -34,18 +35,18 @@ impl Encoding {
     }
 }
 
-/// Appends a request. Its answer is read by [`Answer`]. `host` is the value of the `Host` header.
+/// Appends a request. [`Answer`] decodes its answer. `host` is the value of the `Host` header.
 ///
 /// # Errors
 ///
-/// `InvalidInput` for what the server would not take: an empty body of a push, one over 10 MiB or, in JSON, one that
-/// is no text; a queue name that makes a
-/// line of over 512 bytes, or one that is not ASCII in binary, where the answer could not be told. `out` is left as it was.
+/// `InvalidInput` for a request that the server would not accept: a push with a body that is empty, over 10 MiB or, in
+/// JSON, not text; a queue name that makes a line over 512 bytes long, or in binary one that is not ASCII, since its
+/// answer would be ambiguous. `out` is unchanged then.
 pub fn encode(encoding: Encoding, request: &Request, host: &str, out: &mut BytesMut) -> Result<()> {
     let (queue, body) = (request.queue().as_str(), request.body());
     match encoding {
         Encoding::Binary => binary::check_name(queue)?,
-        // The server would take any, but give it back in JSON.
+        // The server would accept any, but return it in JSON.
         Encoding::Json => json::text(body).map(drop)?,
     }
     let method = if request.action().is_push() { "POST" } else { "GET" };
@@ -72,11 +73,11 @@ pub fn encode(encoding: Encoding, request: &Request, host: &str, out: &mut Bytes
     Ok(())
 }
 
-/// Appends the request for the status page, of one queue or of all.
+/// Appends the request for the status page of one queue, or of all.
 ///
 /// # Errors
 ///
-/// `InvalidInput` for a queue name that makes a line of over 512 bytes; `out` is left as it was.
+/// `InvalidInput` for a queue name that makes a line over 512 bytes long; `out` is unchanged then.
 pub fn encode_page(queue: Option<&QueueName>, host: &str, out: &mut BytesMut) -> Result<()> {
     let line = match queue {
         Some(queue) => {
@@ -88,24 +89,24 @@ pub fn encode_page(queue: Option<&QueueName>, host: &str, out: &mut BytesMut) ->
     head::write(&[&line, &head::host_line(host)?], out)
 }
 
-/// The answer to one request, as it comes.
+/// Decodes the answer to one request incrementally.
 #[derive(Debug)]
 pub struct Answer {
     max_body: usize,
     head: Option<Head>,
     length: Length,
     body: BytesMut,
-    /// How long the trailer is so far.
+    /// The length of the trailer so far.
     trailer: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Length {
-    /// Chunks, and how much is left of this one.
+    /// Chunks, and the rest of the current one.
     Chunked(Chunk),
-    /// So many bytes are still to come.
+    /// This number of bytes is still to come.
     Counted(usize),
-    /// All until the connection ends.
+    /// Everything until the connection ends.
     ToTheEnd,
     Whole,
 }
@@ -118,24 +119,25 @@ enum Chunk {
     Trailer,
 }
 
-/// The longest line between chunks.
+/// Maximum length of a line between chunks.
 const MAX_CHUNK_LINE: usize = 1024;
-/// The longest trailer.
+/// Maximum length of the trailer.
 const MAX_TRAILER: usize = 16 << 10;
 
 impl Answer {
-    /// The answer that is to come. `max_body` is the longest body that is read.
+    /// Starts decoding an answer. `max_body` is the maximum length of its body.
     #[must_use]
     pub fn new(max_body: usize) -> Self {
         let (length, body) = (Length::ToTheEnd, BytesMut::new());
         Answer { max_body, head: None, length, body, trailer: 0 }
     }
 
-    /// Takes what belongs to the answer off the front of `data`: how many bytes that are, all of them unless it is whole.
+    /// Consumes the bytes of the answer at the front of `data`. Returns their number: all of them, unless the answer is
+    /// complete.
     ///
     /// # Errors
     ///
-    /// `Protocol` when it is no answer of HTTP; `MessageTooLarge` when its body is longer than the limit.
+    /// `Protocol` for anything but an HTTP answer; `MessageTooLarge` when its body is longer than the limit.
     pub fn read(&mut self, data: &[u8]) -> Result<usize> {
         let mut taken = 0;
         if self.head.is_none() {
@@ -180,7 +182,7 @@ impl Answer {
         Error::new(ErrorKind::MessageTooLarge, Fate::Unknown, message)
     }
 
-    /// Takes one piece, and says how long it is; 0 when more is needed to see its end.
+    /// Consumes one piece, and returns its length; 0 when its end has not arrived.
     fn take(&mut self, rest: &[u8]) -> Result<usize> {
         match self.length {
             Length::Whole => Ok(0),
@@ -240,7 +242,7 @@ impl Answer {
         Ok(bytes.len())
     }
 
-    /// How much of its body is announced and has not come; 0 when that is not known.
+    /// The announced length of the body that has not arrived; 0 when unknown.
     #[must_use]
     pub fn missing(&self) -> usize {
         match self.length {
@@ -249,7 +251,7 @@ impl Answer {
         }
     }
 
-    /// The connection has ended: whether that was the end of the answer, too.
+    /// Handles the end of the connection. Returns whether it completed the answer.
     pub fn end(&mut self) -> bool {
         if self.head.is_some() && self.length == Length::ToTheEnd {
             self.length = Length::Whole;
@@ -257,31 +259,32 @@ impl Answer {
         self.is_whole()
     }
 
-    /// Whether status and headers have come. A pull is waiting then: who gives it up leaves it on the server.
+    /// Whether status and headers have arrived. A pull is waiting on the server then, and stays there if it is
+    /// abandoned.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.head.is_some()
     }
 
-    /// Whether all of it has come.
+    /// Whether the answer is complete.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.head.is_some() && self.length == Length::Whole
     }
 
-    /// Whether the connection serves another request behind it.
+    /// Whether the connection can serve another request after it.
     #[must_use]
     pub fn keeps_alive(&self) -> bool {
         self.is_whole()
             && self.head.as_ref().is_some_and(|head| head.is("Connection", "keep-alive"))
     }
 
-    /// What the whole answer says, for a request in this encoding.
+    /// Decodes the complete answer to a request in this encoding.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for what the server did not take, `Protocol` for what is no answer of an Adf.QueueServer: a redirect,
-    /// or a page in HTML, which this server and any proxy give with status 200.
+    /// `InvalidInput` for a request that the server rejected, `Protocol` for anything that is not an answer of
+    /// Adf.QueueServer: a redirect, or an HTML page, which this server and any proxy send with status 200.
     pub fn finish(self, encoding: Encoding) -> Result<Response> {
         let body = self.body(
             encoding.content_type(),
@@ -290,11 +293,11 @@ impl Answer {
         encoding.decode(body)
     }
 
-    /// The page that the whole answer brought.
+    /// The page in the complete answer.
     ///
     /// # Errors
     ///
-    /// `Protocol` for anything but a page in HTML with status 200.
+    /// `Protocol` for anything but an HTML page with status 200.
     pub fn page(self) -> Result<Bytes> {
         self.body(
             "text/html",
@@ -326,7 +329,7 @@ fn bad_chunk(line: &[u8]) -> Error {
     Error::protocol("the chunks of the answer are not valid").with_detail(excerpt(line))
 }
 
-/// A number in hexadecimal, of up to 15 digits.
+/// Parses a hexadecimal number of up to 15 digits.
 fn size(digits: &[u8]) -> Option<usize> {
     let digits = std::str::from_utf8(digits.trim_ascii()).ok()?;
     let is_plain =

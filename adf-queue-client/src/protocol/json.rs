@@ -1,4 +1,4 @@
-//! JSON text, as the server writes and reads it.
+//! JSON text in the server's format.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ struct Text<'a> {
     body: Option<&'a str>,
 }
 
-/// What does not belong to an action, or to a failure, may be absent.
+/// Fields that do not belong to an action, or to a failure, may be absent.
 #[derive(Deserialize)]
 struct Answered<'a> {
     #[serde(borrow)]
@@ -57,7 +57,7 @@ pub(super) fn check(asked: &Asked<'_>) -> Result<()> {
     text(asked.body).map(drop)
 }
 
-/// The body of a push, which the other side would otherwise get with signs of its own in it.
+/// The body of a push as text. Other bytes would arrive with replacement characters.
 pub(super) fn text(body: &[u8]) -> Result<&str> {
     std::str::from_utf8(body).map_err(|error| {
         Error::invalid(format!(
@@ -102,8 +102,8 @@ fn success(action: Action, answered: &mut Answered<'_>) -> Option<Success> {
     })
 }
 
-/// The server writes most control characters of names and bodies as they are, which JSON does not allow. It writes no
-/// white space between its tokens, so each is within a string.
+/// The server does not escape most control characters in names and bodies, which is invalid JSON. It sends no white
+/// space between tokens, so each of them is within a string.
 pub(super) fn repaired(frame: &[u8]) -> Cow<'_, [u8]> {
     if frame.iter().all(|byte| *byte >= b' ') {
         return frame.into();

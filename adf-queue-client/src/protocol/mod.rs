@@ -1,4 +1,4 @@
-//! Requests and answers, and both of their encodings. No socket, no clock, no lock.
+//! Requests, answers and their two encodings. No sockets, clocks or locks.
 //!
 //! ```
 //! use adf_queue_client::{MessageId, protocol::{Encoding, Request, Success}};
@@ -51,7 +51,7 @@ pub use self::{
 };
 use crate::Result;
 
-/// Whether a host can stand in the head of a request.
+/// Checks that a host can be sent in a request's head.
 ///
 /// # Errors
 ///
@@ -62,17 +62,17 @@ pub(crate) fn check_host(host: &str) -> Result<()> {
     head::write(&[&line], &mut BytesMut::new())
 }
 
-/// What a request says, wherever that is kept.
+/// The fields of a request, wherever they are stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) action: Action,
     pub(crate) id: &'a str,
     pub(crate) queue: &'a str,
-    /// Of a push.
+    /// The body of a push.
     pub(crate) body: &'a [u8],
 }
 
-/// How requests and answers are written.
+/// The encoding of requests and answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Encoding {
@@ -87,7 +87,7 @@ impl Encoding {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for what this encoding cannot carry unchanged; `frame` is left as it was.
+    /// `InvalidInput` for what this encoding cannot carry unchanged; `frame` is unchanged then.
     pub fn encode(self, request: &Request, frame: &mut BytesMut) -> Result<()> {
         self.write(&request.asked(), frame)
     }
@@ -108,11 +108,11 @@ impl Encoding {
         }
     }
 
-    /// Reads a whole answer. The body of a message that was pulled in binary is a part of `frame`, uncopied.
+    /// Decodes a whole answer. The body of a message pulled in binary is a slice of `frame`, not a copy.
     ///
     /// # Errors
     ///
-    /// `Protocol` when it is none.
+    /// `Protocol` for bytes that are not an answer.
     pub fn decode(self, frame: Bytes) -> Result<Response> {
         match self {
             Encoding::Binary => binary::decode(frame),

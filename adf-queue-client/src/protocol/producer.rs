@@ -1,4 +1,4 @@
-//! Which server a push goes to, and what is done when it takes none.
+//! Which server a push goes to, and what happens when none accepts it.
 
 use std::{mem, sync::Arc, time::Instant};
 
@@ -10,19 +10,19 @@ use crate::{
     Refusal, Result, Servers,
 };
 
-/// The servers of a producer, as its pushes see them.
+/// The servers of a producer.
 #[derive(Debug)]
 pub(crate) struct Router {
     chooser: Chooser,
-    /// Those that have failed are passed over for a while.
+    /// Failed servers are skipped for a while.
     servers: Vec<Health>,
-    /// A server that had failed has answered, or there may be room in a queue.
+    /// Signals that a failed server has answered, or that a queue may have room.
     back: Arc<Signal>,
-    /// How full queues are, if that is limited.
+    /// Fill levels of the queues, if they are limited.
     rooms: Option<Rooms>,
-    /// What is told of each server: whether it has answered, and the failure that was told last since then.
+    /// What was reported about each server: whether it has answered, and the last failure since then.
     told: Vec<Told>,
-    /// What happened at which server and was not told yet, if somebody listens. It is told after each step.
+    /// Events by server that were not reported yet, if there is an observer. They are reported after each step.
     events: Option<Vec<(usize, ProducerEventKind)>>,
 }
 
@@ -61,7 +61,7 @@ impl Router {
         }
     }
 
-    /// What is to be told, outside of any lock.
+    /// Takes the events to report outside of any lock.
     pub(crate) fn take_events(&mut self) -> Vec<(usize, ProducerEventKind)> {
         self.events.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -70,7 +70,7 @@ impl Router {
         self.servers.get(server).is_some_and(|health| health.quarantine(now).is_some())
     }
 
-    /// A server could not be reached, or was lost: for many pushes at once that is one failure.
+    /// A server could not be reached, or was lost. For many pushes at once that is one failure.
     fn fails(&mut self, server: usize, error: &Error, now: Instant) {
         if self.is_away(server, now) {
             return;
@@ -105,49 +105,49 @@ impl Router {
         }
     }
 
-    /// A push has come, and every server is away.
+    /// A push has arrived while every server is away.
     fn hurry(&mut self, now: Instant) {
         self.servers.iter_mut().for_each(|health| health.hurry(now));
     }
 
-    /// When the first of those that are away may be tried again.
+    /// When the first of the failed servers may be retried.
     fn back_at(&self) -> Option<Instant> {
         self.servers.iter().filter_map(Health::not_before).min()
     }
 }
 
-/// The way of one push over the servers.
+/// The way of one push through the servers.
 #[derive(Debug)]
 pub(crate) struct Course {
     key: Option<u64>,
     /// The queue, if the number of its messages is limited.
     limited: Option<QueueName>,
-    /// How many were ready when there was no room for this one.
+    /// The number of ready messages when there was no room for this push.
     found_full: Option<u64>,
     until: Option<Instant>,
     terms: Terms,
-    /// It was not told yet what to do.
+    /// Whether no step was taken yet.
     is_new: bool,
-    /// The servers that have failed it since it waited last.
+    /// The servers that have failed it since its last wait.
     tried: Vec<usize>,
-    /// What is to be done at this server, whichever would be chosen.
+    /// What to do at this server, whichever would be selected.
     here: Option<Step>,
-    /// The queue was created for it.
+    /// Whether the queue was created for it.
     has_created: bool,
-    /// A server may have taken it, and it was sent again.
+    /// Whether a server may have accepted it, and it was resent.
     may_be_there: bool,
     last_error: Option<Error>,
     pub(crate) counts: Counts,
 }
 
-/// What is done with a push.
+/// How to treat a push.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) at_least_once: bool,
     pub(crate) create_queues: bool,
 }
 
-/// What has happened to one push, to be added to a report.
+/// Counts of one push, to be added to a report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) created: u64,
@@ -155,21 +155,20 @@ pub(crate) struct Counts {
     pub(crate) moved: u64,
 }
 
-/// What is to be done next.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Push it to this server.
     Push(usize),
-    /// Create its queue at this server.
+    /// Create its queue on this server.
     Create(usize),
-    /// Ask how many messages are ready in its queue at this server.
+    /// Count the ready messages of its queue on this server.
     Count(usize),
-    /// All servers are away until then, unless one answers before.
+    /// Wait until then, or for a server to answer: all servers are away.
     Wait(Instant, Arc<Signal>),
 }
 
 impl Course {
-    /// A push with this key, to be over by then.
+    /// A push with this key, to be finished by then.
     pub(crate) fn new(key: Option<&[u8]>, until: Option<Instant>, terms: Terms) -> Self {
         Course {
             key: key.map(stable_hash),
@@ -187,17 +186,15 @@ impl Course {
         }
     }
 
-    /// The same, to this queue, which may be full.
+    /// The same for this queue, which may be full.
     pub(crate) fn to(mut self, queue: &QueueName, router: &Router) -> Self {
         self.limited = router.rooms.as_ref().map(|_| queue.clone());
         self
     }
 
-    /// What to do next.
-    ///
     /// # Errors
     ///
-    /// When its time is over: why no server has taken it.
+    /// When its time is over: why no server has accepted it.
     pub(crate) fn next(&mut self, router: &mut Router, now: Instant) -> Result<Step> {
         if self.until.is_some_and(|until| until <= now) {
             return Err(self.over(router));
@@ -221,13 +218,13 @@ impl Course {
             return Ok(Step::Push(server));
         }
         self.tried.clear();
-        // Without one that is away, the next look finds those that were tried.
+        // If no server is away, the next round includes those already tried.
         let at = router.back_at().filter(|at| *at > now).unwrap_or(now);
         let at = earliest([Some(at), self.until]).unwrap_or(at);
         Ok(Step::Wait(at, router.back.clone()))
     }
 
-    /// What to do before it may be pushed to its queue at this server.
+    /// The step before a push to its queue on this server, if one is needed.
     fn look_for_room(&mut self, router: &mut Router, server: usize, now: Instant) -> Option<Step> {
         let (Some(queue), Some(rooms)) = (&self.limited, &mut router.rooms) else { return None };
         match rooms.room(server, queue, now) {
@@ -244,7 +241,7 @@ impl Course {
         }
     }
 
-    /// What came of asking how many messages are ready; the outcome of the whole, if that is it.
+    /// Handles the number of ready messages; returns the final outcome, if any.
     pub(crate) fn counted(
         &mut self,
         router: &mut Router,
@@ -254,7 +251,7 @@ impl Course {
     ) -> Option<Result<MessageId>> {
         let ready = match &outcome {
             Ok(ready) => Some(u64::from(*ready)),
-            // The push itself tells what is to be told.
+            // The push itself will report it.
             Err(error) if matches!(error.kind(), ErrorKind::Refused(_)) => Some(0),
             Err(_) => None,
         };
@@ -285,7 +282,7 @@ impl Course {
         })
     }
 
-    /// What came of a push to this server; the outcome of the whole, if that is it.
+    /// Handles the outcome of a push to this server; returns the final outcome, if any.
     pub(crate) fn pushed(
         &mut self,
         router: &mut Router,
@@ -327,7 +324,7 @@ impl Course {
         }
     }
 
-    /// What came of creating the queue at this server; the outcome of the whole, if that is it.
+    /// Handles the outcome of creating the queue on this server; returns the final outcome, if any.
     pub(crate) fn created(
         &mut self,
         router: &mut Router,
@@ -352,7 +349,7 @@ impl Course {
         None
     }
 
-    /// It goes on to the next server.
+    /// Moves on to the next server.
     fn passes(&mut self, router: &mut Router, server: usize, error: Error, now: Instant) {
         router.fails(server, &error, now);
         self.found_full = None;
@@ -380,7 +377,7 @@ impl Course {
         self.told(error)
     }
 
-    /// An error as the caller is told it.
+    /// The error as reported to the caller.
     fn told(&self, error: Error) -> Error {
         match self.may_be_there {
             true => error.with_fate(Fate::Unknown),
@@ -461,7 +458,7 @@ mod tests {
         assert!(matches!(twice.next(&mut router, now), Ok(Step::Push(1))));
         assert!(twice.pushed(&mut router, 1, failed(Fate::Unknown), now).is_none());
         assert!(matches!(twice.next(&mut router, now).unwrap(), Step::Push(_)));
-        // Whatever comes of the second one, the first may be there.
+        // Whatever the second one returns, the first may be there.
         let refused = Err(Refusal::Other("no".into()).into());
         let error = twice.pushed(&mut router, 2, refused, now).unwrap().unwrap_err();
         assert_eq!((error.fate(), twice.counts.resent), (Fate::Unknown, 1));
@@ -475,7 +472,7 @@ mod tests {
         assert!(matches!(course.next(&mut router, now), Ok(Step::Push(0))));
         assert!(course.pushed(&mut router, 0, missing(), now).is_none());
         assert!(matches!(course.next(&mut router, now), Ok(Step::Create(0))));
-        // Somebody else was quicker.
+        // Another client was faster.
         let exists = Err(Refusal::QueueExists.into());
         assert!(course.created(&mut router, 0, exists, now).is_none());
         assert!(matches!(course.next(&mut router, now), Ok(Step::Push(0))));
@@ -504,7 +501,7 @@ mod tests {
         assert!(matches!(other.next(&mut router, now), Ok(Step::Wait(..))));
         let error = other.next(&mut router, now + 5 * SECOND).unwrap_err();
         assert_eq!((error.kind(), error.fate()), (&ErrorKind::QueueFull, Fate::NotSent));
-        // A queue that is not there is the push's to tell.
+        // A missing queue is left to the push to report.
         now += SECOND;
         let mut last = new(&router, now);
         assert!(matches!(last.next(&mut router, now), Ok(Step::Count(0))));
@@ -555,7 +552,7 @@ mod tests {
                 step => panic!("nobody said that the queue is missing: {step:?}"),
             }
         };
-        // Many that come try no sooner than the shortest delay behind the last failure.
+        // Many pushes retry no earlier than the shortest delay after the last failure.
         for _ in 0..100 {
             let Ok(Step::Wait(soon, _)) = new().next(&mut router, now) else { panic!("at once") };
             assert_eq!(soon, now + SECOND / 10);

@@ -1,4 +1,4 @@
-//! The way of pushes over servers and their links, on networks that do what they like.
+//! Tests of the producer's pushes over several servers and links, on adversarial networks.
 
 use std::{
     sync::Arc,
@@ -26,7 +26,8 @@ use crate::{
     Selection, Servers,
 };
 
-/// A producer as its faces are, with a proof in place of each wire. It is no role: it chooses among the links, which are.
+/// A producer like those of the faces, with a proof instead of each wire. It is not a role itself: it selects among the
+/// links, which are.
 struct Face {
     links: Vec<Proof<Link, Served>>,
     router: Router,
@@ -43,9 +44,9 @@ struct Push {
 }
 
 enum At {
-    /// It is to be said what is next.
+    /// The next step is to be determined.
     Looks,
-    /// A server was asked, to take it or to create its queue.
+    /// A server was asked, to accept it or to create its queue.
     Asks {
         server: usize,
         number: u64,
@@ -55,7 +56,7 @@ enum At {
 }
 
 impl Face {
-    /// Servers that have the queue, or have not.
+    /// Servers with or without the queue.
     fn new(
         seed: u64,
         has_queue: &[bool],
@@ -86,7 +87,7 @@ impl Face {
         }
     }
 
-    /// The links have clocks of their own; no push is told of an earlier time than another.
+    /// The links have clocks of their own; time never runs backwards for a push.
     fn now(&self) -> Instant {
         self.links.iter().map(Proof::now).max().unwrap()
     }
@@ -105,7 +106,7 @@ impl Face {
         Push { body, until, course: Course::new(None, until, self.terms), at: At::Looks }
     }
 
-    /// What a push came to, once it has.
+    /// The outcome of a push, once known.
     fn drive(&mut self, push: &mut Push) -> Option<Result<MessageId>> {
         let now = self.now();
         loop {
@@ -172,7 +173,7 @@ impl Face {
         }
     }
 
-    /// Whoever pushed it waits no more.
+    /// The caller of the push is gone.
     fn leave(&mut self, push: &Push) {
         if let At::Asks { server, number, .. } = push.at {
             self.links[server].role.0.leave(number);
@@ -180,7 +181,7 @@ impl Face {
     }
 }
 
-/// What became of pushes.
+/// The outcomes of pushes.
 #[derive(Default)]
 struct Tally {
     pushed: Vec<String>,
@@ -198,8 +199,8 @@ impl Tally {
     }
 }
 
-/// Whoever goes, and whatever the network does: what was acknowledged is there, what was not sent is not, nothing is there twice
-/// unless that was chosen, and every push ends.
+/// Whichever callers leave, and whatever the network does: acknowledged messages are there, unsent ones are not, none
+/// is there twice unless that was chosen, and every push ends.
 #[test]
 fn any_schedule_and_any_network_leaves_every_push_its_fate() {
     let mut seen = ProducerReport::default();
@@ -297,7 +298,7 @@ fn check(seed: u64, face: Face, tally: &Tally, begun: usize) -> ProducerReport {
     report
 }
 
-/// However long the server was away: both the push that comes and the one that waits for it go out then.
+/// However long the server was away, both the new push and the one that waits for it go out then.
 #[test]
 fn a_push_that_comes_ends_the_wait_for_a_server_that_is_back() {
     for seed in 0..20 {
@@ -308,7 +309,7 @@ fn a_push_that_comes_ends_the_wait_for_a_server_that_is_back() {
             server.retry(retry).reply_timeout(long).write_timeout(long).connect_timeout(long)
         };
         let mut face = Face::new(seed, &[true], options, terms, Selection::InOrder);
-        // It cannot be reached, and an hour passes with each step.
+        // The server is unreachable, and an hour passes with each step.
         face.set_faults(Faults { refused: 1, late: 1, ..Faults::default() });
         let mut waits = face.push("first".into(), None);
         let mut steps = 0;

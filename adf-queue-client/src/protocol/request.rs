@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{Action, Asked};
 use crate::{QueueName, RequestId};
 
-/// One request. Those that act on a pulled message carry the id of the pull.
+/// A request. Those that act on a pulled message carry the id of the pull.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     action: Action,
@@ -40,26 +40,26 @@ impl Request {
     plain! {
         /// Takes the leftmost message of the queue, when there is one.
         pull Pull
-        /// Removes the message that the pull `id` of this queue brought.
+        /// Deletes the message delivered to the pull `id` of this queue.
         delete Delete
-        /// Puts the message that the pull `id` of this queue brought back at the left end.
+        /// Returns the message delivered to the pull `id` of this queue to the left end.
         ///
-        /// The server looks only for the id. Named with another queue it moves the message there, and named with one
-        /// that does not exist it loses the message.
+        /// The server checks only the id. If another queue is named, it moves the message there, or loses it if that
+        /// queue does not exist.
         lcancel Lcancel
-        /// The same, at the right end.
+        /// Returns it to the right end.
         rcancel Rcancel
-        /// Counts the messages that are ready.
+        /// Counts the ready messages.
         count Count
-        /// Removes the messages that are ready.
+        /// Removes the ready messages.
         clear Clear
         /// Creates a queue.
         create_queue CreateQueue
-        /// Removes a queue.
+        /// Deletes a queue.
         delete_queue DeleteQueue
     }
 
-    /// Any of them; only a push has a body.
+    /// Any request; only a push has a body.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn new(action: Action, id: RequestId, queue: QueueName, body: Bytes) -> Self {
         Request { action, id, queue, body }
@@ -76,13 +76,13 @@ impl Request {
         self.action
     }
 
-    /// By what the answer is found.
+    /// The id, by which the answer is found.
     #[must_use]
     pub fn id(&self) -> &RequestId {
         &self.id
     }
 
-    /// Of which queue.
+    /// The queue.
     #[must_use]
     pub fn queue(&self) -> &QueueName {
         &self.queue

@@ -1,4 +1,4 @@
-//! A server's answers.
+//! The server's answers.
 
 use std::{error::Error as StdError, fmt};
 
@@ -8,8 +8,8 @@ use queue_core::excerpt;
 use super::{Action, Request};
 use crate::{MessageId, RequestId};
 
-/// One answer. It names the request that it answers by action and id; the answer to a delete or a return has the id of
-/// the pull, so neither is enough alone.
+/// An answer. It names its request by action and id; the answer to a delete or a return has the id of the pull, so
+/// neither is sufficient alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Response {
@@ -17,14 +17,14 @@ pub struct Response {
     pub action: Action,
     /// The id of the request.
     pub id: RequestId,
-    /// The queue of the request, as the server gives it back.
+    /// The queue of the request, as returned by the server.
     pub queue: Bytes,
     /// The outcome.
     pub outcome: Result<Success, Refusal>,
 }
 
 impl Response {
-    /// Whether this is the answer to that request.
+    /// Whether this answers that request.
     #[must_use]
     pub fn answers(&self, request: &Request) -> bool {
         self.action == request.action() && self.id == *request.id()
@@ -35,23 +35,23 @@ impl Response {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Success {
-    /// Nothing but that it was done.
+    /// Success without a value.
     Done,
     /// The message has this number.
     Pushed(MessageId),
-    /// So many messages are ready, or were removed.
+    /// This number of messages are ready, or were removed.
     Counted(u32),
     /// The leftmost message.
     Delivered(Delivered),
 }
 
-/// A message that was pulled.
+/// A pulled message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Delivered {
     /// Its number.
     pub message_id: MessageId,
-    /// How often it was delivered, this time included: 1 at first, modulo 65,536.
+    /// How often it was delivered, including this time: 1 at first, modulo 65,536.
     pub duplications: u16,
     /// Its bytes. In JSON, bytes that are not UTF-8 are replaced by U+FFFD.
     pub body: Bytes,
@@ -69,23 +69,24 @@ impl Delivered {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// `queue not exists.`: nothing creates a queue but `createqueue`.
+    /// `queue not exists.`: only `createqueue` creates queues.
     QueueNotFound,
     /// `queue exists.`
     QueueExists,
     /// `no set queue name.`: the name is empty.
     EmptyQueueName,
-    /// `message was not pulled.`: no message came by the pull of that id on this connection, or it is settled.
+    /// `message was not pulled.`: no message was delivered to the pull with that id on this connection, or it is
+    /// settled.
     NotPulled,
-    /// Words that no known version of the server uses.
+    /// A text that no known version of the server uses.
     Other(Box<str>),
 }
 
-/// What a result says on success.
+/// The result text of a success.
 pub(super) const OK: &str = "ok";
 
 impl Refusal {
-    /// The server's text for it.
+    /// The server's text.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -97,7 +98,7 @@ impl Refusal {
         }
     }
 
-    /// The refusal with these words.
+    /// The refusal with this text.
     pub(super) fn of(text: &str) -> Self {
         [Refusal::QueueNotFound, Refusal::QueueExists, Refusal::EmptyQueueName, Refusal::NotPulled]
             .into_iter()
@@ -115,7 +116,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// By the server's words.
+/// Serializes as the server's text.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Refusal {
     fn serialize<Z: serde::Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {

@@ -1,4 +1,4 @@
-//! At most so many ready messages in each queue of a server.
+//! Limit of ready messages in each queue of a server.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use queue_core::Level;
 
 use crate::QueueName;
 
-/// How full the queues of all servers are.
+/// Fill levels of the queues of all servers.
 #[derive(Debug)]
 pub(crate) struct Rooms {
     limit: u64,
@@ -17,21 +17,20 @@ pub(crate) struct Rooms {
     levels: BTreeMap<(usize, QueueName), Level>,
 }
 
-/// Whether a push may go to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// It may, and is counted.
     Free,
-    /// The server is to be asked first, by whoever wants to push.
+    /// The caller has to ask the server first.
     Ask,
-    /// Somebody asks, or will at that moment. So many messages are ready, as far as is known.
+    /// Somebody asks, or will at this time. Carries the last known number of ready messages.
     Full { until: Instant, ready: Option<u64> },
 }
 
-/// With more queues than this, those that were not asked about within an interval are forgotten.
+/// Above this number of queues, those not asked about within an interval are forgotten.
 const MANY: usize = 1024;
 
-/// A question whose caller has gone is not waited for any longer than this.
+/// How long to wait for a query whose caller may be gone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Rooms {
@@ -70,7 +69,7 @@ impl Rooms {
         }
     }
 
-    /// The answer of the server; `None` if there is none.
+    /// Handles the server's answer; `None` if there was none.
     pub(crate) fn answered(&mut self, server: usize, queue: &QueueName, ready: Option<u64>) {
         let Some(level) = self.levels.get_mut(&(server, queue.clone())) else { return };
         match ready {

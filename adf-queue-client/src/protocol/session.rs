@@ -1,4 +1,4 @@
-//! One WebSocket connection, without its socket: its upgrade, its frames, and who waits for which answer.
+//! One WebSocket connection without its socket: its upgrade, its frames, and who waits for which answer.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,32 +18,33 @@ use super::{
 };
 use crate::{Error, ErrorKind, Fate, Push, RequestId, Result};
 
-/// One connection. What is sent before the server has upgraded it waits until then: it reads no frame before.
+/// One connection. Requests sent before the server has upgraded it wait until then, because the server reads no earlier
+/// frames.
 ///
-/// Answers are found by action and id. Those of pulls may come at any time; all others come in the order of their
-/// requests.
+/// Answers are matched by action and id. Answers to pulls may arrive at any time; all others arrive in the order of
+/// their requests.
 #[derive(Debug)]
 pub(crate) struct Session<W> {
     encoding: Encoding,
     frames: Frames,
-    /// Until it is answered.
+    /// Set until it is answered.
     upgrade: Option<Upgrade>,
-    /// The request of the upgrade, until it is handed over.
+    /// The upgrade request, until it is handed over.
     first: BytesMut,
-    /// Frames that are not handed over.
+    /// Frames not handed over yet.
     out: BytesMut,
-    /// How many bytes go before the next frame.
+    /// Offset of the next frame.
     position: u64,
-    /// The peer does not choose what is in here.
+    /// The peer does not choose these keys.
     waiting: HashMap<(Action, RequestId), Waiting<W>, FixedState>,
     runs: Runs<W>,
-    /// Where a request of a run is encoded.
+    /// Buffer for encoding a request of a run.
     scratch: BytesMut,
     pings: VecDeque<(u64, Option<W>)>,
-    /// What has to be answered in time, the oldest first: its number, and where it ends among the bytes of the connection.
+    /// Requests with an answer deadline, oldest first: the number, and the end offset on the connection.
     due: VecDeque<(u64, u64)>,
     last_number: u64,
-    /// The oldest of them was answered.
+    /// Whether the oldest of them was answered.
     has_answered: bool,
     /// A ping of the peer. Only the last one has to be answered.
     asked: Option<Bytes>,
@@ -53,11 +54,11 @@ pub(crate) struct Session<W> {
 struct Waiting<W> {
     waiter: W,
     number: u64,
-    /// Where the request ends among the bytes of the connection.
+    /// The end offset of the request on the connection.
     end: u64,
 }
 
-/// What came of what was sent.
+/// An event for a sender.
 #[derive(Debug)]
 pub(crate) enum Event<W> {
     /// The connection is upgraded.
@@ -66,22 +67,22 @@ pub(crate) enum Event<W> {
     Answer { waiter: W, id: RequestId, outcome: Result<Success, Refusal> },
     /// The answer to the push at this place of a run.
     InRun { waiter: W, place: usize, outcome: Result<Success, Refusal> },
-    /// A sign of life, and who asked for it.
+    /// A pong, and the sender of the ping.
     Pong(Option<W>),
 }
 
-/// Somebody who waits for an answer that does not come.
+/// A sender whose answer will not arrive.
 #[derive(Debug)]
 pub(crate) struct Unanswered<W> {
     pub(crate) waiter: W,
-    /// Which of the pushes of a run it is.
+    /// The place within a run of pushes.
     pub(crate) place: Option<usize>,
     pub(crate) fate: Fate,
 }
 
 impl<W: Clone> Session<W> {
-    /// The state of a connection that was just made. `host` is the value of the `Host` header; `max_message` is the longest
-    /// message that is read.
+    /// The state of a new connection. `host` is the value of the `Host` header; `max_message` is the maximum length of
+    /// a message.
     ///
     /// # Errors
     ///
@@ -112,12 +113,12 @@ impl<W: Clone> Session<W> {
         })
     }
 
-    /// Whether requests are taken by the server.
+    /// Whether the server accepts requests.
     pub(crate) fn is_open(&self) -> bool {
         self.upgrade.is_none()
     }
 
-    /// Sends a request that was encoded, as one frame. No request of this action and id is under way.
+    /// Sends an encoded request as one frame. No request with this action and id may be in flight.
     pub(crate) fn send(&mut self, action: Action, id: &RequestId, message: &[u8], waiter: W) {
         self.frame(|frames, out| frames.message(message, out));
         let number = self.next_number();
@@ -128,8 +129,8 @@ impl<W: Clone> Session<W> {
         self.waiting.insert((action, *id), waiting);
     }
 
-    /// Sends the pushes of a run, each as one frame: those of `pushes` that are left, whose ids are the numbers from `first`
-    /// by their places. No run that was sent before on this connection has higher ones.
+    /// Sends the unfinished pushes of a run, each as one frame; their ids are consecutive numbers from `first`, by
+    /// place. No earlier run of this connection may have higher ids.
     pub(crate) fn send_run<'a>(
         &mut self,
         first: u64,
@@ -139,7 +140,7 @@ impl<W: Clone> Session<W> {
         let mut digits = itoa::Buffer::new();
         let mut send = |push: &Push, id| {
             self.scratch.clear();
-            // That it can be was checked when it came.
+            // It was validated when it arrived.
             let _ = self.encoding.write(&push.asked(digits.format(id)), &mut self.scratch);
             let before = self.out.len();
             self.frames.message(&self.scratch, &mut self.out);
@@ -152,7 +153,7 @@ impl<W: Clone> Session<W> {
         self.runs.add(waiter, first, places.collect());
     }
 
-    /// Asks for a sign of life.
+    /// Sends a ping.
     pub(crate) fn ping(&mut self, waiter: Option<W>) {
         self.frame(Frames::ping);
         let number = self.next_number();
@@ -160,7 +161,7 @@ impl<W: Clone> Session<W> {
         self.pings.push_back((number, waiter));
     }
 
-    /// Says that nothing more comes. The server does not answer that.
+    /// Sends a close frame, which the server does not answer.
     pub(crate) fn close(&mut self) {
         self.frame(Frames::close);
     }
@@ -176,23 +177,23 @@ impl<W: Clone> Session<W> {
         self.last_number
     }
 
-    /// Whether a request of this action and id is under way.
+    /// Whether a request with this action and id is in flight.
     pub(crate) fn has(&self, action: Action, id: &RequestId) -> bool {
         self.waiting.contains_key(&(action, *id)) || self.runs.has(action, id)
     }
 
-    /// Who waits for the answer to the request of this action and id.
+    /// Who waits for the answer to the request with this action and id.
     pub(crate) fn waiter(&self, action: Action, id: &RequestId) -> Option<&W> {
         self.waiting.get(&(action, *id)).map(|waiting| &waiting.waiter)
     }
 
-    /// From now on somebody else waits for the answer.
+    /// Makes another caller wait for the answer.
     pub(crate) fn hand_on(&mut self, action: Action, id: &RequestId, waiter: W) -> bool {
         let waiting = self.waiting.get_mut(&(action, *id));
         waiting.map(|waiting| waiting.waiter = waiter).is_some()
     }
 
-    /// Hands over what the server reads now.
+    /// Hands over everything that the server will read now.
     pub(crate) fn hand_over<F>(&mut self, io: &mut Io<F>) {
         if !self.first.is_empty() {
             io.queue(&mut self.first);
@@ -200,7 +201,7 @@ impl<W: Clone> Session<W> {
         if !self.is_open() {
             return;
         }
-        // Whoever asks without reading the answers gets one at a time.
+        // A peer that pings without reading the answers gets one at a time.
         if io.is_drained()
             && let Some(payload) = self.asked.take()
         {
@@ -211,41 +212,41 @@ impl<W: Clone> Session<W> {
         }
     }
 
-    /// How many bytes of frames wait to be written.
+    /// Number of frame bytes waiting to be written.
     pub(crate) fn unwritten<F>(&self, io: &Io<F>) -> usize {
         self.out.len() + io.unwritten()
     }
 
-    /// Whether something is to be handed over.
+    /// Whether anything has to be handed over.
     pub(crate) fn is_queued(&self) -> bool {
         !self.first.is_empty() || (self.is_open() && (!self.out.is_empty() || self.asked.is_some()))
     }
 
-    /// Whether an answer has to come in time: any but that of a pull, once its request is sent whole.
+    /// Whether an answer deadline applies: to any request but a pull, once it is sent whole.
     pub(crate) fn is_due<F>(&self, io: &Io<F>) -> bool {
         self.due.front().is_some_and(|(_, end)| *end <= io.sent())
     }
 
-    /// Whether such an answer is waited for, or will be.
+    /// Whether such an answer is or will be awaited.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// Whether a ping is under way.
+    /// Whether a ping is in flight.
     pub(crate) fn is_pinging(&self) -> bool {
         !self.pings.is_empty()
     }
 
-    /// Whether the oldest of the answers that are due has come since this was asked last.
+    /// Whether the oldest awaited answer has arrived since the last call.
     pub(crate) fn take_answered(&mut self) -> bool {
         mem::take(&mut self.has_answered)
     }
 
-    /// The next of what came.
+    /// The next event in the received data.
     ///
     /// # Errors
     ///
-    /// When the connection cannot be used any further: the peer does not keep to the protocol, or says that it closes.
+    /// When the connection becomes unusable: the peer violates the protocol or closes the connection.
     pub(crate) fn take<F>(&mut self, io: &mut Io<F>) -> Result<Option<Event<W>>> {
         if let Some(upgrade) = &self.upgrade {
             let Some(len) = upgrade.finish(io.data())? else { return Ok(None) };
@@ -272,7 +273,7 @@ impl<W: Clone> Session<W> {
         }
     }
 
-    /// The answer to a push of a run, if the frame at the front of `data` is one. It is read where it is.
+    /// Handles the answer to a push of a run, if the frame at the front of `data` is one, without copying it.
     fn pushed(&mut self, frame: &Frame, data: &[u8]) -> Option<Event<W>> {
         if self.encoding != Encoding::Binary || self.runs.is_empty() {
             return None;
@@ -282,7 +283,7 @@ impl<W: Clone> Session<W> {
         Some(Event::InRun { waiter, place, outcome: Ok(Success::Pushed(message)) })
     }
 
-    /// Who waits for the answer to this push of a run, which has come, and at which place.
+    /// Who waits for the received answer to this push of a run, and its place.
     fn in_run(&mut self, action: Action, id: &[u8]) -> Option<(W, usize)> {
         let (waiter, place, number) = self.runs.answered(action, id)?;
         self.answered(number);
@@ -293,7 +294,7 @@ impl<W: Clone> Session<W> {
         match incoming {
             Incoming::Message(message) => self.answer(message).map(Some),
             Incoming::Pong => {
-                // A pong that nobody asked for is one too many, and no harm.
+                // An unsolicited pong does no harm.
                 let Some((number, waiter)) = self.pings.pop_front() else { return Ok(None) };
                 self.answered(number);
                 Ok(Some(Event::Pong(waiter)))
@@ -324,7 +325,7 @@ impl<W: Clone> Session<W> {
         )))
     }
 
-    /// All but the answers of pulls come in the order of their requests.
+    /// All answers but those to pulls arrive in the order of their requests.
     fn answered(&mut self, number: u64) {
         if self.due.front().is_some_and(|(oldest, _)| *oldest == number) {
             self.has_answered = true;
@@ -334,8 +335,8 @@ impl<W: Clone> Session<W> {
         }
     }
 
-    /// The connection has ended: everybody who waits for an answer, in the order of the requests, and everybody who waits
-    /// for a sign of life.
+    /// The connection has ended. Returns everybody who waits for an answer, in the order of the requests, and everybody
+    /// who waits for a pong.
     pub(crate) fn end<F>(&mut self, io: &Io<F>) -> (Vec<Unanswered<W>>, Vec<W>) {
         let single = self.waiting.drain().map(|(_, one)| (one, None));
         let mut waiting: Vec<(Waiting<W>, Option<usize>)> =
@@ -348,42 +349,41 @@ impl<W: Clone> Session<W> {
     }
 }
 
-/// The server can have acted once it has the last byte.
+/// The server may have acted once it has the last byte.
 fn fate<F>(end: u64, io: &Io<F>) -> Fate {
     if end <= io.sent() { Fate::Unknown } else { Fate::NotSent }
 }
 
-/// The ids of the requests of a client: decimal numbers, each used once.
+/// Ids for a client's requests: decimal numbers, each used once.
 #[derive(Debug, Default)]
 pub(crate) struct Ids(u64);
 
 impl Ids {
-    /// An id that was not used.
     pub(crate) fn next(&mut self) -> RequestId {
         RequestId::of(self.run(1))
     }
 
-    /// The first of so many numbers in a row that were not used.
+    /// The first of this many consecutive unused numbers.
     pub(crate) fn run(&mut self, len: u64) -> u64 {
         let first = self.0.wrapping_add(1);
         self.0 = self.0.wrapping_add(len);
         first
     }
 
-    /// Whether this may be an id that was given out.
+    /// Whether this id may have been given out.
     pub(crate) fn may_be_given(&self, id: &RequestId) -> bool {
         decimal(id.as_str().as_bytes()).is_some_and(|number| number <= self.0)
     }
 
-    /// A request uses an id of its own.
+    /// Records a request with its own id.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a pull by a number that was used: the server would take one message for the other.
+    /// `InvalidInput` for a pull with a used number: the server would confuse the messages.
     pub(crate) fn note(&mut self, request: &Request) -> Result<()> {
         let Some(number) = decimal(request.id().as_str().as_bytes()) else { return Ok(()) };
         if number > self.0 {
-            // Those near the end are never reached.
+            // Numbers near the end are never reached.
             self.0 = if number < u64::MAX / 2 { number } else { self.0 };
             return Ok(());
         }
@@ -397,7 +397,7 @@ impl Ids {
     }
 }
 
-/// A request as it is sent.
+/// Encodes a request.
 pub(crate) fn encoded(encoding: Encoding, request: &Request) -> Result<Bytes> {
     let mut message = BytesMut::new();
     encoding.encode(request, &mut message)?;
@@ -408,7 +408,7 @@ pub(crate) fn encoded(encoding: Encoding, request: &Request) -> Result<Bytes> {
 mod tests {
     use super::*;
 
-    /// Section 7: a frame that comes before the upgrade is answered is lost on the server.
+    /// Section 7: the server loses a frame that arrives before the upgrade is answered.
     #[test]
     fn what_is_sent_before_the_upgrade_waits_here() {
         let mut session =

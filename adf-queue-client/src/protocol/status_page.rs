@@ -1,27 +1,27 @@
-//! The status page: the only place where the server tells of waiting pulls, of messages that are pulled, and of its queues.
+//! The status page: the server's only source for waiting pulls, pulled messages, and the list of queues.
 //!
-//! It is made for people, and names stand in it as they are. A name ends at the first place where the rest of a row could
-//! follow, so one that holds tags is read whole, and the rows behind it too. Only a name that holds the whole rest of a row
-//! is taken for that row, and what it holds behind that for further ones.
+//! The page is meant for people, and does not escape names. A name ends at the first place where the rest of a row
+//! could follow, so a name with tags is read whole, and so are the rows after it. Only a name that contains the whole
+//! rest of a row is mistaken for that row, and its remainder for further ones.
 
 use queue_core::decimal;
 
 use crate::{Error, QueueName, Result};
 
-/// A server's statistics, and those of its queues.
+/// Statistics of a server and its queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// Its version, such as `2.0.0`.
     pub version: String,
-    /// The name of its machine, as the machine has it.
+    /// Its host name.
     pub host: String,
-    /// WebSocket connections. Those over HTTP are not counted.
+    /// WebSocket connections; HTTP connections are not counted.
     pub connections: u64,
-    /// How many queues there are.
+    /// The number of queues.
     pub queue_count: u64,
-    /// Up to 100 of them, in no order.
+    /// Up to 100 of them, in no particular order.
     pub queues: Vec<QueueStats>,
 }
 
@@ -32,27 +32,27 @@ pub struct Stats {
 pub struct QueueStats {
     /// Its name. On a server with an `initqueue.txt` it may be empty.
     pub name: String,
-    /// Pulls that wait for a message, those whose connection has ended included.
+    /// Pulls waiting for a message, including those whose connection has ended.
     pub waiting: u64,
-    /// Messages that were pulled, and neither deleted nor put back. Below zero once messages are deleted that were pulled
-    /// before their queue was deleted and created again.
+    /// Pulled messages that are neither deleted nor returned. Negative after deleting messages that were pulled before
+    /// their queue was deleted and created again.
     pub pulled: i64,
-    /// Messages that are ready.
+    /// Ready messages.
     pub ready: u64,
 }
 
 impl Stats {
-    /// Whether all queues of the server are among [`queues`](Self::queues).
+    /// Whether [`queues`](Self::queues) contains all queues of the server.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.queues.len() as u64 >= self.queue_count
     }
 
-    /// Reads the page of all queues.
+    /// Parses the page of all queues.
     ///
     /// # Errors
     ///
-    /// `Protocol` for a page of another kind, or when the server says that it did not get to its queues.
+    /// `Protocol` for any other page, or when the server reports that it timed out listing its queues.
     pub fn parse(page: &[u8]) -> Result<Self> {
         let (mut stats, mut rest) = split(page)?;
         while let Some((queue, behind)) = row_start(rest).and_then(row) {
@@ -67,7 +67,7 @@ impl Stats {
 }
 
 impl QueueStats {
-    /// Reads the page of this queue; `None` when the server has none of that name.
+    /// Parses the page of this queue; `None` when the server does not have it.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl QueueStats {
     pub fn parse(page: &[u8], queue: &QueueName) -> Result<Option<Self>> {
         let (_, table) = split(page)?;
         let mut rest = table;
-        // The page repeats what was asked for, but only in its row the name has this around it.
+        // The page repeats the requested name, but only its row has this around it.
         while let Some(start) = row_start(rest) {
             let name = queue.as_str();
             let found = start.strip_prefix(name.as_bytes()).and_then(counts);
@@ -88,16 +88,16 @@ impl QueueStats {
     }
 }
 
-/// What the page says of the server, which no name of a queue comes before, and all behind that.
+/// Splits off the server's statistics, which precede all names of queues.
 fn split(page: &[u8]) -> Result<(Stats, &[u8])> {
     server(page)
         .ok_or_else(|| Error::protocol("the page is not the status page of an Adf.QueueServer"))
 }
 
-/// What stands in place of the rows when the server's own search took too long.
+/// Replaces the rows when the server's own search took too long.
 const TOO_LATE: &[u8] = b">search timeout.</td>";
 
-/// Without a row: whether that is an answer. What was asked for is repeated before the table, and nothing of it within.
+/// Whether a page without rows is a valid answer. The requested name is repeated before the table, and never within it.
 fn check_empty(page: &[u8]) -> Result<()> {
     let head = b"</thead>";
     let end = page.windows(head.len()).rposition(|part| part == head);
@@ -123,7 +123,7 @@ fn server(page: &[u8]) -> Option<(Stats, &[u8])> {
     Some((stats, rest))
 }
 
-/// The rest of the page from the next name on.
+/// The rest of the page, from the next name.
 fn row_start(mut page: &[u8]) -> Option<&[u8]> {
     loop {
         page = behind(page, b"<tbody>")?;
@@ -136,7 +136,7 @@ fn row_start(mut page: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The row whose name begins here, and what is behind it.
+/// The row whose name begins here, and the rest.
 fn row(start: &[u8]) -> Option<(QueueStats, &[u8])> {
     let mut at = 0;
     loop {
@@ -158,7 +158,7 @@ impl Counts {
     }
 }
 
-/// All of a row behind its name.
+/// Parses a row after its name.
 fn counts(rest: &[u8]) -> Option<(Counts, &[u8])> {
     let mut rest = line_end(rest.strip_prefix(b"</td>")?)?;
     let mut counts = [0; 3];
@@ -170,7 +170,7 @@ fn counts(rest: &[u8]) -> Option<(Counts, &[u8])> {
     Some((Counts(counts), rest))
 }
 
-/// A number, and what is behind it.
+/// A number, and the rest.
 fn count(rest: &[u8]) -> Option<(i64, &[u8])> {
     let (sign, digits) = rest.strip_prefix(b"-").map_or((1, rest), |digits| (-1, digits));
     let (digits, rest) = until(digits.get(..20).unwrap_or(digits), b"<")
@@ -178,7 +178,7 @@ fn count(rest: &[u8]) -> Option<(i64, &[u8])> {
     Some((sign * i64::try_from(decimal(digits)?).ok()?, rest))
 }
 
-/// What no server counts below zero.
+/// A count that no server reports as negative.
 fn unsigned(count: i64) -> u64 {
     u64::try_from(count).unwrap_or_default()
 }
@@ -200,7 +200,7 @@ fn until<'t>(text: &'t [u8], word: &[u8]) -> Option<(&'t [u8], &'t [u8])> {
     Some((before, rest.get(word.len()..)?))
 }
 
-/// The server writes UTF-8; anything else is kept readable.
+/// The server sends UTF-8; anything else is kept readable.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -211,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    /// A page as the server writes it: the queues, what was asked for, and how lines end.
+    /// A page as sent by the server, from the queues, the requested name, and the line ends.
     fn page(queues: &[(&str, [i64; 3])], asked: &str, end: &str) -> Vec<u8> {
         let mut lines = vec![
             "<html>".to_owned(),
@@ -291,7 +291,7 @@ mod tests {
         }
     }
 
-    /// There is nothing by which it could be told.
+    /// Nothing distinguishes the two.
     #[test]
     fn a_name_that_holds_the_whole_rest_of_a_row_is_taken_for_that_row() {
         let cell = |n| format!("<td align=\"center\">{n}</td>\n");

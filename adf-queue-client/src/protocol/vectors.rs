@@ -1,4 +1,4 @@
-//! What the real server, version 2.0.0, was asked and answered.
+//! Requests to the real server, version 2.0.0, and its answers.
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ fn delivered(body: &'static [u8], duplications: u16, message_id: u64) -> Result<
     Ok(Success::Delivered(Delivered { message_id: message_id.into(), duplications, body }))
 }
 
-/// Requests, how they are written, how they were answered, and what that means.
+/// Requests, their encoding, the answers, and their meaning.
 fn binary() -> Vec<(Request, &'static str, &'static str, Result<Success, Refusal>)> {
     let q = || queue("/q");
     vec![

@@ -1,7 +1,7 @@
-//! WebSocket without a socket: the upgrade of a connection, and frames.
+//! WebSocket without a socket: the upgrade of a connection, and its frames.
 //!
-//! The server writes each message as one unmasked frame, reads each frame as one message, ignores frames of the other kind,
-//! and answers a ping by an empty pong and a close by nothing at all.
+//! The server sends each message as one unmasked frame, reads each frame as one message, ignores frames of the other
+//! kind, answers a ping with an empty pong, and does not answer a close.
 
 use std::io::Cursor;
 
@@ -23,7 +23,7 @@ use super::{
 use crate::{Error, ErrorKind, Fate, Result};
 
 impl Encoding {
-    /// The path under which a server speaks it over WebSocket.
+    /// The path of the server's WebSocket endpoint for this encoding.
     #[must_use]
     pub const fn websocket_path(self) -> &'static str {
         match self {
@@ -47,12 +47,12 @@ pub struct Upgrade {
 }
 
 impl Upgrade {
-    /// Appends the request of a new upgrade. `host` is the value of the `Host` header; `random` decides the key, by which
-    /// the answer is told from one to another request.
+    /// Appends the request of a new upgrade. `host` is the value of the `Host` header; `random` determines the key,
+    /// which distinguishes its answer from that of another request.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a host that the server would not read, being too long or no plain text.
+    /// `InvalidInput` for a host that the server would not read, because it is too long or not plain text.
     pub fn start(
         encoding: Encoding,
         host: &str,
@@ -75,11 +75,11 @@ impl Upgrade {
         Ok(Upgrade { key })
     }
 
-    /// How many bytes of `data` the answer takes, once it is whole. Frames follow.
+    /// The length of the answer at the front of `data`, once it is complete. Frames follow.
     ///
     /// # Errors
     ///
-    /// `Protocol` when the server does not upgrade the connection, or is no WebSocket server.
+    /// `Protocol` when the server does not upgrade the connection, or is not a WebSocket server.
     pub fn finish(&self, data: &[u8]) -> Result<Option<usize>> {
         let Some(head) = Head::read(data)? else { return Ok(None) };
         if head.status != 101 || !head.is("Upgrade", "websocket") {
@@ -104,43 +104,43 @@ pub struct Frames {
     encoding: Encoding,
     max_message: usize,
     masks: Random,
-    /// The parts of a message that something between here and the server has split.
+    /// The fragments of a message that an intermediary has split.
     parts: Option<BytesMut>,
 }
 
-/// What comes from a server.
+/// An incoming frame from a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// A whole message of the connection's kind.
     Message(Bytes),
-    /// To be answered by a pong with the same bytes.
+    /// A ping, to be answered by a pong with the same payload.
     Ping(Bytes),
-    /// The answer to a ping. The real server gives none of the ping's bytes back.
+    /// The answer to a ping. The real server does not return the ping's payload.
     Pong,
     /// The peer is about to close the connection.
     Close,
 }
 
-/// What is at the front of the bytes that came.
+/// What is at the front of the received bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A frame.
     Frame(Frame),
-    /// So many bytes are missing, at least.
+    /// At least this number of bytes is missing.
     Missing(usize),
 }
 
-/// A frame that is here whole.
+/// A complete frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     header: FrameHeader,
-    /// Where its payload begins.
+    /// The offset of its payload.
     start: usize,
     len: usize,
 }
 
 impl Frame {
-    /// How many bytes it has, with its header.
+    /// Its length in bytes, including the header.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "none is empty")]
     pub fn len(&self) -> usize {
@@ -148,11 +148,11 @@ impl Frame {
     }
 }
 
-/// The longest payload of a ping, a pong or a close.
+/// The maximum payload of a ping, a pong or a close.
 const MAX_CONTROL: usize = 125;
 
 impl Frames {
-    /// The frames of a new connection. `max_message` is the longest message that is read, in bytes; `seed` decides the
+    /// The frames of a new connection. `max_message` is the maximum length of a message in bytes; `seed` determines the
     /// masks.
     #[must_use]
     pub fn new(encoding: Encoding, max_message: usize, seed: u64) -> Self {
@@ -164,20 +164,20 @@ impl Frames {
         self.write(self.encoding.opcode(), message, out);
     }
 
-    /// Appends a ping. Every pong is a sign of life, whatever it holds.
+    /// Appends a ping. Any pong answers it, whatever its payload.
     pub fn ping(&mut self, out: &mut BytesMut) {
         self.write(OpCode::Control(Control::Ping), b"", out);
     }
 
-    /// Appends the answer to a ping; no longer than a pong may be.
+    /// Appends the answer to a ping, truncated to the maximum length of a pong.
     pub fn pong(&mut self, payload: &[u8], out: &mut BytesMut) {
         let payload = payload.get(..MAX_CONTROL).unwrap_or(payload);
         self.write(OpCode::Control(Control::Pong), payload, out);
     }
 
-    /// Appends a close. The server does not answer it: the connection is to be closed behind it.
+    /// Appends a close. The server does not answer it, so close the connection after it.
     pub fn close(&mut self, out: &mut BytesMut) {
-        // 1000: its purpose is fulfilled.
+        // 1000: normal closure.
         self.write(OpCode::Control(Control::Close), &[0x03, 0xe8], out);
     }
 
@@ -192,11 +192,11 @@ impl Frames {
         apply(mask, out.get_mut(start..).unwrap_or_default());
     }
 
-    /// What is at the front of `data`. Nothing is made ready for a length that was announced.
+    /// What is at the front of `data`. Nothing is allocated for an announced length.
     ///
     /// # Errors
     ///
-    /// `Protocol` when it is no frame of a server, `MessageTooLarge` when a message is longer than the limit.
+    /// `Protocol` when it is not a frame of a server, `MessageTooLarge` when a message exceeds the limit.
     pub fn next(&self, data: &[u8]) -> Result<Next> {
         let Some((header, start, len)) = header(data)? else { return Ok(Next::Missing(1)) };
         if header.mask.is_some() || header.rsv1 || header.rsv2 || header.rsv3 {
@@ -211,7 +211,7 @@ impl Frames {
         })
     }
 
-    /// The length as one that can be read.
+    /// Checks an announced length against the limits.
     fn fits(&self, opcode: OpCode, len: u64) -> Result<usize> {
         let short = usize::try_from(len).ok();
         if let OpCode::Control(_) = opcode {
@@ -242,12 +242,11 @@ impl Frames {
         if is_whole { data.get(frame.start..frame.len) } else { None }
     }
 
-    /// Reads a frame that [`next`](Self::next) has found, of which these are the bytes. There may be nothing in it for
-    /// anybody.
+    /// Reads a frame found by [`next`](Self::next), given its bytes. Returns `None` if it holds nothing for the caller.
     ///
     /// # Errors
     ///
-    /// `Protocol` when a server does not send it here.
+    /// `Protocol` when a server must not send it here.
     pub fn read(&mut self, frame: &Frame, bytes: Bytes) -> Result<Option<Incoming>> {
         let mut payload = bytes;
         payload.advance(frame.start.min(payload.len()));
@@ -295,7 +294,7 @@ pub(super) fn apply(mask: [u8; 4], payload: &mut [u8]) {
     rest.iter_mut().zip(mask.into_iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
 }
 
-/// The header at the front of `data`, its own length, and that of what follows.
+/// The header at the front of `data`, its own length, and that of the payload.
 pub(super) fn header(data: &[u8]) -> Result<Option<(FrameHeader, usize, u64)>> {
     let mut cursor = Cursor::new(data);
     let parsed = FrameHeader::parse(&mut cursor);
@@ -321,7 +320,7 @@ mod tests {
         Upgrade::start(encoding, host, &mut Random::new(7), out)
     }
 
-    /// The first frame, and its length.
+    /// The first frame and its length.
     fn take(frames: &mut Frames, data: &Bytes) -> Result<(usize, Option<Incoming>)> {
         match frames.next(data)? {
             Next::Frame(frame) => {
@@ -332,7 +331,7 @@ mod tests {
         }
     }
 
-    /// As the real server answers under Mono, and as it does on Windows.
+    /// The real server's answer, under Mono or on Windows.
     fn answer(key: &str, end: &str) -> String {
         let accept = derive_accept_key(key.as_bytes());
         ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]

@@ -1,4 +1,4 @@
-//! State shared by all lanes of a worker: whether to continue, and their counters.
+//! State shared by all lanes of a worker: stops and counters.
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Instant};
 
@@ -16,29 +16,29 @@ use crate::{
     work::{Ended, Loss},
 };
 
-/// A handle to stop and observe a worker from anywhere, also after it has ended. Cloning is cheap.
+/// A handle to stop and observe a worker from anywhere, even after it has ended. Cloning is cheap.
 ///
-/// It keeps nothing of the worker alive but its numbers.
+/// It keeps only the worker's counters alive.
 #[derive(Clone)]
 pub struct WorkerHandle {
     pub(crate) board: Arc<Board>,
 }
 
-/// A server of a worker, and how it stands with it.
+/// A server of a worker, and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ServerStatus {
     /// Its address.
     pub server: Address,
-    /// The connection.
+    /// The state of the connection.
     pub state: ConnectionState,
-    /// How many of its messages are held: those that handlers have, that wait for one, and that are being settled.
+    /// Number of held messages: those with handlers, those waiting for one, and those being settled.
     pub held: usize,
 }
 
 impl WorkerHandle {
-    /// Pulls nothing more; handlers that run may finish within the grace. The rest goes back to the servers.
+    /// Pulls nothing more; running handlers may finish within the grace. All other messages go back to the servers.
     pub fn stop(&self) {
         self.board.stop.ask(Haste::Gently);
     }
@@ -48,7 +48,7 @@ impl WorkerHandle {
         self.board.stop.ask(Haste::AtOnce);
     }
 
-    /// Whether a stop was asked for.
+    /// Whether the worker was told to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.board.stop.asked().is_some()
@@ -69,13 +69,13 @@ impl WorkerHandle {
         total
     }
 
-    /// How many messages it holds.
+    /// The number of messages that it holds.
     #[must_use]
     pub fn held(&self) -> usize {
         self.board.lanes.iter().map(|lane| lane.lock().held).sum()
     }
 
-    /// How it stands with each server, in their order.
+    /// The state of each server, in order.
     #[must_use]
     pub fn servers(&self) -> Vec<ServerStatus> {
         self.board.lanes.iter().map(Side::status).collect()
@@ -92,9 +92,9 @@ impl fmt::Debug for WorkerHandle {
     }
 }
 
-/// What the lanes share.
+/// Shared by the lanes.
 pub(crate) struct Board {
-    /// Wakes lanes that sleep, and tells handlers.
+    /// Wakes sleeping lanes, and notifies handlers.
     pub(crate) stop: Stop,
     lanes: Vec<Side>,
     limit: Option<JobLimit>,
@@ -103,14 +103,13 @@ pub(crate) struct Board {
     on_span: SpanHook<Delivery>,
 }
 
-/// A server of the worker.
 struct Side {
     server: Address,
     measures: Measures,
     seen: Mutex<Seen>,
 }
 
-/// What is known of a lane, over all its connections.
+/// A lane's state, over all its connections.
 #[derive(Default)]
 struct Seen {
     state: ConnectionState,
@@ -118,7 +117,7 @@ struct Seen {
     metrics: Metrics,
     report: WorkerReport,
     outage: Outage<&'static str>,
-    /// Those who are to be told when their message is lost.
+    /// The handlers to notify when their message is lost.
     running: HashMap<Key, Arc<Loss>, FixedState>,
 }
 
@@ -151,22 +150,22 @@ impl Board {
         })
     }
 
-    /// Has a stop wake the task of this lane; to be called before [`heed_stop`](Self::heed_stop).
+    /// Makes a stop wake the task of this lane; call it before [`heed_stop`](Self::heed_stop).
     #[cfg(feature = "tokio")]
     pub(crate) fn wake_on_stop(&self, lane: usize, waker: &std::task::Waker) {
         self.stop.wake(lane, waker);
         if let Some(limit) = &self.limit {
-            // It is looked at below.
+            // `is_ending` checks it below.
             let _ = limit.poll_reached(&std::task::Context::from_waker(waker));
         }
     }
 
-    /// Whether a lane has something to do about a stop.
+    /// Whether a lane has to act on a stop.
     pub(crate) fn is_ending(&self) -> bool {
         self.stop.asked().is_some() || self.limit.as_ref().is_some_and(JobLimit::is_reached)
     }
 
-    /// Lets a lane stop if it is to.
+    /// Stops a lane if the worker is stopping.
     pub(crate) fn heed_stop(&self, lane: &mut Lane, now: Instant) {
         match self.stop.asked() {
             Some(Haste::AtOnce) => lane.stop_now(now),
@@ -175,7 +174,7 @@ impl Board {
         }
     }
 
-    /// Lets a lane know what a handler has decided, which begins with no further message when it is to stop.
+    /// Passes a handler's decision to its lane, which starts no further handler if it is stopping.
     pub(crate) fn finish(
         &self,
         lane: &mut Lane,
@@ -187,14 +186,14 @@ impl Board {
         lane.finish(key, decision, now);
     }
 
-    /// A handler begins with a message; it is told when that is lost.
+    /// A handler starts with a message; it is notified when that is lost.
     pub(crate) fn begin(&self, lane: usize, key: Key) -> Arc<Loss> {
         let loss = Arc::<Loss>::default();
         self.update(lane, |seen| seen.running.insert(key, loss.clone()));
         loss
     }
 
-    /// What is told of a handler that begins with a message.
+    /// The operation to record for a handler that starts with a message.
     pub(crate) fn process(&self, lane: usize, delivery: &Delivery) -> Operation {
         let Some(Side { server, measures, .. }) = self.lanes.get(lane) else {
             return Operation::none();
@@ -204,7 +203,7 @@ impl Board {
         process
     }
 
-    /// A handler has ended, within the span of its message.
+    /// Records the end of a handler, within the span of its message.
     pub(crate) fn handled(
         &self,
         lane: usize,
@@ -221,7 +220,7 @@ impl Board {
         }
     }
 
-    /// Nothing more comes of this lane: whoever goes on is told.
+    /// The lane has ended: notifies handlers that are still running.
     pub(crate) fn close(&self, lane: usize) {
         let running = self.update(lane, |seen| {
             (seen.state, seen.held) = (ConnectionState::Closed, 0);
@@ -239,7 +238,7 @@ impl Board {
         });
     }
 
-    /// Tells whom it concerns.
+    /// Reports events to the handlers and the observer.
     pub(crate) fn tell_all(&self, lane: usize, news: Vec<News>) {
         for news in news {
             match news {
@@ -276,7 +275,7 @@ impl Board {
 }
 
 impl Seen {
-    /// Counts it; whether it is worth telling.
+    /// Counts an event; returns whether to report it.
     fn takes_note(&mut self, what: &WorkerEventKind) -> bool {
         match what {
             WorkerEventKind::Settled { fate, .. } => self.report.count(*fate),

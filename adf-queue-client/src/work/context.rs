@@ -1,4 +1,4 @@
-//! A message as its handler sees it.
+//! The message context passed to handlers.
 
 use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use queue_core::Signal;
 use super::Loss;
 use crate::{Address, Delivery, LostReason};
 
-/// A message as its handler sees it. Cloning is cheap.
+/// The context passed to a handler: the message and its state. Cloning is cheap.
 ///
 /// The handler's return value decides how to settle the message ([`Decision`](crate::Decision)).
 #[derive(Clone)]
@@ -41,7 +41,8 @@ impl JobContext {
         self.loss.reason().is_some()
     }
 
-    /// Waits until the message belongs to another worker, and returns the reason. Use in `select!` to abandon the work.
+    /// Waits until the message belongs to another worker, and returns the reason. Use it in `select!` to abandon the
+    /// work.
     ///
     /// # Cancel safety
     ///
@@ -52,11 +53,11 @@ impl JobContext {
         self.loss.reason().unwrap_or(LostReason::ConnectionLost)
     }
 
-    /// Blocks until the message belongs to another worker, at most for `timeout`, and returns the reason; `None` if it
-    /// is still this worker's.
+    /// Blocks until the message belongs to another worker, at most for `timeout`, and returns the reason; `None` if
+    /// this worker still has it.
     #[must_use]
     pub fn wait_lost(&self, timeout: Duration) -> Option<LostReason> {
-        // Whether in time or not, the reason tells.
+        // The reason tells whether it was in time.
         let _ = self.loss.signal.wait_timeout(timeout);
         self.loss.reason()
     }
@@ -68,7 +69,7 @@ impl JobContext {
         self.stopping.is_set()
     }
 
-    /// Waits until the worker is told to stop: a long-running handler can then finish early.
+    /// Waits until the worker is told to stop. A long-running handler can then finish early.
     ///
     /// # Cancel safety
     ///
@@ -94,7 +95,7 @@ impl Deref for JobContext {
 }
 
 impl fmt::Debug for JobContext {
-    /// Bodies may be secret and large: only the length is shown.
+    /// Bodies may be secret and large, so only their length is shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JobContext")
             .field("queue", self.queue())

@@ -2,21 +2,20 @@
 
 use std::fmt;
 
-/// What a handler wants to become of its message.
+/// How to settle a message.
 ///
-/// A handler returns one of these, or `()` for [`Delete`](Decision::Delete), or a `Result` of either. An error puts the
-/// message back at the right end, until it was [delivered too often](crate::WorkerOptions::max_duplications). So does a
-/// panic.
+/// A handler returns a decision, or `()` for [`Delete`](Decision::Delete), or a `Result` of either. An error or a panic
+/// returns the message to the right end, until it was [delivered too often](crate::WorkerOptions::max_duplications).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
-    /// It is done with.
+    /// Deleted.
     Delete,
-    /// Put back at the left end: the next pull by any client gets it.
+    /// Returned to the left end: the next pull by any client gets it.
     ReturnLeft,
-    /// Put back at the right end, behind all others.
+    /// Returned to the right end, behind all others.
     ReturnRight,
-    /// Moved to the [dead-letter queue](crate::WorkerOptions::dead_letter); without one, put back at the right end.
+    /// Moved to the [dead-letter queue](crate::WorkerOptions::dead_letter); without one, returned to the right end.
     DeadLetter,
 }
 
@@ -25,7 +24,7 @@ queue_core::words!(Decision, crate::Error, "decision":
 
 /// What a handler may return: `()`, a [`Decision`], or a `Result` of one of them with any `Display` error.
 pub trait IntoDecision {
-    /// The decision, or what the error says.
+    /// The decision, or the text of the error.
     ///
     /// # Errors
     ///
@@ -46,7 +45,7 @@ impl IntoDecision for Decision {
 }
 
 impl<T: IntoDecision, E: fmt::Display> IntoDecision for Result<T, E> {
-    /// An error says its alternate form (`{:#}`), which for those of anyhow has the causes.
+    /// Uses the error's alternate form (`{:#}`), which includes the causes of anyhow's errors.
     fn into_decision(self) -> Result<Decision, String> {
         self.map_err(|error| format!("{error:#}"))?.into_decision()
     }

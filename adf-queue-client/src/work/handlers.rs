@@ -1,4 +1,4 @@
-//! What both faces know of handlers, and of the messages that they have.
+//! Handlers and their messages, shared by both faces.
 
 use std::{any::Any, sync::OnceLock};
 
@@ -6,12 +6,12 @@ use queue_core::{Quick, Signal};
 
 use crate::{Decision, LostReason};
 
-/// What a handler gives.
+/// The result of a handler.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// What is to become of the message; none when the handler failed.
+    /// How to settle the message; `None` when the handler failed.
     pub(crate) decision: Option<Decision>,
-    /// What went wrong.
+    /// The message of the failure.
     pub(crate) error: Option<String>,
     /// Whether it panicked.
     pub(crate) is_panic: bool,
@@ -33,7 +33,7 @@ impl From<Result<Decision, String>> for Ended {
     }
 }
 
-/// A handler `H`, and how it behaves.
+/// A handler and its behaviour.
 #[derive(Debug)]
 pub(crate) struct Registered<H> {
     pub(crate) handler: H,
@@ -46,13 +46,13 @@ impl<H> Registered<H> {
     }
 }
 
-/// A panic is a failure of its message, and of nothing else.
+/// A panic is a failure of its message only.
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Ended {
     let words = format!("the handler panicked: {}", queue_core::panic_text(panic));
     Ended { decision: None, error: Some(words), is_panic: true }
 }
 
-/// That a message is somebody else's.
+/// The loss of a message.
 #[derive(Debug, Default)]
 pub(crate) struct Loss {
     reason: OnceLock<LostReason>,
@@ -61,12 +61,12 @@ pub(crate) struct Loss {
 
 impl Loss {
     pub(crate) fn set(&self, reason: LostReason) {
-        // The first reason stays.
+        // The first reason wins.
         let _ = self.reason.set(reason);
         self.signal.set();
     }
 
-    /// Why, once it is so.
+    /// The reason, once it is lost.
     pub(crate) fn reason(&self) -> Option<LostReason> {
         self.reason.get().copied()
     }

@@ -1,4 +1,4 @@
-//! What both faces of the worker share.
+//! Shared by both faces of the worker.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod board;

@@ -1,4 +1,4 @@
-//! How a worker works.
+//! Worker options.
 
 use std::{num::NonZeroU16, time::Duration};
 
@@ -10,9 +10,9 @@ use queue_core::{JobLimit, Measurement, Measures, Observer};
 use crate::Delivery;
 use crate::{Address, ConnectOptions, Error, QueueName, Servers, WorkerEvent};
 
-/// How a worker works: one message at a time from each server, unless set.
+/// Settings of a worker: one message at a time from each server, unless set.
 ///
-/// Made from [`Servers`] or from the text of their addresses; setters consume and return it:
+/// Created from [`Servers`] or the text of their addresses; setters consume and return it:
 ///
 /// ```
 /// use adf_queue_client::WorkerOptions;
@@ -22,9 +22,9 @@ use crate::{Address, ConnectOptions, Error, QueueName, Servers, WorkerEvent};
 /// # Ok::<(), adf_queue_client::Error>(())
 /// ```
 ///
-/// With the feature `serde` they are the servers alone, or a map with them under `servers` and what else was chosen under
-/// the names of the setters. Durations are seconds, or text such as `250ms`. An
-/// observer is code, and a [limit](Self::limit) is a counter that workers of one process share: neither is written or read.
+/// With the feature `serde` they are the servers alone, or a map with the servers under `servers` and any settings
+/// under the names of the setters. Durations are seconds, or text such as `250ms`. Observers are code, and a
+/// [limit](Self::limit) is a counter that workers of one process share, so neither is serialized.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
     pub(crate) servers: Servers,
@@ -43,7 +43,7 @@ pub struct WorkerOptions {
 }
 
 impl WorkerOptions {
-    /// A worker for these servers, everything else at its default. Of several it serves all.
+    /// Options for these servers, everything else at its default. The worker serves all of them.
     #[must_use]
     pub fn new(servers: Servers) -> Self {
         WorkerOptions {
@@ -63,18 +63,19 @@ impl WorkerOptions {
         }
     }
 
-    /// How many handlers run at once for each server; at least 1.
+    /// Maximum number of concurrent handlers for each server; at least 1.
     #[must_use]
     pub fn slots(mut self, slots: usize) -> Self {
         self.slots = slots.max(1);
         self
     }
 
-    /// How many messages each server's connection may hold that wait for a handler; 0 unless set. With some, a handler that
-    /// has ended need not wait for the next message to travel.
+    /// Maximum number of messages that each server's connection holds waiting for a handler; 0 unless set. With
+    /// prefetch, a free handler need not wait for a round trip.
     ///
-    /// For each free handler and each of these places a pull waits on the server, up to 256, which serves the oldest pull
-    /// first: a worker with many places may get messages for which a handler of another worker is free.
+    /// For each free handler and each free prefetch place, up to 256, a pull waits on the server, which serves the
+    /// oldest pull first. A worker with many places may therefore get messages although a handler of another worker is
+    /// free.
     ///
     /// A pull cannot be cancelled, and it is unknown which queue gets the next message. So a worker of several queues
     /// may hold one more message for each queue after the first, and briefly one more from a queue with messages that
@@ -85,23 +86,23 @@ impl WorkerOptions {
         self
     }
 
-    /// How often a message may be delivered, to any client, before its failure is final; 5 unless set. One whose handler
-    /// fails at that delivery goes to the [dead-letter queue](Self::dead_letter), and so does one that comes after it,
-    /// without being run: such a message takes its process with it, or hangs.
+    /// Maximum number of deliveries of a message, to any client, before a failure is final; 5 unless set. A message
+    /// whose handler fails at that delivery goes to the [dead-letter queue](Self::dead_letter). So does a message with
+    /// more deliveries, without being run: it kills its process, or hangs.
     ///
-    /// Count with some more than the failures: a stop of a worker and a lost connection give messages back, too. The server
-    /// counts modulo 65,536.
+    /// Set it somewhat higher than the number of failures that you allow: stopping a worker and a lost connection also
+    /// give messages back. The server counts modulo 65,536.
     #[must_use]
     pub fn max_duplications(mut self, times: NonZeroU16) -> Self {
         self.max_duplications = times.get();
         self
     }
 
-    /// Where messages go that failed too often: they are pushed there at the right end, and deleted once the server has
-    /// acknowledged that. It has to exist, on each server, and its name to be none that the worker serves. A connection
-    /// that is lost between the two leaves the message in both.
+    /// The queue for messages that failed too often: they are pushed to its right end, and deleted once the server has
+    /// acknowledged the push. It must exist on each server, and the worker must not serve it. If the connection is lost
+    /// between the two requests, the message is in both queues.
     ///
-    /// Without one, such a message is put back at the right end without being run
+    /// Without one, such a message is returned to the right end without being run
     /// ([`Poisoned`](crate::WorkerEventKind::Poisoned)), and a queue with nothing else is polled at growing intervals.
     /// The same happens to a message that the dead-letter queue rejects.
     #[must_use]
@@ -110,36 +111,36 @@ impl WorkerOptions {
         self
     }
 
-    /// How long running handlers may take once the worker is to stop; 25 s unless set. The messages of those that are not
-    /// finished then go back to the server.
+    /// Time for running handlers to finish after a stop; 25 s unless set. Unfinished messages then go back to the
+    /// server.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Polling interval for a queue with a waiting pull; 10 s by default, at least 100 ms. The server wakes no one for
-    /// messages that are put back, and never answers a pull waiting on a queue that was deleted and created again.
+    /// Polling interval for a queue with a waiting pull; 10 s by default, at least 100 ms. The server does not wake
+    /// pulls for returned messages, and never answers a pull on a queue that was deleted and created again.
     #[must_use]
     pub fn recheck(mut self, interval: Duration) -> Self {
         self.recheck = interval.max(Duration::from_millis(100));
         self
     }
 
-    /// Takes at most the messages that this limit allows, shared with every worker that has a clone of it; any number unless
-    /// set. A run ends with the last of them.
+    /// Takes at most the number of messages that this limit allows, shared by all workers that have a clone of it;
+    /// unlimited unless set. A run ends with the last of these messages.
     ///
-    /// With several queues or servers, each is counted before a message is pulled, so that a pull waiting on an empty
-    /// queue does not use up the budget; if another client is quicker, it does.
+    /// With several queues or servers, each queue is counted before a message is pulled, so that a pull waiting on an
+    /// empty queue does not use up the limit. If another client is faster, it does.
     #[must_use]
     pub fn limit(mut self, limit: JobLimit) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Ends when no queue has a ready message, and none of the worker's own messages could still be put back;
-    /// separately for each server. A queue that does not exist counts as empty, an unreachable server does not.
-    /// Messages held by other clients, which they may put back later, are not awaited.
+    /// Ends the run when no queue has a ready message, and the worker holds no message that could still be returned;
+    /// separately for each server. A missing queue counts as empty, an unreachable server does not. Messages held by
+    /// other clients, which they may return later, are not awaited.
     #[must_use]
     pub fn until_empty(mut self) -> Self {
         self.until_empty = true;
@@ -162,10 +163,10 @@ impl WorkerOptions {
         self
     }
 
-    /// Shows `hook` the span of each message (feature `tracing`) together with the message, after the span was made and before it is
-    /// entered. That is the moment at which a span can still be given a parent: the context that the sender has put into
-    /// the body. It is called where the handler is about to run, and only if the span is enabled; it must not wait. If it
-    /// panics, the handler runs all the same.
+    /// Calls `hook` with the span of each message (feature `tracing`) and the message, after the span is created and
+    /// before it is entered: the moment to give the span a parent, such as the context that the sender has put into the
+    /// body. It is called just before the handler runs, and only if the span is enabled; it must not block. If it
+    /// panics, the handler still runs.
     ///
     /// ```
     /// # use adf_queue_client::WorkerOptions;
@@ -191,8 +192,8 @@ impl WorkerOptions {
         self
     }
 
-    /// Tells `observer` how long handlers took, and how many messages went; as
-    /// [`ConnectOptions::on_measurement`], for every server.
+    /// Calls `observer` with the duration of handlers and the number of messages, for every server; see
+    /// [`ConnectOptions::on_measurement`].
     #[must_use]
     pub fn on_measurement(
         mut self,
@@ -227,7 +228,7 @@ mod lanes {
     };
 
     impl WorkerOptions {
-        /// Refuses what cannot work.
+        /// Rejects invalid options.
         pub(crate) fn check(&self) -> Result<()> {
             for server in self.servers.options() {
                 if server.address.transport().is_http() {
@@ -241,7 +242,7 @@ mod lanes {
             self.dead_letter.iter().try_for_each(|queue| self.check_queue(queue))
         }
 
-        /// Refuses a queue that cannot be asked for.
+        /// Rejects a queue whose name the transport cannot carry.
         pub(crate) fn check_queue(&self, queue: &QueueName) -> Result<()> {
             let request = Request::pull(RequestId::of(0), queue.clone());
             for server in self.servers.options() {
@@ -251,7 +252,7 @@ mod lanes {
             Ok(())
         }
 
-        /// Refuses to serve the queue to which what cannot be served goes.
+        /// Rejects serving the dead-letter queue.
         pub(crate) fn check_served(&self, queue: &QueueName) -> Result<()> {
             if self.dead_letter.as_ref() == Some(queue) {
                 return Err(Error::invalid(format!(
@@ -261,7 +262,7 @@ mod lanes {
             self.check_queue(queue)
         }
 
-        /// The worker role towards one server.
+        /// The worker role for one server.
         pub(crate) fn lane<'a>(
             &self,
             server: &ConnectOptions,

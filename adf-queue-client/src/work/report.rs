@@ -13,20 +13,20 @@ use crate::{Address, Error, MessageId, QueueName};
 pub struct WorkerReport {
     /// Deleted.
     pub deleted: u64,
-    /// Put back: by the decision of their handler, because they failed, or because they were delivered too often.
+    /// Returned: by their handler's decision, because the handler failed, or because they were delivered too often.
     pub returned: u64,
     /// Moved to the dead-letter queue.
     pub dead_lettered: u64,
-    /// Given back by a stop, before a handler had begun with them.
+    /// Given back by a stop before their handler had started.
     pub abandoned: u64,
-    /// Somebody else's, or gone, before there was a decision.
+    /// Lost before there was a decision: they belong to another client, or are gone.
     pub lost: u64,
     /// The request was sent, but the connection was lost before the answer.
     pub unknown: u64,
 }
 
 impl WorkerReport {
-    /// All that have ended.
+    /// The number of messages that have ended.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.deleted
@@ -84,15 +84,15 @@ impl fmt::Display for WorkerReport {
 pub enum JobFate {
     /// The server has deleted it.
     Deleted,
-    /// It is at the left end of its queue.
+    /// It was returned to the left end of its queue.
     ReturnedLeft,
-    /// It is at the right end of its queue.
+    /// It was returned to the right end of its queue.
     ReturnedRight,
-    /// It is in the dead-letter queue, and deleted from its own.
+    /// It was moved to the dead-letter queue.
     DeadLettered,
-    /// A stop gives it back, before a handler had begun with it.
+    /// Given back by a stop before its handler had started.
     Abandoned,
-    /// It was not the worker's any more when there was a decision.
+    /// Lost before there was a decision.
     Lost(LostReason),
     /// The request was sent, but the connection was lost before the answer.
     Unknown,
@@ -106,7 +106,7 @@ impl fmt::Display for JobFate {
 }
 
 impl JobFate {
-    /// The word for it: `deleted`, `returned`, `dead-lettered`, `abandoned`, `lost` or `unknown`.
+    /// One word: `deleted`, `returned`, `dead-lettered`, `abandoned`, `lost` or `unknown`.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -120,7 +120,7 @@ impl JobFate {
     }
 }
 
-/// Why a message is not its worker's any more although its handler goes on.
+/// Why a worker has lost a message although its handler is still running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -129,11 +129,11 @@ impl JobFate {
 )]
 #[non_exhaustive]
 pub enum LostReason {
-    /// The connection that brought it is gone, and the server has given it to others.
+    /// The connection that delivered it is gone, and the server has given it to another client.
     ConnectionLost,
-    /// The worker was stopped, and its grace has ended; or it was dropped.
+    /// The worker was stopped and its grace has passed, or it was dropped.
     Stopped,
-    /// The server says that it was not pulled on this connection.
+    /// The server reports that it was not pulled on this connection.
     NotPulled,
     /// Its queue was deleted, and the message with it.
     QueueDeleted,
@@ -156,14 +156,14 @@ impl fmt::Display for LostReason {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct WorkerEvent {
-    /// The server that it is about.
+    /// The server concerned.
     pub server: Address,
     /// What happened.
     pub what: WorkerEventKind,
 }
 
 impl fmt::Display for WorkerEvent {
-    /// The server, and what happened, on one line. It quotes what a handler's error said.
+    /// Formats the server and the event on one line. It quotes the message of a handler's error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.server, self.what)
     }
@@ -176,21 +176,21 @@ impl fmt::Display for WorkerEvent {
 pub enum WorkerEventKind {
     /// A connection was made.
     Connected,
-    /// No connection could be made, or it was lost. The worker retries, unless it stops. Until there is a connection
-    /// again, each kind of error is reported once.
+    /// No connection could be made, or it was lost. The worker retries, unless it stops. Each kind of error is reported
+    /// once until a connection succeeds.
     Disconnected(Error),
-    /// A queue cannot be pulled from, or the dead-letter queue cannot be pushed to: usually because there is no such
-    /// queue, and only `createqueue` creates one. It is retried after the pause, and pauses grow.
+    /// A queue cannot be pulled from, or the dead-letter queue cannot be pushed to, usually because it does not exist:
+    /// only `createqueue` creates queues. It is retried after a growing pause.
     Refused {
         /// The queue.
         queue: QueueName,
-        /// What the server said.
+        /// The server's refusal.
         error: Error,
-        /// How long the queue of the messages is left alone.
+        /// How long the queue is paused.
         #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
         pause: Duration,
     },
-    /// A handler starts on a message.
+    /// A handler starts with a message.
     Started {
         /// Its queue.
         queue: QueueName,
@@ -203,7 +203,7 @@ pub enum WorkerEventKind {
         queue: QueueName,
         /// Its number there.
         message: MessageId,
-        /// What the handler's error or its panic says, as it came. It may quote the message.
+        /// The unmodified message of the handler's error or panic. It may quote the message.
         error: String,
     },
     /// A message was [delivered too often](crate::WorkerOptions::max_duplications), and is not run.

@@ -1,4 +1,4 @@
-//! A message for the test of a handler.
+//! Messages for tests of handlers.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use queue_core::Signal;
 use super::{JobContext, Loss};
 use crate::{Address, Delivery, LostReason};
 
-/// A message for the test of a handler, without a worker and without a server.
+/// A message for testing a handler without a worker or a server.
 ///
-/// It plays the worker's part: the test says when the message is lost or the worker stops.
+/// It stands in for the worker: the test decides when the message is lost or the worker stops.
 ///
 /// ```
 /// use adf_queue_client::{Decision, Delivery, JobContext, LostReason, TestJob};
@@ -41,18 +41,18 @@ impl TestJob {
         TestJob { context, loss, stopping }
     }
 
-    /// What the handler is given.
+    /// The context to pass to the handler.
     #[must_use]
     pub fn context(&self) -> JobContext {
         self.context.clone()
     }
 
-    /// Has the message be somebody else's.
+    /// Marks the message as lost for this reason.
     pub fn lose(&self, reason: LostReason) {
         self.loss.set(reason);
     }
 
-    /// Tells the handler that its worker is to stop.
+    /// Tells the handler that its worker is stopping.
     pub fn stop(&self) {
         self.stopping.set();
     }

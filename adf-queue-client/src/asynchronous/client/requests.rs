@@ -24,7 +24,7 @@ impl Client {
         self.run_in_total(Ask::Plain(action, queue.try_into()?, body)).await
     }
 
-    /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Gives its number in the queue.
+    /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Returns its number in the queue.
     ///
     /// # Errors
     ///
@@ -63,19 +63,20 @@ impl Client {
     /// Takes the leftmost message of a queue, waiting indefinitely for one (`pull`). The caller that has waited longest
     /// gets the next message. If the connection is lost in the meantime, it is re-established within the retry policy.
     ///
-    /// A queue that is deleted while a pull waits never answers it, not even when it is made again.
+    /// A pull that waits on a queue when the queue is deleted is never answered, even if the queue is created again.
     ///
     /// # Errors
     ///
-    /// `Refused(QueueNotFound)`, and a failure of the connection; over HTTP [`request_id`](Error::request_id) then has the id
-    /// that the message is found by, should the server have sent one. `Unsupported` over HTTP when too many pulls were given up.
+    /// `Refused(QueueNotFound)`. A connection failure; over HTTP, [`request_id`](Error::request_id) then has the id by
+    /// which a message can be found if the server has sent one. `Unsupported` over HTTP when too many pulls were
+    /// abandoned.
     ///
     /// # Cancel safety
     ///
     /// No message is lost. A pull cannot be cancelled, so it stays in flight, and its message goes to the next pull of
-    /// this queue by this client or its clones. Beyond a thousand abandoned pulls, the connection is closed to give
-    /// their messages back; over HTTP that is impossible, and a pull still in flight when the last clone is dropped
-    /// swallows a message that only [`recover`](Self::recover) puts back.
+    /// this queue by this client or its clones. With more than a thousand abandoned pulls, the connection is closed to
+    /// give their messages back. Over HTTP that is impossible, and a pull still in flight when the last clone is
+    /// dropped swallows a message that only [`recover`](Self::recover) returns.
     pub async fn pull<Q>(&self, queue: Q) -> Result<Delivery>
     where
         Q: TryInto<QueueName>,
@@ -84,10 +85,10 @@ impl Client {
         self.run(Ask::Pull(queue.try_into()?), Limit::never()).await?.message()
     }
 
-    /// The same for at most this time; `None` when no message came.
+    /// As [`pull`](Self::pull), but waits at most this long; `None` if no message arrived.
     ///
-    /// Over HTTP, the queue is counted, at growing intervals of up to a second, and pulled from once there is a
-    /// message. If another client is quicker, this may take up to the reply timeout longer.
+    /// Over HTTP, it counts the queue's messages at growing intervals of up to a second, and pulls once there is one.
+    /// If another client is faster, it may take up to the reply timeout longer.
     ///
     /// # Errors
     ///
@@ -106,7 +107,7 @@ impl Client {
     }
 
     /// Takes the leftmost message of a queue if there is one: `count`, then a pull for at most the reply timeout,
-    /// because other clients may be quicker.
+    /// because other clients may be faster.
     ///
     /// # Errors
     ///
@@ -130,11 +131,11 @@ impl Client {
         self.run_about(ask, Some(delivery.message_id()), limit).await?.done()
     }
 
-    /// Removes a message that was pulled (`delete`).
+    /// Deletes a pulled message (`delete`).
     ///
     /// # Errors
     ///
-    /// `JobLost` when the connection that pulled it is gone. `Refused(NotPulled)` when it is settled already.
+    /// `JobLost` when the connection that pulled it is gone. `Refused(NotPulled)` when it is already settled.
     ///
     /// # Cancel safety
     ///
@@ -143,9 +144,9 @@ impl Client {
         self.settle(Action::Delete, delivery).await
     }
 
-    /// Puts a message that was pulled back at the left end of its queue (`lcancel`).
+    /// Returns a pulled message to the left end of its queue (`lcancel`).
     ///
-    /// The server wakes no pull that waits: the message lies there until the next pull or push.
+    /// The server does not wake waiting pulls: the message stays there until the next pull or push.
     ///
     /// # Errors
     ///
@@ -158,7 +159,7 @@ impl Client {
         self.settle(Action::Lcancel, delivery).await
     }
 
-    /// Puts a message that was pulled back at the right end of its queue (`rcancel`); see [`lcancel`](Self::lcancel).
+    /// Returns a pulled message to the right end of its queue (`rcancel`); see [`lcancel`](Self::lcancel).
     ///
     /// # Errors
     ///
@@ -171,11 +172,11 @@ impl Client {
         self.settle(Action::Rcancel, delivery).await
     }
 
-    /// How many messages are ready (`count`). Pulled ones are not counted, and no pulls that wait.
+    /// The number of ready messages (`count`). Does not include pulled messages.
     ///
     /// # Errors
     ///
-    /// `Refused(QueueNotFound)`, and a failure of the connection.
+    /// `Refused(QueueNotFound)`; a connection failure.
     ///
     /// # Cancel safety
     ///
@@ -188,7 +189,7 @@ impl Client {
         self.plain(Action::Count, queue, Bytes::new()).await?.counted()
     }
 
-    /// Removes all ready messages, and returns how many (`clear`). Messages already pulled stay with their consumer.
+    /// Removes all ready messages, and returns their number (`clear`). Pulled messages stay with their consumers.
     ///
     /// # Errors
     ///
@@ -222,11 +223,11 @@ impl Client {
         self.plain(Action::CreateQueue, queue, Bytes::new()).await?.done()
     }
 
-    /// Creates a queue unless it exists. Whether it was created.
+    /// Creates a queue unless it exists. Returns whether it was created.
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     ///
     /// # Cancel safety
     ///
@@ -242,7 +243,7 @@ impl Client {
         }
     }
 
-    /// Removes a queue and its ready messages (`deletequeue`). Pulls that wait for it are never answered.
+    /// Deletes a queue and its ready messages (`deletequeue`). Pulls that wait on it are never answered.
     ///
     /// # Errors
     ///
@@ -259,11 +260,11 @@ impl Client {
         self.plain(Action::DeleteQueue, queue, Bytes::new()).await?.done()
     }
 
-    /// Asks for a sign of life: the server is alive, and speaks the protocol.
+    /// Checks that the server is alive and speaks the protocol.
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     ///
     /// # Cancel safety
     ///
@@ -290,8 +291,8 @@ impl Client {
         self.run(Ask::Raw(request), limit).await?.success()
     }
 
-    /// Takes the leftmost message by a pull with this id, over HTTP: the id finds the message whatever happens to the
-    /// call.
+    /// Takes the leftmost message over HTTP by a pull with this id, by which the message can be found whatever happens
+    /// to the call.
     ///
     /// # Errors
     ///
@@ -300,7 +301,7 @@ impl Client {
     /// # Cancel safety
     ///
     /// The server keeps waiting. The message it sends goes to the next [`pull`](Self::pull) of this queue by this
-    /// client or its clones; without one, [`recover`](Self::recover) puts it back.
+    /// client or its clones; without one, [`recover`](Self::recover) returns it.
     pub async fn pull_with_id<Q>(&self, queue: Q, id: RequestId) -> Result<Delivery>
     where
         Q: TryInto<QueueName>,
@@ -309,7 +310,7 @@ impl Client {
         self.by_id(Action::Pull, queue.try_into()?, &id).await?.message()
     }
 
-    /// Removes the message that the pull of this id brought, over HTTP.
+    /// Deletes the message delivered to the pull with this id, over HTTP.
     ///
     /// # Errors
     ///
@@ -326,8 +327,9 @@ impl Client {
         self.by_id(Action::Delete, queue.try_into()?, id).await?.done()
     }
 
-    /// Puts the message returned by the pull with this id back at the left end, over HTTP. The queue must be the one it
-    /// was pulled from: the server would move it to another one, and lose it if that does not exist.
+    /// Returns the message delivered to the pull with this id to the left end of its queue, over HTTP. The queue must
+    /// be the one that it was pulled from: otherwise the server moves it to the other queue, or loses it if that does
+    /// not exist.
     ///
     /// # Errors
     ///
@@ -344,7 +346,7 @@ impl Client {
         self.by_id(Action::Lcancel, queue.try_into()?, id).await?.done()
     }
 
-    /// The same at the right end; see [`lcancel_pulled`](Self::lcancel_pulled).
+    /// Returns it to the right end; see [`lcancel_pulled`](Self::lcancel_pulled).
     ///
     /// # Errors
     ///
@@ -361,7 +363,7 @@ impl Client {
         self.by_id(Action::Rcancel, queue.try_into()?, id).await?.done()
     }
 
-    /// Puts back a message swallowed by an abandoned pull over HTTP: [`lcancel_pulled`](Self::lcancel_pulled).
+    /// Recovers a message swallowed by an abandoned pull over HTTP, by [`lcancel_pulled`](Self::lcancel_pulled).
     ///
     /// # Errors
     ///
@@ -386,28 +388,29 @@ impl Client {
     /// Statistics of the server and of up to 100 queues, from its status page: the only source for waiting pulls,
     /// pulled messages, and the list of queues. It is fetched over HTTP, whatever the transport, at the same address.
     ///
-    /// It is made for people: a queue whose name holds the text of a whole row of the page may pass for another.
+    /// The page is meant for people: a queue whose name contains the text of a whole row may be mistaken for another
+    /// one.
     ///
     /// # Errors
     ///
-    /// `Protocol` for another page, or when the server did not get to its queues. A failure of the connection.
+    /// `Protocol` for another page, or when the server timed out listing its queues; a connection failure.
     ///
     /// # Cancel safety
     ///
-    /// It only asks.
+    /// Read-only: dropping it has no effect.
     pub async fn stats(&self) -> Result<Stats> {
         Stats::parse(&self.page(None).await?)
     }
 
-    /// The same for one queue; `None` if there is no such queue.
+    /// The statistics of one queue; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// As [`stats`](Self::stats), and `InvalidInput` for a name that makes a request of over 512 bytes in its line.
+    /// As [`stats`](Self::stats), and `InvalidInput` for a name that makes the request line longer than 512 bytes.
     ///
     /// # Cancel safety
     ///
-    /// It only asks.
+    /// Read-only: dropping it has no effect.
     pub async fn queue_stats<Q>(&self, queue: Q) -> Result<Option<QueueStats>>
     where
         Q: TryInto<QueueName>,

@@ -29,7 +29,7 @@ pub(super) struct Lane {
     tasks: Mutex<Tasks>,
 }
 
-/// The tasks of handlers. They hold the lane, so they have to be ended by hand.
+/// The tasks of handlers. They hold the lane, so they have to be ended explicitly.
 #[derive(Default)]
 struct Tasks {
     set: JoinSet<()>,
@@ -56,12 +56,12 @@ impl Lane {
         })
     }
 
-    /// The task that keeps its connections.
+    /// The task that maintains its connections.
     pub(super) fn driver(self: &Arc<Self>, options: ConnectOptions) -> Driver<Station> {
         Driver::new(Station(self.clone()), Wire::to(&options))
     }
 
-    /// Ends the handlers that go on, at their next await.
+    /// Ends running handlers, at their next await.
     pub(super) fn close(&self) {
         let mut tasks = self.tasks();
         tasks.is_closed = true;
@@ -102,7 +102,7 @@ impl Lane {
     }
 
     async fn handle(&self, context: JobContext) -> Ended {
-        // Only queues with a handler are asked for messages.
+        // Only queues with a handler are pulled from.
         let Some(registered) = self.handlers.get(context.queue()) else {
             return Err("the queue has no handler".to_owned()).into();
         };
@@ -119,7 +119,7 @@ impl Lane {
     }
 }
 
-/// What the task of a lane serves: it brings messages to their handlers, and news to whom they concern.
+/// What the task of a lane serves: passes messages to their handlers, and news to those concerned.
 pub(super) struct Station(Arc<Lane>);
 
 impl Serve for Station {

@@ -8,7 +8,7 @@ use tower_service::Service;
 use super::Handling;
 use crate::{Decision, IntoDecision, JobContext, WorkerHandle, work::Ended};
 
-/// A handler that calls the service; it stops the worker when the service is broken.
+/// A handler that calls the service, and stops the worker when the service is broken.
 pub(super) fn handler<S>(
     service: S,
     worker: WorkerHandle,
@@ -30,7 +30,7 @@ where
                     if let NotCalled::Broken(_) = not_called {
                         worker.stop();
                     }
-                    // Nothing is sent for a message that is lost.
+                    // The decision about a lost message is never sent.
                     Ended {
                         decision: Some(Decision::ReturnLeft),
                         error: not_called.words(),

@@ -24,7 +24,7 @@ impl Client {
         self.run_in_total(Ask::Plain(action, queue.try_into()?, body))
     }
 
-    /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Gives its number in the queue.
+    /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Returns its number in the queue.
     ///
     /// # Errors
     ///
@@ -55,12 +55,13 @@ impl Client {
     /// Takes the leftmost message of a queue, waiting indefinitely for one (`pull`). The caller that has waited longest
     /// gets the next message. If the connection is lost in the meantime, it is re-established within the retry policy.
     ///
-    /// A queue that is deleted while a pull waits never answers it, not even when it is made again.
+    /// A pull that waits on a queue when the queue is deleted is never answered, even if the queue is created again.
     ///
     /// # Errors
     ///
-    /// `Refused(QueueNotFound)`, and a failure of the connection; over HTTP [`request_id`](Error::request_id) then has the id
-    /// that the message is found by, should the server have sent one. `Unsupported` over HTTP when too many pulls were given up.
+    /// `Refused(QueueNotFound)`. A connection failure; over HTTP, [`request_id`](Error::request_id) then has the id by
+    /// which a message can be found if the server has sent one. `Unsupported` over HTTP when too many pulls were
+    /// abandoned.
     pub fn pull<Q>(&mut self, queue: Q) -> Result<Delivery>
     where
         Q: TryInto<QueueName>,
@@ -69,12 +70,12 @@ impl Client {
         self.run(Ask::Pull(queue.try_into()?), Limit::never())?.message()
     }
 
-    /// The same for at most this time; `None` if no message arrived. A late message goes to the next pull of the queue
-    /// by this client, since a pull cannot be cancelled. Beyond a thousand abandoned pulls, a WebSocket is closed to
-    /// give their messages back.
+    /// As [`pull`](Self::pull), but waits at most this long; `None` if no message arrived. A pull cannot be cancelled,
+    /// so a late message goes to the next pull of the queue by this client. With more than a thousand abandoned pulls,
+    /// a WebSocket is closed to give their messages back.
     ///
-    /// Over HTTP, the queue is counted, at growing intervals of up to a second, and pulled from once there is a
-    /// message. If another client is quicker, this may take up to the reply timeout longer.
+    /// Over HTTP, it counts the queue's messages at growing intervals of up to a second, and pulls once there is one.
+    /// If another client is faster, it may take up to the reply timeout longer.
     ///
     /// # Errors
     ///
@@ -89,7 +90,7 @@ impl Client {
     }
 
     /// Takes the leftmost message of a queue if there is one: `count`, then a pull for at most the reply timeout,
-    /// because other clients may be quicker.
+    /// because other clients may be faster.
     ///
     /// # Errors
     ///
@@ -108,18 +109,18 @@ impl Client {
         self.run_about(ask, Some(delivery.message_id()), limit)?.done()
     }
 
-    /// Removes a message that was pulled (`delete`).
+    /// Deletes a pulled message (`delete`).
     ///
     /// # Errors
     ///
-    /// `JobLost` when the connection that pulled it is gone. `Refused(NotPulled)` when it is settled already.
+    /// `JobLost` when the connection that pulled it is gone. `Refused(NotPulled)` when it is already settled.
     pub fn delete(&mut self, delivery: &Delivery) -> Result<()> {
         self.settle(Action::Delete, delivery)
     }
 
-    /// Puts a message that was pulled back at the left end of its queue (`lcancel`).
+    /// Returns a pulled message to the left end of its queue (`lcancel`).
     ///
-    /// The server wakes no pull that waits: the message lies there until the next pull or push.
+    /// The server does not wake waiting pulls: the message stays there until the next pull or push.
     ///
     /// # Errors
     ///
@@ -128,7 +129,7 @@ impl Client {
         self.settle(Action::Lcancel, delivery)
     }
 
-    /// Puts a message that was pulled back at the right end of its queue (`rcancel`); see [`lcancel`](Self::lcancel).
+    /// Returns a pulled message to the right end of its queue (`rcancel`); see [`lcancel`](Self::lcancel).
     ///
     /// # Errors
     ///
@@ -137,11 +138,11 @@ impl Client {
         self.settle(Action::Rcancel, delivery)
     }
 
-    /// How many messages are ready (`count`). Pulled ones are not counted, and no pulls that wait.
+    /// The number of ready messages (`count`). Does not include pulled messages.
     ///
     /// # Errors
     ///
-    /// `Refused(QueueNotFound)`, and a failure of the connection.
+    /// `Refused(QueueNotFound)`; a connection failure.
     pub fn count<Q>(&mut self, queue: Q) -> Result<u32>
     where
         Q: TryInto<QueueName>,
@@ -150,7 +151,7 @@ impl Client {
         self.plain(Action::Count, queue, Bytes::new())?.counted()
     }
 
-    /// Removes all ready messages, and returns how many (`clear`). Messages already pulled stay with their consumer.
+    /// Removes all ready messages, and returns their number (`clear`). Pulled messages stay with their consumers.
     ///
     /// # Errors
     ///
@@ -176,11 +177,11 @@ impl Client {
         self.plain(Action::CreateQueue, queue, Bytes::new())?.done()
     }
 
-    /// Creates a queue unless it exists. Whether it was created.
+    /// Creates a queue unless it exists. Returns whether it was created.
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     pub fn ensure_queue<Q>(&mut self, queue: Q) -> Result<bool>
     where
         Q: TryInto<QueueName>,
@@ -192,7 +193,7 @@ impl Client {
         }
     }
 
-    /// Removes a queue and its ready messages (`deletequeue`). Pulls that wait for it are never answered.
+    /// Deletes a queue and its ready messages (`deletequeue`). Pulls that wait on it are never answered.
     ///
     /// # Errors
     ///
@@ -205,11 +206,11 @@ impl Client {
         self.plain(Action::DeleteQueue, queue, Bytes::new())?.done()
     }
 
-    /// Asks for a sign of life: the server is alive, and speaks the protocol.
+    /// Checks that the server is alive and speaks the protocol.
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// A connection failure.
     pub fn ping(&mut self) -> Result<()> {
         self.run_in_total(Ask::Ping)?.done()
     }
@@ -228,8 +229,8 @@ impl Client {
         self.run(Ask::Raw(request), limit)?.success()
     }
 
-    /// Takes the leftmost message by a pull with this id, over HTTP: the id finds the message whatever happens to the
-    /// call.
+    /// Takes the leftmost message over HTTP by a pull with this id, by which the message can be found whatever happens
+    /// to the call.
     ///
     /// # Errors
     ///
@@ -242,7 +243,7 @@ impl Client {
         self.by_id(Action::Pull, queue.try_into()?, &id)?.message()
     }
 
-    /// Removes the message that the pull of this id brought, over HTTP.
+    /// Deletes the message delivered to the pull with this id, over HTTP.
     ///
     /// # Errors
     ///
@@ -255,8 +256,9 @@ impl Client {
         self.by_id(Action::Delete, queue.try_into()?, id)?.done()
     }
 
-    /// Puts the message returned by the pull with this id back at the left end, over HTTP. The queue must be the one it
-    /// was pulled from: the server would move it to another one, and lose it if that does not exist.
+    /// Returns the message delivered to the pull with this id to the left end of its queue, over HTTP. The queue must
+    /// be the one that it was pulled from: otherwise the server moves it to the other queue, or loses it if that does
+    /// not exist.
     ///
     /// # Errors
     ///
@@ -269,7 +271,7 @@ impl Client {
         self.by_id(Action::Lcancel, queue.try_into()?, id)?.done()
     }
 
-    /// The same at the right end; see [`lcancel_pulled`](Self::lcancel_pulled).
+    /// Returns it to the right end; see [`lcancel_pulled`](Self::lcancel_pulled).
     ///
     /// # Errors
     ///
@@ -282,7 +284,7 @@ impl Client {
         self.by_id(Action::Rcancel, queue.try_into()?, id)?.done()
     }
 
-    /// Puts back a message swallowed by an abandoned pull over HTTP: [`lcancel_pulled`](Self::lcancel_pulled).
+    /// Recovers a message swallowed by an abandoned pull over HTTP, by [`lcancel_pulled`](Self::lcancel_pulled).
     ///
     /// # Errors
     ///
@@ -303,20 +305,21 @@ impl Client {
     /// Statistics of the server and of up to 100 queues, from its status page: the only source for waiting pulls,
     /// pulled messages, and the list of queues. It is fetched over HTTP, whatever the transport, at the same address.
     ///
-    /// It is made for people: a queue whose name holds the text of a whole row of the page may pass for another.
+    /// The page is meant for people: a queue whose name contains the text of a whole row may be mistaken for another
+    /// one.
     ///
     /// # Errors
     ///
-    /// `Protocol` for another page, or when the server did not get to its queues. A failure of the connection.
+    /// `Protocol` for another page, or when the server timed out listing its queues; a connection failure.
     pub fn stats(&mut self) -> Result<Stats> {
         Stats::parse(&self.page(None)?)
     }
 
-    /// The same for one queue; `None` if there is no such queue.
+    /// The statistics of one queue; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// As [`stats`](Self::stats), and `InvalidInput` for a name that makes a request of over 512 bytes in its line.
+    /// As [`stats`](Self::stats), and `InvalidInput` for a name that makes the request line longer than 512 bytes.
     pub fn queue_stats<Q>(&mut self, queue: Q) -> Result<Option<QueueStats>>
     where
         Q: TryInto<QueueName>,

@@ -31,7 +31,7 @@ pub(super) struct Lane<'a> {
     floor: Floor<'a>,
 }
 
-/// What the threads of handlers share with that of the lane.
+/// Shared by the thread of the lane and those of its handlers.
 struct Floor<'a> {
     index: usize,
     slots: usize,
@@ -42,11 +42,11 @@ struct Floor<'a> {
     mail: Mail,
 }
 
-/// How long the server is listened to before it is seen whether the worker is to stop.
+/// How long to listen to the server before checking whether the worker is stopping.
 const SLICE: Duration = Duration::from_millis(200);
-/// The same while handlers run in threads of their own, whose decisions are to go out: first, and at most.
+/// The same while handlers run in separate threads, whose decisions have to go out: the first slice and the longest.
 const SHORT_SLICES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
-/// The same after a wait in vain for a handler that is free: as short as a socket timeout can be.
+/// The same after a fruitless wait for a free handler: the shortest possible socket timeout.
 const GLANCE: Duration = Duration::from_millis(1);
 
 impl<'a> Lane<'a> {
@@ -70,7 +70,7 @@ impl<'a> Lane<'a> {
         Lane { index, role, wire: Wire::to(server), floor }
     }
 
-    /// Works until the worker is to stop, and what runs then has ended.
+    /// Runs until the worker is stopping and running handlers have ended.
     pub(super) fn serve(self) {
         let Lane { index, mut role, mut wire, floor } = self;
         thread::scope(|scope| {
@@ -105,7 +105,7 @@ impl Floor<'_> {
         }
     }
 
-    /// Serves the connection until something has come, or for so long.
+    /// Serves the connection until something arrives, or for this time.
     fn step(&self, role: &mut worker::Lane, wire: &mut Wire<Error>, slice: Duration) {
         let was_connected = role.is_connected();
         let mut station = Station { role, floor: self };
@@ -115,7 +115,7 @@ impl Floor<'_> {
             is_in_vain = !station.role.has_news() && self.desk.wait_while_full(self.slots, slice);
         }
         let time = if is_in_vain { GLANCE } else { slice };
-        // An attempt to connect is not to be cut short.
+        // Do not cut an attempt to connect short.
         let at_most = if was_connected { now().checked_add(time) } else { None };
         let driven = wire.drive(&mut station, at_most, |station| {
             let is_connected = station.role.is_connected();
@@ -134,7 +134,7 @@ impl Floor<'_> {
         (key, JobContext::new(delivery, self.server.clone(), loss, stopping))
     }
 
-    /// Runs the handler of a message, in a thread of its own unless it has proved quick.
+    /// Runs the handler of a message, in a separate thread unless it has proved quick.
     fn run<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -174,7 +174,7 @@ impl Floor<'_> {
         let span = process.span().clone();
         let decision = span.run(|| {
             let start = now();
-            // The handler's own state may be left half done; that is the handler's to deal with.
+            // State of the handler may be left half done; that is the handler's responsibility.
             let made = catch_unwind(AssertUnwindSafe(|| (registered.handler)(job)));
             registered.quick.note(now().saturating_duration_since(start));
             let ended = made.unwrap_or_else(|panic| panicked(&*panic));
@@ -210,7 +210,7 @@ impl Role for Station<'_> {
     }
 }
 
-/// What handlers have decided.
+/// The decisions of handlers.
 #[derive(Default)]
 struct Mail {
     decisions: Mutex<Vec<(Key, Decided)>>,
@@ -231,7 +231,7 @@ impl Mail {
         mem::take(&mut *self.lock())
     }
 
-    /// Waits until there is some, at most for so long.
+    /// Waits at most this long for a decision.
     fn wait(&self, timeout: Duration) {
         let waited = self.came.wait_timeout_while(self.lock(), timeout, |mail| mail.is_empty());
         drop(waited);

@@ -1,4 +1,4 @@
-//! What callers ask of a client, whatever its transport, and what they get.
+//! Requests of callers to a client over any transport, and their outcomes.
 
 use bytes::Bytes;
 use queue_core::Epoch;
@@ -8,22 +8,21 @@ use crate::{
     protocol::{Action, Request, Success},
 };
 
-/// What a caller asks.
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
-    /// A connection, by one attempt to make one.
+    /// A connection, with one attempt to connect.
     Ready,
-    /// A sign of life.
+    /// A ping.
     Ping,
     /// An action that needs no pulled message. The client chooses the id.
     Plain(Action, QueueName, Bytes),
-    /// Pushes that are sent together, and answered together.
+    /// Pushes that are sent and answered together.
     Pushes(Vec<Push>),
-    /// A request as it is.
+    /// A request, unchanged.
     Raw(Request),
-    /// An action on the message that the pull of this id brought, on this connection.
+    /// An action on the message delivered to the pull with this id, on this connection.
     Settle(Action, QueueName, RequestId, Option<Epoch>),
-    /// The next message, however long that takes, or as long as the call may.
+    /// The next message, without a limit other than the call's.
     Pull(QueueName),
     /// The next message, if one is ready.
     TryPull(QueueName),
@@ -32,11 +31,11 @@ pub(crate) enum Ask {
 /// The outcome.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// Nothing but that it is so.
+    /// Success without a value.
     Yes,
-    /// What the server answered.
+    /// The answer of the server.
     Success(Success),
-    /// What came of each push.
+    /// The outcome of each push.
     Pushed(Vec<Result<MessageId>>),
     /// A message.
     Delivery(Delivery),
@@ -45,7 +44,7 @@ pub(crate) enum Answer {
 }
 
 impl Ask {
-    /// What the server is asked, if it is asked something.
+    /// The action requested from the server, if any.
     pub(crate) fn action(&self) -> Option<Action> {
         match self {
             Ask::Ready | Ask::Ping | Ask::Pushes(_) => None,
@@ -55,7 +54,6 @@ impl Ask {
         }
     }
 
-    /// Of which queue.
     pub(crate) fn queue(&self) -> Option<&QueueName> {
         match self {
             Ask::Ready | Ask::Ping | Ask::Pushes(_) => None,
@@ -67,8 +65,8 @@ impl Ask {
         }
     }
 
-    /// Whether the server may be asked again after a connection was lost: it was only asked for something to know, or to be
-    /// had over that connection.
+    /// Whether the server may be asked again after a connection was lost: the request is read-only, or its effect ends
+    /// with the connection.
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
             Ask::Ready | Ask::Ping | Ask::Pull(_) | Ask::TryPull(_) => true,
@@ -80,7 +78,6 @@ impl Ask {
 }
 
 impl Answer {
-    /// Nothing but that it was done.
     pub(crate) fn done(self) -> Result<()> {
         match self {
             Answer::Yes | Answer::Success(Success::Done) => Ok(()),
@@ -88,7 +85,7 @@ impl Answer {
         }
     }
 
-    /// The number of the message that was pushed.
+    /// The number of the pushed message.
     pub(crate) fn pushed(self) -> Result<MessageId> {
         match self {
             Answer::Success(Success::Pushed(id)) => Ok(id),
@@ -96,7 +93,6 @@ impl Answer {
         }
     }
 
-    /// What came of each push.
     pub(crate) fn all_pushed(self) -> Result<Vec<Result<MessageId>>> {
         match self {
             Answer::Pushed(outcomes) => Ok(outcomes),
@@ -104,7 +100,6 @@ impl Answer {
         }
     }
 
-    /// How many there are, or were.
     pub(crate) fn counted(self) -> Result<u32> {
         match self {
             Answer::Success(Success::Counted(count)) => Ok(count),
@@ -112,7 +107,6 @@ impl Answer {
         }
     }
 
-    /// What the server answered.
     pub(crate) fn success(self) -> Result<Success> {
         match self {
             Answer::Success(success) => Ok(success),
@@ -129,7 +123,7 @@ impl Answer {
         }
     }
 
-    /// A message, which comes if anything comes.
+    /// A message. There always is one.
     pub(crate) fn message(self) -> Result<Delivery> {
         self.delivery()?.ok_or_else(|| Answer::Nothing.unexpected())
     }

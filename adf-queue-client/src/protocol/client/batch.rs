@@ -1,19 +1,19 @@
-//! Pushes that one caller asks together, and what came of each.
+//! Pushes that one caller makes together, and their outcomes.
 
 use crate::{
     Error, MessageId, Push, RequestId, Result,
     protocol::{Encoding, session::Ids},
 };
 
-/// Pushes that one caller asks together.
+/// Pushes that one caller makes together.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// The id at the first place; the others have the numbers behind it.
+    /// The id of the first place; the other places have consecutive ids.
     pub(super) first: u64,
     places: Vec<Place>,
-    /// How many are not over.
+    /// Number of unfinished pushes.
     undone: usize,
-    /// The connection has those that are not over.
+    /// Whether the connection has the unfinished ones.
     pub(super) is_sent: bool,
 }
 
@@ -24,7 +24,7 @@ enum Place {
 }
 
 impl Batch {
-    /// Those that cannot be sent are over, and `refused` is told each.
+    /// Pushes that cannot be sent fail at once, and `refused` is called for each.
     pub(super) fn new(
         pushes: Vec<Push>,
         encoding: Encoding,
@@ -49,19 +49,18 @@ impl Batch {
         Batch { is_sent: false, ..self }
     }
 
-    /// How many are not over.
+    /// Number of unfinished pushes.
     pub(super) fn undone(&self) -> usize {
         self.undone
     }
 
-    /// Whether this is an id of it.
     pub(super) fn has(&self, id: &RequestId) -> bool {
         let number = queue_core::decimal(id.as_str().as_bytes());
         let place = number.and_then(|number| number.checked_sub(self.first));
         place.is_some_and(|place| place < self.places.len() as u64)
     }
 
-    /// Those that are not over, each at its place.
+    /// The unfinished pushes, each at its place.
     pub(super) fn open(&self) -> impl Iterator<Item = Option<&Push>> {
         self.places.iter().map(|place| match place {
             Place::Open(push) => Some(push),
@@ -69,7 +68,7 @@ impl Batch {
         })
     }
 
-    /// What came of the push at a place. Gives the error as its caller is told it.
+    /// Sets the outcome of the push at a place. Returns the error as reported to its caller.
     pub(super) fn settle(&mut self, place: usize, outcome: Result<MessageId>) -> Option<&Error> {
         let id = self.first + place as u64;
         let place = self.places.get_mut(place)?;
@@ -84,14 +83,14 @@ impl Batch {
         }
     }
 
-    /// All that are not over end with this error; `told` gets it as each caller is told it.
+    /// Fails all unfinished pushes with this error; `told` gets it as reported to each caller.
     pub(super) fn fail(&mut self, error: &Error, mut told: impl FnMut(&Error)) {
         for place in 0..self.places.len() {
             self.settle(place, Err(error.share())).into_iter().for_each(&mut told);
         }
     }
 
-    /// What came of each, once all are over.
+    /// The outcomes of all pushes, once all are finished.
     pub(super) fn take_outcomes(&mut self) -> Vec<Result<MessageId>> {
         let over = std::mem::take(&mut self.places).into_iter();
         over.filter_map(|place| match place {

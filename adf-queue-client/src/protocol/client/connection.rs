@@ -1,4 +1,4 @@
-//! The connection of a link, and the ones after it.
+//! The connection of a link, and its successors.
 
 use std::{mem, time::Instant};
 
@@ -19,12 +19,12 @@ use crate::{
     },
 };
 
-/// No further request is handed to the connection while so many bytes wait to be written.
+/// No further request is handed to the connection while this many bytes wait to be written.
 const ENOUGH_OUTGOING: usize = 1 << 20;
-/// So many pulls may be under way for nobody, with the messages that are kept for the next caller. Behind that the connection
-/// is closed, which gives all of them back.
+/// Maximum number of abandoned pulls in flight, plus messages kept for the next caller. Above it the connection is
+/// closed, which gives all of them back.
 pub(super) const MAX_SPARE: usize = 1024;
-/// How long the end of a connection may take, once the server was told of it.
+/// How long the end of a connection may take after the server was notified.
 const LEAVING: std::time::Duration = std::time::Duration::from_secs(1);
 
 impl Role for Link {
@@ -51,7 +51,7 @@ impl Role for Link {
 }
 
 impl Link {
-    /// There is a connection. It is not upgraded yet.
+    /// Starts on a new connection, which is not upgraded yet.
     fn connected(&mut self, io: &Io<Error>, now: Instant) {
         self.epoch = Some(Epoch::next());
         self.is_moved = true;
@@ -70,7 +70,7 @@ impl Link {
         }
     }
 
-    /// Counts what went either way.
+    /// Counts the traffic in both directions.
     fn note(&mut self, io: &Io<Error>, now: Instant) {
         if self.session.is_none() {
             return;
@@ -84,7 +84,7 @@ impl Link {
         }
     }
 
-    /// Gives everybody what came.
+    /// Delivers everything that has arrived.
     fn take(&mut self, io: &mut Io<Error>, now: Instant) -> Result<()> {
         while let Some(session) = &mut self.session {
             let Some(event) = session.take(io)? else { break };
@@ -132,8 +132,8 @@ impl Link {
         }
     }
 
-    /// A complete exchange: the server is alive, so the next connection need not be waited for, and whoever waits on it has
-    /// all attempts again.
+    /// A complete exchange shows that the server is alive: the next connection may follow without a delay, and waiting
+    /// tasks get all attempts again.
     fn prove(&mut self) {
         if !self.has_served {
             (self.has_served, self.is_unproven, self.last_error) = (true, false, None);
@@ -169,7 +169,7 @@ impl Link {
         }
     }
 
-    /// The answer to a request of a task, whose caller may have gone.
+    /// Handles the answer to a request of a task, whose caller may be gone.
     fn settle(&mut self, number: u64, outcome: Result<Success, Refusal>, now: Instant) {
         let Some(task) = self.tasks.get(&number) else { return };
         if let Stage::Checking(message) = &task.stage
@@ -189,7 +189,7 @@ impl Link {
         self.finish(number, outcome);
     }
 
-    /// Messages are ready: one is pulled, unless others are quicker.
+    /// Messages are ready: pulls one, unless other clients are faster.
     fn pull_soon(&mut self, number: u64, queue: &QueueName, now: Instant) {
         if let Some(kept) = self.pulls.take_kept(queue) {
             return self.give(number, queue, kept);
@@ -202,12 +202,11 @@ impl Link {
         self.pulls.join(queue, number);
     }
 
-    /// Sends a pull.
     fn pull(&mut self, queue: &QueueName) {
         self.send_for(Action::Pull, queue, Waiter::Pull(queue.clone()));
     }
 
-    /// Sends a request that belongs to no task. That it can be written was found when a task came for it.
+    /// Sends a request that belongs to no task. It was validated when its task started.
     fn send_for(&mut self, action: Action, queue: &QueueName, waiter: Waiter) {
         let request = Request::new(action, self.ids.next(), queue.clone(), bytes::Bytes::new());
         if let (Some(session), Ok(frame)) = (&mut self.session, encoded(self.encoding, &request)) {
@@ -226,7 +225,7 @@ impl Link {
             let outcome = match &task.stage {
                 Stage::Pulling if self.is_open() => Ok(Answer::Nothing),
                 Stage::Pulling => Err(self.why_not().with_fate(Fate::NotSent)),
-                // What was handed to the connection goes its way, also the part that is not written yet.
+                // A request handed to the connection goes out in full, including its unwritten part.
                 Stage::Sent(_) | Stage::Pinging => {
                     Err(task.limit.error().with_fate(Fate::Unknown).into())
                 }
@@ -260,7 +259,7 @@ impl Link {
         }
         if self.unfinished == 0 {
             self.dialed_at = None;
-            // Nobody wants the attempt any more that may be under way.
+            // Nobody needs an attempt that may be in progress.
             self.health.lost();
             return Pulse::Close(None);
         }
@@ -279,7 +278,7 @@ impl Link {
         self.limits.first().map(|(at, _)| *at)
     }
 
-    /// Sends what is to be sent, and says what is waited for.
+    /// Sends what is due, and says what to wait for.
     fn go(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
         if self.is_leaving {
             return self.take_leave(io, now);
@@ -298,7 +297,7 @@ impl Link {
         has_queued || self.session.as_ref().is_some_and(Session::is_queued)
     }
 
-    /// Asks for a sign of life when nothing came for a while; otherwise, when that is.
+    /// Sends a ping if nothing has arrived for a while; otherwise returns when to.
     fn ping(&mut self, now: Instant) -> Option<Instant> {
         let session = self.session.as_mut().filter(|session| session.is_open())?;
         if session.is_pinging() {
@@ -324,7 +323,7 @@ impl Link {
                 self.pulls.sent(&queue);
                 match self.encoding {
                     Encoding::Binary => self.pull(&queue),
-                    // A JSON pull from a queue that does not exist ends the server's process.
+                    // A JSON pull from a missing queue crashes the server.
                     Encoding::Json => {
                         self.send_for(Action::Count, &queue, Waiter::Check(queue.clone()));
                     }
@@ -404,7 +403,7 @@ impl Link {
         }
     }
 
-    /// No caller is left: the server is told, and not waited for, because it does not answer.
+    /// No caller is left: notifies the server without waiting, because it does not answer.
     fn take_leave(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
         let Some(session) = self.session.as_mut().filter(|session| session.is_open()) else {
             return Pulse::Over;

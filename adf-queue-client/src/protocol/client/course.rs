@@ -1,4 +1,4 @@
-//! What a call comes to over HTTP, from its first request to its answer.
+//! The course of a call over HTTP, from its first request to its outcome.
 
 use std::time::{Duration, Instant};
 
@@ -14,20 +14,20 @@ use crate::{
     protocol::{Action, Encoding, Request, Success},
 };
 
-/// What a face has to do next.
+/// The next step for a face.
 #[derive(Debug)]
 pub(crate) enum Step<T = Answer> {
-    /// Wait for the answer to a pull of this queue that was given up, if there is one.
+    /// Wait for the answer to an abandoned pull of this queue, if there is one.
     Adopt(QueueName, Limit),
-    /// Ask, and wait for the answer.
+    /// Send this request, and wait for the answer.
     Ask(HttpRequest, Limit),
     /// Wait until then.
     Wait(Instant),
-    /// That was all.
+    /// Done.
     Over(Result<T>),
 }
 
-/// How requests to one server are written, and how long it may take to answer.
+/// The encoding and the deadlines of requests to one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
     pub(crate) encoding: Encoding,
@@ -45,23 +45,22 @@ impl Terms {
     }
 }
 
-/// A call.
 #[derive(Debug)]
 pub(crate) enum Course {
-    /// Is asked once.
+    /// A single request.
     Single(Option<(HttpRequest, Limit)>),
-    /// A pull, whose message is a delivery.
+    /// A pull that returns a delivery.
     Pull(Pulling),
-    /// A pull, whose message is given as it came.
+    /// A pull that returns the raw message.
     RawPull(Pulling),
 }
 
 impl Course {
-    /// A call for this, within this limit. `id` makes ids for requests that have none.
+    /// A call for this request, within this limit. `id` makes ids for requests without one.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for what cannot be sent; `JobLost` for a message that a WebSocket has brought.
+    /// `InvalidInput` for a request that cannot be sent; `JobLost` for a message pulled over a WebSocket.
     pub(crate) fn new(
         ask: Ask,
         limit: Limit,
@@ -113,7 +112,8 @@ impl Course {
         Course::Single(Some((request, limit)))
     }
 
-    /// The next step; `last` is what came of the one before, `None` where it was to wait or there was nothing to adopt.
+    /// The next step. `last` is the outcome of the previous one; `None` if it was a wait, or if there was nothing to
+    /// adopt.
     pub(crate) fn next(&mut self, last: Option<Result<Reply>>, now: Instant) -> Step {
         match self {
             Course::Single(request) => match request.take() {
@@ -145,7 +145,7 @@ impl<T> Step<T> {
 fn answer(reply: Reply) -> Result<Answer> {
     match reply {
         Reply::Success(_, success) => Ok(Answer::Success(success)),
-        // Another page is no sign of life.
+        // Any other page does not show that the server is alive.
         Reply::Page(page) => Stats::parse(&page).map(|_| Answer::Yes),
     }
 }

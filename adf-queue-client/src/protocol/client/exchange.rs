@@ -1,4 +1,4 @@
-//! HTTP: one request at a time, over one connection after the other.
+//! HTTP: one request at a time, over successive connections.
 
 use std::{
     io, mem,
@@ -14,11 +14,11 @@ use crate::{
     protocol::{Action, Encoding, Request, Success, http, http::Answer},
 };
 
-/// How long a connection is kept that nobody uses. The server closes it after 10 seconds; a request that is on its way
-/// then has an unknown fate.
+/// How long an idle connection is kept. The server closes it after 10 seconds, and a request in flight at that moment
+/// has an unknown fate.
 const KEPT: Duration = Duration::from_secs(5);
 
-/// What is asked, and how it is written.
+/// A request and its encoding.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpRequest {
     frame: Bytes,
@@ -33,11 +33,11 @@ enum Of {
 }
 
 impl HttpRequest {
-    /// One of the ten actions.
+    /// A request for one of the ten actions.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for what the server would not take; see [`http::encode`].
+    /// `InvalidInput` for a request that the server would not accept; see [`http::encode`].
     pub(crate) fn action(encoding: Encoding, request: Request, host: &str) -> Result<Self> {
         let mut frame = BytesMut::new();
         http::encode(encoding, &request, host, &mut frame)
@@ -46,11 +46,11 @@ impl HttpRequest {
         Ok(HttpRequest { frame: frame.freeze(), of, is_tried_again: true })
     }
 
-    /// The status page of a queue, or of all.
+    /// A request for the status page of one queue, or of all.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for what the server would not take; see [`http::encode_page`].
+    /// `InvalidInput` for a request that the server would not accept; see [`http::encode_page`].
     pub(crate) fn page(queue: Option<&QueueName>, host: &str) -> Result<Self> {
         let mut frame = BytesMut::new();
         http::encode_page(queue, host, &mut frame)?;
@@ -62,7 +62,7 @@ impl HttpRequest {
         HttpRequest { is_tried_again: false, ..self }
     }
 
-    /// Whether the server may do it twice, and nobody sees a difference.
+    /// Whether it may be carried out twice without a visible difference.
     fn is_idempotent(&self) -> bool {
         match &self.of {
             Of::Action(_, request) => request.action() == Action::Count,
@@ -70,7 +70,7 @@ impl HttpRequest {
         }
     }
 
-    /// The pull of this name waits as long as it takes.
+    /// The pull in this request, if it is one. It has no deadline.
     pub(crate) fn pull(&self) -> Option<&Request> {
         match &self.of {
             Of::Action(_, request) if request.action() == Action::Pull => Some(request),
@@ -78,7 +78,7 @@ impl HttpRequest {
         }
     }
 
-    /// What the answer says.
+    /// Decodes the answer.
     fn understand(&self, answer: Answer) -> Result<Reply> {
         let Of::Action(encoding, request) = &self.of else { return answer.page().map(Reply::Page) };
         let response = answer.finish(*encoding)?;
@@ -88,7 +88,7 @@ impl HttpRequest {
         Ok(Reply::Success(request.clone(), response.outcome?))
     }
 
-    /// An error says of which request it is.
+    /// Adds the request to an error.
     fn name(&self, error: Error) -> Error {
         match &self.of {
             Of::Action(_, request) => error.with_request(request.action(), request.id()),
@@ -97,7 +97,7 @@ impl HttpRequest {
     }
 }
 
-/// What the server answered.
+/// The decoded answer.
 #[derive(Debug)]
 pub(crate) enum Reply {
     /// The action of this request has succeeded.
@@ -106,13 +106,13 @@ pub(crate) enum Reply {
     Page(Bytes),
 }
 
-/// One caller, who has one request at a time.
+/// A single caller with one request at a time.
 ///
-/// A connection is kept for the next request as long as the server says and [`KEPT`] allows. Nothing comes unasked: a
-/// connection on which something did is not used any more.
+/// A connection is kept for the next request as long as the server and [`KEPT`] allow. The server sends nothing
+/// unasked, so a connection with unexpected data is not used again.
 ///
-/// A pull is not bound to its caller. One that was given up waits on the server all the same, which will send it a message;
-/// so it stays under way here, for the next caller who pulls from that queue.
+/// A pull is not bound to its caller. An abandoned one still waits on the server, which will send it a message; so it
+/// stays in flight here, for the next caller that pulls from that queue.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     options: ConnectOptions,
@@ -124,7 +124,7 @@ pub(crate) struct Exchange {
     seen: Seen,
 }
 
-/// What has happened since somebody asked.
+/// Events since the last call of [`Exchange::seen`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     connections: u64,
@@ -146,10 +146,9 @@ impl Seen {
     }
 }
 
-/// The connection.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    /// When it was made, or served last.
+    /// When it was made or last used.
     since: Instant,
     has_served: bool,
 }
@@ -159,20 +158,20 @@ struct Call {
     request: HttpRequest,
     since: Instant,
     total: Limit,
-    /// What is here already is to be read, as of then: nobody did so while the pull had no caller.
+    /// Set to read what has arrived since then: nobody has read while the pull had no caller.
     look_since: Option<Instant>,
-    /// How often it may still be tried again.
+    /// How often it may still be retried.
     attempts: u32,
     has_failed: bool,
-    /// Once it was queued on this connection.
+    /// Set once it was queued on this connection.
     sent: Option<Sent>,
 }
 
 #[derive(Debug)]
 struct Sent {
-    /// Where it ends among the bytes of the connection.
+    /// Its end offset on the connection.
     end: u64,
-    /// How much had come before it was sent.
+    /// How much had been received before it was sent.
     received: u64,
     answer: Answer,
 }
@@ -204,7 +203,7 @@ impl Exchange {
         }
     }
 
-    /// The next request. There is none under way.
+    /// Starts the next request. None is in flight.
     pub(crate) fn begin(&mut self, request: HttpRequest, total: Limit, now: Instant) {
         self.outcome = None;
         self.call = Some(Call {
@@ -218,18 +217,18 @@ impl Exchange {
         });
     }
 
-    /// What the request came to.
+    /// The outcome of the request.
     pub(crate) fn outcome(&mut self) -> Option<Result<Reply>> {
         self.outcome.take()
     }
 
-    /// The queue and the id of a pull that the server has, or may have, and whose caller has gone.
+    /// The queue and id of an abandoned pull that the server has, or may have.
     pub(crate) fn given_up<F>(&self, io: &Io<F>) -> Option<&Request> {
         let call = self.call.as_ref().filter(|call| self.link.is_some() && call.is_sent(io))?;
         call.request.pull()
     }
 
-    /// Another caller has the pull that was given up, for as long as he may wait.
+    /// Gives the abandoned pull to another caller, until its limit.
     pub(crate) fn adopt(&mut self, total: Limit, now: Instant) {
         self.outcome = None;
         if let Some(call) = &mut self.call {
@@ -237,7 +236,6 @@ impl Exchange {
         }
     }
 
-    /// What has happened since this was asked.
     pub(crate) fn seen(&mut self) -> Seen {
         mem::take(&mut self.seen)
     }
@@ -309,7 +307,7 @@ impl Exchange {
         }
     }
 
-    /// What came: the answer, or nothing that anybody asked for.
+    /// Handles received data: the answer, or something unexpected.
     fn take(&mut self, io: &mut Io<Error>, now: Instant) {
         let Some(sent) = self.call.as_mut().and_then(|call| call.sent.as_mut()) else {
             return self.leave(now);
@@ -330,7 +328,7 @@ impl Exchange {
         }
     }
 
-    /// The answer is whole. Behind it the connection serves again if the server says so, and nothing else has come.
+    /// Handles a complete answer. The connection is reused if the server allows it and nothing else has arrived.
     fn answered(&mut self, io: &Io<Error>, now: Instant) {
         self.health.proven();
         self.seen.answers += 1;
@@ -350,7 +348,7 @@ impl Exchange {
         }
     }
 
-    /// The connection is of no use any more.
+    /// Gives the connection up.
     fn leave(&mut self, now: Instant) {
         self.seen.is_well = Some(false);
         match self.link.take() {
@@ -359,8 +357,8 @@ impl Exchange {
         }
     }
 
-    /// The connection was lost. What the server surely did not do is tried again: what was not sent whole; and what may be
-    /// done twice, if the server closed a kept connection without a word.
+    /// Handles the loss of the connection. What the server definitely did not do is retried: requests not sent whole,
+    /// and idempotent ones if the server silently closed a kept connection.
     fn lose(&mut self, why: io::Error, io: &Io<Error>, now: Instant) {
         let is_kept = self.link.is_some_and(|link| link.has_served);
         let Some(sent) = self.call.as_mut().and_then(|call| call.sent.as_mut()) else {
@@ -379,7 +377,7 @@ impl Exchange {
         self.repeat(lost(why).with_fate(fate), fate == Fate::NotSent || is_stale, now);
     }
 
-    /// No connection could be made.
+    /// Handles a failed attempt to connect.
     fn fail(&mut self, error: Error, now: Instant) {
         self.seen.is_well = Some(false);
         self.health.failed(now);
@@ -388,7 +386,7 @@ impl Exchange {
         self.repeat(error, is_of_network, now);
     }
 
-    /// Tries again on another connection, as long as that is allowed.
+    /// Retries on another connection, while retries are allowed.
     fn repeat(&mut self, error: Error, is_harmless: bool, now: Instant) {
         let Some(call) = &mut self.call else { return };
         if call.total.at.is_some_and(|at| at <= now) {
@@ -401,7 +399,7 @@ impl Exchange {
         (call.attempts, call.sent, call.has_failed) = (call.attempts - 1, None, true);
     }
 
-    /// The time of the caller is over. A pull that the server has stays under way.
+    /// The caller's time is over. A pull that the server has stays in flight.
     fn give_up(&mut self, io: &Io<Error>, now: Instant) -> Pulse {
         let Some(call) = &mut self.call else { return self.idle(now) };
         let late = Error::from(call.total.error()).with_fate(call.fate(io));
@@ -439,7 +437,7 @@ impl Exchange {
         self.seen.bytes_out += call.request.frame.len() as u64;
     }
 
-    /// A pull has no deadline but that of a write: nobody knows when a message comes.
+    /// A pull has only a write deadline, since nobody knows when a message will arrive.
     fn keep_pace(&mut self, io: &Io<Error>, now: Instant) -> Pulse {
         let Some(call) = &self.call else { return self.idle(now) };
         let waits = call.request.pull().is_some();
@@ -459,7 +457,7 @@ impl Exchange {
     }
 }
 
-/// The server answered, but not what it was asked.
+/// The server's answer does not match the request.
 pub(crate) fn unasked() -> Error {
     Error::protocol("the server answered what it was not asked")
 }

@@ -1,4 +1,4 @@
-//! One server, and those who call it.
+//! One server and its callers.
 
 mod begin;
 
@@ -26,11 +26,11 @@ use crate::{
     trace,
 };
 
-/// One server, and the connection to it that is made when a caller needs it.
+/// A server, and the connection to it, which is made when a caller needs it.
 ///
-/// Any number of callers ask, each in a task of its own, and find the answer there. A task that certainly did not reach the
-/// server goes over the next connection, as often as the retry policy says; a pull does so whatever became of the connection,
-/// because the server has then given back what it brought.
+/// Any number of callers make requests, each in its own task, and find the outcome there. A task that definitely did
+/// not reach the server goes over the next connection, as often as the retry policy allows. A pull does so in any case,
+/// because the server has given back what a lost connection had pulled.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(super) options: ConnectOptions,
@@ -40,70 +40,70 @@ pub(crate) struct Link {
     pub(super) ids: Ids,
     pub(super) tasks: HashMap<u64, Task, FixedState>,
     last_task: u64,
-    /// Those that are to be sent.
+    /// The tasks to be sent.
     pub(super) queued: InOrder,
-    /// What the server would call their requests.
+    /// The names of requests in flight, as known to the server.
     pub(super) names: HashSet<(Action, RequestId), FixedState>,
-    /// How many tasks are not over.
+    /// Number of unfinished tasks.
     pub(super) unfinished: usize,
     pub(super) limits: BTreeSet<(Instant, u64)>,
     pub(super) pulls: Pulls,
-    /// While there is a connection.
+    /// Set while there is a connection.
     pub(super) session: Option<Session<Waiter>>,
-    /// The present connection, or the last.
+    /// The current or last connection.
     pub(super) epoch: Option<Epoch>,
     pub(super) can_dial: bool,
-    /// Somebody moves the bytes.
+    /// Whether somebody moves the bytes.
     pub(super) is_moved: bool,
-    /// No caller is left.
+    /// Whether no caller is left.
     pub(super) is_leaving: bool,
-    /// Until when the end of the connection may take, once the server was told of it.
+    /// How long the end of the connection may take after the server was notified.
     pub(super) leave_by: Option<Instant>,
-    /// When the attempt under way began.
+    /// When the current attempt began.
     pub(super) dialed_at: Option<Instant>,
-    /// By when the connection has to be upgraded.
+    /// When the connection has to be upgraded.
     pub(super) open_by: Option<Instant>,
-    /// Why this connection is to end, though it is open.
+    /// Why this connection has to end although it is open.
     pub(super) doom: Option<Error>,
-    /// Why there was no connection when one was tried last.
+    /// Why the last attempt to connect failed.
     pub(super) last_error: Option<Error>,
-    /// The same, until somebody is told.
+    /// The same, until it is reported.
     pub(super) failure: Option<Error>,
-    /// Its caller waits as long as it takes, and hurries nothing.
+    /// Whether its caller waits without limit, and never hurries a retry.
     is_patient: bool,
     pub(super) health: Health,
-    /// An exchange has succeeded on this connection.
+    /// Whether an exchange has succeeded on this connection.
     pub(super) has_served: bool,
-    /// The connection before it was lost without one.
+    /// Whether the previous connection was lost without one.
     pub(super) is_unproven: bool,
     pub(super) pace: Pace,
     pub(super) watch: Watch,
     pub(super) overdue: Overdue,
-    /// How many bytes had come when the last ones came, and when.
+    /// How many bytes had arrived when data last arrived, and when that was.
     pub(super) heard: Option<(u64, Instant)>,
     pub(super) metrics: Metrics,
     /// How many bytes of this connection are counted: sent, received.
     pub(super) counted: (u64, u64),
-    /// Something has changed that the pump has to see to.
+    /// Whether the pump has to act on a change.
     pub(super) is_urgent: bool,
-    /// Callers to be woken by the next exchange.
+    /// Callers that the next exchange has to wake.
     pub(super) woken: Vec<Waker>,
 }
 
-/// For whom an answer is.
+/// The recipient of an answer.
 #[derive(Clone, Debug)]
 pub(super) enum Waiter {
     /// This task.
     Task(u64),
-    /// Whoever pulls from this queue.
+    /// The caller that pulls from this queue.
     Pull(QueueName),
-    /// The same: the question before the pull.
+    /// The same, for the count before the pull.
     Check(QueueName),
 }
 
 /// For callers.
 impl Link {
-    /// Connects when a caller asks for something.
+    /// Connects when a caller makes a request.
     pub(crate) fn new(options: ConnectOptions) -> Self {
         Link {
             encoding: options.address.transport().encoding(),
@@ -144,25 +144,25 @@ impl Link {
         }
     }
 
-    /// Uses the stream that the pump has, and no other.
+    /// Uses only the stream of the pump.
     pub(crate) fn for_stream(options: ConnectOptions) -> Self {
         let mut link = Link::new(options);
         (link.can_dial, link.is_moved) = (false, true);
         link
     }
 
-    /// For a caller that asks by itself: what it asks is no reason to try a server sooner that has failed.
+    /// For a caller that acts on its own: its requests are no reason to retry a failed server earlier.
     pub(crate) fn patient(mut self) -> Self {
         self.is_patient = true;
         self
     }
 
-    /// Why the connection was lost, or none could be made, since this was asked last.
+    /// Why the connection was lost or could not be made, since the last call.
     pub(crate) fn take_failure(&mut self) -> Option<Error> {
         self.failure.take()
     }
 
-    /// Counts a failure of a connection that no task has been told of.
+    /// Counts a connection failure that no task was told about.
     pub(crate) fn count_failure(&mut self, error: &Error) {
         self.metrics.failed(error.kind().counted());
     }
@@ -171,7 +171,7 @@ impl Link {
         Delivery::new(queue.clone(), kept.id, kept.delivered, self.epoch)
     }
 
-    /// Changes by when a task has to be over.
+    /// Sets a task's limit, if it is earlier.
     pub(super) fn limit_more(&mut self, number: u64, limit: Limit) {
         let Some(task) = self.tasks.get_mut(&number) else { return };
         if let Some(at) = task.limit.at {
@@ -181,7 +181,7 @@ impl Link {
         self.limits.extend(task.limit.at.map(|at| (at, number)));
     }
 
-    /// What came of a task; without, the caller is woken then.
+    /// The outcome of a task; until then, registers the caller to be woken.
     pub(crate) fn poll(&mut self, number: u64, caller: &Waker) -> Poll<Result<Answer>> {
         match self.tasks.get_mut(&number) {
             Some(task) if !task.is_done() => {
@@ -198,7 +198,7 @@ impl Link {
         }
     }
 
-    /// The caller of a task goes. What was not sent is not sent; a message that came, or still comes, is the next caller's.
+    /// The caller of a task is gone. An unsent request is not sent; its message goes to the next caller.
     pub(crate) fn leave(&mut self, number: u64) {
         let Some(task) = self.tasks.remove(&number) else { return };
         if let Some(at) = task.limit.at {
@@ -233,7 +233,7 @@ impl Link {
         }
     }
 
-    /// A message of this connection that nobody has.
+    /// Keeps a message of this connection that nobody has.
     fn put(&mut self, queue: &QueueName, kept: Kept) {
         if self.session.is_some()
             && let Some((caller, kept)) = self.pulls.put(queue, kept)
@@ -247,7 +247,7 @@ impl Link {
         self.finish(caller, Ok(Answer::Delivery(delivery)));
     }
 
-    /// A task is over.
+    /// Finishes a task.
     pub(super) fn finish(&mut self, number: u64, outcome: Result<Answer>) {
         let Some(task) = self.tasks.get_mut(&number).filter(|task| !task.is_done()) else { return };
         let outcome = match (&mut task.stage, outcome) {
@@ -270,7 +270,7 @@ impl Link {
         self.unqueue(number, &stage);
     }
 
-    /// What came of the push at this place of a batch.
+    /// Sets the outcome of the push at this place of a batch.
     pub(super) fn settle_place(
         &mut self,
         number: u64,
@@ -287,7 +287,7 @@ impl Link {
         }
     }
 
-    /// A task in this stage is not to be sent any more.
+    /// Removes a task in this stage from the queue.
     fn unqueue(&mut self, number: u64, stage: &Stage) {
         match stage {
             Stage::Queued(message) => {
@@ -301,7 +301,7 @@ impl Link {
         }
     }
 
-    /// By when a task has to be over.
+    /// When a task has to be finished.
     #[cfg(feature = "blocking")]
     pub(crate) fn limit(&self, number: u64) -> Option<Instant> {
         self.tasks.get(&number).and_then(|task| task.limit.at)
@@ -321,7 +321,7 @@ impl Link {
         (self.is_leaving, self.is_urgent) = (true, true);
     }
 
-    /// Whether a connection is wanted that nobody makes. Who is told so has to see to it.
+    /// Whether a connection is wanted and nobody makes it. A caller that gets `true` has to.
     #[cfg(feature = "tokio")]
     pub(crate) fn claim(&mut self) -> bool {
         let is_lacking = self.unfinished > 0 && !self.is_moved;
@@ -329,13 +329,13 @@ impl Link {
         is_lacking
     }
 
-    /// Whether the pump is to be woken.
+    /// Whether to wake the pump.
     #[cfg(feature = "tokio")]
     pub(crate) fn wakes_pump(&self) -> bool {
         self.is_urgent
     }
 
-    /// Has what is here already be read, although nobody waits for it.
+    /// Has data that has arrived read, although nobody waits for it.
     #[cfg(feature = "blocking")]
     pub(crate) fn look(&mut self, now: Instant) {
         self.watch.look(now);
@@ -347,7 +347,7 @@ impl Link {
         self.is_open() && self.watch.is_looking()
     }
 
-    /// Whether there is a connection that the server has upgraded, and that goes on.
+    /// Whether there is an upgraded connection that is not ending.
     pub(crate) fn is_open(&self) -> bool {
         self.doom.is_none() && self.session.as_ref().is_some_and(Session::is_open)
     }
@@ -374,13 +374,13 @@ impl Link {
         &self.metrics
     }
 
-    /// The number of the present connection, or the last.
+    /// The number of the current or last connection.
     pub(crate) fn epoch(&self) -> Option<Epoch> {
         self.epoch
     }
 }
 
-/// A caller is told of a failure.
+/// Counts a failure reported to a caller.
 fn note_failure(metrics: &mut Metrics, error: Option<&Error>) {
     if let Some(error) = error {
         metrics.failed(error.kind().counted());
@@ -388,7 +388,7 @@ fn note_failure(metrics: &mut Metrics, error: Option<&Error>) {
     }
 }
 
-/// The connection that brought a message is gone.
+/// The error for a message whose connection is gone.
 pub(super) fn job_lost() -> Error {
     let why = "the connection that pulled this message is gone, and the server has given the message back";
     Error::new(ErrorKind::JobLost, Fate::NotSent, why)

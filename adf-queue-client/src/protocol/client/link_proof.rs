@@ -1,4 +1,4 @@
-//! The role of a client over WebSocket, held to its contract on a network that does what it likes.
+//! Tests that the WebSocket client role keeps its contract on an adversarial network.
 
 use std::{
     task::{Poll, Waker},
@@ -40,7 +40,7 @@ impl Peer for Served {
 }
 
 impl Served {
-    /// The bodies that are ready in the queue, by a connection of its own, once the client's is gone.
+    /// The bodies of ready messages in the queue, read over a separate connection once the client's is gone.
     pub(crate) fn left(mut self) -> Vec<String> {
         if let Some(connection) = self.connection.take() {
             self.server.hang_up(connection);
@@ -103,7 +103,7 @@ impl Tally {
 }
 
 impl Caller {
-    /// Whether it goes on. A message that it got is deleted by another caller.
+    /// Takes one step; returns whether the caller continues. A received message is deleted by another caller.
     fn step(&mut self, link: &mut Link, now: Instant, tally: &mut Tally) -> bool {
         let Poll::Ready(outcome) = link.poll(self.number, Waker::noop()) else { return true };
         match (&self.what, outcome) {
@@ -142,8 +142,8 @@ impl Caller {
     }
 }
 
-/// Every message that the server took is deleted once or still there, whatever the network does and whoever goes; what was not
-/// sent is not there.
+/// Whatever the network does and whichever callers leave, every message that the server accepted is deleted once or
+/// still there, and unsent ones are not there.
 #[test]
 fn any_schedule_and_any_network_loses_no_message_and_doubles_none() {
     let mut all = Tally::default();
@@ -224,7 +224,7 @@ fn prove(seed: u64) -> Tally {
     tally
 }
 
-/// What is left, over the same connection.
+/// The remaining messages, over the same connection.
 fn pull_all(proof: &mut Proof<Link, Served>) -> Vec<String> {
     proof.leaps = false;
     let mut bodies = Vec::new();
@@ -246,12 +246,12 @@ fn pull_all(proof: &mut Proof<Link, Served>) -> Vec<String> {
             Err(error) => assert!(error.is_temporary(), "{error}"),
         }
     }
-    // What came over another connection has gone back with it.
+    // Messages pulled over another connection went back with it.
     let epoch = proof.role.0.epoch();
     bodies.into_iter().filter(|(of, _)| *of == epoch).map(|(_, body)| body).collect()
 }
 
-/// On a good network everybody comes to an end, once pushes come for those who pull.
+/// On a good network every caller finishes, once there are messages for the pulls.
 fn settle_all(
     proof: &mut Proof<Link, Served>,
     mut callers: Vec<Caller>,

@@ -1,4 +1,4 @@
-//! The end of a connection, and what becomes of the tasks that it leaves.
+//! The end of a connection, and what becomes of its tasks.
 
 use std::{mem, time::Instant};
 
@@ -13,12 +13,12 @@ use super::{
 use crate::{Error, ErrorKind, Fate, error::lost, trace};
 
 impl Link {
-    /// Looks whether the connection has ended, or is to end, or could not be made.
+    /// Checks whether the connection has ended or has to end, or could not be made.
     pub(super) fn end(&mut self, io: &mut Io<Error>, now: Instant) {
         let doom = self.doom.take();
         let end = io.take_end();
         if self.leave_by.is_some() && matches!(end, Some(End::Lost(_))) {
-            // The server may be quicker to close than this side: that is no loss.
+            // The server may close first, which is not a loss here.
             self.session = None;
             return;
         }
@@ -43,12 +43,12 @@ impl Link {
         }
     }
 
-    /// The connection is of no use any more.
+    /// Gives the connection up.
     pub(super) fn lose(&mut self, error: &Error, io: &Io<Error>, now: Instant) {
         let Some(mut session) = self.session.take() else { return };
         trace::connection_lost(&self.options.address, Some(error));
         self.open_by = None;
-        // One connection may have been unlucky: a server that has just been restarted need not be waited for.
+        // A single connection may be unlucky: a server that was just restarted needs no delay.
         let is_lucky = self.has_served || !mem::replace(&mut self.is_unproven, true);
         if session.is_open() && is_lucky {
             self.health.lost();
@@ -62,7 +62,7 @@ impl Link {
         for one in unanswered {
             match (one.waiter, one.place) {
                 (Waiter::Task(number), None) => self.sent_in_vain(number, one.fate, error),
-                // What was not sent stays in its batch.
+                // Unsent pushes stay in their batch.
                 (Waiter::Task(number), Some(place)) if one.fate != Fate::NotSent => {
                     self.settle_place(number, place, Err(error.share().with_fate(one.fate)));
                 }
@@ -80,7 +80,7 @@ impl Link {
         self.queue_again();
     }
 
-    /// The connection was lost under the request of a task.
+    /// Handles a task whose request was in flight when the connection was lost.
     pub(super) fn sent_in_vain(&mut self, number: u64, fate: Fate, error: &Error) {
         let Some(task) = self.tasks.get(&number) else { return };
         let told = error.share().with_fate(fate);
@@ -91,8 +91,8 @@ impl Link {
         }
     }
 
-    /// The connection was lost without the requests of these tasks. A server that does not upgrade it would not upgrade the
-    /// next one, and what was pulled, and could not be read, would come again.
+    /// Handles tasks whose requests were not sent. If the server did not upgrade this connection, it would not upgrade
+    /// the next, and a pulled message that could not be read would come again.
     pub(super) fn not_sent(&mut self, error: &Error, is_upgraded: bool) {
         for number in self.all_tasks() {
             let Some(task) = self.tasks.get(&number) else { continue };
@@ -106,7 +106,7 @@ impl Link {
         }
     }
 
-    /// What was sent, and goes on, is sent again.
+    /// Resends the requests of unfinished tasks.
     pub(super) fn queue_again(&mut self) {
         let again = self.tasks.iter_mut().filter_map(|(number, task)| {
             task.stage = match mem::replace(&mut task.stage, Stage::Pinging) {
@@ -126,7 +126,7 @@ impl Link {
         self.queued.extend(again);
     }
 
-    /// No connection could be made.
+    /// Handles a failed attempt to connect.
     pub(super) fn fail(&mut self, error: &Error, now: Instant) {
         self.dialed_at = None;
         self.back_off(now);
@@ -145,7 +145,7 @@ impl Link {
         }
     }
 
-    /// An attempt at a task was in vain, and the server has not acted. Another one may follow.
+    /// Handles a failed attempt at a task on which the server has not acted. Another one may follow.
     pub(super) fn retry(&mut self, number: u64, error: &Error, is_last: bool) {
         let attempts = self.options.retry.attempts();
         let Some(task) = self.tasks.get_mut(&number).filter(|task| !task.is_done()) else { return };
@@ -167,7 +167,7 @@ impl Link {
     }
 }
 
-/// Whether the same would happen over another connection again.
+/// Whether it would happen again on another connection.
 fn is_fatal(error: &Error) -> bool {
     matches!(
         error.kind(),

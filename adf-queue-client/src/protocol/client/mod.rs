@@ -1,4 +1,4 @@
-//! A client's side of one server: who waits for what, what goes out, and when there is to be a connection.
+//! The client's side of one server: who waits for what, what is sent, and when to connect.
 
 mod ask;
 mod batch;

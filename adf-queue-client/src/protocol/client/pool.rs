@@ -1,4 +1,4 @@
-//! The connections of HTTP that nobody uses at the moment.
+//! Idle HTTP connections and abandoned pulls.
 
 use std::{io, time::Instant};
 
@@ -24,25 +24,25 @@ pub(crate) trait Wired {
     fn io(&self) -> &Io<Error>;
 }
 
-/// Connections that wait for a request, and pulls that wait for a caller.
+/// Idle connections, and pulls that wait for a caller.
 ///
-/// What waits here is closed only when the pool is used again, or dropped: no task looks after it.
+/// Connections are closed only when the pool is next used, or dropped: no task looks after them.
 #[derive(Debug)]
 pub(crate) struct Pool<W: Wired> {
-    /// The one that was used last is the last.
+    /// Ordered by last use.
     kept: Vec<Lane<W>>,
     given_up: Vec<Lane<W>>,
-    /// How many connections had a number.
+    /// Number of connections numbered so far.
     numbers: u64,
     metrics: Metrics,
     is_well: bool,
-    /// Where ids come from, if they are to come again.
+    /// The seeded source of ids, if configured.
     seeded: Option<Random>,
 }
 
-/// How many connections wait for requests.
+/// Maximum number of idle connections.
 const MOST_KEPT: usize = 16;
-/// How many pulls that were given up may wait on the server; each of them has a thread there.
+/// Maximum number of abandoned pulls on the server; each of them occupies a thread there.
 const MOST_GIVEN_UP: usize = 16;
 
 impl<W: Wired> Drop for Pool<W> {
@@ -60,7 +60,7 @@ impl<W: Wired> Lane<W> {
 }
 
 impl<W: Wired> Pool<W> {
-    /// A pool without connections; a seed makes its ids come again.
+    /// An empty pool; a seed makes its ids repeatable.
     pub(crate) fn new(seed: Option<u64>) -> Self {
         Pool {
             kept: Vec::new(),
@@ -72,7 +72,7 @@ impl<W: Wired> Pool<W> {
         }
     }
 
-    /// An id for a request. That of a pull has to be unlike all others on the server.
+    /// An id for a request. A pull's id has to be unique on the server.
     pub(crate) fn id(&mut self) -> RequestId {
         match &mut self.seeded {
             Some(random) => RequestId::of_chance(random.next_u64(), random.next_u64()),
@@ -80,13 +80,13 @@ impl<W: Wired> Pool<W> {
         }
     }
 
-    /// A connection that waits for a request. Those that waited too long are closed.
+    /// An idle connection. Closes those that were idle too long.
     pub(crate) fn take(&mut self, now: Instant) -> Option<Lane<W>> {
         self.kept.retain(|lane| lane.role.is_kept(now));
         self.kept.pop()
     }
 
-    /// Puts a connection back whose caller has what he wanted, or has gone. It is closed if it is of no more use.
+    /// Puts a connection back after its caller has finished or gone. Closes it if it is no longer usable.
     pub(crate) fn put(&mut self, mut lane: Lane<W>, now: Instant) {
         let seen = lane.role.seen();
         seen.add_to(&mut self.metrics);
@@ -101,7 +101,7 @@ impl<W: Wired> Pool<W> {
         }
     }
 
-    /// The oldest pull of this queue that was given up.
+    /// The oldest abandoned pull of this queue.
     pub(crate) fn adopt(&mut self, queue: &QueueName) -> Option<Lane<W>> {
         let is_of_queue =
             |lane: &Lane<W>| lane.given_up().is_some_and(|pull| pull.queue() == queue);
@@ -109,7 +109,7 @@ impl<W: Wired> Pool<W> {
         Some(self.given_up.remove(at))
     }
 
-    /// An action has succeeded. If it settled the message of a pull that was given up, nobody waits for that any more.
+    /// An action has succeeded. If it settled the message of an abandoned pull, the pool drops that pull.
     pub(crate) fn done(&mut self, request: &Request) {
         if matches!(request.action(), Action::Delete | Action::Lcancel | Action::Rcancel) {
             self.given_up
@@ -117,11 +117,11 @@ impl<W: Wired> Pool<W> {
         }
     }
 
-    /// Whether one more pull may be sent, which may be given up as well.
+    /// Whether another pull may be sent, which may be abandoned as well.
     ///
     /// # Errors
     ///
-    /// `Unsupported` when too many of them wait on the server.
+    /// `Unsupported` when too many abandoned pulls wait on the server.
     pub(crate) fn check_room(&self) -> Result<()> {
         if self.given_up.len() < MOST_GIVEN_UP {
             return Ok(());
@@ -132,36 +132,35 @@ impl<W: Wired> Pool<W> {
         Err(Error::unsupported(message))
     }
 
-    /// Closes what waits for requests.
+    /// Closes the idle connections.
     pub(crate) fn close_kept(&mut self) {
         self.kept.clear();
         self.is_well = false;
     }
 
-    /// A number for the next connection, by which its delays are its own.
+    /// A number for the next connection, which makes its delays its own.
     pub(crate) fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
     }
 
-    /// What the connections have done, as far as they are back.
+    /// The metrics of connections that were put back.
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Counts a call that failed.
     pub(crate) fn failed(&mut self, error: &Error) {
         self.metrics.failed(error.kind().counted());
         trace::failed(error);
     }
 
-    /// Whether the server answered when it was asked last.
+    /// Whether the server answered the last request.
     pub(crate) fn state(&self) -> ConnectionState {
         if self.is_well { ConnectionState::Ready } else { ConnectionState::Idle }
     }
 }
 
-/// A role that was asked something has an answer to it, unless its wire is not moved any more.
+/// The error for a request without an outcome, whose wire is no longer moved.
 pub(crate) fn unmoved() -> Error {
     lost(io::ErrorKind::NotConnected.into()).with_fate(Fate::NotSent)
 }
@@ -186,7 +185,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A connection on which this was asked, and answered if there is an answer.
+    /// A connection with this request and, if there is one, its answer.
     fn lane(request: Request, answer: Option<&str>, now: Instant) -> Lane<Io<Error>> {
         let options: ConnectOptions = "http://server:1".parse().unwrap();
         let (mut role, mut io) = (Exchange::new(options, 0), Io::default());

@@ -13,14 +13,14 @@ use crate::{
     protocol::{Delivered, Encoding, Request, Success},
 };
 
-/// A message, and the pull that brought it.
+/// A message, and the pull that it was delivered to.
 pub(crate) type Message = (Request, Delivered);
 
 /// A pull, from the first request to the message.
 ///
-/// A pull in JSON on a queue that does not exist kills the server, so the queue is counted first. And since the server has no
-/// way to take a pull back, one with a deadline asks for the count until there is a message. Another client may be faster;
-/// then the pull waits on the server, and the next one gets what it brings.
+/// A JSON pull on a missing queue crashes the server, so the queue is counted first. And since the server cannot cancel
+/// a pull, one with a deadline repeats the count until there is a message. Another client may be faster; then the pull
+/// waits on the server, and the next one gets its message.
 #[derive(Debug)]
 pub(crate) struct Pulling {
     pull: Request,
@@ -35,9 +35,9 @@ pub(crate) struct Pulling {
 /// How long to wait for a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
-    /// As long as it takes, by a pull of the caller's own or by one that was given up.
+    /// Without limit, by the caller's own pull or by an abandoned one.
     Endless,
-    /// As long as it takes, by this pull.
+    /// Without limit, by this pull only.
     ByItself,
     /// Until then.
     Until(Instant),
@@ -52,7 +52,7 @@ enum Doing {
     Pulling,
 }
 
-/// The first time between two counts, which doubles.
+/// Initial interval between two counts, which doubles.
 const FIRST: Duration = Duration::from_millis(50);
 const MOST: Duration = Duration::from_secs(1);
 
@@ -61,7 +61,8 @@ impl Pulling {
         Pulling { pull, terms, patience, total, doing: Doing::Nothing, delay: FIRST }
     }
 
-    /// The next step; `last` is what came of the one before, `None` where it was to wait or there was nothing to adopt.
+    /// The next step. `last` is the outcome of the previous one; `None` if it was a wait, or if there was nothing to
+    /// adopt.
     pub(crate) fn next(
         &mut self,
         last: Option<Result<Reply>>,
@@ -87,7 +88,7 @@ impl Pulling {
             (Doing::Adopting | Doing::Pulling, Some(Err(error))) if self.is_bound(&error, now) => {
                 Step::Over(Ok(None))
             }
-            // Its caller has not seen how it ended, and this one has not asked yet.
+            // Its own caller has not seen this failure, and the current one has not asked yet.
             (Doing::Adopting, Some(Err(error))) if !self.is_late(&error) => self.adopt(now),
             (_, Some(Err(error))) => Step::Over(Err(error)),
             (_, Some(Ok(_)) | None) => Step::Over(Err(unasked())),
@@ -133,7 +134,8 @@ impl Pulling {
         }
     }
 
-    /// The end of a pull. There was a message a moment ago, so one with a deadline has the time of an answer at least.
+    /// The limit of a pull. There was a message a moment ago, so one with a deadline gets at least the time of an
+    /// answer.
     fn limit(&self, now: Instant) -> Limit {
         let Patience::Until(at) = self.patience else { return self.total };
         let at = match self.doing {
@@ -147,7 +149,7 @@ impl Pulling {
         error.kind() == &ErrorKind::Timeout(Deadline::Total)
     }
 
-    /// Whether it was the caller's patience that ended, and not the time of his call.
+    /// Whether the caller's patience ended, rather than the time of the call.
     fn is_bound(&self, error: &Error, now: Instant) -> bool {
         let is_over = self.total.at.is_some_and(|at| at <= now);
         self.is_late(error) && !is_over && matches!(self.patience, Patience::Until(_))
@@ -185,7 +187,7 @@ mod tests {
         Some(Err(Error::timed_out(Deadline::Total)))
     }
 
-    /// What is asked, and until when.
+    /// The request and its limit.
     fn asked(step: Step<Option<Message>>) -> (Action, Option<Instant>) {
         match step {
             Step::Ask(ask, limit) if ask.pull().is_some() => (Action::Pull, limit.at),
@@ -211,7 +213,7 @@ mod tests {
         let mut pull = pulling(Encoding::Binary, Patience::Endless, Limit::never());
         pull.next(None, now);
         assert!(outcome(pull.next(delivered(), now)).unwrap().is_some());
-        // What became of it was somebody else's.
+        // The outcome belongs to the former caller.
         let mut pull = pulling(Encoding::Binary, Patience::Endless, Limit::never());
         pull.next(None, now);
         let lost = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "lost");
@@ -221,7 +223,7 @@ mod tests {
         assert_eq!(asked(by_itself.next(None, now)).0, Action::Pull);
     }
 
-    /// Row 4: the server does not survive it.
+    /// Row 4: the server crashes.
     #[test]
     fn a_pull_in_json_asks_whether_there_is_such_a_queue() {
         let now = queue_core::now();

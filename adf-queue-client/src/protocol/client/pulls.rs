@@ -1,4 +1,4 @@
-//! Who waits for messages of which queue, and what was pulled for nobody.
+//! Who waits for messages of which queue, and abandoned pulls.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -8,7 +8,7 @@ use std::{
 use super::task::InOrder;
 use crate::{Delivery, QueueName, RequestId, protocol::Delivered};
 
-/// A message that is here, and that nobody has yet.
+/// A received message without an owner.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) id: RequestId,
@@ -16,7 +16,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The caller who had it has gone.
+    /// From a delivery whose caller is gone.
     pub(super) fn of(delivery: Delivery) -> (QueueName, Self) {
         let (queue, id, delivered) = delivery.into_parts();
         (queue, Kept { id, delivered })
@@ -25,15 +25,15 @@ impl Kept {
 
 /// All pulls of one client.
 ///
-/// A pull cannot be taken back. One whose caller has gone stays outstanding, and the next caller has it; a message that came
-/// for nobody is kept for the next caller. So callers and pulls are counted apart, and whoever waits longest has the next
-/// message of the queue.
+/// A pull cannot be cancelled. An abandoned one stays outstanding for the next caller; a message that arrives without a
+/// caller is kept for the next one. So callers and pulls are counted separately, and the caller that has waited longest
+/// gets the next message of the queue.
 #[derive(Debug, Default)]
 pub(super) struct Pulls {
     lines: BTreeMap<QueueName, Line>,
     /// Queues with more callers than pulls.
     lacking: BTreeSet<QueueName>,
-    /// Pulls for nobody, and messages that are kept.
+    /// Number of abandoned pulls and kept messages.
     spare: usize,
     kept_bytes: usize,
 }
@@ -41,7 +41,7 @@ pub(super) struct Pulls {
 #[derive(Debug, Default)]
 struct Line {
     callers: InOrder,
-    /// Pulls that are under way.
+    /// Number of pulls in flight.
     outstanding: usize,
     kept: VecDeque<Kept>,
 }
@@ -53,7 +53,7 @@ impl Line {
 }
 
 impl Pulls {
-    /// Changes a line, and what is counted over all of them.
+    /// Changes a line, and updates the totals.
     fn change<T>(&mut self, queue: &QueueName, change: impl FnOnce(&mut Line) -> T) -> T {
         let line = self.lines.entry(queue.clone()).or_default();
         self.spare -= line.spare();
@@ -70,7 +70,7 @@ impl Pulls {
         outcome
     }
 
-    /// A message that is here, if there is one.
+    /// A kept message, if there is one.
     pub(super) fn take_kept(&mut self, queue: &QueueName) -> Option<Kept> {
         if !self.lines.contains_key(queue) {
             return None;
@@ -80,32 +80,30 @@ impl Pulls {
         Some(kept)
     }
 
-    /// A caller waits.
     pub(super) fn join(&mut self, queue: &QueueName, caller: u64) {
         self.change(queue, |line| line.callers.insert(caller));
     }
 
-    /// A caller goes.
     pub(super) fn leave(&mut self, queue: &QueueName, caller: u64) {
         self.change(queue, |line| line.callers.remove(caller));
     }
 
-    /// A queue for which one more pull is to be sent.
+    /// A queue that needs another pull.
     pub(super) fn lacking(&self) -> Option<QueueName> {
         self.lacking.first().cloned()
     }
 
-    /// A pull is under way, or the question before it.
+    /// A pull, or the count before it, is in flight.
     pub(super) fn sent(&mut self, queue: &QueueName) {
         self.change(queue, |line| line.outstanding += 1);
     }
 
-    /// Whether a caller has gone for whom the question before a pull was asked: the pull need not be sent.
+    /// Whether the caller for which a pull was counted is gone, so that the pull need not be sent.
     pub(super) fn is_spare(&mut self, queue: &QueueName) -> bool {
         self.lines.get(queue).is_none_or(|line| line.outstanding > line.callers.len())
     }
 
-    /// A pull is under way no more, without a message: who waits longest, if it was for somebody.
+    /// A pull has ended without a message. Returns the caller that has waited longest, if it was for one.
     pub(super) fn ended(&mut self, queue: &QueueName) -> Option<u64> {
         self.change(queue, |line| {
             line.outstanding = line.outstanding.saturating_sub(1);
@@ -113,13 +111,13 @@ impl Pulls {
         })
     }
 
-    /// A message came by a pull: who has it. Without, it is kept.
+    /// A message arrived for a pull. Returns the caller that gets it; without one, it is kept.
     pub(super) fn came(&mut self, queue: &QueueName, kept: Kept) -> Option<(u64, Kept)> {
         self.change(queue, |line| line.outstanding = line.outstanding.saturating_sub(1));
         self.put(queue, kept)
     }
 
-    /// A message is here that nobody has: who has it now. Without, it is kept.
+    /// A message has lost its owner. Returns the caller that gets it; without one, it is kept.
     pub(super) fn put(&mut self, queue: &QueueName, kept: Kept) -> Option<(u64, Kept)> {
         let bytes = kept.delivered.body.len();
         let served = self.change(queue, |line| match line.callers.pop() {
@@ -135,7 +133,7 @@ impl Pulls {
         served
     }
 
-    /// The connection has ended: nothing is under way, and the server has given back what was kept.
+    /// The connection has ended: nothing is in flight, and the server has taken back the kept messages.
     pub(super) fn reset(&mut self) {
         (self.spare, self.kept_bytes) = (0, 0);
         let lines = mem::take(&mut self.lines);
@@ -148,12 +146,12 @@ impl Pulls {
         }
     }
 
-    /// How many pulls are under way for nobody, and messages kept.
+    /// Number of abandoned pulls in flight and kept messages.
     pub(super) fn spare(&self) -> usize {
         self.spare
     }
 
-    /// How long the kept messages are together.
+    /// Total size of the kept messages.
     pub(super) fn kept_bytes(&self) -> usize {
         self.kept_bytes
     }

@@ -1,4 +1,4 @@
-//! A call that is under way, and what is known of it.
+//! Calls in progress.
 
 use std::{collections::VecDeque, task::Waker};
 
@@ -12,36 +12,36 @@ use queue_core::Limit;
 
 use crate::{Error, RequestId, Result, protocol::Action};
 
-/// A call that is under way.
+/// A call in progress.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) ask: Ask,
     pub(super) stage: Stage,
     pub(super) limit: Limit,
-    /// How many attempts were in vain.
+    /// Number of failed attempts.
     pub(super) tries: u32,
     pub(super) waker: Option<Waker>,
 }
 
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// It waits for a connection, and is sent then.
+    /// Waits for a connection, to be sent then.
     Queued(Option<Message>),
-    /// The answer to this request is waited for.
+    /// Waits for the answer to this request.
     Sent(Message),
-    /// This pull is sent once it is known that its queue exists.
+    /// Sends this pull once its queue is known to exist.
     Checking(Message),
-    /// A sign of life is waited for.
+    /// Waits for a pong.
     Pinging,
-    /// Pushes, some of which are not over: to be sent, or sent.
+    /// Pushes, some of them unfinished, to be sent or already sent.
     Batch(Batch),
-    /// It waits among those who pull from its queue.
+    /// Waits among the callers that pull from its queue.
     Pulling,
-    /// It is over, and its caller does not know yet.
+    /// Finished; the caller does not know yet.
     Done(Result<Answer>),
 }
 
-/// A request that was encoded.
+/// An encoded request.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     pub(super) action: Action,
@@ -50,13 +50,13 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// By what the server's answer is found.
+    /// The key of the server's answer.
     pub(super) fn name(&self) -> (Action, RequestId) {
         (self.action, self.id)
     }
 }
 
-/// Tasks, in the order in which they began.
+/// Tasks in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct InOrder(VecDeque<u64>);
 
@@ -77,7 +77,7 @@ impl InOrder {
         self.0.iter().copied()
     }
 
-    /// Most often it is the latest of all.
+    /// Usually it is the latest.
     pub(super) fn insert(&mut self, number: u64) {
         match self.0.back() {
             Some(last) if *last >= number => self.extend([number]),
@@ -106,7 +106,7 @@ impl Task {
         matches!(self.stage, Stage::Done(_))
     }
 
-    /// The request, if it has one of its own.
+    /// Its own request, if it has one.
     pub(super) fn message(&self) -> Option<&Message> {
         match &self.stage {
             Stage::Queued(message) => message.as_ref(),
@@ -115,7 +115,7 @@ impl Task {
         }
     }
 
-    /// The error as its caller is told it.
+    /// The error as reported to its caller.
     pub(super) fn named(&self, error: Error) -> Error {
         match (self.message(), self.ask.action()) {
             (Some(message), Some(action)) => error.with_request(action, &message.id),

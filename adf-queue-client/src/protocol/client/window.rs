@@ -1,46 +1,46 @@
-//! The pushes of a pipeline that are under way, without the input and output.
+//! The pushes of a pipeline that are in flight, without I/O.
 
 use std::collections::VecDeque;
 
 use super::{Answer, Ask};
 use crate::{Error, ErrorKind, MessageId, Push, Result};
 
-/// So many pushes are sent together at most, and so many bytes of bodies, unless one push alone has more.
+/// Maximum number of pushes in a batch, and of bytes in their bodies, unless a single push exceeds it.
 const BATCH: usize = 128;
 const BATCH_BYTES: usize = 512 << 10;
 
-/// So many batches are under way at most: the server works on the one while the other comes and goes.
+/// Maximum number of batches in flight: the server works on one while the other travels.
 const BATCHES: usize = 2;
 
-/// Takes pushes as there is room, and gives what came of them in their order.
+/// Takes pushes as there is room, and returns their outcomes in order.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     under_way: VecDeque<UnderWay>,
-    /// What came of the oldest.
+    /// Outcomes of the oldest pushes.
     outcomes: VecDeque<Result<MessageId>>,
     is_ended: bool,
 }
 
 #[derive(Debug)]
 struct UnderWay {
-    /// Its task, unless it could not be begun.
+    /// Its task, unless it could not be started.
     begun: Result<u64>,
     len: usize,
 }
 
-/// What a face has to do next.
+/// The next step for a face.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// Tell what came of the oldest push.
+    /// Return the outcome of the oldest push.
     Tell(Result<MessageId>),
-    /// Wait for what comes of this task.
+    /// Wait for the outcome of this task.
     Wait(u64),
-    /// That was all.
+    /// Done.
     End,
 }
 
 impl Window {
-    /// Begins pushes while there is room. Tells whether it took some.
+    /// Starts pushes while there is room. Returns whether it took any.
     pub(crate) fn fill(
         &mut self,
         pushes: &mut impl Iterator<Item = Push>,
@@ -70,7 +70,6 @@ impl Window {
         batch
     }
 
-    /// What is to be done next.
     pub(crate) fn next(&mut self) -> Next {
         loop {
             if let Some(outcome) = self.outcomes.pop_front() {
@@ -87,7 +86,8 @@ impl Window {
         }
     }
 
-    /// What came of the oldest task. After a failure that is not of one push alone no further push is taken.
+    /// Handles the outcome of the oldest task. After a failure that does not concern a single push, no more pushes are
+    /// taken.
     pub(crate) fn came(&mut self, answer: Result<Answer>) {
         let Some(UnderWay { len, .. }) = self.under_way.pop_front() else { return };
         match answer.and_then(Answer::all_pushed) {
@@ -100,14 +100,14 @@ impl Window {
         });
     }
 
-    /// Takes no further push. Gives the tasks of those under way.
+    /// Takes no further push. Returns the tasks in flight.
     pub(crate) fn end(&mut self) -> impl Iterator<Item = u64> + use<'_> {
         self.is_ended = true;
         self.under_way.drain(..).filter_map(|batch| batch.begun.ok())
     }
 }
 
-/// Whether the next push may fare better.
+/// Whether the error concerns a single push, so that the next one may succeed.
 fn is_of_one(error: &Error) -> bool {
     matches!(
         error.kind(),

@@ -1,4 +1,4 @@
-//! Pushes that were sent in a row, with ids that follow each other: a table by places where all others need a map.
+//! Runs of pushes with consecutive ids, stored in a table by place, where all other requests need a map.
 
 use std::collections::VecDeque;
 
@@ -7,27 +7,27 @@ use queue_core::decimal;
 use super::Waiting;
 use crate::{RequestId, protocol::Action};
 
-/// The runs of a connection that are not answered whole, in the order of their ids.
+/// The runs of a connection that are not completely answered, in the order of their ids.
 #[derive(Debug)]
 pub(super) struct Runs<W>(VecDeque<Run<W>>);
 
 #[derive(Debug)]
 struct Run<W> {
     waiter: W,
-    /// The id at the first place.
+    /// The id of the first place.
     first: u64,
-    /// Nothing where nothing was sent, or where it is answered.
+    /// `None` where nothing was sent, or where the answer has arrived.
     places: Vec<Option<Place>>,
     unanswered: usize,
 }
 
-/// A push of a run whose answer is waited for.
+/// A push of a run that is not answered yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) action: Action,
     /// Its number on the connection.
     pub(super) number: u64,
-    /// Where it ends among the bytes of the connection.
+    /// Its end offset on the connection.
     pub(super) end: u64,
 }
 
@@ -42,16 +42,16 @@ impl<W: Clone> Runs<W> {
         self.0.is_empty()
     }
 
-    /// A run was sent, whose first place has this id. No run before it has higher ones.
+    /// Adds a run whose first place has this id. No earlier run may have higher ids.
     pub(super) fn add(&mut self, waiter: W, first: u64, places: Vec<Option<Place>>) {
         let unanswered = places.iter().flatten().count();
         self.0.push_back(Run { waiter, first, places, unanswered });
     }
 
-    /// The run and the place of this id, and the number there, if its request is under way.
+    /// The run, the place and the number of this id, if its request is in flight.
     fn find(&self, action: Action, id: &[u8]) -> Option<(usize, usize, u64)> {
         let id = decimal(id)?;
-        // Most often it is the oldest.
+        // Usually it is in the oldest run.
         let index = match self.0.front()?.place(id) {
             Some(_) => 0,
             None => self.0.partition_point(|run| run.first <= id).checked_sub(1)?,
@@ -62,12 +62,12 @@ impl<W: Clone> Runs<W> {
         Some((index, place, sent.number))
     }
 
-    /// Whether a push of this id is under way.
+    /// Whether a push with this id is in flight.
     pub(super) fn has(&self, action: Action, id: &RequestId) -> bool {
         self.find(action, id.as_str().as_bytes()).is_some()
     }
 
-    /// The answer to this has come: who waits for it, at which place, and its number.
+    /// Handles the answer for this id: who waits for it, at which place, and its number.
     pub(super) fn answered(&mut self, action: Action, id: &[u8]) -> Option<(W, usize, u64)> {
         let (index, place, number) = self.find(action, id)?;
         let run = self.0.get_mut(index)?;
@@ -80,7 +80,7 @@ impl<W: Clone> Runs<W> {
         Some((waiter, place, number))
     }
 
-    /// The connection has ended: everybody who waits for an answer, and at which place.
+    /// The connection has ended. Returns everybody who waits for an answer, with the places.
     pub(super) fn end(&mut self) -> impl Iterator<Item = (Waiting<W>, usize)> + use<'_, W> {
         self.0.drain(..).flat_map(|Run { waiter, places, .. }| {
             places.into_iter().enumerate().filter_map(move |(place, sent)| {
@@ -92,7 +92,6 @@ impl<W: Clone> Runs<W> {
 }
 
 impl<W> Run<W> {
-    /// The place of this id.
     fn place(&self, id: u64) -> Option<usize> {
         let place = usize::try_from(id.checked_sub(self.first)?).ok()?;
         (place < self.places.len()).then_some(place)

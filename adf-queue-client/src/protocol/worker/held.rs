@@ -24,10 +24,10 @@ use crate::{
     },
 };
 
-/// What a lane and its handlers call a message that is held. No other message ever has the same.
+/// Identifies a held message to a lane and its handlers. Keys are never reused.
 pub(crate) type Key = u64;
 
-/// A message that was pulled, and that has not come to its end.
+/// A pulled message that is not settled yet.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) queue: QueueName,
@@ -42,38 +42,36 @@ pub(super) struct Held {
 
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// No handler was free yet.
+    /// Waiting for a free handler.
     Waiting(Delivery),
-    /// A handler has it.
+    /// With a handler.
     Running,
-    /// A handler goes on with it, and it is somebody else's.
+    /// Lost, but its handler is still running.
     Lost,
-    /// Its copy for the dead-letter queue is under way.
+    /// Its copy to the dead-letter queue is in flight.
     Copying,
-    /// The server was told, and this comes of it.
+    /// The request to settle it is in flight; this is its fate on success.
     Settling(JobFate),
 }
 
-/// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     messages: HashMap<Key, Held, FixedState>,
     last: Key,
-    /// Those whose copy or end is under way, with the task of it, in the order in which they were asked for.
+    /// Messages with a copy or settlement in flight, with its task, in order.
     asked: VecDeque<(u64, Key)>,
-    /// Those whose handlers run, lost ones included.
+    /// Messages with running handlers, including lost ones.
     running: Vec<Key>,
-    /// Those that wait for a handler, the oldest first.
+    /// Messages that wait for a handler, oldest first.
     waiting: VecDeque<Key>,
-    /// How many were given to handlers since the connection was looked at.
+    /// Number given to handlers since the connection was last checked.
     started: usize,
 }
 
-/// So many messages at most are given to handlers before the connection is looked at.
+/// Maximum number of messages given to handlers before the connection is checked.
 const MAX_STARTED: usize = 64;
 
 impl Hold {
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.messages.len()
     }
@@ -82,18 +80,17 @@ impl Hold {
         self.messages.is_empty()
     }
 
-    /// How many handlers have, or are to have.
+    /// Number that handlers have, or will have.
     pub(super) fn taken(&self) -> usize {
         self.running.len() + self.waiting.len()
     }
 
-    /// How many wait for a handler.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// How many are being copied, or settled.
+    /// Number being copied or settled.
     pub(super) fn asked(&self) -> usize {
         self.asked.len()
     }
@@ -104,7 +101,7 @@ impl Hold {
         self.last
     }
 
-    /// The message that is to be run next. One whose earlier run goes on waits for the end of that.
+    /// The next message to run. A message whose earlier run is still active waits for that run to end.
     fn next(&mut self) -> Option<Key> {
         let name = |key: &Key| self.messages.get(key).map(|held| (&held.queue, held.message));
         let is_twin = |key: &Key| self.running.iter().any(|other| name(other) == name(key));
@@ -112,12 +109,12 @@ impl Hold {
         self.waiting.remove(place)
     }
 
-    /// A handler runs no more with it.
+    /// A handler has stopped running it.
     fn stopped(&mut self, key: Key) {
         self.running.retain(|running| *running != key);
     }
 
-    /// The messages in this stage, the oldest first.
+    /// The messages in this stage, oldest first.
     fn keys(&self, is: impl Fn(&Stage) -> bool) -> Vec<Key> {
         let held = self.messages.iter().filter(|(_, held)| is(&held.stage));
         let mut keys: Vec<Key> = held.map(|(key, _)| *key).collect();
@@ -125,7 +122,7 @@ impl Hold {
         keys
     }
 
-    /// Those whose handlers run, and that are still this lane's, the oldest first.
+    /// Messages with running handlers that are not lost, oldest first.
     fn own_running(&self) -> impl Iterator<Item = Key> {
         let is_own = |key: &Key| {
             self.messages.get(key).is_some_and(|held| matches!(held.stage, Stage::Running))
@@ -135,7 +132,7 @@ impl Hold {
 }
 
 impl Lane {
-    /// A message has come.
+    /// Handles a new message.
     pub(super) fn hold(&mut self, delivery: Delivery, now: Instant) {
         let mut held = Held {
             queue: delivery.queue().clone(),
@@ -164,8 +161,8 @@ impl Lane {
         self.set_aside(key, now);
     }
 
-    /// Gives messages to handlers that are free. What is decided at once makes room for the next one, so that many are settled
-    /// by one write; but the connection is looked at between so many.
+    /// Gives messages to free handlers. A handler that finishes at once makes room for the next message, so that many
+    /// are settled in one write; but the connection is checked after a limited number.
     pub(super) fn start_waiting(&mut self) {
         self.hold.started = 0;
         self.start_next();
@@ -190,7 +187,7 @@ impl Lane {
         }
     }
 
-    /// A handler has ended: with a decision, or without one, because it failed.
+    /// A handler has ended, with a decision, or without one because it failed.
     pub(crate) fn finish(&mut self, key: Key, decision: Option<Decision>, now: Instant) {
         let Some(held) = self.hold.messages.get(&key) else { return };
         let is_last_time = held.duplications >= self.terms.max_duplications;
@@ -219,7 +216,7 @@ impl Lane {
         }
     }
 
-    /// Has a message copied to the dead-letter queue, or put back where there is none.
+    /// Copies a message to the dead-letter queue, or returns it if there is none.
     fn set_aside(&mut self, key: Key, now: Instant) {
         let Some(queue) = self.terms.dead_letter.clone() else {
             return self.settle(key, JobFate::ReturnedRight, now);
@@ -233,7 +230,7 @@ impl Lane {
         }
     }
 
-    /// The dead-letter queue did not take a message, which therefore stays.
+    /// The dead-letter queue did not accept a message, so it stays.
     fn not_copied(&mut self, key: Key, error: Error, now: Instant) {
         let Some(held) = self.hold.messages.get(&key) else { return };
         let (source, queue) = (held.queue.clone(), self.terms.dead_letter.clone());
@@ -242,7 +239,7 @@ impl Lane {
         self.settle(key, JobFate::ReturnedRight, now);
     }
 
-    /// Tells the server what is to become of a message.
+    /// Settles a message on the server.
     fn settle(&mut self, key: Key, fate: JobFate, now: Instant) {
         let action = match fate {
             JobFate::ReturnedLeft => Action::Lcancel,
@@ -255,12 +252,12 @@ impl Lane {
         held.stage = Stage::Settling(fate);
         match self.begin(ask, Some(message), now) {
             Ok(task) => self.hold.asked.push_back((task, key)),
-            // The connection that it was pulled on is gone.
+            // The connection that pulled it is gone.
             Err(_) => self.ended(key, JobFate::Lost(LostReason::ConnectionLost)),
         }
     }
 
-    /// Takes the answers to what was asked about messages, which come in order.
+    /// Handles the answers about messages, which arrive in order.
     pub(super) fn take_ends(&mut self, now: Instant) {
         while let Some((task, key)) = self.hold.asked.front().copied()
             && let Poll::Ready(outcome) = self.poll(task)
@@ -295,7 +292,7 @@ impl Lane {
         }
     }
 
-    /// A message has come to its end.
+    /// Reports the fate of a message.
     fn ended(&mut self, key: Key, fate: JobFate) {
         if let Some(held) = self.hold.messages.remove(&key) {
             let Held { queue, message, .. } = held;
@@ -303,12 +300,12 @@ impl Lane {
         }
     }
 
-    /// The server has given back what was not settled.
+    /// The server has taken back the unsettled messages.
     pub(super) fn lose_held(&mut self, now: Instant) {
         for (task, key) in mem::take(&mut self.hold.asked) {
             match self.poll(task) {
                 Poll::Ready(outcome) => self.answered(key, outcome, now),
-                // A copy must not be made over the next connection: the message is somebody else's by then.
+                // A copy must not be made over the next connection: the message belongs to another client by then.
                 Poll::Pending => self.leave(task),
             }
         }
@@ -320,7 +317,7 @@ impl Lane {
         self.lose_running(LostReason::ConnectionLost);
     }
 
-    /// What nobody has taken for a handler yet is not run, unless it has used up some of a limit.
+    /// Gives up messages that were not handed to a handler, unless they have used up some of a limit.
     pub(super) fn take_back_untaken(&mut self) {
         if self.claimed.is_limited() {
             return;
@@ -334,7 +331,7 @@ impl Lane {
         }
     }
 
-    /// What no handler has begun with is the server's.
+    /// Leaves messages without a running handler to the server.
     pub(super) fn drop_waiting(&mut self, fate: JobFate) {
         for key in mem::take(&mut self.hold.waiting) {
             self.claimed.give_back();
@@ -342,7 +339,7 @@ impl Lane {
         }
     }
 
-    /// Handlers go on with what is somebody else's.
+    /// Marks messages with running handlers as lost.
     pub(super) fn lose_running(&mut self, reason: LostReason) {
         for key in self.hold.own_running().collect::<Vec<_>>() {
             let Some(held) = self.hold.messages.get_mut(&key) else { continue };
@@ -354,13 +351,13 @@ impl Lane {
         }
     }
 
-    /// Whether handlers have messages that are still this lane's.
+    /// Whether handlers have messages that are not lost.
     pub(super) fn has_running(&self) -> bool {
         self.hold.own_running().next().is_some()
     }
 }
 
-/// What became of a message whose end was not acknowledged.
+/// The fate of a message whose settlement was not acknowledged.
 fn unsettled(error: &Error) -> JobFate {
     match (error.kind(), error.fate()) {
         (ErrorKind::Refused(Refusal::NotPulled), _) => JobFate::Lost(LostReason::NotPulled),

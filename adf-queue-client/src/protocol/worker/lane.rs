@@ -1,4 +1,4 @@
-//! What decides about a worker's connections to one server.
+//! Decisions about a worker's connections to one server.
 
 mod asking;
 
@@ -24,23 +24,23 @@ use crate::{
     trace,
 };
 
-/// The worker role on the connections to one server: what to pull and when, which handler begins with what, what the server
-/// is told of that, and how to end.
+/// The worker role for one server: what to pull and when, which message to give to a handler, how to settle it, and how
+/// to end.
 ///
-/// The connection is that of a [`Link`], of which it is the only caller. What it adds:
+/// It is the only caller of a [`Link`], which has the connection. It adds:
 ///
-/// * A pull waits for each handler, and for each prefetched place, that is free; and one at least on each queue, while there is
-///   any such. A pull cannot be taken back, and nobody knows which queue gets the next message: so of several queues each may
-///   bring one message more than there is room for.
-/// * A message is settled on the connection that brought it, or not at all.
-/// * What was put back wakes no pull that waits, and a queue that was deleted never answers one. So queues whose pull waits
-///   are looked at from time to time: a further pull takes what lies there, and a connection whose pulls are of no use is
-///   made anew once nothing is held on it.
-/// * One that works until its queues are empty asks how many messages each has before it pulls, and is at its end when none
-///   has any while it holds nothing. It asks on its own connection, where the answer comes behind every message that a pull
-///   of it was given before. So it takes no message for none that is on its way.
-/// * One that is to stop asks for nothing more, waits for the handlers that run, and closes. The server has no way to take
-///   a pull back but that: a message that comes meanwhile goes back in its place.
+/// * A pull waits for each free handler and each free prefetch place, and at least one on each queue while there is
+///   any. A pull cannot be cancelled, and nobody knows which queue gets the next message: each of several queues may
+///   therefore bring one message more than there is room for.
+/// * A message is settled on the connection that delivered it, or not at all.
+/// * A returned message wakes no waiting pull, and a deleted queue never answers one. So queues with waiting pulls are
+///   checked periodically: another pull takes messages that are ready there, and a connection with useless pulls is
+///   replaced once it holds nothing.
+/// * With `until_empty`, it counts each queue before it pulls, and ends when all are empty while it holds nothing. It
+///   counts on its own connection, where the answer follows every message that was given to an earlier pull. So it
+///   never overlooks a message on its way.
+/// * A stopping lane requests nothing more, waits for running handlers, and closes the connection, which is the only
+///   way to cancel its pulls: a message that arrives meanwhile returns to its place.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(super) link: Link,
@@ -49,15 +49,15 @@ pub(crate) struct Lane {
     lines: Vec<Line>,
     pub(super) hold: Hold,
     life: Life,
-    /// The connection that is there, as far as its loss was not noticed.
+    /// The connection, until its loss is noticed.
     connection: Option<Epoch>,
-    /// Some pull is of no use: the next connection is wanted once nothing is held on this one.
+    /// Some pull is useless: reconnect once this connection holds nothing.
     wants_renewal: bool,
-    /// And until then nothing is pulled.
+    /// Pull nothing until then.
     is_draining: bool,
-    /// Something was held, so what was known of empty queues is out of date once nothing is.
+    /// Whether something was held, so that what is known about empty queues is outdated once nothing is.
     was_holding: bool,
-    /// Something was asked that the link has to send.
+    /// Whether the link has something new to send.
     is_changed: bool,
     pub(super) jobs: Vec<Job>,
     news: Vec<News>,
@@ -65,7 +65,7 @@ pub(crate) struct Lane {
     told: Vec<(u64, Operation)>,
 }
 
-/// How a lane works.
+/// The settings of a lane.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
     pub(crate) slots: usize,
@@ -76,7 +76,7 @@ pub(crate) struct Terms {
     pub(crate) recheck: Duration,
     pub(crate) limit: Option<JobLimit>,
     pub(crate) until_empty: bool,
-    /// There are other lanes.
+    /// Whether there are other lanes.
     pub(crate) is_one_of_many: bool,
 }
 
@@ -87,32 +87,32 @@ pub(crate) struct Job {
     pub(crate) delivery: Delivery,
 }
 
-/// What a worker is told.
+/// An event for the worker.
 #[derive(Debug)]
 pub(crate) enum News {
     Tell(WorkerEventKind),
-    /// A message is somebody else's, and its handler goes on.
+    /// The message is lost, and its handler is still running.
     Lost(Key, LostReason),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     Working,
-    /// Handlers may go on until then.
+    /// Handlers may run until then.
     Stopping(Instant),
-    /// The server is told.
+    /// The server was notified.
     Leaving,
     Over,
 }
 
 impl Lane {
-    /// A worker of these queues.
+    /// A lane for these queues.
     pub(crate) fn new(
         options: ConnectOptions,
         terms: Terms,
         queues: impl IntoIterator<Item = QueueName>,
     ) -> Self {
-        // What waits for the server waits as long as the worker works.
+        // Waiting tasks wait as long as the worker runs.
         let retry = options.retry.up_to(u32::MAX);
         let lines = queues.into_iter().map(|queue| Line::new(queue, retry)).collect();
         Lane {
@@ -133,7 +133,7 @@ impl Lane {
         }
     }
 
-    /// Pulls nothing more, and is over when the handlers that run have ended, or their grace is over.
+    /// Pulls nothing more, and ends when running handlers have ended or their grace has passed.
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.life == Life::Working {
             self.life = Life::Stopping(after(now, self.terms.grace));
@@ -154,7 +154,7 @@ impl Lane {
         self.life == Life::Over
     }
 
-    /// Messages for handlers, and news, since this was asked last.
+    /// Messages for handlers, and events, since the last call.
     pub(crate) fn take(&mut self) -> Option<(Vec<Job>, Vec<News>)> {
         let is_empty = self.jobs.is_empty() && self.news.is_empty();
         (!is_empty).then(|| (mem::take(&mut self.jobs), mem::take(&mut self.news)))
@@ -165,7 +165,7 @@ impl Lane {
         !(self.jobs.is_empty() && self.news.is_empty())
     }
 
-    /// Whether there is a connection that the server has upgraded.
+    /// Whether there is an upgraded connection.
     #[cfg(feature = "blocking")]
     pub(crate) fn is_connected(&self) -> bool {
         self.link.is_open()
@@ -175,12 +175,12 @@ impl Lane {
         self.life == Life::Working
     }
 
-    /// How many messages are held.
+    /// Number of held messages.
     pub(crate) fn held(&self) -> usize {
         self.hold.len()
     }
 
-    /// How many pulls are under way.
+    /// Number of pulls in flight.
     pub(super) fn pulls(&self) -> usize {
         self.lines.iter().map(|line| line.pulls.len()).sum()
     }
@@ -242,7 +242,7 @@ impl Lane {
         polled
     }
 
-    /// Asks no more.
+    /// Abandons a request.
     pub(super) fn leave(&mut self, task: u64) {
         self.is_changed = true;
         self.link.leave(task);
@@ -254,7 +254,7 @@ impl Lane {
         Some(self.told.swap_remove(place).1)
     }
 
-    /// Takes what came, and does what follows from it.
+    /// Handles everything that has arrived.
     fn step(&mut self, now: Instant) {
         self.take_ends(now);
         self.take_pulled(now);
@@ -285,7 +285,7 @@ impl Lane {
 
     fn pulled(&mut self, index: usize, outcome: Result<Answer>, now: Instant) {
         match outcome.and_then(Answer::message) {
-            // One that came when it is too late goes back with the connection.
+            // A message that arrives too late goes back with the connection.
             Ok(delivery) if self.life == Life::Working && self.is_here(&delivery) => {
                 self.hold(delivery, now);
             }
@@ -306,7 +306,7 @@ impl Lane {
     /// A queue cannot be pulled from for now.
     fn refused(&mut self, index: usize, error: Error, now: Instant) {
         let Some(line) = self.lines.get_mut(index) else { return };
-        // What is not there has no messages.
+        // A missing queue has no messages.
         line.is_dry = *error.kind() == ErrorKind::Refused(Refusal::QueueNotFound);
         let (queue, pause) = (line.queue.clone(), line.back_off(now));
         if matches!(error.kind(), ErrorKind::Refused(_) | ErrorKind::InvalidInput) {
@@ -345,7 +345,7 @@ impl Lane {
             }
             (Look::First, Err(error)) => self.refused(index, error, now),
             (_, Ok(0)) => line.found = 0,
-            // One more pull takes it, should it lie where it has woken nobody.
+            // Another pull takes a message that is ready without having woken anybody.
             (Look::Last, Ok(_)) if line.pulls.len() <= most => self.pull(index, now),
             (Look::Last, Ok(_)) => line.rest_for(SHARED, now),
             (look, Ok(_)) => {
@@ -354,19 +354,19 @@ impl Lane {
                 if line.pulls.len() <= most {
                     self.pull(index, now);
                 }
-                // What lay there was not all: these pulls may be those of a queue that was deleted.
+                // Some messages are left, so these pulls may belong to a queue that was deleted.
                 self.wants_renewal |= found > 1;
                 self.is_draining |= found > 2;
             }
             (_, Err(error)) => {
-                // Pulls from a queue that is gone are never answered, not even when it is made again.
+                // Pulls on a deleted queue are never answered, even if it is created again.
                 line.is_dry = *error.kind() == ErrorKind::Refused(Refusal::QueueNotFound);
                 self.wants_renewal |= line.is_dry;
             }
         }
     }
 
-    /// Notices that the connection is gone, or that there is one.
+    /// Notices the loss of the connection, or a new one.
     fn follow_connection(&mut self, now: Instant) {
         if let Some(error) = self.link.take_failure()
             && self.life == Life::Working
@@ -383,7 +383,7 @@ impl Lane {
         }
         self.connection = present;
         if present.is_some() {
-            // Pulls that wait go on over the new connection.
+            // Waiting pulls continue over the new connection.
             self.lines.iter_mut().for_each(|line| line.look_in(self.terms.recheck, now));
             self.tell(WorkerEventKind::Connected);
         }
@@ -397,7 +397,7 @@ impl Lane {
         for line in &mut self.lines {
             left.extend(line.forget());
             if self.claimed.is_limited() {
-                // Others may have what is asked for here, while there is no connection.
+                // While this lane has no connection, other lanes may use its share of the limit.
                 for task in line.pulls.drain(..) {
                     self.claimed.give_back();
                     left.push(task);
@@ -407,7 +407,7 @@ impl Lane {
         left.into_iter().for_each(|task| self.leave(task));
     }
 
-    /// Ends the connection when some of its pulls are of no use, and nothing is held.
+    /// Ends the connection when some of its pulls are useless and it holds nothing.
     fn renew(&mut self) {
         if self.wants_renewal && self.hold.is_empty() && self.link.is_open() {
             self.is_changed = true;
@@ -415,7 +415,7 @@ impl Lane {
         }
     }
 
-    /// Ends, once it is time.
+    /// Ends the lane when it is time.
     fn end(&mut self, now: Instant) {
         let is_done = self.claimed.is_reached() || self.is_empty();
         if self.life == Life::Working && is_done {
@@ -434,7 +434,7 @@ impl Lane {
         self.link.close();
     }
 
-    /// Whether it works until its queues are empty, and they are.
+    /// Whether it runs until its queues are empty, and they are.
     fn is_empty(&mut self) -> bool {
         if !self.terms.until_empty {
             return false;
@@ -444,13 +444,13 @@ impl Lane {
             return false;
         }
         if mem::take(&mut self.was_holding) {
-            // It may have been put back.
+            // A message may have been returned.
             self.lines.iter_mut().for_each(Line::wet);
         }
         self.link.is_open() && self.lines.iter().all(|line| line.is_dry)
     }
 
-    /// When there is something to do that no byte tells.
+    /// When something is due without received data.
     fn next_moment(&self, now: Instant) -> Option<Instant> {
         match self.life {
             Life::Working if self.has_room() => {

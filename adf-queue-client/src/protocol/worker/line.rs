@@ -13,38 +13,38 @@ use crate::QueueName;
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) queue: QueueName,
-    /// The tasks of its pulls, the oldest first, which is answered first. Beyond what there is room for there is one more
-    /// while messages lie there that woke nobody.
+    /// The tasks of its pulls, oldest first, which is also answered first. There is one more than there is room for
+    /// while messages are ready that woke nobody.
     pub(super) pulls: VecDeque<u64>,
-    /// A count that is under way.
+    /// A count in flight.
     pub(super) look: Option<(u64, Look)>,
     /// When to count although a pull waits.
     pub(super) look_at: Option<Instant>,
-    /// A message was put back while a pull waits.
+    /// A message was returned while a pull waits.
     pub(super) has_returned: bool,
-    /// Nothing is asked before that.
+    /// Nothing is requested before this.
     rest_until: Option<Instant>,
     backoff: Backoff,
-    /// How many messages in a row were not run, because they were delivered too often.
+    /// Number of consecutive messages not run because they were delivered too often.
     poisoned: u32,
-    /// How many looks in a row have found messages although a pull waits.
+    /// Number of consecutive counts that found messages although a pull waits.
     pub(super) found: u32,
-    /// How many of the messages that a look has found were not asked for yet.
+    /// Number of messages found by a count and not requested yet.
     pub(super) known: u32,
-    /// The last look found nothing, and nothing was held since.
+    /// Whether the last count found nothing, and nothing was held since.
     pub(super) is_dry: bool,
 }
 
 /// Why messages are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// A pull is sent only where it brings something.
+    /// To pull only if there is something.
     First,
-    /// A message was put back, which wakes no pull that waits.
+    /// A message was returned, which wakes no waiting pull.
     Returned,
-    /// It is time.
+    /// Periodically.
     Again,
-    /// The worker is to end when nothing is left.
+    /// The worker ends when nothing is left.
     Last,
 }
 
@@ -65,38 +65,37 @@ impl Line {
         }
     }
 
-    /// Until when nothing is asked.
+    /// Until when nothing is requested.
     pub(super) fn resting(&self, now: Instant) -> Option<Instant> {
         self.rest_until.filter(|at| *at > now)
     }
 
-    /// Nothing is asked for that long.
+    /// Requests nothing for this long.
     pub(super) fn rest_for(&mut self, pause: Duration, now: Instant) {
         self.rest_until = now.checked_add(pause);
     }
 
-    /// The queue gave nothing to do once more: a pause that grows. Gives its length.
+    /// The queue was fruitless again: starts a growing pause, and returns its length.
     pub(super) fn back_off(&mut self, now: Instant) -> Duration {
         let pause = self.backoff.next_delay();
         self.rest_for(pause, now);
         pause
     }
 
-    /// There may be messages where there were none.
+    /// The queue may have messages again.
     pub(super) fn wet(&mut self) {
         if std::mem::take(&mut self.is_dry) {
             self.rest_until = None;
         }
     }
 
-    /// The queue gives something to do.
+    /// The queue has work to do.
     pub(super) fn is_fruitful(&mut self) {
         self.backoff.reset();
         self.poisoned = 0;
     }
 
-    /// A message was not run. One among others costs nothing; where there are only such, they are not asked for without
-    /// pause.
+    /// A message was not run. A single one costs nothing; if there are only such messages, requests pause.
     pub(super) fn is_poisoned(&mut self, now: Instant) {
         self.poisoned = self.poisoned.saturating_add(1);
         if self.poisoned > 1 {
@@ -104,17 +103,17 @@ impl Line {
         }
     }
 
-    /// This worker has put a message back, which wakes no pull that waits.
+    /// This worker has returned a message, which wakes no waiting pull.
     pub(super) fn was_returned(&mut self) {
         self.has_returned = !self.pulls.is_empty();
     }
 
-    /// The next look.
+    /// Schedules the next periodic count.
     pub(super) fn look_in(&mut self, interval: Duration, now: Instant) {
         self.look_at = now.checked_add(interval);
     }
 
-    /// The connection is gone, and with it what was known of it. Gives the task of a look that was under way.
+    /// The connection is gone, and what was known with it. Returns the task of a count in flight.
     pub(super) fn forget(&mut self) -> Option<u64> {
         (self.look_at, self.found, self.has_returned) = (None, 0, false);
         (self.known, self.is_dry) = (0, false);

@@ -1,4 +1,4 @@
-//! A worker's side of one server: what is pulled, who handles it, and what becomes of it.
+//! A worker's side of one server: pulls, handlers, and the settling of messages.
 
 mod held;
 mod lane;

@@ -1,4 +1,4 @@
-//! How a task begins: what is refused, what is here already, and what has to be sent.
+//! The start of a task: what is refused, what is already here, and what has to be sent.
 
 use std::{mem, time::Instant};
 
@@ -19,8 +19,8 @@ use crate::{
 };
 
 impl Link {
-    /// Begins a task, which has to be over by its limit. A pull that is late gives [`Answer::Nothing`], anything else the
-    /// error of the limit.
+    /// Starts a task, which has to finish within its limit. A late pull returns [`Answer::Nothing`]; anything else
+    /// fails with the error of the limit.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl Link {
             Ask::Pull(queue) => match self.take_kept(queue) {
                 Some(delivery) => Stage::Done(Ok(Answer::Delivery(delivery))),
                 None => {
-                    // What cannot be written is told now, and not when it is sent.
+                    // A request that cannot be encoded fails now, not when it is sent.
                     let queue = queue.as_str();
                     self.encoding.check(&Asked {
                         action: Action::Pull,
@@ -128,7 +128,7 @@ impl Link {
         Ok(Stage::Queued(Some(Message { action, id, frame })))
     }
 
-    /// Whether the same request is under way for a caller who has gone: its answer is this task's from now on.
+    /// Whether the same request is in flight for a former caller: this task then takes over its answer.
     fn take_over(&mut self, message: &Message, number: u64) -> bool {
         let Some(session) = &mut self.session else { return false };
         let is_gone = match session.waiter(message.action, &message.id) {
@@ -138,7 +138,7 @@ impl Link {
         is_gone && session.hand_on(message.action, &message.id, Waiter::Task(number))
     }
 
-    /// The server answers the one as it would answer the other, so there must not be two.
+    /// Two identical requests would get indistinguishable answers.
     fn check_unused(&self, action: Action, id: &RequestId) -> Result<()> {
         let is_sent = self.session.as_ref().is_some_and(|session| session.has(action, id));
         let is_queued = self.names.contains(&(action, *id))
@@ -158,7 +158,7 @@ impl Link {
         })
     }
 
-    /// The server knows a pulled message only on the connection that it was pulled on.
+    /// The server knows a pulled message only on the connection that pulled it.
     fn check_held(&self, epoch: Option<Epoch>) -> Result<()> {
         match epoch {
             None => Err(Error::new(
@@ -171,7 +171,7 @@ impl Link {
         }
     }
 
-    /// A message that was pulled for a caller who has gone.
+    /// A message that was pulled for a former caller.
     fn take_kept(&mut self, queue: &QueueName) -> Option<Delivery> {
         let kept = self.pulls.take_kept(queue)?;
         Some(self.delivery(queue, kept))

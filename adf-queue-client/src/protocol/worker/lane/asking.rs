@@ -1,4 +1,4 @@
-//! What a lane asks its server for: pulls, and how many messages a queue has.
+//! A lane's requests to its server: pulls and counts.
 
 use std::{
     mem,
@@ -14,15 +14,16 @@ use crate::protocol::{
     worker::line::{Line, Look},
 };
 
-/// So many messages at most are settled at a time, before more are pulled.
+/// Maximum number of messages being settled before more are pulled.
 const MAX_ASKED: usize = 256;
-/// So many pulls at most wait for what there is room for, however much that is.
+/// Maximum number of waiting pulls, however much room there is.
 const MAX_PULLS: usize = 256;
-/// How long to wait for what others have asked of a limit, or for what is there and does not come.
+/// How long to wait for messages that other lanes have requested under a limit, or for ready messages that do not
+/// arrive.
 pub(super) const SHARED: Duration = Duration::from_millis(10);
 
 impl Lane {
-    /// How many messages may be held for handlers.
+    /// Maximum number of messages held for handlers.
     pub(super) fn capacity(&self) -> usize {
         self.terms.slots.saturating_add(self.terms.prefetch)
     }
@@ -31,7 +32,6 @@ impl Lane {
         self.hold.taken() < self.capacity() && self.hold.asked() < MAX_ASKED && !self.is_draining
     }
 
-    /// Asks for messages.
     pub(super) fn ask(&mut self, now: Instant) {
         for index in 0..self.lines.len() {
             if !self.has_room() {
@@ -42,8 +42,7 @@ impl Lane {
         self.ask_more(now);
     }
 
-    /// One pull for each queue waits by now. As many as there is room for go after them, where it is known that they use up
-    /// nothing of a limit for nothing.
+    /// Each queue has one waiting pull by now. Adds as many as there is room for, where they cannot waste a limit.
     fn ask_more(&mut self, now: Instant) {
         let until_empty = self.terms.until_empty;
         if self.claimed.is_limited() && !until_empty {
@@ -67,7 +66,7 @@ impl Lane {
     }
 
     fn ask_line(&mut self, index: usize, now: Instant) {
-        // Of several queues, only those that have something may use up a limit.
+        // Of several queues, only those with messages may use up a limit.
         let looks_first = self.terms.until_empty
             || self.claimed.is_limited() && (self.terms.is_one_of_many || self.lines.len() > 1);
         let is_last = self.terms.until_empty && self.hold.is_empty();
@@ -105,7 +104,7 @@ impl Lane {
             Claim::Granted => {}
             Claim::Later => return line.rest_for(SHARED, now),
             Claim::Never => {
-                // It ends.
+                // The lane has to end.
                 self.is_changed = true;
                 return;
             }
