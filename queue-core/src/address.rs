@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! Server addresses.
 
 pub(crate) mod chooser;
 pub(crate) mod scheme;
@@ -8,15 +8,15 @@ use std::{convert::Infallible, fmt, hash::Hash, marker::PhantomData, path::PathB
 
 use crate::{Endpoint, Error, Scheme, Span};
 
-/// One kind of server: how its addresses are written, and what its client makes of connecting to one.
+/// A kind of server: the syntax of its addresses, and how its client handles the outcome of connecting.
 pub trait System: Copy + fmt::Debug + Eq + Hash + Send + Sync + 'static {
-    /// How its addresses are written.
+    /// The syntax of its addresses.
     const SCHEME: Scheme;
 
-    /// What the client makes of a failure.
+    /// The client's error type.
     type Error: From<Error> + From<Infallible> + Send + 'static;
 
-    /// Refuses what the protocol cannot use.
+    /// Rejects addresses that the protocol cannot use.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ pub trait System: Copy + fmt::Debug + Eq + Hash + Send + Sync + 'static {
         Span::none()
     }
 
-    /// Is told, within that span, what came of the attempt.
+    /// Records the outcome of the attempt, within that span.
     fn connected(address: &Address<Self>, span: &Span, outcome: Result<(), &Self::Error>) {
         let _ = (address, span, outcome);
     }
@@ -40,10 +40,10 @@ pub trait System: Copy + fmt::Debug + Eq + Hash + Send + Sync + 'static {
 
 /// A system with several transports, selected by the scheme of the address.
 pub trait Transports: System {
-    /// How to speak to it.
+    /// The transport.
     type Transport: Copy + Default + Eq + 'static;
 
-    /// All of them, in the order of the pairs of schemes; the default is the first.
+    /// All transports, in the order of the pairs of schemes; the default is the first.
     const ALL: &'static [Self::Transport];
 }
 
@@ -51,7 +51,7 @@ pub trait Transports: System {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Address<S: System> {
     place: Place,
-    /// The number of its pair of schemes.
+    /// The index of its pair of schemes.
     pair: usize,
     system: PhantomData<S>,
 }
@@ -64,22 +64,22 @@ enum Place {
 }
 
 impl<S: System> Address<S> {
-    /// The port of plain TCP unless an address says another.
+    /// The default port of plain TCP.
     pub const DEFAULT_PORT: u16 = S::SCHEME.port;
-    /// The port of TLS unless an address says another.
+    /// The default port of TLS.
     pub const DEFAULT_TLS_PORT: u16 = S::SCHEME.tls_port;
 
     /// Plain TCP. The host is a name or an IP address without brackets.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for what cannot be a host, and for port 0.
+    /// `InvalidInput` for an invalid host, and for port 0.
     pub fn tcp(host: impl Into<String>, port: u16) -> Result<Self, S::Error> {
         Self::new(Place::Tcp(host.into(), port))
     }
 
-    /// TLS over TCP. The host is also the name that the certificate must carry. It needs the feature `tls`, and never falls
-    /// back to plain text.
+    /// TLS over TCP. The certificate must carry the host name. Needs the feature `tls`, and never falls back to plain
+    /// text.
     ///
     /// # Errors
     ///
@@ -123,21 +123,21 @@ impl<S: System> Address<S> {
         self.place.endpoint()
     }
 
-    /// The scheme, as which this address is written.
+    /// The scheme that this address is written with.
     pub(crate) fn scheme(&self) -> Scheme {
         S::SCHEME.pair(self.pair)
     }
 }
 
 impl<S: Transports> Address<S> {
-    /// The same server by another transport.
+    /// The same server over another transport.
     #[must_use]
     pub fn with_transport(mut self, transport: S::Transport) -> Self {
         self.pair = S::ALL.iter().position(|known| *known == transport).unwrap_or(0);
         self
     }
 
-    /// How to speak to the server.
+    /// The transport.
     #[must_use]
     pub fn transport(&self) -> S::Transport {
         S::ALL.get(self.pair).copied().unwrap_or_default()
@@ -155,7 +155,7 @@ impl Place {
 }
 
 impl<S: System> Default for Address<S> {
-    /// The default port of 127.0.0.1.
+    /// The default port on 127.0.0.1.
     fn default() -> Self {
         let place = Place::Tcp(Scheme::DEFAULT_HOST.into(), Self::DEFAULT_PORT);
         Address { place, pair: 0, system: PhantomData }
@@ -179,7 +179,8 @@ impl<S: System> FromStr for Address<S> {
 crate::try_from_text!(Address<S>, S::Error; S: System);
 
 impl<S: System> fmt::Display for Address<S> {
-    /// As it is read again, but for a unix socket, whose path tells no transport.
+    /// Formats as text that parses back to this address, except that the path of a Unix socket does not name a
+    /// transport.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         S::SCHEME.write(self.endpoint(), self.pair, f)
     }
@@ -195,7 +196,7 @@ impl<S: System> fmt::Debug for Address<S> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A server that there is not.
+    /// A fictitious kind of server.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub(crate) struct Queued;
 

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// The time by the clock that deadlines are kept by: monotonic, and never the wall clock.
+/// The current time of the clock used for deadlines, which is monotonic and never the wall clock.
 ///
-/// On a tokio runtime it is the runtime's clock, so that a test or a simulation that pauses it decides when deadlines
-/// pass. Blocking calls on a runtime whose clock is paused see it stand still.
+/// On a tokio runtime it is the runtime's clock, so that a test or a simulation that pauses it controls when deadlines
+/// pass. Blocking calls on a runtime with a paused clock see time stand still.
 #[must_use]
 #[inline]
 pub fn now() -> Instant {
@@ -17,14 +17,14 @@ pub fn now() -> Instant {
     return Instant::now();
 }
 
-/// The moment that comes `time` after `from`. A time that the clock has no moment for, such as `Duration::MAX`, gives one
-/// so far away that it never comes.
+/// The moment `time` after `from`. For a time that the clock cannot represent, such as `Duration::MAX`, a moment so far
+/// away that it never comes.
 #[must_use]
 pub fn after(from: Instant, time: Duration) -> Instant {
     from.checked_add(time).or_else(|| from.checked_add(NEVER)).unwrap_or(from)
 }
 
-/// Thirty years: longer than any process runs, and within every clock.
+/// Thirty years: longer than any process runs, and within the range of every clock.
 const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 #[cfg(test)]

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use crate::{Address, Endpoint, Error, System};
 
-/// How connections are made: what is refused, how a vanished peer is detected, TLS, and a custom connector.
+/// How connections are made: restrictions, detection of a vanished peer, TLS, and a custom connector.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Dial {
-    /// Refuses plain text to another machine.
+    /// Rejects plain text to another machine.
     pub require_tls: bool,
-    /// After how long without a sign of life the operating system ends a TCP connection: from 3 seconds to 9 hours, and
-    /// 30 seconds unless set.
+    /// How long the operating system waits for a sign of life before it closes a TCP connection: from 3 seconds to 9
+    /// hours; 30 seconds unless set.
     pub dead_peer_after: Duration,
     /// Acknowledges received TCP data as soon as the client waits for more, instead of up to 40 ms later: for servers
     /// without `TCP_NODELAY`, which hold back a small answer until the previous one is acknowledged. Linux and Android
@@ -52,12 +52,11 @@ impl Default for Dial {
 }
 
 impl Dial {
-    /// Refuses what may not be connected to, and makes ready what TLS needs: that takes none of an attempt's time then.
+    /// Rejects forbidden addresses, and prepares TLS, so that this does not use up an attempt's time.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for plain text to another machine when TLS is required, and for unix sockets elsewhere than on
-    /// Unix.
+    /// `InvalidInput` for plain text to another machine when TLS is required, and for Unix sockets on other systems.
     pub(crate) fn check<S: System>(&self, address: &Address<S>) -> Result<(), Error> {
         match address.endpoint() {
             endpoint @ Endpoint::Tcp { host, .. } if self.require_tls && endpoint.is_exposed() => {
@@ -71,7 +70,7 @@ impl Dial {
             }
             #[cfg(feature = "__rustls")]
             Endpoint::Tls { host, .. } => {
-                // Of what cannot be used the attempt tells, where errors are counted and traced.
+                // The attempt to connect reports unusable options, since its errors are counted and traced.
                 let _ = self.tls.prepare(host);
                 Ok(())
             }

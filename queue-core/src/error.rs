@@ -1,4 +1,4 @@
-//! Why something failed, and whether the server can have acted on it.
+//! Why something failed, and whether the server may have acted on it.
 
 pub(crate) mod deadline;
 pub(crate) mod fate;
@@ -10,19 +10,19 @@ use crate::{Deadline, Fate, text::shorten};
 
 /// Why a call failed: the kind `K` of failure, whether the server may have acted, and further details `A` of the call.
 ///
-/// Without parameters it is what every client's own error can be made of: why a connection could not be made, an address
-/// not be understood, or a step not be done in time. Nothing was sent then.
+/// Without parameters it is the source of every client's own error: for a failure to connect, an invalid address, or a
+/// step not done in time. Nothing was sent then.
 ///
-/// Its text ends with that of its cause, so [`source`](StdError::source) returns what lies behind that cause, and
-/// printing the chain of errors repeats nothing. [`io_error`](Self::io_error) finds an error of the operating system,
-/// however deep it lies.
+/// Its text ends with that of its cause, so [`source`](StdError::source) returns the cause of that cause, and printing
+/// the chain of errors repeats nothing. [`io_error`](Self::io_error) finds an error of the operating system at any
+/// depth.
 pub struct Error<K = ErrorKind, A = ()>(Box<Inner<K, A>>);
 
 #[derive(Clone)]
 struct Inner<K, A> {
     kind: K,
     fate: Fate,
-    /// The text of the cause included.
+    /// Includes the text of the cause.
     message: Cow<'static, str>,
     cause: Option<Arc<dyn StdError + Send + Sync>>,
     about: A,
@@ -31,7 +31,7 @@ struct Inner<K, A> {
 /// The kind of failure of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// A value that cannot be used.
+    /// An unusable value.
     InvalidInput,
     /// No connection could be made; the message names every address that was tried.
     Connect,
@@ -43,10 +43,10 @@ pub enum ErrorKind {
 
 /// Details of the failed call, provided by the client.
 pub trait About: Clone + Default {
-    /// What was asked, which the text begins with.
+    /// The request, which the text begins with.
     fn subject(&self) -> Option<&str>;
 
-    /// Adds to `Debug` what the text does not say.
+    /// Adds details to `Debug` that the text does not have.
     fn debug(&self, to: &mut fmt::DebugStruct<'_, '_>) {
         let _ = to;
     }
@@ -75,7 +75,7 @@ impl<K, A: Default> Error<K, A> {
         Error(Box::new(Inner { kind: kind.into(), fate, message, cause, about: A::default() }))
     }
 
-    /// The same failure for another caller that it hit as well, whose call is another.
+    /// A copy of the error for another caller that it affects, with that caller's context.
     #[must_use]
     pub fn share(&self) -> Self
     where
@@ -99,7 +99,7 @@ impl<K, A> Error<K, A> {
         &self.0.kind
     }
 
-    /// Whether the server can have acted.
+    /// Whether the server may have acted.
     #[must_use]
     pub fn fate(&self) -> Fate {
         self.0.fate
@@ -111,7 +111,7 @@ impl<K, A> Error<K, A> {
         &self.0.about
     }
 
-    /// The same, to be changed.
+    /// Mutable details of the call.
     pub fn about_mut(&mut self) -> &mut A {
         &mut self.0.about
     }
@@ -123,21 +123,21 @@ impl<K, A> Error<K, A> {
         iter::successors(cause, |&cause| cause.source()).find_map(|cause| cause.downcast_ref())
     }
 
-    /// With another fate.
+    /// Sets the fate.
     #[must_use]
     pub fn with_fate(mut self, fate: Fate) -> Self {
         self.0.fate = fate;
         self
     }
 
-    /// With more about it, behind the message.
+    /// Appends details to the message.
     #[must_use]
     pub fn with_detail(mut self, detail: impl fmt::Display) -> Self {
         self.0.message = shorten(format!("{}: {detail}", self.0.message).into());
         self
     }
 
-    /// With its cause, which the message ends with.
+    /// Sets the cause, and appends it to the message.
     #[must_use]
     pub fn with_source(self, cause: impl StdError + Send + Sync + 'static) -> Self {
         let mut error = self.with_detail(&cause);
@@ -145,7 +145,7 @@ impl<K, A> Error<K, A> {
         error
     }
 
-    /// With its cause, which is a failure of the same client.
+    /// Sets the cause, an error of the same client, and appends it to the message.
     #[must_use]
     pub fn with_cause(self, cause: Self) -> Self
     where
@@ -156,7 +156,7 @@ impl<K, A> Error<K, A> {
         error
     }
 
-    /// With a cause that the message tells already.
+    /// Sets a cause that the message already contains.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[must_use]
     pub(crate) fn caused_by(mut self, cause: Option<io::Error>) -> Self {
@@ -172,18 +172,18 @@ impl From<Infallible> for Error {
 }
 
 impl Error {
-    /// No connection to this address.
+    /// The error of a failure to connect to this address.
     pub fn cannot_connect(to: impl fmt::Display, cause: io::Error) -> Self {
         Self::failed(ErrorKind::Connect, format!("cannot connect to {to}")).with_source(cause)
     }
 
-    /// A deadline passed.
+    /// The error of a passed deadline.
     #[must_use]
     pub fn timed_out(which: Deadline) -> Self {
         Self::failed(ErrorKind::Timeout(which), which.message())
     }
 
-    /// A failure of this kind before anything was sent.
+    /// The error of a failure of this kind before anything was sent.
     pub(crate) fn failed(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(kind, Fate::NotSent, message)
     }
@@ -231,13 +231,13 @@ impl<K: fmt::Debug, A: About> StdError for Error<K, A> {
     }
 }
 
-/// What the error of every client is besides what it tells of a call: a wrapper of [`Error`] with a kind of its own, which
-/// has the kinds of [`ErrorKind`] among its own.
+/// The common part of every client's error, without the details of its calls: a wrapper of [`Error`] with its own kind,
+/// which includes the kinds of [`ErrorKind`].
 #[macro_export]
 macro_rules! wrap_error {
     ($error:ident, $kind:ident) => {
         impl $error {
-            /// Whether the server can have acted.
+            /// Whether the server may have acted.
             #[must_use]
             pub fn fate(&self) -> $crate::Fate {
                 self.0.fate()
@@ -263,7 +263,7 @@ macro_rules! wrap_error {
                 Self::new($kind::InvalidInput, $crate::Fate::NotSent, message)
             }
 
-            /// The server sent what the protocol does not allow here.
+            /// The server violated the protocol.
             pub(crate) fn protocol(message: impl Into<std::borrow::Cow<'static, str>>) -> Self {
                 Self::new($kind::Protocol, $crate::Fate::Unknown, message)
             }
@@ -273,12 +273,12 @@ macro_rules! wrap_error {
                 $crate::Error::timed_out(which.into()).into()
             }
 
-            /// More about it, behind the message.
+            /// Appends details to the message.
             pub(crate) fn with_detail(self, detail: impl std::fmt::Display) -> Self {
                 $error(self.0.with_detail(detail))
             }
 
-            /// Its cause, which the message ends with.
+            /// Sets the cause, and appends it to the message.
             pub(crate) fn with_source(
                 self,
                 cause: impl std::error::Error + Send + Sync + 'static,
@@ -286,7 +286,7 @@ macro_rules! wrap_error {
                 $error(self.0.with_source(cause))
             }
 
-            /// Its cause, which is an error of this crate.
+            /// Sets the cause, an error of this crate, and appends it to the message.
             pub(crate) fn with_cause(self, cause: $error) -> Self {
                 $error(self.0.with_cause(cause.0))
             }
@@ -307,7 +307,8 @@ macro_rules! wrap_error {
             }
         }
 
-        /// A map of the kind, the fate and the message. Errors are not read: their causes are values of this process.
+        /// Serializes as a map of the kind, the fate and the message. Errors cannot be deserialized, since their causes
+        /// are values of this process.
         #[cfg(feature = "serde")]
         impl serde::Serialize for $error {
             fn serialize<Z: serde::Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
@@ -338,7 +339,7 @@ macro_rules! wrap_error {
             }
         }
 
-        /// What connecting came to, reading an address, or a deadline. Nothing was sent.
+        /// Converts an error of connecting, of parsing an address, or of a deadline. Nothing was sent.
         impl From<$crate::Error> for $error {
             fn from(error: $crate::Error) -> Self {
                 $error($crate::Error::of(error))

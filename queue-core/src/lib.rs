@@ -1,17 +1,17 @@
-//! The shared, queue-independent core of queue clients: address syntax, connecting over TCP, Unix sockets and TLS,
+//! The shared, protocol-independent core of queue clients: address syntax, connecting over TCP, Unix sockets and TLS,
 //! named deadlines, reconnect delays.
 //!
-//! It is made for the clients of this repository, which re-export what their users need.
+//! It serves the clients of this repository, which re-export what their users need.
 //!
-//! * [`Address`] is the address of a server of a [`System`], written with its [`Scheme`];
+//! * [`Address`] is the address of a server of a [`System`], in the syntax of its [`Scheme`];
 //! * [`Limit`] is a point in time with the name of a [`Deadline`], and creates the [`Error`] once it has passed;
 //! * [`ServerOptions`] are the options for a server that all clients share; their [`Dial`] defines how connections are
 //!   made: TLS, keepalive, a custom connector;
-//! * [`RetryPolicy`] and [`Backoff`] say when to try again;
-//! * [`Role`] makes the decisions about a connection, from [`Io`] and the time alone, using [`Health`] and [`Pace`];
+//! * [`RetryPolicy`] and [`Backoff`] define when to retry;
+//! * [`Role`] makes the decisions about a connection, based only on [`Io`] and the time, using [`Health`] and [`Pace`];
 //!   `Wire` and `blocking::Wire` move its bytes;
-//! * [`Signal`] is something that happens once, and that tasks and threads can wait for;
-//! * `connect` makes the connection (feature `tokio`), and so does `blocking::connect` (feature `blocking`).
+//! * [`Signal`] is an event that happens once, which tasks and threads can wait for;
+//! * `connect` makes a connection (feature `tokio`), and so does `blocking::connect` (feature `blocking`).
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
 

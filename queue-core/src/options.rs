@@ -19,22 +19,23 @@ use crate::{Address, Deadline, Dial, Limit, Measures, RetryPolicy, System};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerOptions<S: System> {
-    /// Where it is.
+    /// The server's address.
     pub address: Address<S>,
     /// Time limit for name resolution, connecting, the TLS handshake and the protocol's own opening exchange; 5 seconds
     /// by default.
     pub connect_timeout: Duration,
-    /// Bounds handing a request to the operating system, anew for every 64 KiB of it; 10 seconds unless set.
+    /// Time limit for handing a request to the operating system, restarted for every 64 KiB of it; 10 seconds by
+    /// default.
     pub write_timeout: Duration,
-    /// Bounds the wait for a reply; 10 seconds unless set.
+    /// Time limit for a reply; 10 seconds by default.
     pub reply_timeout: Duration,
-    /// Bounds a call as a whole; `None` unless set.
+    /// Time limit for a call as a whole; `None` by default.
     pub total_timeout: Option<Duration>,
-    /// How often, and after what delays, a client tries again.
+    /// How often, and after what delays, a client retries.
     pub retry: RetryPolicy,
     /// How connections are made.
     pub dial: Dial,
-    /// Who is told how long operations took, and how many messages went.
+    /// The observer of durations and numbers of messages.
     pub measures: Measures,
 }
 
@@ -54,13 +55,13 @@ impl<S: System> ServerOptions<S> {
         }
     }
 
-    /// Time limit for an attempt to connect, regardless of who waits for it.
+    /// Time limit for an attempt to connect, whichever caller waits for it.
     #[must_use]
     pub fn connecting_timeout(&self) -> Duration {
         self.total_timeout.map_or(self.connect_timeout, |total| total.min(self.connect_timeout))
     }
 
-    /// Has `connect` make the streams of the async face; it is given the address.
+    /// Sets the connector of the async face; it gets the address.
     #[cfg(feature = "tokio")]
     pub fn set_connector<C, F, T>(&mut self, connect: C)
     where
@@ -72,7 +73,7 @@ impl<S: System> ServerOptions<S> {
         self.dial.connector = Some(crate::Connector::new(move || connect(address.clone())));
     }
 
-    /// Has `connect` make the streams of the blocking face; it is given the address and the time that is left.
+    /// Sets the connector of the blocking face; it gets the address and the remaining time.
     #[cfg(feature = "blocking")]
     pub fn set_blocking_connector<C, T>(&mut self, connect: C)
     where
@@ -96,7 +97,7 @@ impl<S: System> ServerOptions<S> {
         Limit::of(Deadline::Connect, Some(self.connecting_timeout()))
     }
 
-    /// Refuses what may not be connected to.
+    /// Rejects servers that may not be connected to.
     ///
     /// # Errors
     ///

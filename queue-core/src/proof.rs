@@ -1,4 +1,5 @@
-//! Holds roles to their contract: a third pump, without sockets, that does what a pump may do and a good network does not.
+//! Checks that roles keep their contract: a third pump without sockets, which does everything that a pump may do and a
+//! good network does not.
 
 mod by_hand;
 #[cfg(feature = "tokio")]
@@ -12,7 +13,7 @@ pub use self::{by_hand::ByHand, dropped::drop_after};
 pub use self::{choppy::Choppy, dropped::drop_after_turns};
 use crate::{End, Io, Pulse, Random, Role};
 
-/// A role that is asked twice at every exchange, and has to say the same again, taking nothing and queueing nothing.
+/// Asks a role twice at every exchange, and checks that it says the same again without taking or queueing anything.
 #[derive(Debug)]
 pub struct Steady<R>(pub R);
 
@@ -21,7 +22,7 @@ impl<R: Role> Role for Steady<R> {
 
     /// # Panics
     ///
-    /// When the role did not mean what it said.
+    /// When the second answer differs.
     fn exchange(&mut self, io: &mut Io<R::Failure>, now: Instant) -> Pulse {
         let pulse = self.0.exchange(io, now);
         let left = |io: &Io<R::Failure>| (io.data().len(), io.unwritten(), io.wake.len());
@@ -35,54 +36,54 @@ impl<R: Role> Role for Steady<R> {
 
 /// The server of a proof.
 pub trait Peer {
-    /// A connection was made to it; the one before is gone.
+    /// A connection was made to it; the previous one is gone.
     fn connected(&mut self);
 
-    /// These bytes came: what it says to that, and whether it goes on.
+    /// These bytes arrived. Returns whether the connection goes on, and appends the answer.
     fn received(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> bool;
 
-    /// The other side has ended its sending, behind all that it had to say: what it says to that, and whether it goes on.
+    /// The other side has closed its sending side. Returns whether the connection goes on, and appends the answer.
     fn half_closed(&mut self, answer: &mut Vec<u8>) -> bool {
         let _ = answer;
         false
     }
 }
 
-/// How unreliable the network is: one in this many steps fails, 0 for never.
+/// The unreliability of the network: one in this many steps fails, 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// The connection breaks.
     pub broken: usize,
     /// An attempt to connect fails.
     pub refused: usize,
-    /// The pump is dropped after an exchange, before it does what the role wants.
+    /// The pump is dropped after an exchange, before it does what the role asked for.
     pub dropped: usize,
-    /// Nobody asks for an hour.
+    /// The role is not asked for an hour.
     pub late: usize,
 }
 
-/// A pump without sockets. Bytes go in pieces of any size, time goes in steps of any length, and all of it by a seed.
+/// A pump without sockets. Bytes move in pieces of any size and time in steps of any length, all derived from a seed.
 #[derive(Debug)]
 pub struct Proof<R: Role, P> {
     /// The role.
     pub role: Steady<R>,
     /// Its server.
     pub peer: P,
-    /// The faults from now on.
+    /// The current faults.
     pub faults: Faults,
     /// Whether time may jump to the moment that the role waits for, ahead of earlier events; true initially.
     pub leaps: bool,
     io: Io<R::Failure>,
     now: Instant,
     random: Random,
-    /// What the peer said and the role did not get yet.
+    /// Bytes of the peer that the role did not get yet.
     coming: Vec<u8>,
     is_peer_done: bool,
     refuse: fn() -> R::Failure,
 }
 
 impl<R: Role, P: Peer> Proof<R, P> {
-    /// A role and its server; `refuse` gives the reason if a connection cannot be made.
+    /// A role and its server; `refuse` makes the error of a failed attempt to connect.
     pub fn new(role: R, peer: P, refuse: fn() -> R::Failure, seed: u64) -> Self {
         Proof {
             role: Steady(role),
@@ -104,7 +105,7 @@ impl<R: Role, P: Peer> Proof<R, P> {
         self.now
     }
 
-    /// Asks the role once, and does some of what it wants.
+    /// Asks the role once, and does some of what it asks for.
     pub fn step(&mut self) -> Pulse {
         let pulse = self.role.exchange(&mut self.io, self.now);
         self.io.wake.clear();
@@ -165,7 +166,7 @@ impl<R: Role, P: Peer> Proof<R, P> {
         self.read();
     }
 
-    /// Whether something came, the end included.
+    /// Whether something arrived, including the end.
     fn read(&mut self) -> bool {
         if self.coming.is_empty() && self.is_peer_done {
             self.io.ended(End::Lost(std::io::ErrorKind::UnexpectedEof.into()));
@@ -184,7 +185,7 @@ impl<R: Role, P: Peer> Proof<R, P> {
         n > 0
     }
 
-    /// Early, at the moment that the role said, or late.
+    /// Advances the time to before, at, or after the moment that the role gave.
     fn pass_time(&mut self, pulse: Pulse) {
         let hour = Duration::from_secs(3600);
         if self.happens(self.faults.late) {

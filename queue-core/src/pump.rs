@@ -1,4 +1,4 @@
-//! Moves the bytes and the time of a role, on tokio.
+//! The pump that moves a role's bytes and time on tokio.
 
 #[cfg(feature = "tokio")]
 pub(crate) mod attentive;
@@ -32,13 +32,13 @@ type Dialer<F> = Box<dyn FnMut(usize, Option<Instant>) -> Dialing<F> + Send>;
 
 /// A connection, or the attempt to make one, with all bytes in transit.
 ///
-/// Futures and tasks only borrow it, so one that is dropped loses no byte and no attempt.
+/// Futures and tasks only borrow it, so dropping one of them loses no byte and no attempt.
 pub struct Wire<F> {
     dialer: Dialer<F>,
     stage: Stage<F>,
     io: Io<F>,
     alarm: Option<Pin<Box<Sleep>>>,
-    /// What was being done when the task went to sleep.
+    /// The pulse at which the task went to sleep.
     slept: Option<Pulse>,
     is_unflushed: bool,
     is_half_closed: bool,
@@ -52,11 +52,11 @@ enum Stage<F> {
 
 /// How often a role is asked before other tasks get their turn.
 const TURNS_IN_A_ROW: usize = 32;
-/// How much comes before that. It may be thousands of small messages.
+/// Number of bytes before other tasks get their turn; they may be thousands of small messages.
 const BYTES_IN_A_ROW: u64 = 64 << 10;
 
 impl<F> Wire<F> {
-    /// Makes connections with `dial`, which gets the number of a server and the time by which it must be done.
+    /// Makes connections with `dial`, which gets the index of a server and the deadline.
     pub fn new(dial: impl FnMut(usize, Option<Instant>) -> Dialing<F> + Send + 'static) -> Self {
         Wire {
             dialer: Box::new(dial),
@@ -69,7 +69,7 @@ impl<F> Wire<F> {
         }
     }
 
-    /// Makes connections to one server as its options say, whatever number it is given.
+    /// Makes connections to one server by its options, whatever the index.
     pub fn to<S: System<Error = F>>(options: &ServerOptions<S>) -> Self
     where
         F: From<Error> + 'static,
@@ -82,7 +82,7 @@ impl<F> Wire<F> {
         })
     }
 
-    /// Uses a stream that is connected, until a role asks for another one.
+    /// Uses a connected stream until a role asks for another one.
     #[must_use]
     pub fn over(mut self, stream: Box<dyn Duplex>) -> Self {
         self.open(stream);
@@ -110,7 +110,7 @@ impl<F> Wire<F> {
         R: Role<Failure = F> + ?Sized,
     {
         if let Some(pulse) = self.slept.take() {
-            // What woke the task is most often the peer: the role is asked once, after that was read.
+            // The peer has most likely woken the task, so read before asking the role.
             self.obey(cx, pulse);
         }
         let mut pulse = Pulse::Over;
@@ -129,7 +129,7 @@ impl<F> Wire<F> {
                 return Poll::Ready(None);
             }
             if matches!(pulse, Pulse::Look | Pulse::Peek) {
-                // A runtime that did nothing since learns only now what came.
+                // A runtime that has done nothing since only now learns what has arrived.
                 break;
             }
             if !self.obey(cx, pulse) && self.sleep(cx, pulse.until()).is_pending() {
@@ -137,7 +137,7 @@ impl<F> Wire<F> {
                 return Poll::Pending;
             }
         }
-        // To the end of the line, behind timers and other connections too, which waking alone does not do.
+        // Goes behind timers and other connections too, which waking alone does not achieve.
         self.slept = Some(pulse);
         pin!(yield_now()).poll(cx).map(|()| None)
     }
@@ -148,14 +148,14 @@ impl<F> Wire<F> {
         pulse
     }
 
-    /// The caller may not come back: what is to be closed is closed before it is told its outcome.
+    /// The caller may not come back, so close the connection before it gets its outcome.
     fn end_if(&mut self, pulse: Pulse) {
         if pulse.ends() {
             self.close();
         }
     }
 
-    /// Does what the role wants as far as that goes without waiting; whether it is to be asked again at once.
+    /// Does what the role asks for as far as possible without waiting; returns whether to ask it again at once.
     fn obey(&mut self, cx: &mut Context<'_>, pulse: Pulse) -> bool {
         match pulse {
             Pulse::Dial { server, by, .. } => self.dial(cx, server, by),
@@ -195,21 +195,21 @@ impl<F> Wire<F> {
         self.io.opened();
     }
 
-    /// Whether there was something to close.
+    /// Returns whether there was something to close.
     fn close(&mut self) -> bool {
         self.io.closed();
         !matches!(std::mem::replace(&mut self.stage, Stage::Closed), Stage::Closed)
     }
 
-    /// Writes what the stream takes, and reads once; whether something came of it. What the role left untaken may be of use
-    /// once all is written.
+    /// Writes what the stream accepts, and reads once; returns whether anything happened. Once everything is written,
+    /// the role may be able to use data that it left.
     fn move_bytes(&mut self, cx: &mut Context<'_>, expects: bool, half_close: bool) -> bool {
         let (waits, sent) = (!self.io.is_drained() && !self.io.data().is_empty(), self.io.sent());
         let was_half_closed = self.is_half_closed;
         let written = self.write(cx, half_close);
-        // Somebody may wait for the room that there is now.
+        // Somebody may be waiting for the room that is free now.
         let made_room = self.io.is_drained() && self.io.sent() - sent >= WRITE_STEP as u64;
-        // What came before a write failed is the role's, and told before that.
+        // The role gets what arrived before a write failed, and then the failure.
         let has_read = self.read(cx, expects);
         if let Poll::Ready(Err(error)) = written
             && !has_read
@@ -243,7 +243,7 @@ impl<F> Wire<F> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads once; whether something came, the end included.
+    /// Reads once; returns whether something arrived, including the end.
     fn read(&mut self, cx: &mut Context<'_>, expects: bool) -> bool {
         let may_read = self.io.is_open() && !self.io.is_full();
         let (Stage::Open(stream), true) = (&mut self.stage, may_read) else {
@@ -261,7 +261,7 @@ impl<F> Wire<F> {
         true
     }
 
-    /// The alarm is moved only when it would go off too late: most of the time deadlines only move on.
+    /// Moves the alarm only if it would go off too late, since most deadlines move to later times.
     fn sleep(&mut self, cx: &mut Context<'_>, until: Option<Instant>) -> Poll<()> {
         let Some(at) = until else { return Poll::Pending };
         let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(at.into())));
@@ -271,7 +271,7 @@ impl<F> Wire<F> {
         alarm.as_mut().poll(cx)
     }
 
-    /// The task that moved the bytes goes away: the role is told, and callers are woken.
+    /// The task that moved the bytes is gone: tells the role, and wakes its callers.
     pub(crate) fn abandon<R: Role<Failure = F> + ?Sized>(&mut self, role: &mut R) {
         self.io.abandoned();
         self.ask(role);
@@ -317,7 +317,7 @@ mod tests {
         }
         poll_fn(|cx| wire.sleep(cx, at(1))).await;
         assert_eq!(now().duration_since(start).as_secs(), 1);
-        // And again, when it has gone off.
+        // And again after it has gone off.
         poll_fn(|cx| wire.sleep(cx, at(5))).await;
         assert_eq!(now().duration_since(start).as_secs(), 5);
     }

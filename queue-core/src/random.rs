@@ -1,9 +1,9 @@
-//! Numbers that a seed decides.
+//! Seeded random numbers.
 
-/// From one state of SplitMix64 to the next.
+/// The increment of SplitMix64's state.
 pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Spreads a number over all its bits, so that no two give the same: the finalizer of SplitMix64.
+/// The finalizer of SplitMix64: a bijection that spreads a number over all its bits.
 #[must_use]
 pub fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -11,12 +11,12 @@ pub fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// SplitMix64: quick, the same for the same seed, and predictable; not for secrets.
+/// SplitMix64: fast, the same for the same seed, and predictable; not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of this seed.
+    /// A generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Random(seed)
@@ -28,7 +28,7 @@ impl Random {
         mix(self.0)
     }
 
-    /// The next share of a whole, in 0..1.
+    /// The next number in 0..1.
     pub fn share(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -38,7 +38,7 @@ impl Random {
         self.next_u64().checked_rem(bound as u64).unwrap_or_default() as usize
     }
 
-    /// Whether it happens, at odds of one in `n`.
+    /// True with a probability of one in `n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }

@@ -1,4 +1,4 @@
-//! Roles: the connection logic, and what it asks of the pump that moves its bytes.
+//! Roles: the connection logic, and its requests to the pump that moves its bytes.
 
 pub(crate) mod epoch;
 pub(crate) mod health;
@@ -16,21 +16,21 @@ use std::time::Instant;
 use crate::Io;
 
 /// Makes all decisions about a connection and its successors: what to send, what an answer means, which deadline comes
-/// next, when to give up, whether to reconnect and where. It has no socket, no clock, no task and no lock.
+/// next, when to give up, whether and where to reconnect. It has no socket, no clock, no task and no lock.
 ///
 /// Two pumps move roles: `Wire` on tokio, and `blocking::Wire`. A simulation is a third one, without sockets.
 ///
 /// A role's answer is a level, not an event. A pump may ask at any time, even before the moment it was given, and may
 /// be dropped between any two exchanges. So a role never remembers what it told a pump: it compares [`Io::epoch`],
-/// [`Io::is_open`] and `now`, and asked again without news, it says the same.
+/// [`Io::is_open`] and `now`, and when asked again without news, it says the same.
 pub trait Role {
-    /// Why a connection could not be made.
+    /// The error of a failure to connect.
     type Failure;
 
-    /// Takes what came and what was sent, queues what is to be sent, and says what is wanted of the connection.
+    /// Takes what arrived and what was sent, queues what has to be sent, and says what it wants of the connection.
     ///
-    /// The order is always the same: a new connection, what came, the end, deadlines, a missing connection, what is to be
-    /// sent.
+    /// The order is always the same: a new connection, received data, the end, deadlines, a missing connection, data to
+    /// send.
     fn exchange(&mut self, io: &mut Io<Self::Failure>, now: Instant) -> Pulse;
 }
 
@@ -47,11 +47,12 @@ impl<R: Role + ?Sized> Role for &mut R {
 pub enum Pulse {
     /// A new connection. A current attempt continues, and an old connection is closed first.
     Dial {
-        /// The number of the server.
+        /// The index of the server.
         server: usize,
-        /// By when the attempt has to have an end.
+        /// The deadline of the attempt.
         by: Option<Instant>,
-        /// When to ask again at the latest for another reason, which does not end the attempt. A blocking pump cannot.
+        /// The latest time to ask again for another reason, which does not end the attempt. A blocking pump cannot do
+        /// that.
         ask: Option<Instant>,
     },
     /// Write queued bytes, and read.
@@ -62,9 +63,9 @@ pub enum Pulse {
     /// Like `Look`, but a stream that cannot tell whether data has arrived is not read: for a connection that was idle
     /// and is about to be written to, where waiting would cost more than the check is worth.
     Peek,
-    /// Like `Go`, but the sending side is closed after the queued bytes. Once that is done, the role is asked again.
+    /// Like `Go`, but the sending side is closed after the queued bytes, and the role is asked again once that is done.
     HalfClose(Option<Instant>),
-    /// The connection stays, and nothing is expected of it: a blocking pump gives the thread back.
+    /// Keep the connection, and expect nothing of it: a blocking pump returns to its caller.
     Rest(Option<Instant>),
     /// No connection for now.
     Close(Option<Instant>),
@@ -73,7 +74,7 @@ pub enum Pulse {
 }
 
 impl Pulse {
-    /// When to ask again at the latest.
+    /// The latest time to ask again.
     #[must_use]
     pub fn until(self) -> Option<Instant> {
         match self {
@@ -93,7 +94,7 @@ impl Pulse {
     }
 }
 
-/// The first of these moments, if there is one.
+/// The earliest of these moments, if any.
 #[must_use]
 pub fn earliest<const N: usize>(moments: [Option<Instant>; N]) -> Option<Instant> {
     moments.into_iter().flatten().min()

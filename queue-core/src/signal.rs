@@ -1,4 +1,4 @@
-//! Something that happens once, and that any number of tasks and threads wait for.
+//! An event that happens once, which any number of tasks and threads can wait for.
 
 pub(crate) mod lock;
 pub(crate) mod wakers;
@@ -10,7 +10,7 @@ use crate::{
     sync::{Condvar, Mutex, MutexGuard},
 };
 
-/// Something that happens once, such as a stop. Dropping a waiter leaves nothing behind.
+/// An event that happens once, such as a stop. Dropping a waiter leaves nothing behind.
 #[derive(Debug, Default)]
 pub struct Signal {
     is_set: Mutex<bool>,
@@ -20,7 +20,7 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Lets it happen, and wakes whatever waits for it.
+    /// Sets the signal, and wakes everything that waits for it.
     pub fn set(&self) {
         *self.lock() = true;
         self.threads.notify_all();
@@ -28,13 +28,13 @@ impl Signal {
         self.tasks.notify_waiters();
     }
 
-    /// Whether it has happened.
+    /// Whether it was set.
     #[must_use]
     pub fn is_set(&self) -> bool {
         *self.lock()
     }
 
-    /// Waits until it has happened.
+    /// Waits until it is set.
     ///
     /// # Cancel safety
     ///
@@ -49,7 +49,7 @@ impl Signal {
         }
     }
 
-    /// Blocks until it has happened, at most for `timeout`; whether it has.
+    /// Blocks until it is set, at most for `timeout`; returns whether it was.
     #[must_use]
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
         let waited = self.threads.wait_timeout_while(self.lock(), timeout, |is_set| !*is_set);

@@ -1,4 +1,4 @@
-//! Streams of what an async call gives again and again.
+//! Streams of the results of repeated async calls.
 
 pub(crate) mod events;
 
@@ -43,15 +43,15 @@ impl<T> fmt::Debug for Steps<'_, T> {
 }
 
 struct Unfold<S, F, R> {
-    /// Between two steps.
+    /// Set between two steps.
     state: Option<S>,
     step: F,
-    /// The present step, or the place of the one before.
+    /// The current step, or the allocation of the previous one.
     running: Option<Pin<Box<R>>>,
     is_running: bool,
 }
 
-/// Nothing in it but the boxed step is ever pinned.
+/// Only the boxed step is ever pinned.
 impl<S, F, R> Unpin for Unfold<S, F, R> {}
 
 impl<S, T, F, R> Stream for Unfold<S, F, R>
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// A step that waits once before it gives something.
+    /// A step that is pending once before it returns.
     async fn count(left: u32) -> Option<(u32, u32)> {
         let mut is_second = false;
         poll_fn(|_| {

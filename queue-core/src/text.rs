@@ -7,7 +7,7 @@ pub(crate) mod words;
 
 use std::{any::Any, borrow::Cow};
 
-/// Strict decimal: digits only, no sign, no leading zero, no overflow.
+/// Parses a strict decimal number: digits only, no sign, no leading zero, no overflow.
 #[must_use]
 pub fn decimal(text: &[u8]) -> Option<u64> {
     let is_plain = text.len() == 1 || !text.starts_with(b"0");
@@ -26,7 +26,7 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-/// Somebody else's text as it may appear in a message: control and non-ASCII bytes escaped, cut to 64 bytes.
+/// Foreign text for a message: control and non-ASCII bytes escaped, truncated to 64 bytes.
 #[must_use]
 pub fn excerpt(bytes: &[u8]) -> String {
     const LIMIT: usize = 64;
@@ -34,7 +34,7 @@ pub fn excerpt(bytes: &[u8]) -> String {
     if bytes.len() > LIMIT { format!("\"{shown}…\"") } else { format!("\"{shown}\"") }
 }
 
-/// A message of any length, kept in at most 4 KiB: for a longer one, its start and its length.
+/// A message of any length, stored in at most 4 KiB: for a longer one, its start and its length.
 #[must_use]
 pub fn shorten(message: Cow<'static, str>) -> Cow<'static, str> {
     const LIMIT: usize = 4096;

@@ -1,4 +1,4 @@
-//! What every client reports to `tracing` about its connections.
+//! Reports to `tracing` about connections, common to all clients.
 
 pub(crate) mod measure;
 pub(crate) mod metrics;
@@ -6,9 +6,9 @@ pub(crate) mod observer;
 pub(crate) mod operation;
 pub(crate) mod span;
 
-/// The functions of a client that tell of its connections: the attempt, what came of it, the end, and the pause before the
-/// next one. They are nothing without the client's feature `tracing`. A macro, because a span has its name, and the target that
-/// filters know, from where it stands.
+/// The functions of a client that report its connections: the attempt, its outcome, the end, and the delay before the
+/// next one. Without the client's feature `tracing` they are no-ops. A macro, because a span's name and target are
+/// determined by where it is written.
 #[macro_export]
 macro_rules! trace_connections {
     (@ $level:ident, $target:ident, $system:ident, $address:ident, { $($own:tt)* }, $words:literal) => {
@@ -45,7 +45,7 @@ macro_rules! trace_connections {
             }
         }
 
-        /// What came of the attempt, which has this span.
+        /// The outcome of the attempt, which has this span.
         pub(crate) fn connected(address: &Address, span: &$crate::Span, outcome: Result<(), &Error>) {
             if let Err(error) = outcome {
                 span.failed(error.kind().name());
@@ -68,7 +68,7 @@ macro_rules! trace_connections {
             let _ = address;
         }
 
-        /// A connection has ended by itself, or does not keep in step.
+        /// A connection ended by itself, or is out of step.
         pub(crate) fn connection_lost(address: &Address, error: Option<&Error>) {
             #[cfg(feature = "tracing")]
             $crate::trace_connections!(
@@ -83,7 +83,7 @@ macro_rules! trace_connections {
             let _ = (address, error);
         }
 
-        /// The next attempt waits for its time.
+        /// The next attempt is delayed.
         pub(crate) fn backing_off(address: &Address, delay: std::time::Duration) {
             #[cfg(feature = "tracing")]
             $crate::trace_connections!(

@@ -1,51 +1,51 @@
-//! Which of several servers is used.
+//! Selection among several servers.
 
 use crate::random::{STEP, mix};
 
-/// How a producer chooses the server of what it sends.
+/// How a producer selects a server for what it sends.
 ///
-/// A server that failed is skipped for a while, whatever the selection: for a time that grows with each failure, or
-/// until it is reachable again.
+/// Whatever the selection, a failed server is skipped for a while: for a time that grows with each failure, or until it
+/// is reachable again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Selection {
-    /// The first one that works, in the order of the list: the others are spares.
+    /// The first usable one, in the order of the list: the others are spares.
     #[default]
     InOrder,
-    /// One after the other.
+    /// Each in turn.
     RoundRobin,
-    /// Any, drawn anew each time.
+    /// A random one each time.
     Random,
-    /// The same one for the same key, which the caller names; without a key, one after the other.
+    /// The same one for the same key, which the caller gives; without a key, each in turn.
     ///
     /// Uses rendezvous hashing over the addresses in their text form, so all producers with the same list, in any
-    /// order, choose alike, and while a server is down only its own keys move elsewhere.
+    /// order, select alike, and while a server is down only its own keys move.
     ByKey,
 }
 
 crate::words!(Selection, crate::Error, "way to choose a server":
     "in-order" = InOrder, "round-robin" = RoundRobin, "random" = Random, "by-key" = ByKey);
 
-/// Chooses among the servers that can be used now.
+/// Selects among the servers that are usable now.
 #[derive(Debug)]
 pub struct Chooser {
     selection: Selection,
     /// A hash of each address.
     addresses: Vec<u64>,
-    /// Whose turn it is.
+    /// The server whose turn it is.
     turn: usize,
     random: u64,
 }
 
 impl Chooser {
-    /// Among servers whose addresses have these hashes ([`stable_hash`]), which every process that is to choose alike makes of
-    /// the same text.
+    /// Selects among servers whose addresses have these hashes ([`stable_hash`]). Processes that have to select alike
+    /// must hash the same text.
     #[must_use]
     pub fn new(selection: Selection, addresses: Vec<u64>, seed: u64) -> Self {
         Chooser { selection, addresses, turn: 0, random: seed }
     }
 
-    /// The server for a message with this key, of those that `is_usable` says can be used.
+    /// The server for a message with this key, among those for which `is_usable` returns true.
     pub fn choose(&mut self, key: Option<u64>, is_usable: impl Fn(usize) -> bool) -> Option<usize> {
         let count = self.addresses.len();
         let round = |from: usize| (0..count).map(move |n| (from + n) % count);
@@ -82,8 +82,8 @@ pub fn stable_hash(bytes: &[u8]) -> u64 {
     })
 }
 
-/// How much the server whose address has this hash wants the key of another: the one that wants it most has it, so while a
-/// server is away only its own keys go elsewhere (rendezvous hashing).
+/// The weight of a key for the server whose address has this hash. The server with the greatest weight gets the key, so
+/// while a server is down only its own keys move (rendezvous hashing).
 #[must_use]
 pub fn affinity(address: u64, key: u64) -> u64 {
     spread(address ^ spread(key))

@@ -1,4 +1,4 @@
-//! How servers' addresses are written.
+//! The syntax of server addresses.
 
 use std::{fmt, path::Path};
 
@@ -7,7 +7,7 @@ use crate::{Error, decimal, excerpt};
 /// The address scheme and default port of a kind of server.
 #[derive(Clone, Copy, Debug)]
 pub struct Scheme {
-    /// The server, for messages.
+    /// The name of the server, for messages.
     pub server: &'static str,
     /// The scheme of plain TCP, before `://`; `tcp` means the same.
     pub plain: &'static str,
@@ -21,7 +21,7 @@ pub struct Scheme {
     pub others: &'static [(&'static str, &'static str)],
 }
 
-/// Where a server listens, to be matched.
+/// Where a server listens, for pattern matching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Endpoint<'a> {
@@ -47,18 +47,18 @@ impl Scheme {
     /// The host of an address that names none.
     pub const DEFAULT_HOST: &'static str = "127.0.0.1";
 
-    /// Reads `host`, `host:port`, `:port`, `[::1]:port`, each with or without a scheme, or `unix:/path`. Tells also the number
-    /// of the pair of schemes that it names: 0 for [`plain`](Self::plain) and [`tls`](Self::tls), and without a scheme;
+    /// Parses `host`, `host:port`, `:port`, `[::1]:port`, each with or without a scheme, or `unix:/path`. Also returns
+    /// the index of the pair of schemes: 0 for [`plain`](Self::plain) and [`tls`](Self::tls), and without a scheme;
     /// those of [`others`](Self::others) follow.
     ///
     /// # Errors
     ///
-    /// `InvalidInput`, which shows the text unless it may hold a password.
+    /// `InvalidInput`, which shows the text unless it may contain a password.
     pub(crate) fn parse<'t>(&self, text: &'t str) -> Result<(Endpoint<'t>, usize), Error> {
         self.read(text).map_err(|why| self.not_valid(text, &why))
     }
 
-    /// Refuses what [`parse`](Self::parse) would not read when it is written.
+    /// Rejects an endpoint whose text form [`parse`](Self::parse) would not accept.
     ///
     /// # Errors
     ///
@@ -77,13 +77,13 @@ impl Scheme {
         [(self.plain, self.tls)].into_iter().chain(self.others.iter().copied())
     }
 
-    /// All schemes, those that every server has included.
+    /// All schemes, including those common to all servers.
     fn names(&self) -> String {
         let own = self.pairs().flat_map(|(plain, tls)| [plain, tls]);
         own.chain(["tcp", "tls"]).collect::<Vec<_>>().join(", ")
     }
 
-    /// The number of a pair, and whether this is the one of TLS.
+    /// The index of a pair, and whether this is its TLS scheme.
     fn find(&self, scheme: &str) -> Option<(usize, bool)> {
         match scheme {
             "tcp" => Some((0, false)),
@@ -140,7 +140,7 @@ impl Scheme {
         let forms = format!(
             "host, host:port, [::1]:{port}, {plain}://host:port, {tls}://host:port or unix:/path"
         );
-        // The server knows no passwords, but who writes one here must not find it in a log.
+        // The server has no passwords, but one written here must not end up in a log.
         Error::invalid(if text.contains('@') {
             format!(
                 "server address is not valid: {server} has no user names or passwords (the value is not shown because \
@@ -152,17 +152,17 @@ impl Scheme {
         })
     }
 
-    /// The same server, whose own schemes are those of this pair.
+    /// The scheme of the same server with this pair as its own.
     pub(crate) fn pair(&self, number: usize) -> Scheme {
         let (plain, tls) = self.pairs().nth(number).unwrap_or((self.plain, self.tls));
         Scheme { plain, tls, ..*self }
     }
 
-    /// Writes an address so that [`parse`](Self::parse) reads it again. The path of a unix socket tells no pair.
+    /// Formats an address so that [`parse`](Self::parse) accepts it. The path of a Unix socket does not name a pair.
     ///
     /// # Errors
     ///
-    /// As the formatter says.
+    /// Those of the formatter.
     pub(crate) fn write(
         &self,
         endpoint: Endpoint<'_>,
@@ -171,13 +171,13 @@ impl Scheme {
     ) -> fmt::Result {
         let Scheme { plain, tls, .. } = self.pair(pair);
         let (host, port) = match endpoint {
-            // Two leading slashes after `unix:` are read as those of a URL.
+            // Two leading slashes after `unix:` are parsed as those of a URL.
             Endpoint::Unix(path) if path.as_os_str().as_encoded_bytes().starts_with(b"//") => {
                 return write!(f, "unix://{}", path.display());
             }
             Endpoint::Unix(path) => return write!(f, "unix:{}", path.display()),
             Endpoint::Tcp { host, port } => {
-                // Without its scheme, a host of this name is read as a unix socket.
+                // Without its scheme, a host of this name is parsed as a Unix socket.
                 if pair > 0 || host == "unix" {
                     write!(f, "{plain}://")?;
                 }
@@ -192,7 +192,7 @@ impl Scheme {
     }
 }
 
-/// As the scheme writes it, for a message.
+/// An endpoint in the syntax of its scheme, for a message.
 struct Shown<'a>(Scheme, Endpoint<'a>);
 
 impl fmt::Display for Shown<'_> {
@@ -226,7 +226,7 @@ fn check_host(host: &str) -> Result<(), String> {
     }
 }
 
-/// What follows a `[`.
+/// Parses the rest after a `[`.
 fn bracketed(inner: &str) -> Result<(&str, Option<&str>), String> {
     let (host, after) = inner.split_once(']').ok_or("the ']' is missing")?;
     if host.parse::<std::net::Ipv6Addr>().is_err() {
@@ -240,7 +240,7 @@ fn bracketed(inner: &str) -> Result<(&str, Option<&str>), String> {
 }
 
 impl Endpoint<'_> {
-    /// Whether what goes there may be read by others on the way: plain text to another machine.
+    /// Whether others on the network may read the traffic: plain text to another machine.
     #[must_use]
     pub fn is_exposed(&self) -> bool {
         match self {

@@ -4,22 +4,22 @@ use std::{fmt, ops::Deref, str::FromStr};
 
 use crate::{Address, Error, ServerOptions, System};
 
-/// A client's options for one server; [`Servers`] is a list of them. They can be created from an address.
+/// A client's options for one server, of which [`Servers`] is a list. They can be created from an address.
 pub trait OneServer:
     Clone + From<Address<Self::System>> + Deref<Target = ServerOptions<Self::System>>
 {
-    /// What kind of server it is.
+    /// The kind of server.
     type System: System;
-    /// How to choose among several.
+    /// How to select among several.
     type Selection: Copy + Default + fmt::Debug;
 }
 
 /// The client's error type.
 pub type Failure<O> = <<O as OneServer>::System as System>::Error;
 
-/// One or more servers, and how to choose among them.
+/// One or more servers, and how to select among them.
 ///
-/// Made of one server's options or address, of a list of them, or of text with commas between addresses.
+/// Created from one server's options or address, a list of them, or comma-separated addresses.
 #[derive(Clone, Debug)]
 pub struct Servers<O: OneServer> {
     list: Vec<O>,
@@ -31,7 +31,7 @@ impl<O: OneServer> Servers<O> {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for an invalid address, and if there is none.
+    /// `InvalidInput` for an invalid address, or for an empty list.
     pub fn new<I>(servers: I) -> Result<Self, Failure<O>>
     where
         I: IntoIterator,
@@ -49,7 +49,7 @@ impl<O: OneServer> Servers<O> {
         Ok(Servers { list, selection: O::Selection::default() })
     }
 
-    /// How to choose among them.
+    /// Sets how to select among them.
     #[must_use]
     pub fn selection(mut self, selection: O::Selection) -> Self {
         self.selection = selection;
@@ -74,7 +74,7 @@ impl<O: OneServer> Servers<O> {
         &self.list
     }
 
-    /// Refuses anything that the options of one of them forbid.
+    /// Rejects options that are invalid for any of the servers.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl<O: OneServer> Servers<O> {
         self.list.iter().try_for_each(|server| server.check())
     }
 
-    /// How the choice is made.
+    /// How to select among them.
     #[must_use]
     pub fn selected(&self) -> O::Selection {
         self.selection
@@ -131,7 +131,7 @@ impl<O: OneServer> FromStr for Servers<O> {
 }
 
 impl<O: OneServer> fmt::Display for Servers<O> {
-    /// The addresses with commas between them, as they are read again.
+    /// Formats as comma-separated addresses, which parse back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, address) in self.addresses().enumerate() {
             write!(f, "{}{address}", if at == 0 { "" } else { "," })?;

@@ -21,12 +21,12 @@ use crate::{
 
 type Connect = dyn Fn(Option<Duration>) -> io::Result<Box<dyn Duplex>> + Send + Sync;
 
-/// Makes the streams of a client, instead of the operating system.
+/// Makes a client's streams instead of the operating system.
 #[derive(Clone)]
 pub struct Connector(Arc<Connect>);
 
 impl Connector {
-    /// Calls `connect` for every attempt, with the time that it has left; `None` is no limit.
+    /// Calls `connect` for every attempt, with the remaining time; `None` means no limit.
     pub fn new<C, S>(connect: C) -> Self
     where
         C: Fn(Option<Duration>) -> io::Result<S> + Send + Sync + 'static,
@@ -42,8 +42,8 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// Connects to the server: through the custom connector, or to one of the addresses that the name resolves to at that
-/// time. One attempt, including TLS, within one limit; name resolution is the operating system's and has its own time
+/// Connects to the server: through the custom connector, or to one of the addresses that the name currently resolves
+/// to. It makes one attempt, including TLS, within one limit; name resolution has the operating system's own time
 /// limit.
 ///
 /// # Errors
@@ -129,7 +129,7 @@ fn tcp(dial: &Dial, host: &str, port: u16, limit: Limit) -> Result<TcpStream, Er
     first_of(dial, Attempts::new(host, port, addresses.len()), addresses, limit)
 }
 
-/// The first address that answers.
+/// Connects to the first address that answers.
 fn first_of(
     dial: &Dial,
     mut attempts: Attempts<'_>,
@@ -157,7 +157,7 @@ fn first_of(
     Err(attempts.error(limit))
 }
 
-/// Connecting waits while the server's queue of connections is full; on Linux for as long as a write may take.
+/// Connecting blocks while the server's backlog is full; on Linux for as long as the send timeout.
 #[cfg(unix)]
 fn unix(path: &Path, limit: Limit) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -166,7 +166,7 @@ fn unix(path: &Path, limit: Limit) -> io::Result<UnixStream> {
         let left = limit.remaining().map(|left| left.max(Duration::from_millis(1)));
         socket.set_write_timeout(left)?;
         match socket.connect(&address) {
-            // A signal came while it waited, and nothing was begun that would go on.
+            // Interrupted by a signal, with nothing left in progress.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             outcome => return outcome.map(|()| socket.into()),
         }

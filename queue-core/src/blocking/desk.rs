@@ -1,4 +1,4 @@
-//! Where jobs wait for threads.
+//! Jobs that wait for handler threads.
 
 use std::{collections::VecDeque, sync::PoisonError, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
 pub struct Desk<T> {
     state: Mutex<Queue<T>>,
     ready: Condvar,
-    /// A job has ended.
+    /// Signals the end of a job.
     done: Condvar,
 }
 
@@ -21,7 +21,7 @@ struct Queue<T> {
     jobs: VecDeque<T>,
     threads: usize,
     idle: usize,
-    /// How many jobs have ended.
+    /// Number of jobs that have ended.
     ended: u64,
     is_closed: bool,
 }
@@ -56,27 +56,27 @@ impl<T> Desk<T> {
         lock(&self.state)
     }
 
-    /// There will be no more jobs once this is dropped. Those that are here are still run.
+    /// A guard that closes the desk when dropped. Jobs already queued are still run.
     #[must_use]
     pub fn closing(&self) -> Closing<'_, T> {
         Closing(self)
     }
 
-    /// How many jobs have ended, while some run or wait.
+    /// The number of jobs that have ended, or `None` when none runs or waits.
     #[must_use]
     pub fn progress(&self) -> Option<u64> {
         let queue = self.lock();
         (queue.idle < queue.threads || !queue.jobs.is_empty()).then_some(queue.ended)
     }
 
-    /// Whether none of `most` handlers is free.
+    /// Whether all `most` handlers are busy.
     #[must_use]
     pub fn is_full(&self, most: usize) -> bool {
         self.lock().is_full(most)
     }
 
-    /// If none of `most` handlers is free, waits until one is, at most this long, because no incoming data is more
-    /// urgent than their results. Returns whether it waited without success.
+    /// If all `most` handlers are busy, waits at most `timeout` for one of them, because no incoming data is more
+    /// urgent than their results. Returns whether the wait timed out.
     #[must_use]
     pub fn wait_while_full(&self, most: usize, timeout: Duration) -> bool {
         let waited =
@@ -84,7 +84,7 @@ impl<T> Desk<T> {
         waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Brings a job. Whether it needs another thread, which is to [work](Self::work); there are at most `most`.
+    /// Queues a job. Returns whether it needs another thread to [work](Self::work); there are at most `most`.
     #[must_use]
     pub fn put(&self, job: T, most: usize) -> bool {
         let mut queue = self.lock();
@@ -96,7 +96,7 @@ impl<T> Desk<T> {
         needs_thread
     }
 
-    /// The thread that was asked for could not be made. Gives a job back that no other thread would take.
+    /// The requested thread could not be started. Returns a job that no other thread would take.
     #[must_use]
     pub fn no_thread(&self) -> Option<T> {
         let mut queue = self.lock();
@@ -104,7 +104,7 @@ impl<T> Desk<T> {
         if queue.threads == 0 { queue.jobs.pop_front() } else { None }
     }
 
-    /// Runs jobs until there will be no more.
+    /// Runs jobs until the desk is closed and empty.
     pub fn work(&self, mut run: impl FnMut(T)) {
         while let Some(job) = self.take() {
             run(job);

@@ -1,4 +1,4 @@
-//! What a blocking client needs of a stream.
+//! The requirements of a blocking client on a stream.
 
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
@@ -12,38 +12,38 @@ use socket2::SockRef;
 
 /// A connected stream that a blocking client can use.
 ///
-/// It is implemented for `TcpStream` and, on Unix, `UnixStream`. A stream of another kind keeps the client's deadlines
-/// only as far as it implements the timeouts.
+/// Implemented for `TcpStream` and, on Unix, `UnixStream`. Other streams keep the client's deadlines only as far as
+/// they implement the timeouts.
 pub trait Duplex: Read + Write + Send {
-    /// After this time without a byte, `read` fails with `WouldBlock` or `TimedOut`. `None` waits for ever.
+    /// After this time without a byte, `read` fails with `WouldBlock` or `TimedOut`. `None` means no limit.
     ///
     /// # Errors
     ///
-    /// As the operating system says.
+    /// Those of the operating system.
     fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// After this time without progress, `write` fails with `WouldBlock` or `TimedOut`. `None` waits for ever.
+    /// After this time without progress, `write` fails with `WouldBlock` or `TimedOut`. `None` means no limit.
     ///
     /// # Errors
     ///
-    /// As the operating system says.
+    /// Those of the operating system.
     fn set_write_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// Ends the sending side and leaves the receiving side open. Without it, a client that needs it closes the
-    /// connection instead.
+    /// Closes the sending side and leaves the receiving side open. If a stream does not support it, a client that needs
+    /// it closes the connection instead.
     ///
     /// # Errors
     ///
-    /// As the operating system says; `Unsupported` for a stream that has no such thing.
+    /// Those of the operating system; `Unsupported` if the stream has no half-close.
     fn shutdown_write(&mut self) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether a read would not wait, because the peer has sent something or closed. Must not wait itself; `None` when the
-    /// stream cannot tell.
+    /// Whether a read would not block, because the peer has sent something or closed. Must not block itself; `None`
+    /// when the stream cannot tell.
     ///
-    /// Of a stream that can, a connection that the peer has closed is noticed before something is written to it. One that
-    /// cannot is read for a millisecond before an answer is given up as late.
+    /// If a stream can tell, the client notices that the peer has closed the connection before it writes. If not, it
+    /// reads for a millisecond before it gives up a late answer.
     fn has_input(&mut self) -> Option<bool> {
         None
     }
@@ -77,7 +77,7 @@ socket_stream!(TcpStream);
 #[cfg(unix)]
 socket_stream!(UnixStream);
 
-/// Looks at the next byte, and leaves it where it is; 0 at the end of the stream.
+/// Peeks at the next byte; 0 at the end of the stream.
 fn next_byte<'a>(socket: impl Into<SockRef<'a>>) -> io::Result<usize> {
     socket.into().peek(&mut [std::mem::MaybeUninit::uninit()])
 }

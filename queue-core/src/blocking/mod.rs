@@ -1,4 +1,4 @@
-//! Streams with timeouts, how to connect one, and threads for handlers: std alone, no runtime, no hidden thread.
+//! Streams with timeouts, connecting, and threads for handlers, using only std: no runtime and no hidden thread.
 
 mod connect;
 mod desk;

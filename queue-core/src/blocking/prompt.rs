@@ -9,7 +9,7 @@ use std::{
 use super::Duplex;
 use crate::dial::socket::Acks;
 
-/// A socket that acknowledges what came before it waits for more.
+/// A socket that acknowledges received data before it waits for more.
 pub(super) struct Prompt {
     socket: TcpStream,
     acks: Acks,
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::dial::socket::tests::in_two_parts;
 
-    /// The shortest time that an answer took.
+    /// The shortest round trip.
     fn shortest(address: SocketAddr, wrap: impl Fn(TcpStream) -> Box<dyn Duplex>) -> Duration {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_nodelay(true).unwrap();

@@ -1,4 +1,4 @@
-//! Moves the bytes and the time of a role, in the caller's thread.
+//! The pump that moves a role's bytes and time in the caller's thread.
 
 use std::{
     fmt, io,
@@ -19,7 +19,7 @@ pub struct Wire<F> {
     dialer: Dialer<F>,
     stream: Option<Transport>,
     io: Io<F>,
-    /// The peer took nothing for a while: what it sends is read before the next attempt to write.
+    /// Set when the peer has accepted nothing for a while: what it sends is read before the next attempt to write.
     is_stuck: bool,
     is_unflushed: bool,
     is_half_closed: bool,
@@ -30,7 +30,7 @@ pub struct Wire<F> {
 pub enum Drive<T> {
     /// The awaited result.
     Done(T),
-    /// There is nothing to wait for at the socket: to be called again at that moment, or when the role was changed.
+    /// Nothing to wait for at the socket: call it again at that moment, or when the role was changed.
     Rest(Option<Instant>),
     /// The time of this call expired first.
     Late,
@@ -38,13 +38,13 @@ pub enum Drive<T> {
     Over,
 }
 
-/// How long a write may be stuck before the peer, which may be stuck writing to us, is read from.
+/// How long a write may be stuck before the peer is read from, since it may be stuck writing to us.
 const STUCK: Duration = Duration::from_millis(10);
-/// As short as a socket timeout can be.
+/// The shortest possible socket timeout.
 const GLANCE: Duration = Duration::from_millis(1);
 
 impl<F> Wire<F> {
-    /// Makes connections with `dial`, which gets the number of a server and the time by which it must be done.
+    /// Makes connections with `dial`, which gets the index of a server and the deadline.
     pub fn new(
         dial: impl FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send + 'static,
     ) -> Self {
@@ -58,7 +58,7 @@ impl<F> Wire<F> {
         }
     }
 
-    /// Makes connections to one server as its options say, whatever number it is given.
+    /// Makes connections to one server by its options, whatever the index.
     pub fn to<S: System<Error = F>>(options: &ServerOptions<S>) -> Self
     where
         F: From<Error> + 'static,
@@ -67,7 +67,7 @@ impl<F> Wire<F> {
         Wire::new(move |_, until| connect(&options, Limit::until(Deadline::Connect, until)))
     }
 
-    /// Uses a stream that is connected, until a role asks for another one.
+    /// Uses a connected stream until a role asks for another one.
     #[must_use]
     pub fn over(mut self, stream: Transport) -> Self {
         self.open(stream);
@@ -80,7 +80,7 @@ impl<F> Wire<F> {
         &self.io
     }
 
-    /// Moves bytes until `done` has something, but not beyond `at_most`: then another thread may have the wire.
+    /// Moves bytes until `done` returns something, but not beyond `at_most`: then another thread may use the wire.
     pub fn drive<R, T>(
         &mut self,
         role: &mut R,
@@ -95,7 +95,7 @@ impl<F> Wire<F> {
             let pulse = role.exchange(&mut self.io, now);
             self.io.wake.drain(..).for_each(Waker::wake);
             let outcome = done(role);
-            // The caller may not come back: what is to be closed is closed before it is told its outcome.
+            // The caller may not come back, so close the connection before it gets its outcome.
             let was_open = pulse.ends() && self.close();
             if let Some(outcome) = outcome {
                 return Drive::Done(outcome);
@@ -125,7 +125,7 @@ impl<F> Wire<F> {
         }
     }
 
-    /// Writes what the role has queued without waiting for an answer: for callers with something else to do first.
+    /// Writes what the role has queued without waiting for an answer, for callers with something else to do first.
     pub fn push<R: Role<Failure = F> + ?Sized>(&mut self, role: &mut R) {
         loop {
             let now = now();
@@ -184,18 +184,19 @@ impl<F> Wire<F> {
         self.io.opened();
     }
 
-    /// Whether there was something to close.
+    /// Returns whether there was something to close.
     fn close(&mut self) -> bool {
         self.io.closed();
         self.stream.take().is_some()
     }
 
-    /// Whether the stream has sent on all that was queued.
+    /// Whether the stream has passed on everything queued.
     fn is_written(&self) -> bool {
         self.io.is_drained() && !self.is_unflushed
     }
 
-    /// Reads what is here without waiting for it; `in_doubt` also from a stream that cannot tell.
+    /// Reads what has arrived without waiting; with `in_doubt`, also from a stream that cannot tell whether anything
+    /// has.
     fn look(&mut self, now: Instant, in_doubt: bool) -> io::Result<()> {
         let stream = self.stream.as_mut();
         let reads = stream.is_some_and(|stream| stream.has_input().unwrap_or(in_doubt));
@@ -205,8 +206,8 @@ impl<F> Wire<F> {
         Ok(())
     }
 
-    /// Comes back when something came, when the time is over, and when a write makes no progress. What the role left untaken
-    /// may be of use once all is written.
+    /// Returns when something has arrived, when the time is over, or when a write makes no progress. Once everything is
+    /// written, the role may be able to use data that it left.
     fn move_bytes(&mut self, half_close: bool, until: Option<Instant>) -> io::Result<()> {
         let waits = !self.io.is_drained() && !self.io.data().is_empty();
         let was_half_closed = self.is_half_closed;
@@ -218,10 +219,10 @@ impl<F> Wire<F> {
         Ok(())
     }
 
-    /// Whether all is written. Comes back when something came meanwhile, and when a write makes no progress.
+    /// Whether everything is written. Also returns when something has arrived, or when a write makes no progress.
     fn write_on(&mut self, half_close: bool, until: Option<Instant>) -> io::Result<bool> {
         if self.is_stuck {
-            // The peer may be stuck writing to us: all of that is read before the next attempt.
+            // The peer may be stuck writing to us, so read all of that before the next attempt.
             if self.read(Some(now() + GLANCE))? {
                 return Ok(false);
             }
@@ -229,14 +230,14 @@ impl<F> Wire<F> {
         }
         let written = self.write(half_close, until);
         self.is_stuck = matches!(written, Ok(false));
-        // What came before a write failed is the role's, and told before that.
+        // The role gets what arrived before a write failed, and then the failure.
         if written.is_err() && matches!(self.read(Some(now() + GLANCE)), Ok(true)) {
             return Ok(false);
         }
         written
     }
 
-    /// Whether all is written. A peer that keeps taking a little does not put the moment off.
+    /// Whether everything is written. A peer that keeps accepting a little does not extend the time.
     fn write(&mut self, half_close: bool, until: Option<Instant>) -> io::Result<bool> {
         let Some(stream) = &mut self.stream else { return Ok(true) };
         if self.is_unflushed || !self.io.is_drained() {
@@ -263,7 +264,7 @@ impl<F> Wire<F> {
         Ok(true)
     }
 
-    /// Whether something came.
+    /// Whether something arrived.
     fn read(&mut self, until: Option<Instant>) -> io::Result<bool> {
         let may_read = self.io.is_open() && !self.io.is_full();
         let Some(stream) = self.stream.as_mut().filter(|_| may_read) else {

@@ -15,14 +15,14 @@ use crate::{
 
 /// A stream within TLS.
 ///
-/// A write never reads and a read never waits for a write. What comes with rustls does both: a write that is stuck goes
-/// on to read, and waits there for an answer to bytes that it still holds.
+/// A write never reads, and a read never waits for a write. The stream of rustls does both: a stuck write goes on to
+/// read, and waits there for an answer to bytes that it still holds.
 pub(super) struct Tls<T> {
     connection: ClientConnection,
     stream: T,
 }
 
-/// The handshake, within a limit.
+/// Completes the handshake within a limit.
 pub(super) fn handshake(
     (config, name): Prepared,
     stream: Box<dyn Duplex>,
@@ -32,7 +32,7 @@ pub(super) fn handshake(
         .map_err(|error| handshake_failed(io::Error::other(error)))?;
     let mut tls = Tls { connection, stream };
     while tls.connection.is_handshaking() || tls.connection.wants_write() {
-        // Also when a little comes all the time.
+        // Even if a little data keeps arriving.
         if limit.has_passed() {
             return Err(limit.error_while(NO_ANSWER));
         }
@@ -55,7 +55,7 @@ fn is_blocked(error: &io::Error) -> bool {
 }
 
 impl<T: Read + Write> Tls<T> {
-    /// One step of the handshake: writes what is to be written, and reads once.
+    /// One step of the handshake: writes what is pending, and reads once.
     fn shake_hands(&mut self) -> io::Result<()> {
         self.push()?;
         if self.connection.is_handshaking() && self.receive()? == 0 {
@@ -64,7 +64,7 @@ impl<T: Read + Write> Tls<T> {
         Ok(())
     }
 
-    /// Writes all records that are ready.
+    /// Writes all pending records.
     fn push(&mut self) -> io::Result<()> {
         while self.connection.wants_write() {
             if self.connection.write_tls(&mut self.stream)? == 0 {
@@ -74,13 +74,13 @@ impl<T: Read + Write> Tls<T> {
         Ok(())
     }
 
-    /// Reads once, and decodes the records that are whole; 0 at the end of the stream.
+    /// Reads once, and decodes the complete records; 0 at the end of the stream.
     fn receive(&mut self) -> io::Result<usize> {
         let n = self.connection.read_tls(&mut self.stream)?;
         match self.connection.process_new_packets() {
             Ok(_) => Ok(n),
             Err(error) => {
-                // The alert that tells the peer why.
+                // Sends the alert that tells the peer the reason.
                 let _ = self.push();
                 Err(io::Error::new(io::ErrorKind::InvalidData, error))
             }
@@ -96,7 +96,7 @@ impl<T: Read + Write> Read for Tls<T> {
                 outcome => return outcome,
             }
             match self.push() {
-                // The peer may read on only once this side has read.
+                // The peer may continue to read only after this side has read.
                 Err(error) if is_blocked(&error) => {}
                 outcome => outcome?,
             }
@@ -109,7 +109,7 @@ impl<T: Read + Write> Write for Tls<T> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.push()?;
         let taken = self.connection.writer().write(bytes)?;
-        // They are taken; what keeps them from going out shows at the next call.
+        // The bytes are accepted; if they cannot be sent, the next call reports it.
         let _ = self.push();
         Ok(taken)
     }
@@ -135,12 +135,12 @@ impl<T: Duplex> Duplex for Tls<T> {
         self.stream.shutdown_write()
     }
 
-    /// Bytes may be a session ticket, which says nothing; the closing alert, the end of the stream, and plain text that
-    /// nobody asked for do.
+    /// Received bytes may be a session ticket, which means nothing. The closing alert, the end of the stream, and
+    /// unexpected plain text do mean something.
     fn has_input(&mut self) -> Option<bool> {
         // More records than a server has tickets to send are no better than the end.
         for _ in 0..64 {
-            // What was read already may be more than was asked for.
+            // Buffered data may contain more than the current record.
             match self.connection.process_new_packets() {
                 Ok(state) if state.peer_has_closed() || state.plaintext_bytes_to_read() > 0 => {
                     return Some(true);
@@ -151,7 +151,7 @@ impl<T: Duplex> Duplex for Tls<T> {
             if !self.stream.has_input()? {
                 return Some(false);
             }
-            // Something is there, so that this does not wait.
+            // Data is available, so this does not block.
             if !matches!(self.connection.read_tls(&mut self.stream), Ok(1..)) {
                 return Some(true);
             }

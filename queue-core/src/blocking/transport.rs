@@ -5,24 +5,24 @@ use std::{io, time::Duration};
 use super::Duplex;
 use crate::{Until, dial::socket::portion};
 
-/// A stream, and the timeouts that are set on it, so that they are only set when they have to change.
+/// A stream and its current timeouts, which are only set when they have to change.
 pub struct Transport {
     stream: Box<dyn Duplex>,
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
-    /// The stream has taken bytes since it was last flushed.
+    /// Whether the stream has accepted bytes since it was last flushed.
     unflushed: bool,
 }
 
-/// How far from the limit a timeout that is already set may be, and so how early or late a limit may pass.
+/// Tolerance for a timeout that is already set, and therefore for the moment at which a limit passes.
 const SLACK: Duration = Duration::from_millis(20);
 
 impl Transport {
-    /// Wraps a stream, and makes sure that no old timeout is set.
+    /// Wraps a stream and clears its timeouts.
     ///
     /// # Errors
     ///
-    /// As the operating system says.
+    /// Those of the operating system.
     pub fn new(mut stream: Box<dyn Duplex>) -> io::Result<Self> {
         stream.set_read_timeout(None)?;
         stream.set_write_timeout(None)?;
@@ -33,7 +33,7 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// As the operating system says; an interruption is none.
+    /// Those of the operating system, except for interruptions.
     pub fn read(&mut self, space: &mut [u8], limit: impl Until) -> io::Result<Option<usize>> {
         loop {
             if let Some(timeout) = change(self.read_timeout, limit) {
@@ -52,7 +52,7 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// As the operating system says; an interruption is none, and taking nothing is one.
+    /// Those of the operating system, except for interruptions; accepting nothing is an error.
     pub fn write(&mut self, bytes: &[u8], limit: impl Until) -> io::Result<Option<usize>> {
         if bytes.is_empty() {
             return Ok(self.flush(limit)?.then_some(0));
@@ -75,7 +75,7 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// As the operating system says.
+    /// Those of the operating system.
     pub fn flush(&mut self, limit: impl Until) -> io::Result<bool> {
         loop {
             match settle(self.stream.flush().map(|()| 0), limit) {
@@ -89,17 +89,17 @@ impl Transport {
         }
     }
 
-    /// Whether the stream may still hold bytes that it has taken: [`write`](Self::write) nothing to hand them on.
+    /// Whether the stream has sent all bytes that it has accepted; if not, [`write`](Self::write) nothing to flush it.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
         !self.unflushed
     }
 
-    /// Ends the sending side.
+    /// Closes the sending side.
     ///
     /// # Errors
     ///
-    /// As the stream says; see [`Duplex::shutdown_write`].
+    /// Those of the stream; see [`Duplex::shutdown_write`].
     pub fn shutdown_write(&mut self) -> io::Result<()> {
         self.stream.shutdown_write()
     }
@@ -116,7 +116,7 @@ impl std::fmt::Debug for Transport {
     }
 }
 
-/// The timeout to set now, or `None` if the present one serves.
+/// The timeout to set now, or `None` if the current one is good enough.
 fn change(present: Option<Duration>, limit: impl Until) -> Option<Option<Duration>> {
     let Some(left) = limit.remaining() else {
         return present.is_some().then_some(None);
@@ -126,7 +126,7 @@ fn change(present: Option<Duration>, limit: impl Until) -> Option<Option<Duratio
     (!serves).then_some(Some(left))
 }
 
-/// The outcome of one system call, or `None` to try it again.
+/// The outcome of one system call, or `None` to retry it.
 fn settle(outcome: io::Result<usize>, limit: impl Until) -> Option<io::Result<Option<usize>>> {
     match outcome {
         Ok(n) => Some(Ok(Some(n))),
@@ -134,7 +134,7 @@ fn settle(outcome: io::Result<usize>, limit: impl Until) -> Option<io::Result<Op
             io::ErrorKind::Interrupted => None,
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => match limit.remaining() {
                 Some(left) => (left <= SLACK).then_some(Ok(None)),
-                // No timeout was set, so it is the operating system that gave up: the peer is gone.
+                // Without a timeout of ours, the operating system gave up because the peer is gone.
                 None if error.kind() == io::ErrorKind::TimedOut => Some(Err(error)),
                 None => None,
             },
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::{Limit, dial::socket::WRITE_SIZE};
 
-    /// Takes whatever it is offered, and notes how much that was.
+    /// Accepts everything it is offered, and records the sizes.
     struct Greedy(Arc<Mutex<Vec<usize>>>);
 
     impl Read for Greedy {

@@ -1,4 +1,4 @@
-//! Streams of the async face, and how to connect one.
+//! Streams of the async face, and connecting.
 
 use std::{
     fmt,
@@ -31,7 +31,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
 type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Duplex>>> + Send>>;
 
-/// Makes the streams of a client, instead of the operating system.
+/// Makes a client's streams instead of the operating system.
 #[derive(Clone)]
 pub struct Connector(Arc<dyn Fn() -> Connecting + Send + Sync>);
 
@@ -56,8 +56,8 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// Connects to the server: through the custom connector, or to one of the addresses that the name resolves to at that
-/// time. One attempt, including TLS, within one limit.
+/// Connects to the server: through the custom connector, or to one of the addresses that the name currently resolves
+/// to. It makes one attempt, including TLS, within one limit.
 ///
 /// # Errors
 ///
@@ -126,7 +126,7 @@ async fn tcp(dial: &Dial, host: &str, port: u16, limit: Limit) -> Result<TcpStre
     first_of(dial, Attempts::new(host, port, addresses.len()), addresses, limit).await
 }
 
-/// Looks a name up. tokio does so in a thread, and panics when it cannot start one: the machine may have some again later.
+/// Resolves a name. tokio does so in a thread, and panics when it cannot start one, which may be temporary.
 async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let mut lookup = pin!(lookup_host((host, port)));
     let addresses = poll_fn(|cx| {
@@ -137,7 +137,7 @@ async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(addresses.await?.collect())
 }
 
-/// The first address that answers.
+/// Connects to the first address that answers.
 async fn first_of(
     dial: &Dial,
     mut attempts: Attempts<'_>,
@@ -181,7 +181,7 @@ async fn tls(
 ///
 /// # Errors
 ///
-/// The error that names the limit, when it passed first.
+/// The error that names the limit, if it passed first.
 pub async fn within<F: Future>(limit: Limit, step: F) -> Result<F::Output, Error> {
     match limit.at {
         Some(at) => timeout_at(Instant::from_std(at), step).await.map_err(|_| limit.error()),
@@ -189,7 +189,7 @@ pub async fn within<F: Future>(limit: Limit, step: F) -> Result<F::Output, Error
     }
 }
 
-/// A timer that is kept from one reply to the next.
+/// A timer that is reused from one reply to the next.
 ///
 /// Moving a timer to a later time costs almost nothing, while a new one for each reply would have to be inserted into
 /// the runtime's timer wheel and removed again.
@@ -197,7 +197,7 @@ pub async fn within<F: Future>(limit: Limit, step: F) -> Result<F::Output, Error
 pub struct Timer(Option<Pin<Box<Sleep>>>);
 
 impl Timer {
-    /// Ready with the limit's error when the limit has passed that the timer was [`set`](Self::set) to.
+    /// Ready with the limit's error once the limit that the timer was [`set`](Self::set) to has passed.
     ///
     /// # Errors
     ///
@@ -206,8 +206,8 @@ impl Timer {
         match &mut self.0 {
             Some(sleep) if limit.at.is_some() => match sleep.as_mut().poll(cx) {
                 Poll::Ready(()) => Poll::Ready(Err(limit.error())),
-                // A task that reads all the time has used up its turn before it gets here: the runtime then says that no
-                // timer has gone off, whatever the time is.
+                // A task that reads all the time has used up its budget before it gets here: the runtime then reports
+                // every timer as pending.
                 Poll::Pending if limit.has_passed() => Poll::Ready(Err(limit.error())),
                 Poll::Pending => Poll::Pending,
             },

@@ -6,23 +6,23 @@ use socket2::{SockRef, TcpKeepalive};
 
 use crate::{Error, ErrorKind, Limit};
 
-/// Bytes given to a socket at a time. A write that fills a small send buffer alone goes out as one segment, and the other
-/// side takes its 40 ms to acknowledge a single one: a hundredth of the rate, where the operating system gives a socket no
-/// more than 16 to 64 KiB.
+/// Number of bytes given to a socket at a time. A write that fills a small send buffer alone goes out as one segment,
+/// and the peer delays the acknowledgement of a single segment by 40 ms. Where the operating system limits a socket's
+/// buffer to 16 to 64 KiB, that costs 99% of the throughput.
 pub(crate) const WRITE_SIZE: usize = 16 * 1024;
 
-/// What of these bytes is written at a time.
+/// The next portion of these bytes to write.
 pub(crate) fn portion(bytes: &[u8]) -> &[u8] {
     bytes.get(..WRITE_SIZE).unwrap_or(bytes)
 }
 
-/// No delay for small writes, and a peer that gives no sign of life is given up in time.
+/// Disables the delay of small writes, and makes the system give up an unresponsive peer in time.
 ///
-/// On an idle connection that is up to keepalive: a first probe at half the time, and three unanswered ones in the other
-/// half. While data waits to be acknowledged it is up to the user timeout where there is one, and to the operating
-/// system's patience with retransmissions elsewhere.
+/// On an idle connection keepalive does that: a first probe at half the time, and three unanswered ones in the other
+/// half. While data is unacknowledged it is the user timeout where available, and otherwise the operating system's
+/// limit for retransmissions.
 pub(crate) fn prepare(socket: SockRef<'_>, dead_peer_after: Duration) -> io::Result<()> {
-    // What all systems take.
+    // The range that all systems accept.
     let dead_peer_after =
         dead_peer_after.clamp(Duration::from_secs(3), Duration::from_secs(9 * 3600));
     socket.set_tcp_nodelay(true)?;
@@ -41,8 +41,8 @@ thread_local! {
     static EXPECTS: Cell<bool> = const { Cell::new(true) };
 }
 
-/// Reads for somebody who expects an answer, or only wants to hear should something come. What is read may lie below a TLS
-/// session, or a stream of the caller's, which would not hand that on.
+/// Reads, knowing whether an answer is expected. The read may be below TLS or within a custom stream, which could not
+/// pass this knowledge on.
 #[cfg(feature = "tokio")]
 pub(crate) fn reading<T>(expects: bool, read: impl FnOnce() -> T) -> T {
     let before = EXPECTS.replace(expects);
@@ -51,15 +51,15 @@ pub(crate) fn reading<T>(expects: bool, read: impl FnOnce() -> T) -> T {
     outcome
 }
 
-/// Whether what came is to be acknowledged at once.
+/// Whether received data has to be acknowledged at once.
 ///
-/// The operating system holds an acknowledgement back for up to 40 ms, to send it with what is written meanwhile. A server
-/// without `TCP_NODELAY` holds its next small answer back until it has that, so whoever expects one and has nothing to write
-/// acknowledges the one before by itself.
+/// The operating system delays an acknowledgement for up to 40 ms, to send it along with outgoing data. A server
+/// without `TCP_NODELAY` holds its next small answer back until then, so a client that expects one and has nothing to
+/// write acknowledges explicitly.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acks {
     is_wanted: bool,
-    /// Something came, and nothing was written since.
+    /// Data was received, and nothing was written since.
     is_owed: bool,
 }
 
@@ -76,7 +76,7 @@ impl Acks {
         self.is_owed = false;
     }
 
-    /// Nothing has come. Systems that cannot be told to acknowledge do so later.
+    /// Nothing has arrived. Systems without an explicit acknowledgement acknowledge later.
     pub(crate) fn waits<'a, S>(&mut self, socket: &'a S)
     where
         SockRef<'a>: From<&'a S>,
@@ -91,12 +91,12 @@ impl Acks {
     }
 }
 
-/// Keepalive counts whole seconds, and 0 is not allowed.
+/// Keepalive has whole seconds, and 0 is not allowed.
 fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs().max(1))
 }
 
-/// The addresses of a name that are tried one after the other, and what came of it.
+/// The addresses of a name, which are tried in turn, and the outcomes.
 pub(crate) struct Attempts<'a> {
     host: &'a str,
     port: u16,
@@ -110,23 +110,23 @@ impl<'a> Attempts<'a> {
         Attempts { host, port, left: addresses, causes: Vec::new(), last: None }
     }
 
-    /// How long the next address may take: an equal share of what is left each, so that one that swallows packets leaves
-    /// time for those behind it.
+    /// The time limit for the next address: an equal share of the rest, so that one that swallows packets leaves time
+    /// for the others.
     pub(crate) fn share(&mut self, limit: Limit) -> Option<Duration> {
         let addresses = u32::try_from(self.left.max(1)).unwrap_or(u32::MAX);
         self.left = self.left.saturating_sub(1);
         limit.remaining().map(|left| left / addresses)
     }
 
-    /// An address did not answer, or with an error.
+    /// An address did not answer, or answered with an error.
     pub(crate) fn failed(&mut self, address: SocketAddr, cause: io::Error) {
-        // The message names what was asked for: of a name, which of its addresses it was is news.
+        // The message names the requested host. For a name, add which of its addresses failed.
         let is_named = self.host.parse() == Ok(address.ip());
         self.causes.push(if is_named { cause.to_string() } else { format!("{address}: {cause}") });
         self.last = Some(cause);
     }
 
-    /// None of them has answered.
+    /// The error when no address has answered.
     pub(crate) fn error(self, limit: Limit) -> Error {
         let Attempts { host, port, causes, last, .. } = self;
         let causes = match causes.as_slice() {
@@ -142,7 +142,7 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Why an address was given up.
+/// The error of an address that did not answer in time.
 pub(crate) fn no_answer_in_time() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "no answer in its share of the time")
 }
@@ -155,7 +155,7 @@ pub(crate) mod tests {
     #[cfg(target_os = "linux")]
     use crate::Deadline;
 
-    /// A server without `TCP_NODELAY` that answers each byte by two, in two writes.
+    /// A server without `TCP_NODELAY` that answers each byte with two, in two writes.
     #[cfg(target_os = "linux")]
     pub(crate) fn in_two_parts() -> SocketAddr {
         use std::io::{Read, Write};
@@ -194,7 +194,7 @@ pub(crate) mod tests {
                 socket.bind(&any.into()).unwrap();
                 socket
             };
-            // Linux drops what comes for a full queue of connections.
+            // Linux drops connection requests when the backlog is full.
             let full = bound();
             full.listen(0).unwrap();
             let fillers = (0..8)
@@ -208,7 +208,7 @@ pub(crate) mod tests {
                 })
                 .collect();
             let open = TcpListener::bind("127.0.0.1:0").unwrap();
-            // Bound but not listening, so that nobody else is given the port.
+            // Bound but not listening, so that nobody else gets the port.
             Places { full, _fillers: fillers, closed: bound(), open }
         }
 

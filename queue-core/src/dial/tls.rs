@@ -1,4 +1,4 @@
-//! TLS by rustls: which certificates to trust, and which to show.
+//! TLS with rustls: trusted certificates, and client certificates.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
@@ -22,14 +22,15 @@ use rustls::{
 
 use crate::{Error, ErrorKind, excerpt};
 
-/// Certificates and names for addresses with TLS.
+/// Certificates and names for TLS addresses.
 ///
-/// A server's certificate is checked against the operating system's roots, or against the given authorities only, and
-/// must carry the host name of the address. There is no fallback to plain text. The operating system's roots are read once,
-/// for these options and their clones.
+/// A server's certificate is checked against the operating system's roots, or only against the given authorities, and
+/// must carry the host name of the address. There is no fallback to plain text. The operating system's roots are read
+/// once, for these options and their clones.
 ///
-/// They are the one thing in a client's options that serde neither reads nor writes: a configuration that was printed or
-/// stored would show the client's key. A program reads the paths of its certificates, and the certificates from there.
+/// They are the only part of a client's options that serde neither reads nor writes: a configuration that was printed
+/// or stored would reveal the client's key. Store the paths of certificates in your configuration, and read the
+/// certificates from there.
 #[derive(Clone, Default)]
 pub struct TlsOptions {
     authorities: Option<Vec<u8>>,
@@ -40,17 +41,17 @@ pub struct TlsOptions {
     #[cfg(feature = "platform-verifier")]
     by_platform: bool,
     provider: Option<Arc<CryptoProvider>>,
-    /// The caller's own, in place of all above but the name.
+    /// The caller's own configuration, which replaces everything above except for the name.
     whole: Option<Arc<ClientConfig>>,
-    /// Made of all that when it is first needed: reading many roots takes longer than a handshake.
+    /// Built when first needed, since reading many roots takes longer than a handshake.
     made: Arc<OnceLock<Arc<ClientConfig>>>,
 }
 
-/// What a connection needs: how to do it, and the name that the certificate must carry.
+/// The configuration of a connection, and the name that the certificate must carry.
 pub(crate) type Prepared = (Arc<ClientConfig>, ServerName<'static>);
 
 impl TlsOptions {
-    /// Trusts only these authorities: one or more certificates in PEM, instead of the operating system's roots.
+    /// Trusts only these authorities, one or more certificates in PEM, instead of the operating system's roots.
     #[must_use]
     pub fn authorities_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.made = Arc::default();
@@ -58,9 +59,9 @@ impl TlsOptions {
         self
     }
 
-    /// Refuses the certificates that these lists of the authorities revoke: one or more lists in PEM. Each authority of a
-    /// server's chain needs one, or the server is refused. When a list says that it is out of date it is used all the
-    /// same. Without lists nothing is known of revocations.
+    /// Rejects certificates revoked by these lists of the authorities, one or more in PEM. Each authority in a server's
+    /// chain needs one, or the server is rejected. A list is used even after its expiry. Without lists, revocations are
+    /// not checked.
     #[must_use]
     pub fn revocation_lists_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.made = Arc::default();
@@ -68,7 +69,7 @@ impl TlsOptions {
         self
     }
 
-    /// Shows this certificate chain to the server; both in PEM.
+    /// Presents this certificate chain to the server; both in PEM.
     #[must_use]
     pub fn client_certificate_pem(
         mut self,
@@ -80,11 +81,11 @@ impl TlsOptions {
         self
     }
 
-    /// Has the operating system decide about certificates, by the means that it has: its own verifier on macOS, iOS, Android
-    /// and Windows, with the roots and the revocations that it knows of; elsewhere its roots.
+    /// Lets the operating system verify certificates: with its own verifier on macOS, iOS, Android and Windows, with
+    /// its roots and revocations; elsewhere with its roots.
     ///
-    /// It knows neither [authorities](Self::authorities_pem) nor [revocation lists](Self::revocation_lists_pem) of the
-    /// caller's: with one of them, connecting is an error.
+    /// It cannot be combined with [authorities](Self::authorities_pem) or [revocation
+    /// lists](Self::revocation_lists_pem): connecting then fails.
     #[cfg(feature = "platform-verifier")]
     #[must_use]
     pub fn platform_verifier(mut self) -> Self {
@@ -93,7 +94,7 @@ impl TlsOptions {
         self
     }
 
-    /// Uses this cryptography, such as that of `aws-lc-rs` or one that is validated for FIPS, instead of `ring`.
+    /// Uses this cryptography, such as that of `aws-lc-rs` or a FIPS-validated one, instead of `ring`.
     #[must_use]
     pub fn crypto_provider(mut self, provider: Arc<CryptoProvider>) -> Self {
         self.made = Arc::default();
@@ -104,14 +105,14 @@ impl TlsOptions {
     /// Uses this rustls configuration unchanged: the CAs, CRLs, certificates and cryptography set here are then
     /// ignored. Only [`server_name`](Self::server_name) still applies.
     ///
-    /// It is of the version of rustls that this crate exports as `rustls`.
+    /// It must come from the version of rustls that this crate exports as `rustls`.
     #[must_use]
     pub fn client_config(mut self, config: Arc<ClientConfig>) -> Self {
         self.whole = Some(config);
         self
     }
 
-    /// The name that the server's certificate must carry, when it is not the host of the address.
+    /// The name that the server's certificate must carry, if it differs from the host of the address.
     #[must_use]
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
@@ -127,7 +128,7 @@ impl TlsOptions {
         self
     }
 
-    /// What rustls needs for a connection to `host`.
+    /// The configuration for a connection to `host`.
     pub(crate) fn prepare(&self, host: &str) -> Result<Prepared, Error> {
         let name = self.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned()).map_err(|error| {
@@ -137,7 +138,7 @@ impl TlsOptions {
             return Ok((Arc::clone(config), name));
         }
         let config = self.config()?;
-        // Whoever was quicker has made the same.
+        // If another thread was faster, it has built the same.
         Ok((Arc::clone(self.made.get_or_init(|| config)), name))
     }
 
@@ -167,7 +168,7 @@ impl TlsOptions {
         Ok(Arc::new(config))
     }
 
-    /// What decides about a server's certificate.
+    /// The verifier of server certificates.
     fn verifier(
         &self,
         provider: Arc<CryptoProvider>,
@@ -229,7 +230,7 @@ impl TlsOptions {
 }
 
 impl fmt::Debug for TlsOptions {
-    /// The key is never shown.
+    /// Never shows the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TlsOptions {
             authorities,
@@ -259,7 +260,7 @@ impl fmt::Debug for TlsOptions {
     }
 }
 
-/// Believes whoever answers.
+/// A verifier that accepts any certificate.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 
@@ -313,12 +314,13 @@ fn unusable(what: impl fmt::Display, why: impl fmt::Display) -> Error {
     Error::failed(ErrorKind::Tls, format!("{what} cannot be used")).with_detail(why)
 }
 
-/// Why a handshake may meet the connect deadline: a server may wait for the end of what it takes for plain text.
+/// A reason why a handshake may run into the connect deadline: a server may wait for the end of what it takes for plain
+/// text.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) const NO_ANSWER: &str =
     "the server did not answer the TLS handshake (is this port plain text?)";
 
-/// The handshake ended without a connection. Plain-text servers close or answer with text.
+/// The error of a failed handshake. Plain-text servers close the connection or answer with text.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn handshake_failed(error: io::Error) -> Error {
     let closed = matches!(
@@ -330,7 +332,7 @@ pub(crate) fn handshake_failed(error: io::Error) -> Error {
         _ if closed => {
             "TLS is required but the server closed the connection during the handshake (is this port plain text?)"
         }
-        // Whatever it answered with was no TLS.
+        // The answer was not TLS.
         Some(rustls::Error::InvalidMessage(_)) => {
             "the TLS handshake failed (is this port plain text?)"
         }

@@ -1,6 +1,6 @@
 //! The steps that have deadlines.
 
-/// Which deadline passed.
+/// The deadline that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Deadline {
@@ -33,7 +33,7 @@ impl Deadline {
         }
     }
 
-    /// What its error says.
+    /// The text of its error.
     pub(crate) const fn message(self) -> &'static str {
         match self {
             Deadline::Connect => "no connection within the connect timeout",

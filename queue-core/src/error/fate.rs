@@ -1,13 +1,13 @@
-//! Whether a server can have acted.
+//! Whether a server may have acted.
 
-/// Whether the server can have acted on a failed call.
+/// Whether the server may have acted on a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
-    /// The last byte of the request never left: the server cannot have acted. Trying again is safe.
+    /// The last byte of the request never left: the server cannot have acted. Retrying is safe.
     NotSent,
-    /// The request left, and no answer was read: the server may have acted.
+    /// The request was sent, and no answer was read: the server may have acted.
     Unknown,
-    /// The server answered no.
+    /// The server refused the request.
     Refused,
 }
 

@@ -7,9 +7,9 @@ use std::{
 
 use crate::{Deadline, Error, now};
 
-/// When a step must be done.
+/// When a step has to be done.
 pub trait Until: Copy {
-    /// What is left; zero when it is over, `None` when there is no limit.
+    /// The remaining time; zero when it is over, `None` when there is no limit.
     fn remaining(self) -> Option<Duration>;
 }
 
@@ -29,7 +29,7 @@ impl Until for Limit {
 /// for a write grows with its length, but a peer that accepts a byte now and then cannot delay the end forever.
 pub const WRITE_STEP: usize = 64 * 1024;
 
-/// The time by which a step must be done, with the name of its deadline for the error.
+/// When a step has to be done, with the name of its deadline for the error.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     /// The point in time; `None` waits indefinitely.
@@ -50,19 +50,19 @@ impl Limit {
         Self::until(which, wait.and_then(|wait| now().checked_add(wait)))
     }
 
-    /// This point in time, under this name.
+    /// A limit at this point in time, with this name.
     #[must_use]
     pub fn until(which: Deadline, at: Option<Instant>) -> Self {
         Limit { at, which }
     }
 
-    /// A step within this one.
+    /// A limit of a step within this one.
     #[must_use]
     pub fn step(self, which: Deadline, wait: Option<Duration>) -> Self {
         self.sooner(Limit::of(which, wait))
     }
 
-    /// The one of the two that passes first.
+    /// The earlier of the two.
     #[must_use]
     pub fn sooner(self, other: Self) -> Self {
         match (self.at, other.at) {
@@ -72,7 +72,7 @@ impl Limit {
         }
     }
 
-    /// The same step, but no longer than `wait` from now.
+    /// The same step, limited to `wait` from now.
     #[must_use]
     pub fn shorter(self, wait: Duration) -> Self {
         self.step(self.which, Some(wait))

@@ -1,4 +1,4 @@
-//! Reconnect delays: exponential with full jitter, pure and seeded.
+//! Reconnect delays: exponential with full jitter, seeded and free of side effects.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use crate::Random;
 
 /// The delays between attempts to reconnect.
 ///
-/// The n-th delay is a random share of `base × 2ⁿ`, capped, so that clients of a restarted server do not come back all
-/// at once ("full jitter"). The same seed gives the same delays.
+/// The n-th delay is a random share of `base × 2ⁿ`, capped, so that the clients of a restarted server do not all come
+/// back at once ("full jitter"). The same seed gives the same delays.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     base: Duration,
@@ -17,7 +17,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Delays from `base`, doubling, at most `cap`.
+    /// Delays from `base`, doubling up to `cap`.
     #[must_use]
     pub fn new(base: Duration, cap: Duration, seed: u64) -> Self {
         Backoff { base, cap, attempt: 0, random: Random::new(seed) }
@@ -30,14 +30,14 @@ impl Backoff {
         ceiling.mul_f64(self.random.share())
     }
 
-    /// The most that the first delay can be.
+    /// The longest possible first delay.
     #[must_use]
     pub fn base(&self) -> Duration {
         self.base.min(self.cap)
     }
 
-    /// Starts over. To be called after a complete healthy exchange only: a server that accepts and then closes must
-    /// not be hammered.
+    /// Starts over. Call it only after a complete, successful exchange: a server that accepts and then closes must not
+    /// be hammered.
     pub fn reset(&mut self) {
         self.attempt = 0;
     }

@@ -1,10 +1,10 @@
-//! Durations as people write them in configuration.
+//! Durations as text, for configuration.
 
 use std::{fmt, time::Duration};
 
 use crate::{Error, excerpt};
 
-/// A duration as text: `250ms`, `1.5s`, `30`, `5m`, `1h` or `2d`. A number without a unit is seconds.
+/// Parses a duration: `250ms`, `1.5s`, `30`, `5m`, `1h` or `2d`. A number without a unit is seconds.
 ///
 /// # Errors
 ///
@@ -26,13 +26,13 @@ pub fn read_duration(what: &str, text: &str) -> Result<Duration, Error> {
         "d" => 86400.0,
         _ => return Err(wrong()),
     };
-    // A sign or an exponent is none of the forms.
+    // Signs and exponents are not allowed.
     let is_plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let number: f64 = number.parse().ok().filter(|_| is_plain).ok_or_else(wrong)?;
     Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())
 }
 
-/// A duration as [`read_duration`] reads it: in seconds, or in milliseconds where it has a share of a second.
+/// Formats a duration as [`read_duration`] parses it: in seconds, or in milliseconds if it has a fraction of a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written(pub Duration);
 

@@ -1,62 +1,62 @@
-//! How full a queue of a server is.
+//! The fill level of a server's queue.
 
 use std::time::{Duration, Instant};
 
-/// How many messages wait in a queue of a server: as many as the server said last, and what was put there since the question.
-/// What consumers take, and others put, is known by the next answer.
+/// Number of messages waiting in a server's queue: the last number reported by the server, plus those put there since
+/// that query. What consumers take and others put becomes visible with the next answer.
 #[derive(Clone, Debug, Default)]
 pub struct Level {
     said: Option<u64>,
     since: u64,
-    /// How many of those were put before the question that is under way.
+    /// Number of those that were put before the current query.
     asked: Option<u64>,
     asked_at: Option<Instant>,
 }
 
 impl Level {
-    /// The number of messages that wait; `None` before the first answer.
+    /// The number of waiting messages; `None` before the first answer.
     #[must_use]
     pub fn estimate(&self) -> Option<u64> {
         Some(self.said?.saturating_add(self.since))
     }
 
-    /// Whether the server may be asked: no question is under way, and the last one was sent an interval ago.
+    /// Whether the server may be queried: no query is in flight, and the last one was sent at least an interval ago.
     #[must_use]
     pub fn may_ask(&self, interval: Duration, now: Instant) -> bool {
         let is_early = |at: Instant| now.saturating_duration_since(at) < interval;
         self.asked.is_none() && !self.asked_at.is_some_and(is_early)
     }
 
-    /// When it may be asked again; `None` at once, or while a question is under way.
+    /// When it may be queried again; `None` if it may be now, or while a query is in flight.
     #[must_use]
     pub fn ask_at(&self, interval: Duration) -> Option<Instant> {
         self.asked_at.filter(|_| self.asked.is_none())?.checked_add(interval)
     }
 
-    /// A question is sent now, behind what was counted so far.
+    /// Records a query sent now, after everything counted so far.
     pub fn ask(&mut self, now: Instant) {
         self.asked = Some(self.since);
         self.asked_at = Some(now);
     }
 
-    /// Since when a question is under way.
+    /// Since when a query is in flight.
     #[must_use]
     pub fn asked_since(&self) -> Option<Instant> {
         self.asked.and(self.asked_at)
     }
 
-    /// The question that is under way gets no answer.
+    /// The current query gets no answer.
     pub fn give_up(&mut self) {
         self.asked = None;
     }
 
-    /// The answer to the question.
+    /// The answer to the query.
     pub fn answered(&mut self, waiting: u64) {
         self.since = self.since.saturating_sub(self.asked.take().unwrap_or_default());
         self.said = Some(waiting);
     }
 
-    /// So many messages are put.
+    /// Counts messages that are put.
     pub fn count(&mut self, messages: u64) {
         self.since = self.since.saturating_add(messages);
     }

@@ -1,12 +1,12 @@
-//! How often, and after what delays, a client tries again.
+//! How often, and after what delays, a client retries.
 
 use std::{collections::hash_map::RandomState, hash::BuildHasher, time::Duration};
 
 use crate::{Backoff, Random};
 
-/// How often, and after which delays, a client reconnects and repeats what was not sent.
+/// How often, and after what delays, a client reconnects and repeats what was not sent.
 ///
-/// Only what certainly did not reach a server is repeated, unless the caller has declared that it may run twice.
+/// Only what definitely did not reach a server is repeated, unless the caller has declared that it may run twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 pub struct RetryPolicy {
@@ -20,7 +20,7 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Up to `attempts` further attempts (with several servers: rounds over them) for one call; 0 never tries again.
+    /// Up to `attempts` retries (with several servers: rounds over them) for one call; 0 never retries.
     #[must_use]
     pub const fn new(attempts: u32) -> Self {
         let (base, cap) = (Duration::from_millis(100), Duration::from_secs(10));
@@ -33,7 +33,7 @@ impl RetryPolicy {
         Self::new(0)
     }
 
-    /// Delays before the second and later attempts: a random share of `base`, doubled each time, at most `cap`.
+    /// Delays before the second and later attempts: a random share of `base`, doubled each time up to `cap`.
     #[must_use]
     pub const fn backoff(mut self, base: Duration, cap: Duration) -> Self {
         self.base = base;
@@ -41,21 +41,21 @@ impl RetryPolicy {
         self
     }
 
-    /// Takes the random shares from this seed, so that a simulation or a test sees the same delays again. Without, as
-    /// is right for a service, each client draws its own.
+    /// Derives the jitter from this seed, so that a simulation or a test is repeatable. Without a seed, as is right for
+    /// a service, each client draws its own.
     #[must_use]
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// How many further attempts a call may make.
+    /// Maximum number of retries of a call.
     #[must_use]
     pub const fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// The same delays, with this many further attempts: `u32::MAX` to keep trying until it succeeds.
+    /// The same delays with this number of retries; `u32::MAX` retries until it succeeds.
     #[must_use]
     pub const fn up_to(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
@@ -74,7 +74,7 @@ impl RetryPolicy {
         Backoff::new(self.base, self.cap, self.seed_or_any())
     }
 
-    /// Chance for what else a client leaves to it, from the same seed.
+    /// A generator for other random decisions of a client, from the same seed.
     #[must_use]
     pub fn random(&self) -> Random {
         Random::new(self.seed_or_any())
@@ -86,7 +86,7 @@ impl RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// Three attempts, 100 ms doubling up to 10 s.
+    /// Three retries, 100 ms doubling up to 10 s.
     fn default() -> Self {
         Self::new(3)
     }

@@ -1,4 +1,4 @@
-//! How what clients share is written and read by serde.
+//! The serialized forms of what clients share.
 
 use std::fmt;
 
@@ -11,14 +11,15 @@ use crate::{Address, Failure, OneServer, Servers, System};
 
 crate::serde_as_text!(Address<S>; [S: System] where S::Error: fmt::Display);
 
-/// A list of the servers' options: of addresses where nothing else was chosen. How a server is chosen is not written.
+/// Serializes as a list of the servers' options, or of addresses where everything else has its default. The selection
+/// is not included.
 impl<O: OneServer + Serialize> Serialize for Servers<O> {
     fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
         serializer.collect_seq(self.options())
     }
 }
 
-/// A list of addresses and options, or text with commas between addresses.
+/// Deserializes a list of addresses and options, or comma-separated addresses.
 impl<'de, O: OneServer + Deserialize<'de>> Deserialize<'de> for Servers<O>
 where
     Failure<O>: fmt::Display,
@@ -53,7 +54,7 @@ where
     }
 }
 
-/// Durations as numbers of seconds: whole ones as whole numbers.
+/// Durations as numbers of seconds, whole ones as integers.
 pub mod seconds {
     use std::{fmt, time::Duration};
 
@@ -62,7 +63,7 @@ pub mod seconds {
         de::{self, Visitor},
     };
 
-    /// Writes the seconds.
+    /// Serializes the seconds.
     ///
     /// # Errors
     ///
@@ -74,17 +75,17 @@ pub mod seconds {
         }
     }
 
-    /// Reads seconds, or text as [`read_duration`](crate::read_duration) does.
+    /// Deserializes seconds, or text in the syntax of [`read_duration`](crate::read_duration).
     ///
     /// # Errors
     ///
-    /// For what is neither a number from 0 on nor such text, and for a time that is too long.
+    /// For a negative number, any other value, or a time that is too long.
     pub fn deserialize<'de, Z: Deserializer<'de>>(deserializer: Z) -> Result<Duration, Z::Error> {
         let time = deserializer.deserialize_any(Time { may_be_never: false })?;
         time.ok_or_else(|| de::Error::custom("a duration is missing"))
     }
 
-    /// Reads the same, or the word `never`.
+    /// Deserializes the same, or the word `never`.
     ///
     /// # Errors
     ///
@@ -130,7 +131,7 @@ pub mod seconds {
         }
     }
 
-    /// Durations that may be missing.
+    /// Optional durations.
     pub mod optional {
         use std::time::Duration;
 
@@ -138,7 +139,7 @@ pub mod seconds {
 
         use crate::InSeconds;
 
-        /// Writes the seconds, or nothing.
+        /// Serializes the seconds, or nothing.
         ///
         /// # Errors
         ///
@@ -150,11 +151,11 @@ pub mod seconds {
             time.map(InSeconds).serialize(serializer)
         }
 
-        /// Reads a duration, or nothing.
+        /// Deserializes a duration, or nothing.
         ///
         /// # Errors
         ///
-        /// As for a duration that has to be there.
+        /// As for a required duration.
         pub fn deserialize<'de, Z: Deserializer<'de>>(
             deserializer: Z,
         ) -> Result<Option<Duration>, Z::Error> {
@@ -163,7 +164,7 @@ pub mod seconds {
     }
 }
 
-/// Counts by kind, as a map with the kinds' names for keys.
+/// Counts by kind, as a map keyed by the kinds' names.
 pub mod counts {
     use std::{fmt, marker::PhantomData};
 
@@ -172,7 +173,7 @@ pub mod counts {
         de::{MapAccess, Visitor},
     };
 
-    /// Writes the map.
+    /// Serializes the map.
     ///
     /// # Errors
     ///
@@ -184,11 +185,11 @@ pub mod counts {
         serializer.collect_map(counts.iter().map(|(kind, count)| (kind, count)))
     }
 
-    /// Reads the map.
+    /// Deserializes the map.
     ///
     /// # Errors
     ///
-    /// For what is no such map.
+    /// For anything that is not such a map.
     pub fn deserialize<'de, K, Z>(deserializer: Z) -> Result<Vec<(K, u64)>, Z::Error>
     where
         K: Deserialize<'de>,

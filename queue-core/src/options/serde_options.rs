@@ -1,10 +1,10 @@
-//! Serde for what a caller chooses.
+//! Serde for options.
 
-/// Serde for options that are made of one value that has to be given, and of fields with defaults.
+/// Serde for options with one required value, and fields with defaults.
 ///
-/// They are written as a map without what is at its default, and as that value alone where nothing else was chosen. They
-/// are read from either; a key that does not exist is an error. A row is a key, its type, how the value is got from the
-/// options, and how options are made of others and the value. The calling crate depends on `serde`.
+/// They are serialized as a map without the fields that have their defaults, or as the required value alone if all
+/// have. They are deserialized from either; an unknown key is an error. A row is a key, its type, how to get the value
+/// from the options, and how to set it. The calling crate depends on `serde`.
 #[macro_export]
 macro_rules! serde_options {
     ($options:ident, $error:ty, $given:ident: $given_type:ty = $get_given:expr;
@@ -60,9 +60,9 @@ macro_rules! serde_options {
     };
 }
 
-/// [`serde_options`](crate::serde_options) for a client's options of one server: what all clients have, and rows of its own.
+/// [`serde_options`](crate::serde_options) for a client's options of one server: the common rows, and the client's own.
 ///
-/// Connectors are code, and what TLS needs is secret: neither is written.
+/// Connectors are code and TLS options are secret, so neither is serialized.
 #[macro_export]
 macro_rules! serde_connect_options {
     ($options:ident, $error:ty, $address:ty; $($rows:tt)*) => {
@@ -102,12 +102,12 @@ mod with_serde {
 
     use crate::seconds;
 
-    /// A duration as a number of seconds; read from text, too.
+    /// A duration as a number of seconds; deserializes from text, too.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(transparent)]
     pub struct InSeconds(#[serde(with = "seconds")] pub Duration);
 
-    /// A duration as [`InSeconds`], or the word `never`.
+    /// As [`InSeconds`], or the word `never`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct OrNever(pub Option<Duration>);
 
@@ -126,7 +126,7 @@ mod with_serde {
         }
     }
 
-    /// The delays between attempts: the first, and the longest.
+    /// The first and the longest delay between attempts.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct Delays {
@@ -144,17 +144,17 @@ mod with_serde {
         }
     }
 
-    /// One of two forms of the same.
+    /// One of two forms of the same value.
     #[derive(Debug)]
     pub enum Either<G, F> {
-        /// The value that has to be given, alone.
+        /// The required value alone.
         Given(G),
-        /// A map with more.
+        /// A map with all settings.
         Form(F),
     }
 
     impl<G, F> Either<G, F> {
-        /// What one function or the other makes of it.
+        /// Converts either form with its function.
         pub fn either<T>(self, given: impl FnOnce(G) -> T, form: impl FnOnce(F) -> T) -> T {
             match self {
                 Either::Given(value) => given(value),
@@ -163,11 +163,11 @@ mod with_serde {
         }
     }
 
-    /// Reads a map as `F`, and text or a list as `G`.
+    /// Deserializes a map as `F`, and text or a list as `G`.
     ///
     /// # Errors
     ///
-    /// For what is neither.
+    /// For any other value.
     pub fn given_or_form<'de, G, F, Z>(deserializer: Z) -> Result<Either<G, F>, Z::Error>
     where
         G: Deserialize<'de>,

@@ -1,17 +1,17 @@
-//! A role whose connection a test moves by hand.
+//! A role whose connection a test moves manually.
 
 use std::{io, time::Instant};
 
 use super::Steady;
 use crate::{End, Io, Pulse, Role};
 
-/// A role and its connection, driven by hand: the test decides what arrives, how many unsent bytes are sent, and what
+/// A role and its connection, driven manually: the test decides what arrives, how many unsent bytes are sent, and what
 /// time it is.
 #[derive(Debug)]
 pub struct ByHand<R: Role> {
     /// The role.
     pub role: Steady<R>,
-    /// How late it is.
+    /// The current time.
     pub now: Instant,
     io: Io<R::Failure>,
 }
@@ -33,17 +33,17 @@ impl<R: Role> ByHand<R> {
         self.io.opened();
     }
 
-    /// There is no connection any more.
+    /// The connection was closed.
     pub fn closes(&mut self) {
         self.io.closed();
     }
 
-    /// The connection has ended, or the attempt to make one.
+    /// The connection, or the attempt to make one, has ended.
     pub fn ends(&mut self, why: End<R::Failure>) {
         self.io.ended(why);
     }
 
-    /// The connection is lost, in this way.
+    /// The connection is lost with this error.
     pub fn loses(&mut self, why: io::ErrorKind) {
         self.ends(End::Lost(why.into()));
     }
@@ -53,12 +53,12 @@ impl<R: Role> ByHand<R> {
         self.io.abandoned();
     }
 
-    /// Another pump comes, which has no connection.
+    /// Another pump takes over, without a connection.
     pub fn pump_anew(&mut self) {
         self.io = Io::default();
     }
 
-    /// These bytes come.
+    /// These bytes arrive.
     pub fn comes(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let space = self.io.space();
@@ -69,13 +69,13 @@ impl<R: Role> ByHand<R> {
         }
     }
 
-    /// As many bytes come as are read at a time, all of them zero.
+    /// A full read of zero bytes arrives.
     pub fn floods(&mut self) {
         let n = self.io.space().len();
         self.io.came(n);
     }
 
-    /// Everything that has arrived was read, and no more.
+    /// Everything that has arrived was read.
     pub fn looked(&mut self) {
         self.io.looked(self.now);
     }
@@ -86,12 +86,12 @@ impl<R: Role> ByHand<R> {
         self.io.unsent()
     }
 
-    /// So many bytes of it are written.
+    /// The stream accepts this number of bytes.
     pub fn takes(&mut self, n: usize) {
         self.io.took(n, self.now);
     }
 
-    /// All of it is written.
+    /// The stream accepts all of them.
     pub fn takes_all(&mut self) -> Vec<u8> {
         let all = self.io.unsent().to_vec();
         self.takes(all.len());

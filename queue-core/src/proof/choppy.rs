@@ -1,4 +1,4 @@
-//! A stream that is slow on purpose.
+//! A stream that is deliberately slow.
 
 use std::io;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream that moves at most `piece` bytes at a time, and is busy every second time it is asked.
+/// A stream that moves at most `piece` bytes at a time, and is busy every second time it is polled.
 #[derive(Debug)]
 pub struct Choppy<S> {
     inner: S,
@@ -16,13 +16,13 @@ pub struct Choppy<S> {
 }
 
 impl<S> Choppy<S> {
-    /// Chops what moves through `inner`.
+    /// Limits the pieces that move through `inner`.
     pub fn new(inner: S, piece: usize) -> Self {
         Choppy { inner, piece, busy_reading: false, busy_writing: false }
     }
 }
 
-/// Every second time, and then the task is woken at once.
+/// True every second time, after waking the task.
 fn is_busy(busy: &mut bool, cx: &mut Context<'_>) -> bool {
     *busy = !*busy;
     if *busy {

@@ -1,4 +1,4 @@
-//! Futures that are dropped in the middle.
+//! Futures that are dropped half-way.
 
 use std::{
     future::{Future, poll_fn},
@@ -6,8 +6,8 @@ use std::{
     task::Poll,
 };
 
-/// Polls `future` at most `polls` times, and drops it if it is not ready by then. Between polls it waits to be woken, as
-/// any executor does. `None`: it was dropped.
+/// Polls `future` at most `polls` times, and drops it if it is not ready by then. Between polls it waits to be woken,
+/// as any executor does. `None` if it was dropped.
 pub async fn drop_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     if polls == 0 {
         return None;

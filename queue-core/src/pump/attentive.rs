@@ -1,4 +1,4 @@
-//! Sockets of the async face that notice in time when the peer has gone.
+//! Sockets of the async face that notice promptly when the peer has closed.
 
 use std::{
     io::{self, Read},
@@ -12,15 +12,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::dial::socket::{Acks, WRITE_SIZE, portion};
 
-/// After so long without use, the operating system is asked instead of the runtime. What follows quicker than this, one
-/// exchange after the other, does not pay for it.
+/// After this time without use, the operating system is asked instead of the runtime. A quicker sequence of exchanges
+/// does not pay for that.
 const IDLE: Duration = Duration::from_micros(100);
 
-/// A socket that asks the operating system whether something has come, when it was not used for a while.
+/// A socket that asks the operating system whether something has arrived, if it was unused for a while.
 ///
-/// A runtime learns of what comes when one of its threads gets to ask for events, and until then it says that there is
-/// nothing. On a busy machine that takes a while, and a caller who looks before writing would write to a server that
-/// closed the connection long ago: whether that was carried out, nobody could say.
+/// A runtime learns of received data when one of its threads polls for events, and reports nothing until then. On a
+/// busy machine that takes a while, and a caller that checks before it writes would write to a server that closed the
+/// connection long ago. Nobody could say whether that request was carried out.
 pub(crate) struct Attentive<S> {
     socket: S,
     used_at: Instant,
@@ -70,7 +70,7 @@ where
         if outcome.is_ready() || self.used_at.elapsed() <= IDLE {
             return self.has_read(outcome);
         }
-        // The runtime wakes the caller for what comes after this.
+        // For anything that arrives later, the runtime wakes the caller.
         let space = buf.initialize_unfilled();
         let outcome = match (&*SockRef::from(&self.socket)).read(space) {
             Ok(n) => {
@@ -84,7 +84,7 @@ where
     }
 }
 
-/// Whether nothing can be said but what the runtime says.
+/// Whether only the runtime can tell.
 fn is_no_answer(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// Looks again and again, for so long at most, without giving the runtime a chance to ask for events.
+    /// Polls repeatedly for at most this long, without giving the runtime a chance to poll for events.
     async fn look(patience: Duration, act: impl FnOnce(std::net::TcpStream)) -> Option<Vec<u8>> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -158,7 +158,7 @@ mod tests {
         None
     }
 
-    /// Longer than the system takes to bring what a peer did.
+    /// Longer than the system takes to deliver what a peer did.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     #[tokio::test]
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(look(10 * IDLE, |peer| kept = Some(peer)).await, None);
     }
 
-    /// Takes whatever it is offered, and notes how much that was.
+    /// Accepts everything it is offered, and records the sizes.
     #[derive(Default)]
     struct Greedy(Vec<usize>);
 
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(stream.socket.0, expected);
     }
 
-    /// The shortest time that an answer took.
+    /// The shortest round trip.
     #[cfg(target_os = "linux")]
     async fn shortest(acks: Acks) -> Duration {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,4 +1,4 @@
-//! A role that many callers share, and the task that moves its bytes.
+//! A role shared by many callers, and the task that moves its bytes.
 
 use std::{
     pin::Pin,
@@ -14,7 +14,7 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// The runtime of this task, on which `what`, such as a client, runs its tasks.
+/// The current runtime, on which `what`, such as a client, runs its tasks.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ pub struct Shared<R>(Mutex<Inner<R>>);
 #[derive(Debug)]
 struct Inner<R> {
     role: R,
-    /// The task, while it sleeps.
+    /// The waker of the task, while it sleeps.
     driver: Option<Waker>,
 }
 
@@ -46,7 +46,7 @@ impl<R: Role> Shared<R> {
         lock(&self.0)
     }
 
-    /// Changes the role. `step` also returns whether its task must act on that; the task is woken outside the lock.
+    /// Changes the role. `step` also returns whether its task has to act on that; the task is woken outside the lock.
     pub fn with<T>(&self, step: impl FnOnce(&mut R) -> (T, bool)) -> T {
         let mut inner = self.lock();
         let (outcome, wakes) = step(&mut inner.role);
@@ -58,10 +58,10 @@ impl<R: Role> Shared<R> {
         outcome
     }
 
-    /// As [`Serve::exchange`], for a role that leaves more than what goes to its connection: jobs for handlers, news for
-    /// observers. Behind each exchange, under the lock, `collect` takes what there is; `deliver` gets it outside of the
-    /// lock. It may change the role, which is asked for more that it leaves at once, and for an exchange before anything is
-    /// written: what comes of it goes out with the rest. A role has to bound what it leaves between two exchanges.
+    /// As [`Serve::exchange`], for a role with more output than bytes: jobs for handlers, events for observers. After
+    /// each exchange `collect` takes that output under the lock, and `deliver` gets it outside of the lock. It may
+    /// change the role, which is then asked at once for more output, and for an exchange before anything is written, so
+    /// that the results go out with the rest. A role has to bound its output between two exchanges.
     pub fn serve<T>(
         &self,
         task: &Waker,
@@ -71,7 +71,7 @@ impl<R: Role> Shared<R> {
         mut deliver: impl FnMut(T),
     ) -> Pulse {
         let mut inner = self.lock();
-        // Nobody has to wake a task that is here.
+        // Nobody has to wake a task that is running.
         let mut driver = inner.driver.take();
         let mut pulse = inner.role.exchange(io, now);
         let mut left = collect(&mut inner.role);
@@ -97,11 +97,11 @@ impl<R: Role> Shared<R> {
 
 /// What a [`Driver`] serves: a [`Shared`] role, or one of several that share a state under its own lock.
 pub trait Serve {
-    /// Why a connection could not be made.
+    /// The error of a failure to connect.
     type Failure;
 
-    /// As [`Role::exchange`], under the lock. How to wake the task is left under the same lock, under which there was
-    /// nothing more to do.
+    /// As [`Role::exchange`], under the lock. Stores the task's waker under the same lock that showed nothing more to
+    /// do.
     fn exchange(&self, task: &Waker, io: &mut Io<Self::Failure>, now: Instant) -> Pulse;
 }
 
@@ -113,7 +113,7 @@ impl<R: Role> Serve for Arc<Shared<R>> {
     }
 }
 
-/// The role as its task sees it.
+/// The role as seen by its task.
 struct Served<'a, S> {
     shared: &'a S,
     task: &'a Waker,
@@ -148,8 +148,8 @@ impl<S: Serve + Send + 'static> Driver<S>
 where
     S::Failure: Send,
 {
-    /// Starts it on the runtime of this task, where `what`, such as a client, lives. Without a runtime, it is dropped
-    /// here, which notifies waiting callers.
+    /// Starts it on the current runtime, where `what`, such as a client, lives. Without a runtime it is dropped, which
+    /// notifies waiting callers.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@ use std::{future::poll_fn, panic::resume_unwind, pin::pin, task::Poll};
 
 use tokio::task::{JoinSet, spawn_blocking};
 
-/// Waits until all tasks have ended. `on_stop` asks them to, as soon as `stop` is ready.
+/// Waits until all tasks have ended. Calls `on_stop`, which asks them to, as soon as `stop` is ready.
 ///
 /// # Cancel safety
 ///
@@ -25,7 +25,7 @@ pub async fn join_until(tasks: &mut JoinSet<()>, stop: impl Future, on_stop: imp
     .await;
 }
 
-/// Does what blocks its thread in one of the threads that tokio has for that; `None` when the runtime ends before it began.
+/// Runs a blocking step on tokio's blocking thread pool; `None` if the runtime shuts down before it starts.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! Which connection something belongs to.
+//! Connection numbers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

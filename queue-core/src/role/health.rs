@@ -7,8 +7,8 @@ use crate::{Backoff, Io, Pulse, RetryPolicy, earliest};
 /// What a role knows about the server of its connection: whether the connection is new, how long an attempt may take,
 /// and when the next one may start.
 ///
-/// Failures in a row put ever more time between attempts, with full jitter, until an exchange has succeeded: a server
-/// that accepts and closes is one that fails.
+/// Consecutive failures increase the time between attempts, with full jitter, until an exchange has succeeded: a server
+/// that accepts and then closes counts as failing.
 #[derive(Clone, Debug)]
 pub struct Health {
     backoff: Backoff,
@@ -21,7 +21,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// A server that was not tried yet. `None` waits for a connection indefinitely.
+    /// A server that was not tried yet. With `None`, attempts have no time limit.
     #[must_use]
     pub fn new(retry: RetryPolicy, connect_timeout: Option<Duration>) -> Self {
         Health {
@@ -46,8 +46,8 @@ impl Health {
 
     /// What to do about a missing connection: make one, or wait until that is allowed.
     ///
-    /// An attempt that takes longer than the connect timeout is a failure. The pump gives it until then, so what it says
-    /// of the attempt comes first.
+    /// An attempt that takes longer than the connect timeout is a failure. The pump gives it until then, so the pump's
+    /// report comes first.
     pub fn dial(&mut self, server: usize, now: Instant) -> Pulse {
         if self.is_overdue(now) {
             self.failed(now);
@@ -58,7 +58,7 @@ impl Health {
         self.attempt(server, now)
     }
 
-    /// The attempt to make a connection, also while that should wait: for callers that have no other server.
+    /// Makes an attempt to connect even if it should wait, for callers that have no other server.
     pub fn attempt(&mut self, server: usize, now: Instant) -> Pulse {
         self.dialing.get_or_insert(now);
         Pulse::Dial { server, by: self.give_up_at(), ask: None }
@@ -77,7 +77,7 @@ impl Health {
         }
     }
 
-    /// Whether the current attempt exceeds its time limit without a result so far.
+    /// Whether the current attempt has exceeded its time limit without a result.
     #[must_use]
     pub fn is_overdue(&self, now: Instant) -> bool {
         self.give_up_at().is_some_and(|at| at < now)
@@ -90,7 +90,7 @@ impl Health {
         self.dialing.is_some_and(|at| at < since)
     }
 
-    /// The end of the attempt under way.
+    /// When the current attempt has to end.
     fn give_up_at(&self) -> Option<Instant> {
         self.dialing?.checked_add(self.connect_timeout?)
     }
@@ -103,20 +103,20 @@ impl Health {
         self.not_before = now.checked_add(self.backoff.next_delay());
     }
 
-    /// Something has come that waits for the server: it may be tried again as soon as the shortest delay has passed since
-    /// it failed last, however long the present one is.
+    /// A request is waiting for the server: it may be retried once the shortest delay has passed since its last
+    /// failure, however long the current delay is.
     pub fn hurry(&mut self, now: Instant) {
         let soon = self.failed_at.and_then(|at| at.checked_add(self.backoff.base()));
         let soon = soon.map_or(now, |soon| soon.max(now));
         self.not_before = self.not_before.map(|at| at.min(soon));
     }
 
-    /// A connection was lost that had served: the next one may be made at once.
+    /// A connection that had served was lost: the next one may be made at once.
     pub fn lost(&mut self) {
         self.dialing = None;
     }
 
-    /// Nobody moves the bytes any more: the next pump numbers its connections anew.
+    /// The pump is gone: the next one numbers its connections from the start.
     pub fn abandoned(&mut self) {
         (self.epoch, self.dialing) = (0, None);
     }
@@ -130,19 +130,19 @@ impl Health {
         self.not_before = None;
     }
 
-    /// How often in a row the server failed.
+    /// The number of consecutive failures.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Before when the server was not to be tried: of several that failed, the first is tried first.
+    /// When the server may first be tried: of several failed servers, the one with the earliest time is tried first.
     #[must_use]
     pub fn not_before(&self) -> Option<Instant> {
         self.not_before
     }
 
-    /// Until when the server is not to be tried.
+    /// Until when the server must not be tried.
     #[must_use]
     pub fn quarantine(&self, now: Instant) -> Option<Instant> {
         self.not_before.filter(|at| *at > now)

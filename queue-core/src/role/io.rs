@@ -1,4 +1,4 @@
-//! What a role and a pump exchange.
+//! The interface between a role and a pump.
 
 use std::{io, mem, task::Waker, time::Instant};
 
@@ -9,7 +9,7 @@ use crate::role::outgoing::KEPT;
 /// The bytes and the state of one connection. It outlives calls, futures and connections.
 ///
 /// The receive buffer is initialised memory whose front part is data: a read goes straight into it, and a body is split
-/// off without being copied. It grows with what comes, by at most 64 KiB ahead, and never by a length that a peer
+/// off without being copied. It grows with received data, by at most 64 KiB ahead, and never by a length that a peer
 /// announced.
 #[derive(Debug)]
 pub struct Io<F> {
@@ -19,7 +19,7 @@ pub struct Io<F> {
     limit: usize,
     /// Stays whole until all of it is written, so that a role can take back what was not sent.
     writing: BytesMut,
-    /// What is written in its place, where the role keeps the bytes as well.
+    /// Written in its place if the role keeps the bytes as well.
     kept: Bytes,
     taken: usize,
     sent: u64,
@@ -36,19 +36,19 @@ pub struct Io<F> {
 /// Why the connection has ended.
 #[derive(Debug)]
 pub enum End<F> {
-    /// None could be made.
+    /// It could not be made.
     NotConnected(F),
     /// It was lost. The end of the stream is `UnexpectedEof`.
     Lost(io::Error),
-    /// Nobody moves the bytes of this role any more, and it is asked for the last time.
+    /// The pump is gone, and this is the last exchange.
     Abandoned,
 }
 
-/// As much as a small reply needs, so that one read takes it.
+/// Enough for a small reply, so that one read takes it.
 const MIN_READ: usize = 1024;
-/// As much as is allocated at a time.
+/// Allocation size.
 const CHUNK: usize = 8 << 10;
-/// No more is made ready for bytes that have not come.
+/// Maximum room for bytes that have not arrived.
 const READ_AHEAD: usize = 64 << 10;
 
 impl<F> Default for Io<F> {
@@ -75,7 +75,7 @@ impl<F> Default for Io<F> {
 
 /// For roles.
 impl<F> Io<F> {
-    /// The number of the connection, from 1. A role that knows another number has a new connection before it.
+    /// The number of the connection, from 1. If a role knows another number, this is a new connection.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
@@ -93,7 +93,7 @@ impl<F> Io<F> {
         self.incoming.get(..self.filled).unwrap_or_default()
     }
 
-    /// Takes the first `n` bytes of what came, without copying them; all of it if `n` is more.
+    /// Takes the first `n` received bytes without copying them; all of them if `n` is greater.
     pub fn take(&mut self, n: usize) -> Bytes {
         let n = n.min(self.filled);
         self.filled -= n;
@@ -101,7 +101,7 @@ impl<F> Io<F> {
         self.incoming.split_to(n).freeze()
     }
 
-    /// Drops the first `n` bytes of what came; all of it if `n` is more.
+    /// Drops the first `n` received bytes; all of them if `n` is greater.
     pub fn skip(&mut self, n: usize) {
         let n = n.min(self.filled);
         self.filled -= n;
@@ -109,20 +109,20 @@ impl<F> Io<F> {
         self.incoming.advance(n);
     }
 
-    /// Says how many bytes are missing for the next whole message, so that a read may bring them all. Only a hint: within
-    /// 64 KiB, and until the next [`take`](Self::take).
+    /// Tells how many bytes are missing for the next whole message, so that one read may bring them all. Only a hint:
+    /// within 64 KiB, and until the next [`take`](Self::take).
     pub fn want(&mut self, missing: usize) {
         self.wanted = missing;
     }
 
     /// Stops the pump from reading on this connection while this many bytes are waiting to be taken. Once everything is
-    /// written, a role must take some of that many.
+    /// written, a role with that many must take some.
     pub fn limit(&mut self, bytes: usize) {
         self.limit = bytes;
     }
 
-    /// Queues bytes behind those already queued, and leaves `bytes` empty. They are not copied if everything before
-    /// them was written. Without a connection, they are dropped.
+    /// Queues bytes after those already queued, and leaves `bytes` empty. They are not copied if everything before them
+    /// was written. Without a connection, they are dropped.
     pub fn queue(&mut self, bytes: &mut BytesMut) {
         if !self.is_open {
             bytes.clear();
@@ -155,7 +155,7 @@ impl<F> Io<F> {
         self.writing.split_off(kept)
     }
 
-    /// Makes the queued bytes those of the connection alone.
+    /// Makes the connection the owner of the queued bytes.
     fn own(&mut self) {
         if !self.kept.is_empty() {
             self.writing = mem::take(&mut self.kept).into();
@@ -166,13 +166,13 @@ impl<F> Io<F> {
         if self.kept.is_empty() { &self.writing } else { &self.kept }
     }
 
-    /// Whether all that was queued is written.
+    /// Whether everything queued is written.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.taken >= self.queued().len()
     }
 
-    /// How many bytes wait to be written.
+    /// Number of bytes waiting to be written.
     #[must_use]
     pub fn unwritten(&self) -> usize {
         self.queued().len().saturating_sub(self.taken)
@@ -191,7 +191,7 @@ impl<F> Io<F> {
         self.written_at
     }
 
-    /// How many bytes have come on this connection in all.
+    /// Total number of bytes received on this connection.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received
@@ -209,8 +209,8 @@ impl<F> Io<F> {
         self.looked_at.is_some_and(|at| at >= then)
     }
 
-    /// Why the connection ended, or was not made. Reported once, and to be asked for after everything received:
-    /// whatever was not taken by then is dropped.
+    /// Why the connection ended, or was not made. Reported once. Take all received data first: what was not taken by
+    /// then is dropped.
     pub fn take_end(&mut self) -> Option<End<F>> {
         let end = self.end.take()?;
         self.drop_incoming();
@@ -234,7 +234,7 @@ impl<F> Io<F> {
         };
     }
 
-    /// The connection ended, or could not be made. The role is to be asked before another one is made.
+    /// The connection ended, or could not be made. The role has to be asked before another one is made.
     pub fn ended(&mut self, why: End<F>) {
         self.is_open = false;
         self.end.get_or_insert(why);
@@ -247,7 +247,7 @@ impl<F> Io<F> {
         (self.writing, self.kept, self.taken) = (BytesMut::new(), Bytes::new(), 0);
     }
 
-    /// Nobody will move bytes any more, whatever else has happened.
+    /// The pump is gone, whatever else has happened.
     pub fn abandoned(&mut self) {
         (self.is_open, self.end) = (false, Some(End::Abandoned));
     }
@@ -258,7 +258,7 @@ impl<F> Io<F> {
         self.queued().get(self.taken..).unwrap_or_default()
     }
 
-    /// The stream took the first `n` bytes of [`unsent`](Self::unsent).
+    /// The stream accepted the first `n` bytes of [`unsent`](Self::unsent).
     pub fn took(&mut self, n: usize, now: Instant) {
         self.written_at = Some(now);
         self.taken += n;
@@ -294,7 +294,7 @@ impl<F> Io<F> {
         self.received += n as u64;
     }
 
-    /// Nothing more was here to be read.
+    /// There was nothing more to read.
     pub fn looked(&mut self, now: Instant) {
         self.looked_at = Some(now);
     }

@@ -14,7 +14,7 @@ impl<K> Default for Outage<K> {
 }
 
 impl<K: Copy + PartialEq> Outage<K> {
-    /// There is a connection: whatever fails from now on is new.
+    /// There is a connection, so later failures are new.
     pub fn ends(&mut self) {
         self.told.clear();
     }

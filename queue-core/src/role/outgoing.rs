@@ -1,8 +1,8 @@
-//! Buffers of bytes that are to be written.
+//! Buffers of outgoing bytes.
 
 use bytes::{Buf, BytesMut};
 
-/// The largest buffer that is kept once all of it was written.
+/// Maximum size of a buffer that is kept once all of it was written.
 pub(crate) const KEPT: usize = 256 << 10;
 
 /// Empties a buffer for reuse. Its memory is kept, unless a large message made it large.
@@ -13,13 +13,13 @@ pub fn emptied(buffer: &mut BytesMut) {
     }
 }
 
-/// Takes away the first `n` bytes, or all if there are no more: they were written.
+/// Removes the first `n` bytes, or all if there are fewer: they were written.
 pub fn written(buffer: &mut BytesMut, n: usize) {
     if n < buffer.len() {
         return buffer.advance(n);
     }
     buffer.clear();
-    // Of what was written in pieces the capacity counts only the last, until the rest is reclaimed.
+    // After piecemeal writes, the capacity counts only the last piece until the rest is reclaimed.
     if buffer.try_reclaim(KEPT + 1) {
         *buffer = BytesMut::new();
     }

@@ -1,24 +1,24 @@
-//! Answers that are late, and may be here.
+//! Late answers that may have arrived unread.
 
 use std::time::Instant;
 
 use crate::Io;
 
-/// A late answer, unless it is among bytes that arrived while nothing was being read: those are checked before it
+/// A late answer, which may be among bytes that arrived while nothing was being read: those are checked before it
 /// counts as missing.
 ///
-/// A server that keeps sending is no reason to keep waiting: an answer that arrived in time has little before it.
+/// A server that keeps sending is no reason to keep waiting: an answer that arrived in time has little data before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overdue(Option<Noticed>);
 
 #[derive(Clone, Copy, Debug)]
 struct Noticed {
     at: Instant,
-    /// How much had come by then.
+    /// Number of bytes received by then.
     received: u64,
 }
 
-/// More than sockets and TLS hold.
+/// More than sockets and TLS buffer.
 const MAX_BEHIND: u64 = 8 << 20;
 
 impl Overdue {
@@ -30,7 +30,7 @@ impl Overdue {
             && io.received().saturating_sub(noticed.received) < MAX_BEHIND
     }
 
-    /// Nothing is late, or it was given up.
+    /// Nothing is late, or the wait was given up.
     pub fn clear(&mut self) {
         self.0 = None;
     }

@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 use crate::{Deadline, Io, WRITE_STEP, earliest};
 
-/// How long a connection may take: for the answer to its oldest request, and for each step of a write.
+/// Time limits of a connection: for the answer to its oldest request, and for each step of a write.
 ///
-/// It is checked at every exchange, so a deadline passes even while bytes keep arriving. A write of any length may
+/// They are checked at every exchange, so a deadline passes even while bytes keep arriving. A write of any length may
 /// continue as long as each [`WRITE_STEP`] of it is accepted in time; a peer that reads byte by byte is late.
 #[derive(Clone, Debug)]
 pub struct Pace {
     reply: Option<Duration>,
     write: Option<Duration>,
     oldest: Option<Instant>,
-    /// Something was unwritten when it was last asked: what waits now may be older than that.
+    /// Something was unwritten at the last check: what waits now may be older than that.
     was_unwritten: bool,
     stuck: Option<(u64, Instant)>,
 }
@@ -23,7 +23,7 @@ pub struct Pace {
 pub enum Late {
     /// The oldest request has no answer.
     Reply,
-    /// The peer takes no bytes, or too few.
+    /// The peer accepts no bytes, or too few.
     Write,
 }
 
@@ -46,7 +46,7 @@ impl Pace {
     /// Records what is in flight, and returns the next deadline.
     ///
     /// `holds` is how long the server may hold back the answer to the oldest request, if one was sent whole. `answered`
-    /// says that an answer came since the last call: the next request is the oldest from now on.
+    /// says that an answer arrived since the last call: the next request is the oldest from now on.
     ///
     /// The time for an answer counts from when its request was written, or from when it is awaited, whichever is later.
     /// A pump writes after asking, so the next deadline is never later than that of an answer to what is written now.
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(pace.check(&io, None, false, later + 10 * SECOND), Ok(None));
     }
 
-    /// The pump writes at once, and asks again only when something comes or a deadline passes.
+    /// The pump writes at once, and asks again only when something arrives or a deadline passes.
     #[test]
     fn an_answer_is_due_from_when_its_request_was_written() {
         let (mut pace, mut io, start) = writing();
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(pace.check(&io, NOW, false, start + 2 * SECOND), Err(Late::Reply));
     }
 
-    /// A large body on a slow line: the server can say nothing before it has all of it.
+    /// A large body on a slow line: the server cannot answer before it has all of it.
     #[test]
     fn a_long_write_takes_none_of_the_time_of_its_answer() {
         let (mut pace, mut io, start) = writing();

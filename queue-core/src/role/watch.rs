@@ -7,19 +7,19 @@ use crate::{Io, Pulse};
 /// Detects the end of an idle connection, and answers that arrived while nothing was being read.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
-    /// When bytes went either way.
+    /// When bytes last moved in either direction.
     used_at: Option<Instant>,
-    /// How many had gone by then.
+    /// Number of bytes moved by then.
     moved: u64,
-    /// What is here already is to be read, as of then.
+    /// Set to read what has arrived since then.
     look_since: Option<(Instant, Pulse)>,
 }
 
-/// After so long without use, the connection is looked at before it is used again.
+/// After this time without use, the connection is checked before it is used again.
 const IDLE: Duration = Duration::from_secs(1);
 
 impl Watch {
-    /// A connection that was just made.
+    /// Watches a new connection.
     #[must_use]
     pub fn new(now: Instant) -> Self {
         Watch { used_at: Some(now), ..Watch::default() }
@@ -36,7 +36,7 @@ impl Watch {
         self.look_since.is_some()
     }
 
-    /// How to check whether the server has closed the connection, before something that `is_queued` is sent on it.
+    /// How to check whether the server has closed the connection, before queued data is sent on it.
     pub fn look_first<F>(&mut self, is_queued: bool, io: &Io<F>, now: Instant) -> Option<Pulse> {
         let moved = io.sent() + io.received();
         if moved != self.moved

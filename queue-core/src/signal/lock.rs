@@ -1,4 +1,4 @@
-//! Locks that a panic does not spoil.
+//! Locks that ignore poisoning.
 
 use crate::sync::{Mutex, MutexGuard};
 use std::sync::PoisonError;

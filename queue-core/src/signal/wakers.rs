@@ -1,20 +1,20 @@
-//! Tasks that wait for the same thing.
+//! A set of wakers.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
     task::Waker,
 };
 
-/// Tasks that wait for the same thing, each once however often it is polled, in the order in which they came.
+/// The wakers of tasks that wait for the same event, in order of arrival, without duplicates.
 #[derive(Debug, Default)]
 pub struct Wakers {
     list: Vec<Waker>,
-    /// Where the waker with this data is.
+    /// The position of the waker with this data pointer.
     places: HashMap<usize, usize>,
 }
 
 impl Wakers {
-    /// Adds a task that is not among them.
+    /// Adds a task, unless it is already included.
     pub fn add(&mut self, waker: &Waker) {
         match self.places.entry(waker.data().addr()) {
             Entry::Occupied(place) => {
@@ -42,13 +42,13 @@ impl Wakers {
         self.list.is_empty()
     }
 
-    /// Takes all of them, so that they can be woken without a lock.
+    /// Takes all of them, to be woken outside of any lock.
     pub fn take(&mut self) -> Vec<Waker> {
         self.places.clear();
         std::mem::take(&mut self.list)
     }
 
-    /// The same, behind others.
+    /// Moves all of them to the end of `others`.
     pub fn append_to(&mut self, others: &mut Vec<Waker>) {
         self.places.clear();
         others.append(&mut self.list);
@@ -95,7 +95,7 @@ mod tests {
         let woken = [0, 1, 2].map(|name| order[name].load(Ordering::Relaxed));
         assert_eq!((woken, turn.load(Ordering::Relaxed)), ([2, 3, 1], 4));
         assert!(wakers.is_empty());
-        // One that was woken may wait again.
+        // A woken task may wait again.
         wakers.add(&tasks[0]);
         let mut all = vec![tasks[1].clone()];
         wakers.append_to(&mut all);

@@ -1,4 +1,4 @@
-//! Bodies that are JSON.
+//! JSON bodies.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// A body that is not the JSON that its reader expects.
+/// The error for a body that is not the expected JSON.
 ///
-/// Its text says where and why, and may quote the body.
+/// Its text has the position and the reason, and may quote the body.
 #[derive(Debug)]
 pub struct JsonError {
     bytes: usize,
@@ -16,7 +16,7 @@ pub struct JsonError {
 }
 
 impl JsonError {
-    /// Whether the body is no JSON at all, or ends too early; otherwise it is JSON of another shape.
+    /// Whether the body is not valid JSON, or is truncated; otherwise it is JSON of another shape.
     #[must_use]
     pub fn is_malformed(&self) -> bool {
         !self.cause.is_data()
@@ -33,20 +33,20 @@ impl fmt::Display for JsonError {
 
 impl std::error::Error for JsonError {}
 
-/// Reads a body.
+/// Parses a body.
 ///
 /// # Errors
 ///
-/// When it is not the JSON of a `T`.
+/// If the body is not valid JSON for a `T`.
 pub fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, JsonError> {
     serde_json::from_slice(body).map_err(|cause| JsonError { bytes: body.len(), cause })
 }
 
-/// Writes a body.
+/// Encodes a body.
 ///
 /// # Errors
 ///
-/// `InvalidInput` for a value that JSON cannot carry, as a map whose keys are no text.
+/// `InvalidInput` for a value that JSON cannot carry, such as a map with keys other than text.
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     serde_json::to_vec(value)
         .map_err(|error| Error::invalid(format!("the value cannot be written as JSON: {error}")))

@@ -1,7 +1,7 @@
 //! Conversion tables for values.
 
-/// `TryFrom` each kind of text for a type that reads itself by `FromStr`: by this table whatever takes
-/// `impl TryInto<Type>` takes text, too. The parameters of a generic type stand behind a semicolon.
+/// Implements `TryFrom` for each kind of text, for a type with `FromStr`, so that everything that takes `impl
+/// TryInto<Type>` also takes text. The parameters of a generic type follow after a semicolon.
 #[macro_export]
 macro_rules! try_from_text {
     (@ [$($generic:tt)*] $type:ty, $error:ty, $text:ty) => {
@@ -23,7 +23,7 @@ macro_rules! try_from_text {
     };
 }
 
-/// What options that say where servers are can be made of: each of these types, which `new` takes, and text.
+/// The sources of options that name servers: each of these types, which `new` takes, and text.
 #[macro_export]
 macro_rules! from_servers {
     ($options:ident, $error:ty: $($from:ty),+) => {

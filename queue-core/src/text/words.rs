@@ -1,7 +1,7 @@
-//! Values as text, in tables: for configuration, for logs, and for serde.
+//! Macros for values with a text form: for configuration, for logs, and for serde.
 
-/// A word for each variant of an enum without fields: `Display`, `FromStr`, and serde by these words where the calling crate
-/// has the feature `serde`.
+/// A word for each variant of an enum without fields: `Display`, `FromStr`, and serde by these words if the calling
+/// crate has the feature `serde`.
 #[macro_export]
 macro_rules! words {
     ($type:ty, $error:ty, $what:literal: $($word:literal = $variant:ident),+ $(,)?) => {
@@ -29,13 +29,13 @@ macro_rules! words {
     };
 }
 
-/// `Display` and `FromStr` of values that have a `name()`, and serde by it where the calling crate has the feature `serde`.
-/// The table has all of them.
+/// `Display` and `FromStr` for values with a `name()`, and serde by it if the calling crate has the feature `serde`.
+/// The table lists all values.
 #[macro_export]
 macro_rules! named {
     ($type:ty, $error:ty, $what:literal: $($value:expr),+ $(,)?) => {
         impl std::fmt::Display for $type {
-            /// The [name](Self::name).
+            /// Formats as the [name](Self::name).
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.name())
             }
@@ -44,7 +44,7 @@ macro_rules! named {
         impl std::str::FromStr for $type {
             type Err = $error;
 
-            /// Reads a [name](Self::name).
+            /// Parses a [name](Self::name).
             fn from_str(text: &str) -> Result<Self, $error> {
                 let all = [$($value),+];
                 let names: Vec<&str> = all.iter().map(|value| value.name()).collect();
@@ -61,8 +61,8 @@ macro_rules! named {
     };
 }
 
-/// Serde for a type as the text that `Display` writes and `FromStr` reads. The calling crate depends on `serde`. The
-/// parameters of a generic type, and what they have to be, stand behind semicolons.
+/// Serde for a type as the text of its `Display` and `FromStr`. The calling crate depends on `serde`. The parameters of
+/// a generic type, and their bounds, follow after semicolons.
 #[macro_export]
 macro_rules! serde_as_text {
     ($type:ty $(; [$($generic:tt)+] $($bound:tt)+)?) => {
@@ -81,7 +81,7 @@ macro_rules! serde_as_text {
     };
 }
 
-/// The error for text that is none of these words.
+/// The error for text that is not one of these words.
 #[must_use]
 pub fn unknown_word(what: &str, text: &str, words: &[&str]) -> crate::Error {
     let (last, others) = words.split_last().map_or(("", &[][..]), |(last, others)| (*last, others));

@@ -1,4 +1,5 @@
-//! What is measured of operations on messages, as OpenTelemetry's conventions for messaging name it, without a dependency on it.
+//! Measurements of operations on messages, with the names of OpenTelemetry's messaging conventions, but without a
+//! dependency on it.
 
 use std::{
     borrow::Cow,
@@ -9,24 +10,25 @@ use std::{
 
 use crate::{Endpoint, Line};
 
-/// An instrument of OpenTelemetry's
-/// [conventions for messaging](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/).
+/// An instrument of OpenTelemetry's [messaging
+/// conventions](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Instrument {
-    /// `messaging.client.operation.duration`: a histogram of how long operations of a client or producer took, in seconds.
+    /// `messaging.client.operation.duration`: a histogram of the duration of operations of a client or producer, in
+    /// seconds.
     OperationDuration,
-    /// `messaging.client.sent.messages`: a counter of messages that a producer tried to send. Those that were certainly not
-    /// sent are not counted.
+    /// `messaging.client.sent.messages`: a counter of messages that a producer tried to send, except for those that
+    /// were definitely not sent.
     SentMessages,
-    /// `messaging.client.consumed.messages`: a counter of messages that came to the application, each once.
+    /// `messaging.client.consumed.messages`: a counter of messages delivered to the application, each once.
     ConsumedMessages,
-    /// `messaging.process.duration`: a histogram of how long handlers took, in seconds.
+    /// `messaging.process.duration`: a histogram of the duration of handlers, in seconds.
     ProcessDuration,
 }
 
 impl Instrument {
-    /// All of them.
+    /// All instruments.
     pub const ALL: [Self; 4] = [
         Self::OperationDuration,
         Self::SentMessages,
@@ -45,7 +47,7 @@ impl Instrument {
         }
     }
 
-    /// Its unit, as UCUM writes it: `s` or `{message}`.
+    /// Its unit in UCUM: `s` or `{message}`.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         if self.is_counter() { "{message}" } else { "s" }
@@ -68,7 +70,7 @@ impl Instrument {
         matches!(self, Self::SentMessages | Self::ConsumedMessages)
     }
 
-    /// The boundaries of the buckets that the conventions give a histogram, in seconds; none for a counter.
+    /// The bucket boundaries that the conventions give a histogram, in seconds; empty for a counter.
     #[must_use]
     pub const fn boundaries(self) -> &'static [f64] {
         if self.is_counter() {
@@ -79,16 +81,16 @@ impl Instrument {
 }
 
 impl fmt::Display for Instrument {
-    /// The [name](Self::name).
+    /// Formats as the [name](Self::name).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-/// One measurement: a value for an instrument, and the attributes that the conventions give it.
+/// A measurement: a value for an instrument, and the attributes that the conventions require.
 ///
-/// It holds no body, no id, and nothing that a server wrote. The attributes have few values, as long as tubes, functions or
-/// queues are few: whoever makes one for each user leaves `messaging.destination.name` out.
+/// It contains no body, no id, and nothing sent by a server. The attributes have few distinct values as long as there
+/// are few tubes, functions or queues; if you create one for each user, leave `messaging.destination.name` out.
 #[derive(Debug)]
 pub struct Measurement<'a> {
     instrument: Instrument,
@@ -98,7 +100,7 @@ pub struct Measurement<'a> {
 }
 
 impl<'a> Measurement<'a> {
-    /// What it is for.
+    /// The instrument that it is for.
     #[must_use]
     pub fn instrument(&self) -> Instrument {
         self.instrument
@@ -116,13 +118,13 @@ impl<'a> Measurement<'a> {
         self.error
     }
 
-    /// The operation, as the system calls it: `messaging.operation.name`.
+    /// The operation as named by the messaging system: `messaging.operation.name`.
     #[must_use]
     pub fn operation(&self) -> &'a str {
         self.facts.operation
     }
 
-    /// The tube, function or queue, if the operation is about one: `messaging.destination.name`.
+    /// The tube, function or queue, if the operation concerns one: `messaging.destination.name`.
     #[must_use]
     pub fn destination(&self) -> Option<&'a str> {
         self.facts.destination.as_deref()
@@ -169,36 +171,36 @@ impl fmt::Display for AttributeValue<'_> {
     }
 }
 
-/// Who is told of each measurement, if anybody is. A panic is the observer's own: the operation goes on.
+/// The observer of measurements, if any. If it panics, the operation continues.
 #[derive(Clone, Default)]
 pub struct Measures(Option<Arc<Tell>>);
 
 type Tell = dyn Fn(&Measurement<'_>) + Send + Sync;
 
 impl Measures {
-    /// Calls `observer`, which must not wait.
+    /// Calls `observer`, which must not block.
     pub fn new(observer: impl Fn(&Measurement<'_>) + Send + Sync + 'static) -> Self {
         Measures(Some(Arc::new(observer)))
     }
 
-    /// Nobody is told.
+    /// No observer.
     #[must_use]
     pub fn none() -> &'static Self {
         static NONE: Measures = Measures(None);
         &NONE
     }
 
-    /// Whether somebody is told.
+    /// Whether there is an observer.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Tells of a value.
+    /// Reports a value.
     pub fn tell(&self, instrument: Instrument, value: f64, facts: &Facts<'_>, error: Option<&str>) {
         if let Some(observer) = &self.0 {
             let measurement = Measurement { instrument, value, facts, error };
-            // The panic hook has said what there is to say.
+            // The panic hook has already reported the panic.
             let _ = catch_unwind(AssertUnwindSafe(|| observer(&measurement)));
         }
     }
@@ -210,7 +212,7 @@ impl fmt::Debug for Measures {
     }
 }
 
-/// What an operation is, in the terms of the conventions. It is made only where a span is enabled or somebody measures.
+/// An operation in the terms of the conventions. Created only where a span is enabled or there is an observer.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// `messaging.system`.
@@ -221,21 +223,21 @@ pub struct Facts<'a> {
     pub kind: Option<&'static str>,
     /// `messaging.destination.name`.
     pub destination: Option<Cow<'a, str>>,
-    /// Where it goes to, if that is known when it begins.
+    /// The server, if it is known when the operation begins.
     pub server: Option<Place<'a>>,
 }
 
-/// The address and the port of a server, as they are told.
+/// A server's address and port, as reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place<'a> {
-    /// `server.address`: the host, or the path of a unix socket.
+    /// `server.address`: the host, or the path of a Unix socket.
     pub address: Cow<'a, str>,
-    /// `server.port`, which a unix socket has none of.
+    /// `server.port`; a Unix socket has none.
     pub port: Option<u16>,
 }
 
 impl Place<'_> {
-    /// The same, held by itself.
+    /// An owned copy.
     #[must_use]
     pub fn into_owned(self) -> Place<'static> {
         Place { address: Cow::Owned(self.address.into_owned()), port: self.port }
@@ -253,13 +255,13 @@ impl<'a> From<Endpoint<'a>> for Place<'a> {
 }
 
 impl Facts<'_> {
-    /// The name of the span: the operation and what it is about, or else the server.
+    /// The name of the span: the operation and its destination, or else the server.
     #[must_use]
     pub fn title(&self) -> impl fmt::Display + '_ {
         Title(self)
     }
 
-    /// The same, held by itself.
+    /// An owned copy.
     #[must_use]
     pub fn into_owned(self) -> Facts<'static> {
         Facts {
@@ -305,7 +307,7 @@ impl fmt::Display for Title<'_> {
     }
 }
 
-/// A name as it is told: as it is, if it stays on its line.
+/// A name as reported: unchanged if it fits on one line.
 #[must_use]
 pub fn one_line(name: &str) -> Cow<'_, str> {
     match name.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {

@@ -5,19 +5,19 @@
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Metrics<Kind> {
-    /// Connections that were made, the first one and those after a loss.
+    /// Connections made, including reconnects.
     pub connections: u64,
-    /// Those of them that followed another connection to the same server.
+    /// Connections that replaced another one to the same server.
     pub reconnects: u64,
-    /// Commands that were queued for writing, those with which a client restores its state included.
+    /// Commands queued for writing, including those that restore a client's state.
     pub commands: u64,
     /// Replies read, including those no caller was waiting for.
     pub replies: u64,
-    /// Bytes that the transport took; under TLS, before they are encrypted.
+    /// Bytes that the transport accepted; with TLS, before encryption.
     pub bytes_out: u64,
-    /// Bytes that were read.
+    /// Bytes read.
     pub bytes_in: u64,
-    /// How often calls failed, by the kind of the failure.
+    /// Number of failed calls by kind of failure.
     #[cfg_attr(feature = "serde", serde(with = "crate::counts"))]
     #[cfg_attr(feature = "serde", serde(bound(serialize = "Kind: serde::Serialize")))]
     #[cfg_attr(feature = "serde", serde(bound(deserialize = "Kind: serde::Deserialize<'de>")))]
@@ -39,7 +39,7 @@ impl<Kind> Default for Metrics<Kind> {
 }
 
 impl<Kind: Clone + PartialEq> Metrics<Kind> {
-    /// How often calls failed in this way.
+    /// The number of calls that failed in this way.
     #[must_use]
     pub fn errors_of(&self, kind: Kind) -> u64 {
         self.errors.iter().find(|(known, _)| *known == kind).map_or(0, |(_, count)| *count)
@@ -63,7 +63,7 @@ impl<Kind: Clone + PartialEq> Metrics<Kind> {
         }
     }
 
-    /// Adds those of another connection.
+    /// Adds the counters of another connection.
     pub fn add(&mut self, other: &Self) {
         let Metrics { connections, reconnects, commands, replies, bytes_out, bytes_in, errors } =
             other;
@@ -79,20 +79,20 @@ impl<Kind: Clone + PartialEq> Metrics<Kind> {
     }
 }
 
-/// What a connection is doing.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConnectionState {
-    /// There is none, because nothing needed it yet, or it was lost and the next call makes another.
+    /// Not connected, because nothing needed it yet, or the connection was lost and the next call makes another.
     #[default]
     Idle,
-    /// It is being made.
+    /// Being made.
     Connecting,
-    /// It works, as far as is known.
+    /// Good, as far as known.
     Ready,
-    /// It could not be made; the next attempt waits for its time.
+    /// Failed; the next attempt is delayed.
     Backoff,
-    /// It has ended, and is not made again.
+    /// Closed for good.
     Closed,
 }
 

@@ -11,7 +11,7 @@ use std::{
 pub struct Observer<E>(Arc<dyn Fn(&E) + Send + Sync>);
 
 impl<E> Observer<E> {
-    /// Calls `observer`, which must not wait.
+    /// Calls `observer`, which must not block.
     pub fn new(observer: impl Fn(&E) + Send + Sync + 'static) -> Self {
         Observer(Arc::new(observer))
     }
@@ -33,7 +33,7 @@ impl<E> Observer<E> {
 
     /// Tells it of an event.
     pub fn tell(&self, event: &E) {
-        // The panic hook has said what there is to say.
+        // The panic hook has already reported the panic.
         let _ = catch_unwind(AssertUnwindSafe(|| (self.0)(event)));
     }
 }

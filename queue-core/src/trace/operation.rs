@@ -1,4 +1,4 @@
-//! An operation on messages while it is under way: its span, and what is measured of it.
+//! An operation on messages in progress: its span and its measurements.
 
 use std::{fmt, time::Instant};
 
@@ -7,11 +7,11 @@ use crate::{
     trace::measure::{Facts, Instrument, Measures, Place},
 };
 
-/// An operation under way. Dropped before it has ended, it is not measured, and its span has no outcome.
+/// An operation in progress. If it is dropped before its end, it is not measured, and its span has no outcome.
 #[derive(Debug)]
 pub struct Operation {
     span: Span,
-    /// In a box, since most operations have none.
+    /// Boxed, since most operations have none.
     measured: Option<Box<Measured>>,
 }
 
@@ -23,14 +23,14 @@ struct Measured {
 }
 
 impl Operation {
-    /// One that nobody is told of.
+    /// An operation without span and observer.
     #[must_use]
     #[inline]
     pub fn none() -> Self {
         Operation { span: Span::none(), measured: None }
     }
 
-    /// One that begins now.
+    /// Starts an operation.
     #[must_use]
     pub fn new(span: Span, measures: &Measures, facts: Facts<'_>) -> Self {
         let measured = measures.is_set().then(|| {
@@ -49,18 +49,18 @@ impl Operation {
         &self.span
     }
 
-    /// Does something within its span.
+    /// Runs a step within its span.
     pub fn run<T>(&self, step: impl FnOnce() -> T) -> T {
         self.span.run(step)
     }
 
-    /// Whether anybody is told of it.
+    /// Whether it has an enabled span or an observer.
     #[must_use]
     pub fn is_told(&self) -> bool {
         self.span.is_enabled() || self.measured.is_some()
     }
 
-    /// It turns out which server carries it out.
+    /// Sets the server, once known.
     pub fn at(&mut self, server: Endpoint<'_>) {
         if !self.is_told() {
             return;
@@ -78,7 +78,7 @@ impl Operation {
         }
     }
 
-    /// It turns out which message it is about.
+    /// Sets the message id, once known.
     pub fn is_about(&self, id: impl fmt::Display) {
         #[cfg(feature = "tracing")]
         if self.span.is_enabled() {
@@ -88,7 +88,7 @@ impl Operation {
         let _ = id;
     }
 
-    /// It turns out how long the body is.
+    /// Sets the length of the body, once known.
     pub fn has_size(&self, bytes: usize) {
         #[cfg(feature = "tracing")]
         self.span.record("messaging.message.body.size", bytes as i64);
@@ -96,12 +96,12 @@ impl Operation {
         let _ = bytes;
     }
 
-    /// Messages came to the application by it.
+    /// Messages were delivered to the application.
     pub fn delivered(&self, messages: u64) {
         self.count(Instrument::ConsumedMessages, messages, None);
     }
 
-    /// A message was sent by it, or may have been; the class of the failure, if that failed.
+    /// A message was, or may have been, sent; with the class and fate of a failure.
     fn sent(&self, failure: Option<(&str, Fate)>) {
         if failure.is_none_or(|(_, fate)| fate != Fate::NotSent) {
             self.count(Instrument::SentMessages, 1, failure.map(|(error, _)| error));
@@ -114,8 +114,8 @@ impl Operation {
         }
     }
 
-    /// An operation on a server has ended: the class of the failure, if it failed, and what the server can have done. One that
-    /// sends a message has tried to.
+    /// The operation on a server has ended, with the class and fate of a failure. One that sends a message has tried
+    /// to.
     pub fn concluded(&mut self, failure: Option<(&str, Fate)>) {
         if self.measured.as_ref().is_some_and(|measured| measured.facts.kind == Some("send")) {
             self.sent(failure);
@@ -123,7 +123,7 @@ impl Operation {
         self.ended(failure.map(|(error, _)| error));
     }
 
-    /// It has ended, and failed in this way if it failed.
+    /// It has ended, with the class of a failure.
     pub fn ended(&mut self, error: Option<&str>) {
         if let Some(error) = error {
             self.span.failed(error);
@@ -140,35 +140,35 @@ impl Operation {
     }
 }
 
-/// Many messages under way by one call, with one span for all of them. It ends when it is dropped.
+/// Many messages of one call, with one span for all of them. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Batch {
     operation: Option<Operation>,
     messages: u64,
-    /// What the first failure was.
+    /// The class of the first failure.
     error: Option<String>,
 }
 
 impl Batch {
-    /// Nothing is under way.
+    /// An empty batch.
     #[must_use]
     pub fn new() -> Self {
         Batch { operation: None, messages: 0, error: None }
     }
 
-    /// Begins the operation that this makes, unless one has begun.
+    /// Starts the operation made by `make`, unless one has started.
     pub fn begin(&mut self, make: impl FnOnce() -> Operation) {
         if self.operation.is_none() {
             self.operation = Some(make());
         }
     }
 
-    /// More messages are under way.
+    /// Counts more messages.
     pub fn takes(&mut self, messages: u64) {
         self.messages += messages;
     }
 
-    /// What came of a message that is sent by it; the class of the failure, if that failed.
+    /// The outcome of sending one message, with the class and fate of a failure.
     pub fn sent(&mut self, failure: Option<(&str, Fate)>) {
         if let Some(operation) = &self.operation {
             operation.sent(failure);
@@ -176,7 +176,7 @@ impl Batch {
         self.answered(failure.map(|(error, _)| error));
     }
 
-    /// What came of one, whatever it is.
+    /// The outcome of one message of any kind.
     pub fn answered(&mut self, error: Option<&str>) {
         if let Some(error) = error
             && self.error.is_none()
@@ -186,14 +186,14 @@ impl Batch {
         }
     }
 
-    /// A message came to the application.
+    /// A message was delivered to the application.
     pub fn delivered(&self) {
         if let Some(operation) = &self.operation {
             operation.delivered(1);
         }
     }
 
-    /// Whether it has begun.
+    /// Whether it has started.
     #[must_use]
     pub fn is_begun(&self) -> bool {
         self.operation.is_some()
@@ -203,7 +203,7 @@ impl Batch {
         self.operation.as_ref().is_some_and(Operation::is_told)
     }
 
-    /// Does something within its span, once there is one.
+    /// Runs a step within its span, once there is one.
     pub fn run<T>(&self, step: impl FnOnce() -> T) -> T {
         match &self.operation {
             Some(operation) => operation.run(step),

@@ -1,4 +1,4 @@
-//! Spans of `tracing`, which are nothing without the feature of that name; and text that stays on its line.
+//! Spans of `tracing`, which are no-ops without the feature of that name; and single-line text.
 
 use std::{fmt, marker::PhantomData};
 #[cfg(feature = "tracing")]
@@ -15,7 +15,7 @@ pub struct Span(#[cfg(feature = "tracing")] tracing::Span);
 
 #[cfg(feature = "tracing")]
 impl Span {
-    /// This span.
+    /// Wraps a span.
     #[must_use]
     pub fn new(span: tracing::Span) -> Self {
         Span(span)
@@ -27,18 +27,18 @@ impl Span {
         Span(tracing::Span::none())
     }
 
-    /// Whether somebody is told of it: what it records is not worked out otherwise.
+    /// Whether it is enabled. If not, do not compute the values to record.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         !self.0.is_disabled()
     }
 
-    /// Gives a field its value, if the span has such a field.
+    /// Records a field, if the span has it.
     pub fn record(&self, field: &str, value: impl tracing::Value) {
         self.0.record(field, value);
     }
 
-    /// What it is about has failed in this way: `error.type`, and `otel.status_code`.
+    /// Records a failure: `error.type` and `otel.status_code`.
     pub fn failed(&self, error: &str) {
         if self.is_enabled() {
             self.0.record("error.type", error);
@@ -46,12 +46,12 @@ impl Span {
         }
     }
 
-    /// Does something within the span.
+    /// Runs a step within the span.
     pub fn run<T>(&self, step: impl FnOnce() -> T) -> T {
         self.0.in_scope(step)
     }
 
-    /// Makes a future whose polls are within the span.
+    /// Wraps a future so that its polls are within the span.
     pub fn follow<F: Future>(&self, step: F) -> impl Future<Output = F::Output> + use<F> {
         tracing::Instrument::instrument(step, self.0.clone())
     }
@@ -66,33 +66,33 @@ impl Span {
         Span()
     }
 
-    /// Nobody is told of it.
+    /// Never enabled.
     #[must_use]
     #[inline]
     pub fn is_enabled(&self) -> bool {
         false
     }
 
-    /// Nobody is told.
+    /// A no-op.
     #[inline]
     pub fn failed(&self, error: &str) {
         let _ = error;
     }
 
-    /// Does something.
+    /// Runs the step.
     #[inline]
     pub fn run<T>(&self, step: impl FnOnce() -> T) -> T {
         step()
     }
 
-    /// The future itself.
+    /// Returns the future unchanged.
     #[inline]
     pub fn follow<F: Future>(&self, step: F) -> F {
         step
     }
 }
 
-/// Who is shown the span of each job `J` before it is entered, if anybody is. A panic is its own: the job is run.
+/// The observer of each job's span before it is entered, if any; `J` is the job. If it panics, the job still runs.
 pub struct SpanHook<J> {
     #[cfg(feature = "tracing")]
     hook: Option<Hook<J>>,
@@ -103,17 +103,17 @@ pub struct SpanHook<J> {
 type Hook<J> = Arc<dyn Fn(&tracing::Span, &J) + Send + Sync>;
 
 impl<J> SpanHook<J> {
-    /// Calls `hook`, which must not wait.
+    /// Calls `hook`, which must not block.
     #[cfg(feature = "tracing")]
     pub fn new(hook: impl Fn(&tracing::Span, &J) + Send + Sync + 'static) -> Self {
         SpanHook { hook: Some(Arc::new(hook)), job: PhantomData }
     }
 
-    /// Shows a span that was made and was not entered yet, if it is enabled.
+    /// Shows a new span that was not entered yet, if it is enabled.
     pub fn show(&self, span: &Span, job: &J) {
         #[cfg(feature = "tracing")]
         if let Some(hook) = self.hook.as_ref().filter(|_| span.is_enabled()) {
-            // The panic hook has said what there is to say.
+            // The panic hook has already reported the panic.
             let _ = catch_unwind(AssertUnwindSafe(|| hook(&span.0, job)));
         }
         #[cfg(not(feature = "tracing"))]
@@ -147,7 +147,7 @@ impl<J> fmt::Debug for SpanHook<J> {
     }
 }
 
-/// Foreign text on a single line: control characters are escaped, and so are characters that change the text direction.
+/// Foreign text on a single line: escapes control characters, and those that change the text direction.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<T>(pub T);
 
@@ -184,7 +184,7 @@ impl fmt::Display for Words<'_> {
 }
 
 impl<'a> Endpoint<'a> {
-    /// The host, or the path of a unix socket: `server.address` of OpenTelemetry.
+    /// The host, or the path of a Unix socket: `server.address` of OpenTelemetry.
     #[must_use]
     pub fn host(self) -> impl fmt::Display + use<'a> {
         struct Host<'a>(Endpoint<'a>);

@@ -26,13 +26,13 @@ impl Claimed {
         self.claims.is_some()
     }
 
-    /// Whether all that may be begun with was.
+    /// Whether the last permitted job has started.
     #[must_use]
     pub fn is_reached(&self) -> bool {
         self.claims.as_ref().is_some_and(|(limit, _)| limit.is_reached())
     }
 
-    /// Whether one job more may be asked for.
+    /// Claims one more job.
     #[must_use]
     pub fn ask(&mut self) -> Claim {
         let claim = self.claims.as_ref().map_or(Claim::Granted, |(_, claims)| claims.ask());
@@ -40,22 +40,22 @@ impl Claimed {
         claim
     }
 
-    /// A question brought no job that is begun with. Whether others wait for what it gave back: they get it only if this one
-    /// does not ask again at once.
+    /// A request brought no job. Returns whether others wait for the returned claim: they get it only if this role does
+    /// not ask again at once.
     pub fn give_back(&mut self) -> bool {
         self.count = self.count.saturating_sub(1);
         self.claims.as_ref().is_some_and(|(_, claims)| claims.give_back(1))
     }
 
-    /// Has the waker woken when all that may be begun with was.
+    /// Registers a waker for the start of the last permitted job.
     pub fn wake_when_reached(&self, waker: &Waker) {
         if let Some((limit, _)) = &self.claims {
-            // Whoever is woken, and whoever calls this, looks at it.
+            // The woken task, and every caller of this, checks it.
             let _ = limit.poll_reached(&std::task::Context::from_waker(waker));
         }
     }
 
-    /// A job is begun with; whether it may be.
+    /// A job starts; returns whether it may.
     #[must_use]
     pub fn take(&mut self) -> bool {
         self.count = self.count.saturating_sub(1);

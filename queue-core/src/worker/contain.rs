@@ -1,4 +1,4 @@
-//! Panics that stay where they are.
+//! Containment of panics.
 
 use std::{
     any::Any,
@@ -8,8 +8,8 @@ use std::{
     task::Poll,
 };
 
-/// Makes a future and runs it to its end, or to its panic, which goes no further: it is the failure of one handler, and of
-/// nothing else. A handler's own state may be left half done; that is the handler's to deal with.
+/// Creates a future and runs it to its end or its panic, which is contained: it is the failure of one handler only.
+/// State of the handler may be left half done; that is the handler's responsibility.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! How many jobs a worker takes.
+//! Limits on the number of jobs that workers take.
 
 use std::{
     fmt,
@@ -11,22 +11,22 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// So many jobs, and not one more: what workers that share it may take from their servers altogether.
+/// Maximum number of jobs that the workers sharing it may take from their servers in total.
 ///
-/// A worker with a limit never requests more jobs than are left, neither on several connections at once nor along with
+/// A worker with a limit never requests more jobs than are left, whether on several connections at once or along with
 /// the last result, so it never takes a job only to give it back. Clones share the same limit. It is a counter of this
-/// process, and no value that serde could carry to another.
+/// process, so serde does not support it.
 #[derive(Clone)]
 pub struct JobLimit(Arc<Mutex<Count>>);
 
 struct Count {
-    /// Jobs that may still come.
+    /// Number of jobs that may still arrive.
     left: u64,
-    /// Jobs that were asked for; at most as many as are left.
+    /// Number of requested jobs; at most those left.
     asked: u64,
-    /// Somebody was told to ask later, and nobody has been granted anything since.
+    /// Somebody was told to ask later, and nothing was granted since.
     is_wanted: bool,
-    /// Who waits until none is left.
+    /// The wakers of those that wait until none is left.
     waiting: Vec<Waker>,
 }
 
@@ -34,19 +34,19 @@ struct Count {
 #[derive(Clone, Debug)]
 pub struct Claims(JobLimit);
 
-/// Whether a job may be asked for.
+/// Whether a job may be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// It may.
     Granted,
-    /// Others have asked for all that are left. They may get none.
+    /// Others have requested all that are left, but may not get them.
     Later,
-    /// All came.
+    /// All jobs have arrived.
     Never,
 }
 
 impl JobLimit {
-    /// A budget of this many jobs.
+    /// A limit of this many jobs.
     #[must_use]
     pub fn new(jobs: u64) -> Self {
         JobLimit(Arc::new(Mutex::new(Count {
@@ -57,19 +57,19 @@ impl JobLimit {
         })))
     }
 
-    /// How many jobs may still come.
+    /// The number of jobs that may still arrive.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.lock().left
     }
 
-    /// Whether all jobs came. Some may still be running.
+    /// Whether all jobs have arrived. Some may still be running.
     #[must_use]
     pub fn is_reached(&self) -> bool {
         self.left() == 0
     }
 
-    /// Ready when all jobs came; the waker is woken then.
+    /// Ready when all jobs have arrived; wakes the waker then.
     pub fn poll_reached(&self, cx: &Context<'_>) -> Poll<()> {
         let mut count = self.lock();
         if count.left == 0 {
@@ -82,19 +82,19 @@ impl JobLimit {
     }
 
     fn lock(&self) -> MutexGuard<'_, Count> {
-        // Two numbers cannot be left half done.
+        // A panic leaves nothing in the two numbers half done.
         lock(&self.0)
     }
 }
 
 impl Claims {
-    /// The questions of one more asker.
+    /// The claims of another role.
     #[must_use]
     pub fn new(limit: JobLimit) -> Self {
         Claims(limit)
     }
 
-    /// Asks for one job more.
+    /// Claims one more job.
     #[must_use]
     pub fn ask(&self) -> Claim {
         let mut count = self.0.lock();
@@ -110,15 +110,15 @@ impl Claims {
         Claim::Granted
     }
 
-    /// So many jobs that were asked for did not come. Whether others wait to ask: they can only if this one does not ask
-    /// again at once.
+    /// This number of requested jobs did not arrive. Returns whether others wait to ask: they can only if this role
+    /// does not ask again at once.
     pub fn give_back(&self, asked: u64) -> bool {
         let mut count = self.0.lock();
         count.asked = count.asked.saturating_sub(asked);
         count.is_wanted
     }
 
-    /// A job came; whether it may be taken. One that was not `asked` for any more may be one too many.
+    /// A job arrived; returns whether it may be taken. One that is no longer `asked` for may be one too many.
     #[must_use]
     pub fn take(&self, asked: bool) -> bool {
         let mut count = self.0.lock();

@@ -1,4 +1,4 @@
-//! What the workers of every queue share: limits, the stop, handlers that panic or are services.
+//! Shared by the workers of all queues: limits, stops, and handlers that panic or are services.
 
 pub(crate) mod claimed;
 pub(crate) mod contain;

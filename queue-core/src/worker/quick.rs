@@ -1,28 +1,28 @@
-//! Whether a handler is so quick that it is best run where its jobs come from.
+//! Detects handlers that are so fast that they are best run where their jobs arrive.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
-/// How many jobs in a row of one handler took no time to speak of, as far as that matters.
+/// Number of consecutive jobs of one handler that took negligible time, up to the required number.
 #[derive(Debug, Default)]
 pub struct Quick(AtomicU32);
 
-/// What takes longer gets a task or a thread of its own: nothing else happens on the connection meanwhile.
+/// A handler that takes longer gets its own task or thread, because it blocks everything else on the connection.
 const QUICK: Duration = Duration::from_micros(50);
 
-/// So many quick jobs in a row prove a handler.
+/// Number of quick jobs in a row that prove a handler quick.
 const PROOF: u32 = 64;
 
 impl Quick {
-    /// Whether the handler only computes a little: a task or another thread would cost more.
+    /// Whether the handler has proved quick, so that a task or another thread would cost more.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= PROOF
     }
 
-    /// A job took this long.
+    /// Records the duration of a job.
     pub fn note(&self, time: Duration) {
         if time > QUICK {
             self.0.store(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A tower service that the handlers of a worker share.
+//! A tower service shared by the handlers of a worker.
 
 use std::{
     future::poll_fn,
@@ -9,10 +9,10 @@ use std::{
 use tokio::sync::Mutex;
 use tower_service::Service;
 
-/// A tower service that the handlers of a worker share. It needs no `Clone`, and its limits hold for all of them together.
+/// A tower service shared by the handlers of a worker. It needs no `Clone`, and its limits apply to all of them
+/// together.
 ///
-/// Handlers wait in the order in which they came: one at a time waits for the service to be ready, because a service has one
-/// waker.
+/// Handlers queue fairly, and one at a time waits for the service to be ready, because a service has one waker.
 #[derive(Debug)]
 pub struct SharedService<S>(Mutex<Option<S>>);
 
@@ -20,9 +20,9 @@ pub struct SharedService<S>(Mutex<Option<S>>);
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotCalled<E> {
-    /// There was no more use in it.
+    /// The call was no longer useful.
     InVain,
-    /// It failed while it was to become ready, just now or earlier. It is of no use any more, and has been dropped.
+    /// Its `poll_ready` failed, just now or earlier. The service is unusable, and has been dropped.
     Broken(Option<E>),
 }
 
@@ -33,7 +33,7 @@ impl<S> SharedService<S> {
         SharedService(Mutex::new(Some(service)))
     }
 
-    /// Calls the service as soon as it is ready, unless `in_vain` is ready before.
+    /// Calls the service once it is ready, unless `in_vain` is ready before.
     ///
     /// # Errors
     ///
@@ -41,7 +41,8 @@ impl<S> SharedService<S> {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, it has not called the service. What the service set aside for the call is for the next.
+    /// If it is dropped before it is ready, it has not called the service. Capacity that the service reserved for the
+    /// call goes to the next one.
     pub async fn call<R>(
         &self,
         request: R,
@@ -70,7 +71,7 @@ impl<S> SharedService<S> {
         match poll_fn(|cx: &mut Context<'_>| service.poll_ready(cx)).await {
             Ok(()) => Ok(service.call(request)),
             Err(error) => {
-                // It must not be asked again.
+                // It must not be polled again.
                 *shared = None;
                 Err(Some(error))
             }
@@ -79,7 +80,7 @@ impl<S> SharedService<S> {
 }
 
 impl<E: std::fmt::Display> NotCalled<E> {
-    /// What is to be told: the words of the failure, where it is new.
+    /// The message of the failure, if it is new.
     #[must_use]
     pub fn words(&self) -> Option<String> {
         match self {
@@ -104,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// Is ready for as many calls as it has tokens; fails when there are none and it is broken.
+    /// Ready for as many calls as it has tokens; without tokens it fails if it is broken.
     #[derive(Clone, Default)]
     struct Tokens {
         left: Arc<AtomicU32>,

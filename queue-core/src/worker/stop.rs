@@ -19,7 +19,7 @@ pub enum Haste {
     AtOnce,
 }
 
-/// Tells a worker to stop: its handlers, through a signal, and its tasks, each of which has its own place here.
+/// Tells a worker to stop: its handlers through a signal, and its tasks, each of which has its own place here.
 #[derive(Debug)]
 pub struct Stop {
     asked: AtomicU8,
@@ -28,7 +28,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// For a worker with this many tasks. Threads need no place: they poll from time to time.
+    /// For a worker with this many tasks. Threads need no place, because they check periodically.
     #[must_use]
     pub fn new(tasks: usize) -> Self {
         Stop {
@@ -38,7 +38,7 @@ impl Stop {
         }
     }
 
-    /// Asks the worker to stop. One that was asked to do so at once is not called back.
+    /// Asks the worker to stop. A request to stop at once cannot be weakened.
     pub fn ask(&self, haste: Haste) {
         let level = match haste {
             Haste::Gently => 1,
@@ -66,7 +66,7 @@ impl Stop {
         &self.signal
     }
 
-    /// Has a stop wake the task with this place; to be called before [`asked`](Self::asked), or a stop between the two is
+    /// Makes a stop wake the task with this place. Call it before [`asked`](Self::asked), or a stop between the two is
     /// missed.
     pub fn wake(&self, place: usize, task: &Waker) {
         if let Some(sleeper) = self.lock().get_mut(place)
@@ -101,7 +101,7 @@ mod tests {
         let tasks = [0, 1, 2].map(|_| Arc::new(Task::default()));
         let stop = Stop::new(2);
         for (place, task) in tasks.iter().enumerate() {
-            // However often it is polled; and the last has no place.
+            // However often it is polled. The last task has no place.
             stop.wake(place, &task.clone().into());
             stop.wake(place, &task.clone().into());
         }
@@ -109,7 +109,7 @@ mod tests {
         stop.ask(Haste::Gently);
         let woken = || [0, 1, 2].map(|place| tasks[place].0.load(Ordering::SeqCst));
         assert_eq!((woken(), stop.signal().is_set()), ([1, 1, 0], true));
-        // Those that sleep again are woken again.
+        // Tasks that sleep again are woken again.
         stop.wake(0, &tasks[0].clone().into());
         stop.ask(Haste::AtOnce);
         assert_eq!((woken(), stop.asked()), ([2, 1, 0], Some(Haste::AtOnce)));
