@@ -1,4 +1,4 @@
-//! How a tool ends: the one table of exit codes, and the error that carries one of them.
+//! How a tool ends: the single table of exit codes, and the error that carries one of them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,17 +11,17 @@ use crate::system::process;
 
 /// How a command ended, as the process's exit code.
 ///
-/// [`EXIT_CODES`] is the one table of names and meanings; help, man pages and README are made from it, with what a tool
-/// adds ([`Program::meanings`](crate::tool::program::Program::meanings)).
+/// [`EXIT_CODES`] is the single table of names and meanings. Help, man pages and README are generated from it, with the
+/// tool's additions ([`Program::meanings`](crate::tool::program::Program::meanings)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// 0: done.
     Done,
-    /// 1: the server answered no, or there was nothing.
+    /// 1: a negative answer, or nothing found.
     Negative,
     /// 2: the command line is wrong.
     Usage,
-    /// 3: a bulk command or a script did a part of its work.
+    /// 3: a bulk command or a script was partly done.
     Partial,
     /// 65: a record, body or name is not valid.
     BadData,
@@ -39,7 +39,7 @@ pub enum Exit {
     Protocol,
     /// 77: TLS or permission.
     Permission,
-    /// 78: the configuration file or a context is wrong.
+    /// 78: invalid configuration file or context.
     Config,
     /// 124: a time limit ran out.
     Timeout,
@@ -49,18 +49,18 @@ pub enum Exit {
     Interrupted,
     /// 143: ended by SIGTERM after orderly clean-up.
     Terminated,
-    /// A code with a meaning of its own: a monitoring plugin's 0 to 3, or a child's exit code.
+    /// A code from elsewhere: a monitoring plugin's 0 to 3, or a child's exit code.
     Own(u8),
 }
 
 /// One row of the table of exit codes.
 #[derive(Debug, Clone, Copy)]
 pub struct ExitCode {
-    /// The way to end.
+    /// The exit code.
     pub exit: Exit,
     /// A short name, as used in JSON documents and documentation.
     pub name: &'static str,
-    /// What it means to a script.
+    /// Its meaning to a script.
     pub meaning: &'static str,
 }
 
@@ -118,7 +118,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
 ];
 
 impl Exit {
-    /// The number given to the operating system.
+    /// The process's exit code.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -156,31 +156,31 @@ impl From<Exit> for std::process::ExitCode {
     }
 }
 
-/// Why a command did not do what was asked: exit code, stable name, cause, next steps.
+/// Why a command failed: exit code, stable name, cause, next steps.
 ///
-/// The message may quote names, bodies and server text as they are; whoever prints it escapes it.
+/// The message may contain names, bodies and server text verbatim; escape it before printing.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CliError {
-    /// How the process ends.
+    /// The exit code.
     pub exit: Exit,
     /// A stable upper-case name for scripts, such as `NOT_FOUND`.
     pub code: &'static str,
     /// What happened and why.
     pub message: String,
-    /// What to try next, one suggestion each.
+    /// Suggested next steps.
     pub hints: Vec<String>,
-    /// Whether the server may have done it all the same: the request was sent, and no answer was read.
+    /// Whether the command may have taken effect: the request was sent, and no reply was read.
     pub is_unknown: bool,
-    /// What a command that acts on many things had done until then, under `counts` of the error object.
+    /// What a bulk command had done so far; `counts` in the error object.
     pub counts: Vec<(&'static str, u64)>,
 }
 
 impl CliError {
-    /// An error with all that scripts see of it.
+    /// Creates an error with its exit code, name and message.
     pub fn new(exit: Exit, code: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();
-        // It may quote what a server or a handler wrote, of any length.
+        // It may contain text of any length from a server or a handler.
         let message = match escape::shorten(&message) {
             Cow::Borrowed(_) => message,
             Cow::Owned(short) => short,
@@ -188,17 +188,17 @@ impl CliError {
         Self { exit, code, message, hints: Vec::new(), is_unknown: false, counts: Vec::new() }
     }
 
-    /// The command line asks for something that cannot be: exit 2.
+    /// An invalid command line: exit 2.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, "USAGE", message)
     }
 
-    /// A name, body or record is not valid: exit 65.
+    /// An invalid name, body or record: exit 65.
     pub fn bad_data(message: impl Into<String>) -> Self {
         Self::new(Exit::BadData, "INVALID_INPUT", message)
     }
 
-    /// What was asked for does not exist: exit 1.
+    /// Something that does not exist: exit 1.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(Exit::Negative, "NOT_FOUND", message)
     }
@@ -213,12 +213,12 @@ impl CliError {
         Self::new(Exit::Timeout, "TIMEOUT", message)
     }
 
-    /// A setting cannot be read, such as an address or a duration, wherever it came from: exit 2.
+    /// An invalid setting, such as an address or a duration, from any source: exit 2.
     pub fn setting(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, "INVALID_SETTING", message)
     }
 
-    /// The configuration file or a context is wrong, or not there: exit 78.
+    /// A wrong or missing configuration file or context: exit 78.
     pub fn config(message: impl Into<String>) -> Self {
         Self::new(Exit::Config, "CONFIG", message)
     }
@@ -234,7 +234,7 @@ impl CliError {
         Self::new(exit, "INTERRUPTED", "interrupted")
     }
 
-    /// Reading `what` (a file's name, "stdin") failed: exit 66 when it does not exist, else 74.
+    /// Failure to read `what` (a file's name, "stdin"): exit 66 if it does not exist, else 74.
     #[must_use]
     pub fn reading(what: &str, error: &io::Error) -> Self {
         match error.kind() {
@@ -250,7 +250,7 @@ impl CliError {
         }
     }
 
-    /// Writing `what` (a file's name, "stdout") failed: exit 74.
+    /// Failure to write `what` (a file's name, "stdout"): exit 74.
     #[must_use]
     pub fn writing(what: &str, error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -259,14 +259,14 @@ impl CliError {
         Self::new(Exit::Io, "IO", format!("cannot write {what}: {error}"))
     }
 
-    /// The system has no descriptor, process, thread or memory left, which passes: exit 75.
+    /// The system temporarily has no free descriptor, process, thread or memory: exit 75.
     #[must_use]
     pub fn shortage(message: impl Into<String>) -> Self {
         Self::new(Exit::TryAgain, SHORTAGE, message)
             .hint("a higher limit: ulimit -n for descriptors, -u for processes and threads")
     }
 
-    /// The system lets this user not do it, such as open the socket of somebody else: exit 77.
+    /// The system denies it, such as opening another user's socket: exit 77.
     #[must_use]
     pub fn denied(message: impl Into<String>) -> Self {
         Self::new(Exit::Permission, "PERMISSION", message).hint(
@@ -274,20 +274,20 @@ impl CliError {
         )
     }
 
-    /// A thread cannot be started: exit 75 when the system has none left, else 70.
+    /// Failure to start a thread: exit 75 if the system has none left, else 70.
     #[must_use]
     pub fn thread(error: &io::Error) -> Self {
         let message = format!("cannot start a thread: {error}");
         if process::is_shortage(error) { Self::shortage(message) } else { Self::internal(message) }
     }
 
-    /// Whether the system had no room for it, so that trying again may help.
+    /// Whether a resource was short, so that retrying may help.
     #[must_use]
     pub fn is_shortage(&self) -> bool {
         self.code == SHORTAGE
     }
 
-    /// Whether no further request can succeed after it.
+    /// Whether all further requests would fail.
     #[must_use]
     pub fn ends_everything(&self) -> bool {
         matches!(
@@ -301,7 +301,7 @@ impl CliError {
         )
     }
 
-    /// Whether the reader of stdout went away, which ends a read-only command quietly.
+    /// Whether stdout's reader has gone, which quietly ends a read-only command.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
         self.code == BROKEN_PIPE
@@ -314,41 +314,41 @@ impl CliError {
         self
     }
 
-    /// Says whether the server may have done it all the same.
+    /// Sets whether the command may have taken effect.
     #[must_use]
     pub fn unknown(mut self, is_unknown: bool) -> Self {
         self.is_unknown = is_unknown;
         self
     }
 
-    /// Adds to the message's end.
+    /// Appends to the message.
     #[must_use]
     pub fn remark(mut self, remark: impl fmt::Display) -> Self {
         self.message = format!("{} {remark}", self.message);
         self
     }
 
-    /// The error with the server that it came from, unless it names it itself.
+    /// The message with the server's address, unless it already names it.
     #[must_use]
     pub fn at(&self, address: &str) -> String {
         let text = self.to_string();
         if text.contains(address) { text } else { format!("{address}: {text}") }
     }
 
-    /// Says where it happened: `context: message`.
+    /// Prefixes where it happened: `context: message`.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         self.message = format!("{context}: {}", self.message);
         self
     }
 
-    /// The error object that ends stderr under `-o json` and `-o ndjson`, on one line without the line end.
+    /// The error object for the end of stderr under `-o json` and `-o ndjson`: one line, without the line end.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::json!({ "error": self.to_object() }).to_string()
     }
 
-    /// Its fields: `code`, `message`, `exit`, and `hints` and `counts` if it has some.
+    /// Its fields: `code`, `message` and `exit`, and `hints` and `counts` if not empty.
     #[must_use]
     pub fn to_object(&self) -> Map<String, Value> {
         let mut fields = Map::from_iter([

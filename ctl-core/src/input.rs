@@ -17,28 +17,28 @@ use crate::error::CliError;
 use crate::output::messages::Messages;
 use crate::repl::literal;
 
-/// What `-` means: stdin, or what a session put in its place.
+/// What `-` means: stdin, or its replacement in a session.
 #[derive(Debug, Default)]
 pub enum Input {
     /// The process's stdin.
     #[default]
     Stdin,
-    /// These bytes, such as a here document of a session.
+    /// Given bytes, such as a here-document of a session.
     Bytes(Vec<u8>),
-    /// Not to be had: stdin is the script itself, or was read already.
+    /// Not available: stdin is the script, or was already read.
     Taken,
 }
 
 /// How far a file has been read.
 #[derive(Debug)]
 pub struct Meter {
-    /// Shares its place with whoever reads.
+    /// Shares its position with the reader.
     file: File,
     size: u64,
 }
 
 impl Meter {
-    /// Of a regular file, of which nobody knows how much is coming otherwise.
+    /// Only for regular files: the size of others is unknown.
     fn of(file: &File) -> Option<Self> {
         let size = file.metadata().ok().filter(Metadata::is_file)?.len();
         Some(Self { file: file.try_clone().ok()?, size })
@@ -55,13 +55,13 @@ impl Meter {
         None
     }
 
-    /// Its bytes.
+    /// Its size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The bytes that have been read.
+    /// The number of bytes read.
     #[must_use]
     pub fn position(&self) -> u64 {
         let mut file = &self.file;
@@ -69,21 +69,21 @@ impl Meter {
     }
 }
 
-/// A source of bytes with the name that errors call it by.
+/// A source of bytes with its name in errors.
 pub struct Source {
     /// Such as `stdin` or the file's name.
     pub name: String,
     /// The bytes.
     pub reader: Box<dyn BufRead + Send>,
-    /// How far it has been read, where that says something.
+    /// How far it has been read, for files.
     pub meter: Option<Meter>,
 }
 
 impl Input {
-    /// Takes the input; a second taker gets an error.
+    /// Takes the input; a second call fails.
     ///
     /// # Errors
-    /// It is not to be had: exit 2.
+    /// The input is not available: exit 2.
     pub fn take(&mut self) -> Result<Source, CliError> {
         let mut meter = None;
         let reader: Box<dyn BufRead + Send> = match std::mem::replace(self, Self::Taken) {
@@ -100,13 +100,13 @@ impl Input {
         Ok(Source { name: "stdin".to_owned(), reader, meter })
     }
 
-    /// Whether reading would wait for a person to type.
+    /// Whether reading would wait for someone to type.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Stdin) && io::stdin().is_terminal()
     }
 
-    /// Tells a person that what they type now is read.
+    /// Tells the user that input is read from the terminal.
     pub fn invite(&self, messages: &Messages) {
         if self.is_terminal() {
             messages.note("reading the body from the terminal; Ctrl-D ends it");
@@ -128,18 +128,18 @@ pub fn open(path: &OsStr, input: &mut Input) -> Result<Source, CliError> {
     Ok(Source { name, reader: Box::new(BufReader::with_capacity(64 * 1024, file)), meter })
 }
 
-/// Where the bytes of an argument are: `@FILE` and `-` are read, `@@x` is the text `@x`, the rest stands
-/// for itself, and so does a word that a session has marked as data.
+/// Where the bytes of an argument come from: `@FILE` and `-` are read, `@@x` is the text `@x`, everything else is
+/// literal, as are words that a session has marked as data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Argument {
-    /// The bytes themselves.
+    /// Literal bytes.
     Literal(Vec<u8>),
     /// A file, or `-`.
     Read(std::ffi::OsString),
 }
 
 impl Argument {
-    /// Reads the notation.
+    /// Parses the notation.
     #[must_use]
     pub fn parse(text: &OsStr) -> Self {
         if let Some(bytes) = literal::decode(text) {
@@ -154,10 +154,10 @@ impl Argument {
         }
     }
 
-    /// The bytes, at most `limit` of them.
+    /// Reads the bytes, at most `limit`.
     ///
     /// # Errors
-    /// The file cannot be read (66, 74), or has more than `limit` bytes (65).
+    /// The file cannot be read (66, 74), or is longer than `limit` (65).
     pub fn load(&self, input: &mut Input, limit: u64) -> Result<Vec<u8>, CliError> {
         match self {
             Self::Literal(bytes) => Ok(bytes.clone()),
@@ -166,10 +166,10 @@ impl Argument {
     }
 }
 
-/// All bytes of a source, at most `limit`.
+/// Reads a whole source, at most `limit` bytes.
 ///
 /// # Errors
-/// It cannot be read (66, 74), or has more than `limit` bytes (65).
+/// It cannot be read (66, 74), or is longer than `limit` (65).
 pub fn read_whole(source: Source, limit: u64) -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
     source
@@ -183,19 +183,19 @@ pub fn read_whole(source: Source, limit: u64) -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
-/// How a source is cut into records.
+/// How a source is split into records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// Everything is one record.
     Whole,
-    /// One per line; the line end is not kept, and a last line without one counts.
+    /// One per line, without the line end; a last line without one counts.
     Lines,
     /// One per NUL byte; a last record without one counts.
     Null,
 }
 
 impl Framing {
-    /// What the flags of a command ask for; without any, everything is one record.
+    /// The framing selected by a command's flags; everything is one record by default.
     #[must_use]
     pub fn of(lines: bool, null: bool) -> Self {
         match (lines, null) {
@@ -206,11 +206,11 @@ impl Framing {
     }
 }
 
-/// The records of a source, one at a time: memory holds one record, however long the source is.
+/// The records of a source, one at a time: memory use is bounded by the longest record.
 pub struct Records {
     source: Source,
     framing: Framing,
-    /// The longest record; a longer one is skipped and reported, the next one follows.
+    /// Maximum length of a record; a longer one is skipped and reported.
     limit: u64,
     number: u64,
     ended: bool,
@@ -221,18 +221,18 @@ pub struct Records {
 pub struct Numbered {
     /// Line or record number.
     pub number: u64,
-    /// The bytes, or why there are none.
+    /// The bytes, or why they could not be read.
     pub bytes: Result<Vec<u8>, CliError>,
 }
 
 impl Records {
-    /// Cuts `source` into records of at most `limit` bytes.
+    /// Splits `source` into records of at most `limit` bytes.
     #[must_use]
     pub fn new(source: Source, framing: Framing, limit: u64) -> Self {
         Self { source, framing, limit, number: 0, ended: false }
     }
 
-    /// What errors call this source.
+    /// The source's name in errors.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.source.name
@@ -245,7 +245,7 @@ impl Records {
             Framing::Null => 0,
         };
         let mut record = Vec::new();
-        // One byte for the delimiter, one to see that a record is too long.
+        // One byte for the delimiter, one to detect a record that is too long.
         let most = self.limit.saturating_add(2);
         let name = &self.source.name;
         let failed = |error: io::Error| CliError::reading(name, &error);
@@ -282,7 +282,7 @@ impl Iterator for Records {
         }
         self.number += 1;
         let bytes = self.read().transpose()?;
-        // After a failure of reading nothing more comes; a record that is too long was skipped.
+        // A read error ends the records; a record that is too long is only skipped.
         self.ended |= bytes.as_ref().is_err_and(|error| error.code != TOO_BIG);
         let place = format!("{} record {}", self.source.name, self.number);
         let bytes = bytes.map_err(|error| error.context(place));
@@ -290,11 +290,11 @@ impl Iterator for Records {
     }
 }
 
-/// Records, each with the name that messages use, such as `stdin record 7`.
+/// Records, each with its name for messages, such as `stdin record 7`.
 pub type Named = Box<dyn Iterator<Item = (String, Result<Vec<u8>, CliError>)> + Send>;
 
-/// The records of one argument: what stands for itself is one record with the name `literal`, what is read is cut by
-/// `framing` into records of at most `limit` bytes. Also how far it has been read, where that says something.
+/// The records of one argument. A literal is one record with the name `literal`; what is read is split by `framing`
+/// into records of at most `limit` bytes. Also returns how far a file has been read.
 ///
 /// # Errors
 /// The file cannot be opened (66), or stdin is in use (2).

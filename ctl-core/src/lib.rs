@@ -1,5 +1,5 @@
-//! What the queue tools share: arguments, settings, output formats, messages, exit codes, confirmation,
-//! progress, bulk operations, and the REPL. It knows no queue.
+//! Shared code of the queue tools: arguments, settings, output formats, messages, exit codes, confirmation, progress,
+//! bulk operations, and the REPL. Knows nothing of any particular queue.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod commands;

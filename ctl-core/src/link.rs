@@ -1,4 +1,4 @@
-//! The way to the servers: where they are, how they are reached, and what a tool does over its connections.
+//! Access to the servers: their addresses, how to reach them, and what a tool does over its connections.
 
 pub mod absence;
 pub mod dial;
@@ -25,69 +25,69 @@ use crate::output::{Column, Shape};
 use crate::tool::args::GlobalArgs;
 use crate::tool::program::Program;
 
-/// The connections of a tool, opened when they are first needed.
+/// The connections of a tool, opened on first use.
 pub trait Link: Sized + Send {
-    /// Where one server listens; shown as people write it.
+    /// The address of one server; displayed as people write it.
     type Address: Clone + Display + Send;
-    /// What a connection to one server is made from.
+    /// The options of a connection to one server.
     type Options: Clone + Send + From<Self::Address>;
     /// An in-memory server, which runs until it is dropped.
     type Server: Send + Sync;
 
-    /// How options are told what flags say.
+    /// How to apply flags to options.
     const SETTERS: Setters<Self::Options>;
 
-    /// The longest that one request asks the server to wait before it answers.
+    /// The longest time that a request asks the server to wait before it replies.
     const WAIT: Duration = Duration::ZERO;
 
     /// The columns of `ping`.
     const PING: &'static Shape = &PING;
 
-    /// Connections that this dialer makes; none is opened yet.
+    /// Creates a link for this dialer, without opening a connection.
     fn new(dialer: Dialer<Self>) -> Self;
 
-    /// Where connections go.
+    /// The dialer of its connections.
     fn dialer(&self) -> &Dialer<Self>;
 
-    /// As [`Link::dialer`], to change it.
+    /// The dialer, for changes.
     fn dialer_mut(&mut self) -> &mut Dialer<Self>;
 
-    /// Reads the servers' addresses.
+    /// Parses the servers' addresses.
     ///
     /// # Errors
-    /// One cannot be an address.
+    /// An address is invalid.
     fn parse(text: &str) -> Result<Vec<Self::Address>, CliError>;
 
-    /// The same server, spoken to in the way that [`Connect::transport`] names.
+    /// The same server with the transport named by [`Connect::transport`].
     ///
     /// # Errors
-    /// There is no such way: exit 2.
+    /// There is no such transport: exit 2.
     fn by(address: Self::Address, _transport: &str) -> Result<Self::Address, CliError> {
         Ok(address)
     }
 
-    /// The same server over TLS, where there is such a thing.
+    /// The same server over TLS, if supported.
     fn over_tls(address: Self::Address) -> Self::Address;
 
-    /// Whether connections to it are over TLS.
+    /// Whether the address uses TLS.
     fn is_tls(address: &Self::Address) -> bool;
 
-    /// Trusts and shows these certificates.
+    /// Applies TLS settings.
     #[cfg(feature = "tls")]
     fn with_tls(options: Self::Options, _tls: Tls) -> Self::Options {
         options
     }
 
-    /// Starts an in-memory server, and gives the address that it is bound to.
+    /// Starts an in-memory server, and returns its bound address.
     ///
     /// # Errors
-    /// Nothing can listen there.
+    /// The address cannot be bound.
     fn start(listen: Endpoint, log: Option<RequestLog>) -> io::Result<(Self::Server, String)>;
 
-    /// The faults of an in-memory server.
+    /// The fault injection of an in-memory server.
     fn faults(server: &Self::Server) -> Faults;
 
-    /// Opens the connection that commands use, if it is not.
+    /// Opens the command connection, unless it is open.
     ///
     /// # Errors
     /// No server can be reached: exit 69.
@@ -96,20 +96,20 @@ pub trait Link: Sized + Send {
     /// Closes all connections.
     fn close(&mut self);
 
-    /// A command has ended, and its output is out: closes what only that command needed.
+    /// Closes what only the last command needed; called after its output is written.
     fn rest(&mut self) {}
 
-    /// Other connections to the same servers, none yet open.
+    /// A new link to the same servers, without open connections.
     #[must_use]
     fn sibling(&self) -> Self {
         Self::new(self.dialer().clone())
     }
 
-    /// Other connections, none yet open: to the server at `to`, with its address, or without it to the same servers. A
-    /// server that this link goes to already, whatever name it is given, is no other.
+    /// A new link without open connections: to the server at `to`, with its address, or otherwise to the same servers.
+    /// A server that this link already uses, under any name, is refused.
     ///
     /// # Errors
-    /// Those of [`Dialer::address`].
+    /// The errors of [`Dialer::address`].
     fn elsewhere(&mut self, to: Option<&str>) -> Result<(Self, Option<String>), CliError> {
         let mut other = self.sibling();
         let Some(to) = to else { return Ok((other, None)) };
@@ -122,50 +122,50 @@ pub trait Link: Sized + Send {
         }
     }
 
-    /// A link to each server alone, none yet connected, with its address.
+    /// A separate link to each server, not connected, with its address.
     ///
     /// # Errors
-    /// Those of [`Dialer::address`].
+    /// The errors of [`Dialer::address`].
     fn each(&mut self) -> Result<Vec<(String, Self)>, CliError> {
         let each = self.dialer_mut().each()?;
         Ok(each.into_iter().map(|(address, dialer)| (address, Self::new(dialer))).collect())
     }
 
-    /// A round trip to the server, the `n`th.
+    /// The `n`th round trip to the server.
     ///
     /// # Errors
     /// The failure of the connection.
     fn ping(&mut self, n: u64) -> Result<Pong, CliError>;
 }
 
-/// Is told each request to an in-memory server, with the number of its connection.
+/// Receives each request to an in-memory server, with the number of its connection.
 pub type RequestLog = Box<dyn FnMut(u64, &str) + Send>;
 
-/// What a ping has shown.
+/// The result of a ping.
 #[derive(Debug, Clone)]
 pub struct Pong {
-    /// From the request to its answer.
+    /// From the request to its reply.
     pub took: Duration,
-    /// A further column: its key, and what it has.
+    /// A further column: its key and value.
     pub more: Option<(&'static str, &'static str)>,
 }
 
-/// How what a connection is made from is told what flags say: its methods.
+/// The methods that apply flags to options.
 #[derive(Debug, Clone, Copy)]
 pub struct Setters<O> {
-    /// Bounds connecting.
+    /// Sets the time limit for connecting.
     pub connect_timeout: fn(O, Duration) -> O,
-    /// Bounds the sending of a request.
+    /// Sets the time limit for sending a request.
     pub write_timeout: fn(O, Duration) -> O,
-    /// Bounds the wait for an answer.
+    /// Sets the time limit for a reply.
     pub reply_timeout: fn(O, Duration) -> O,
-    /// Bounds a whole call, if there is a bound.
+    /// Sets the time limit of a whole call, if any.
     pub total_timeout: fn(O, Option<Duration>) -> O,
-    /// Tries again so often.
+    /// Sets the number of retries.
     pub retry: fn(O, u32) -> O,
 }
 
-/// How a server is connected to by this plan.
+/// The options for a server under this plan.
 fn options<L: Link>(address: L::Address, plan: &Plan, tls: Option<&Tls>) -> L::Options {
     let set = L::SETTERS;
     let mut options = L::Options::from(address);
@@ -189,20 +189,20 @@ fn options<L: Link>(address: L::Address, plan: &Plan, tls: Option<&Tls>) -> L::O
     options
 }
 
-/// How long the clients try to connect when nobody says.
+/// The clients' default time limit for connecting.
 const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What an attempt to connect has to do.
+/// The parameters of an attempt to connect.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt {
-    /// The server has to answer, too.
+    /// Whether the server has to reply, too.
     pub asks: bool,
-    /// What is left of `--timeout`, if there is one.
+    /// What is left of `--timeout`, if set.
     pub left: Option<Duration>,
 }
 
 impl Attempt {
-    /// Options whose calls take no longer than what is left.
+    /// Options whose calls end within what is left.
     #[must_use]
     pub fn bound<L: Link>(&self, options: &L::Options) -> L::Options {
         let options = options.clone();
@@ -220,31 +220,31 @@ static PING: Shape = Shape::rows(
     ],
 );
 
-/// The flags that say which servers.
+/// The flags that select the servers.
 pub trait Connect {
-    /// The addresses that they give, with commas between them.
+    /// Their addresses, separated by commas.
     fn addresses(&self) -> Option<String>;
 
-    /// How servers are spoken to, whatever their addresses say.
+    /// The transport, whatever the addresses say.
     fn transport(&self) -> Option<String> {
         None
     }
 }
 
-/// How servers are spoken to, where something says it.
+/// The transport, if one is set.
 fn transport(flag: Option<String>, settings: &Settings) -> Result<Option<String>, CliError> {
     let flag = ("--transport", flag);
     let setting = settings.setting(keys::TRANSPORT, flag, |text| Ok(text.to_owned()))?;
     Ok(setting.map(|setting| setting.value))
 }
 
-/// How long the first answer may take before it is asked who is there.
+/// How long to wait for the first reply before finding out what is listening.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
 
-/// A server, and how it is connected to.
+/// A server and its options.
 type Way<L> = (<L as Link>::Address, <L as Link>::Options);
 
-/// Where connections go and how they are made, by flags and environment. Clones go to the same servers.
+/// Where connections go and how they are made, from flags and environment. Clones use the same servers.
 pub struct Dialer<L: Link> {
     target: Target<L::Server>,
     plan: Plan,
@@ -255,7 +255,7 @@ pub struct Dialer<L: Link> {
     globals: GlobalArgs,
     messages: Messages,
     made: Option<Vec<Way<L>>>,
-    /// Whether it is settled who answers, for all clones.
+    /// Whether the kind of server is confirmed; shared by all clones.
     known: Arc<AtomicBool>,
 }
 
@@ -277,10 +277,10 @@ impl<L: Link> Clone for Dialer<L> {
 }
 
 impl<L: Link> Dialer<L> {
-    /// From flags and settings; nothing is started or opened yet.
+    /// From flags and settings; starts and opens nothing yet.
     ///
     /// # Errors
-    /// Flags that exclude each other, or a wrong variable: exit 2.
+    /// Conflicting flags or an invalid variable: exit 2.
     pub fn new(
         program: &Program,
         (connect, embedded): (&impl Connect, bool),
@@ -317,17 +317,17 @@ impl<L: Link> Dialer<L> {
         })
     }
 
-    /// The servers' addresses as people write them, with commas; for `--embedded` this starts the server.
+    /// The servers' addresses as people write them, separated by commas. For `--embedded` this starts the server.
     ///
     /// # Errors
-    /// An address is wrong: exit 2; the in-memory server cannot be started: exit 69.
+    /// An invalid address: exit 2. The in-memory server cannot be started: exit 69.
     pub fn address(&mut self) -> Result<String, CliError> {
         let all: Vec<String> =
             self.made()?.iter().map(|(address, _)| address.to_string()).collect();
         Ok(all.join(","))
     }
 
-    /// A dialer for each server alone, with its address. What is known of one server is not known of the others.
+    /// A dialer for each server, with its address. Each learns about its server separately.
     ///
     /// # Errors
     /// As [`Dialer::address`].
@@ -344,7 +344,7 @@ impl<L: Link> Dialer<L> {
     /// The options of every server.
     ///
     /// # Errors
-    /// As [`Dialer::address`]; TLS files that cannot be used.
+    /// As [`Dialer::address`]; unusable TLS files.
     pub fn options(&mut self) -> Result<Vec<L::Options>, CliError> {
         Ok(self.made()?.iter().map(|(_, options)| options.clone()).collect())
     }
@@ -358,10 +358,10 @@ impl<L: Link> Dialer<L> {
         first.ok_or_else(|| CliError::usage("no server given"))
     }
 
-    /// The options of the server, for what only one can be asked.
+    /// The options of the server, for commands that need exactly one.
     ///
     /// # Errors
-    /// There are several: exit 2. As [`Dialer::options`].
+    /// Several servers: exit 2. Also as [`Dialer::options`].
     pub fn only(&mut self) -> Result<L::Options, CliError> {
         let flag = self.program.servers.flag;
         if let several @ [(first, _), _, ..] = self.made()? {
@@ -375,57 +375,57 @@ impl<L: Link> Dialer<L> {
         self.first()
     }
 
-    /// Where the address came from.
+    /// Where the address comes from.
     #[must_use]
     pub fn source(&self) -> String {
         self.target.source()
     }
 
-    /// How long and how often; to put it back after a line of a session.
+    /// The time limits and retries; for restoring them after a line of a session.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Goes by this plan from the next connection on.
+    /// Uses this plan from the next connection on.
     pub fn set_plan(&mut self, plan: Plan) {
         self.plan = plan;
         self.made = None;
     }
 
-    /// The bound of `--timeout`, if there is one.
+    /// The value of `--timeout`, if set.
     #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
         self.plan.timeout
     }
 
-    /// The bound of a whole call, if there is one.
+    /// The time limit of a whole call, if any.
     #[must_use]
     pub fn call_bound(&self) -> Option<Duration> {
         self.plan.call_bound(L::WAIT)
     }
 
-    /// Bounds answers by this, if there is something; connections that are made later have it too.
+    /// Sets the time limit for replies, if given; applies to later connections.
     pub fn bound(&mut self, timeout: Option<Duration>) {
         self.plan.timeout = timeout.or(self.plan.timeout);
     }
 
-    /// Bounds connecting and answering, where the flags say nothing: `ping` and `check` are impatient.
+    /// Default time limit for connecting and replies, if the flags set none: `ping` and `check` use a short one.
     pub fn default_timeout(&mut self, bound: Duration) {
         self.plan.default_timeout(bound);
         self.made = None;
     }
 
-    /// Goes to other servers from now on, which are those of no context.
+    /// Switches to other servers, without a context.
     pub fn retarget(&mut self, addresses: String) {
         self.settings.leave();
         self.go_to(Target::told(addresses), None);
     }
 
-    /// Goes to the servers of another context from now on, with its settings.
+    /// Switches to the servers and settings of another context.
     ///
     /// # Errors
-    /// There is no such context, or it names no server: exit 78.
+    /// The context does not exist, or names no server: exit 78.
     pub fn enter(&mut self, context: &str) -> Result<(), CliError> {
         let mut settings = self.settings.clone();
         settings.enter(context)?;
@@ -439,12 +439,12 @@ impl<L: Link> Dialer<L> {
         Ok(())
     }
 
-    /// The configuration file says this now.
+    /// Uses this new content of the configuration file.
     pub fn reread(&mut self, config: &Config) {
         self.settings.reread(config);
     }
 
-    /// Says that a variable of the environment counts more than the context whose servers somebody may expect.
+    /// Warns if an environment variable overrides the servers of the selected context.
     pub fn say_override(&self) {
         if let Target::Named(setting) = &self.target
             && let (Source::Environment(_), Some(Source::Context(_))) =
@@ -461,7 +461,7 @@ impl<L: Link> Dialer<L> {
         self.known = Arc::default();
     }
 
-    /// The protected context that one of these servers is of, if there is one; addresses have commas between them.
+    /// The protected context of one of these servers, if any; addresses are separated by commas.
     #[must_use]
     pub fn protected(&self, addresses: &str) -> Option<&str> {
         let theirs = who::places(addresses);
@@ -477,36 +477,36 @@ impl<L: Link> Dialer<L> {
         })
     }
 
-    /// What environment, context and configuration file say.
+    /// The settings from environment, context and configuration file.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Speaks to the servers in this way from the next connection on, as [`Connect::transport`] does.
+    /// Uses this transport from the next connection on; see [`Connect::transport`].
     pub fn speak(&mut self, transport: String) {
         self.transport = Some(transport);
         self.made = None;
     }
 
-    /// The way to stderr.
+    /// The messages to stderr.
     #[must_use]
     pub fn messages(&self) -> &Messages {
         &self.messages
     }
 
-    /// Shows lines of the protocol.
+    /// The protocol trace.
     #[must_use]
     pub fn trace(&self) -> Trace {
         self.messages.trace(self.program.name)
     }
 
-    /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`. The
-    /// first connection asks the server something before it is used: nothing is sent to a server of another kind, and who
-    /// answers instead is told within about a second.
+    /// Connects, with the retries of `--retry` and `--wait-for-server`; each attempt gets what is left of `--timeout`.
+    /// The first connection is probed before use: nothing is sent to a server of another kind, which is identified
+    /// within about a second.
     ///
     /// # Errors
-    /// That of the last attempt.
+    /// The error of the last attempt.
     pub fn open<T>(
         &mut self,
         mut attempt: impl FnMut(Attempt) -> Result<T, CliError>,
@@ -530,7 +530,7 @@ impl<L: Link> Dialer<L> {
                 if !is_late || is_over || error.code == who::WRONG_SERVER {
                     return Err(error);
                 }
-                // A slow server, which nobody has to be asked about again.
+                // It is merely slow; no need to probe it again.
                 self.known.store(true, Ordering::Relaxed);
                 self.messages.note(format!("{address} has not answered within 1 s: waiting on"));
                 attempt(Attempt { asks: true, left: rest() })
@@ -543,7 +543,7 @@ impl<L: Link> Dialer<L> {
         self.plan.open(place, self.program.name, &self.messages, attempt)
     }
 
-    /// A failure with who answers instead, unless a server has answered as it should before.
+    /// Adds to a failure what is listening instead, unless a server has already replied correctly.
     pub fn explained(&mut self, error: CliError) -> CliError {
         let has_time = error.exit != Exit::Timeout || self.plan.timeout.is_none();
         if self.known.load(Ordering::Relaxed) || !has_time {
@@ -554,7 +554,7 @@ impl<L: Link> Dialer<L> {
         who::explain(error, &self.program, &addresses, None)
     }
 
-    /// Whether a server is reached over TLS.
+    /// Whether any server uses TLS.
     pub(crate) fn uses_tls(&mut self) -> bool {
         self.made().is_ok_and(|ways| ways.iter().any(|(address, _)| L::is_tls(address)))
     }

@@ -1,4 +1,4 @@
-//! A tool, and what every command of it works with.
+//! The definition of a tool, and the context of its commands.
 
 pub mod args;
 pub mod cli;
@@ -24,59 +24,58 @@ use crate::system::signals::Interrupts;
 use crate::tool::args::GlobalArgs;
 use crate::tool::program::Program;
 
-/// A tool: its names, its flags, its commands and its connections.
+/// A tool: its names, flags, commands and connections.
 pub trait Tool: Sized + 'static {
-    /// What it is called, and what its help says.
+    /// Its names and help texts.
     const PROGRAM: Program;
 
-    /// The flags that say which servers.
+    /// The flags that select the servers.
     type Connect: Args + Connect;
-    /// Its own commands, beside those of every tool.
+    /// Its own commands, in addition to the common ones.
     type Command: Subcommand;
     /// Its connections.
     type Link: Link;
-    /// What a session remembers between its lines.
+    /// The state that a session keeps between lines.
     type Session;
 
     /// Runs one of its own commands.
     ///
     /// # Errors
-    /// Why the command did not do what was asked.
+    /// Why the command failed.
     fn run(context: &mut Context<Self>, command: Self::Command) -> Result<Exit, CliError>;
 
-    /// What the server is, for `doctor`.
+    /// Facts and problems of the server, for `doctor`.
     ///
     /// # Errors
     /// The failure of the connection.
     fn diagnose(link: &mut Self::Link) -> Result<Diagnosis, CliError>;
 
-    /// What the command does to what is there. It is asked of every command, so none may be left out.
+    /// The command's effects. Every command must be classified.
     fn nature(command: &Self::Command) -> Nature;
 }
 
-/// What a command does to what is there: how careful the kit is with it.
+/// The effects of a command, which determine how carefully it is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nature {
-    /// It looks, and leaves server and files as they are: a reader who goes away ends it quietly, and `watch` may repeat it.
+    /// Reads only, and leaves server and files unchanged: a closed pipe ends it quietly, and `watch` may repeat it.
     Looks,
-    /// The same again and again by itself: `watch` does not repeat it.
+    /// Read-only and repeating by itself: `watch` does not repeat it.
     LooksOn,
-    /// It takes, changes and removes nothing that is there: it puts something new there, works only on what it has put there
-    /// itself, or asks by itself.
+    /// Takes, changes and removes nothing that exists: it only adds, works on what it added itself, or asks by itself.
     Adds,
-    /// It may take, change or remove what is there: in a protected context it asks first.
+    /// May take, change or remove what exists: asks first in a protected context.
     Changes,
 }
 
 impl Nature {
-    /// Whether server and files stay as they are.
+    /// Whether server and files stay unchanged.
     #[must_use]
     pub fn reads_only(self) -> bool {
         matches!(self, Self::Looks | Self::LooksOn)
     }
 }
 
-/// What every command works with: flags, connections, output, messages, input. Fields are public so that a command can
+/// The context of a command: flags, connections, output, messages, input. Fields are public so that a command can
 /// borrow several at once.
 pub struct Context<T: Tool> {
     /// The global flags of this command line, or of this line of a session.
@@ -92,15 +91,15 @@ pub struct Context<T: Tool> {
     /// State of an interactive or scripted session; none for a single command.
     pub session: Option<T::Session>,
     interrupts: Option<Interrupts>,
-    /// Where what several servers are asked about is one question.
+    /// Collects the questions about several servers into one.
     asking: Option<Asking>,
 }
 
 impl<T: Tool> Context<T> {
-    /// From the flags of the command line; nothing is opened yet.
+    /// From the flags of the command line; opens nothing yet.
     ///
     /// # Errors
-    /// Flags that exclude each other, or a wrong variable: exit 2.
+    /// Conflicting flags or an invalid variable: exit 2.
     pub fn new(
         connect: (&T::Connect, bool),
         tls: &TlsArgs,
@@ -126,7 +125,7 @@ impl<T: Tool> Context<T> {
         })
     }
 
-    /// For one command beside others, with its own way out and no person who could be asked.
+    /// For a command beside others, with its own output and without prompts.
     pub(crate) fn beside(
         globals: GlobalArgs,
         link: T::Link,
@@ -138,18 +137,20 @@ impl<T: Tool> Context<T> {
         Self { globals, link, out, messages, input, session: None, interrupts, asking: None }
     }
 
-    /// Ctrl-C, SIGTERM and SIGHUP for long commands. The first call catches the signals; before it they end the process.
+    /// Handles Ctrl-C, SIGTERM and SIGHUP for long commands. The first call installs the handlers; before it, the
+    /// signals end the process.
     ///
     /// # Errors
-    /// The operating system refuses the handlers.
+    /// The system denies the handlers.
     pub fn interrupts(&mut self) -> Result<Interrupts, CliError> {
         self.catch(self.session.is_none())
     }
 
-    /// The same for a command that itself gives the second signal a meaning: it does not end the process.
+    /// As [`Context::interrupts`], for a command with its own meaning of the second signal, which then does not end the
+    /// process.
     ///
     /// # Errors
-    /// The operating system refuses the handlers.
+    /// The system denies the handlers.
     pub fn gentle_interrupts(&mut self) -> Result<Interrupts, CliError> {
         self.catch(false)
     }
@@ -167,7 +168,7 @@ impl<T: Tool> Context<T> {
         self.interrupts = Some(interrupts);
     }
 
-    /// Refuses `--dry-run` for a command that cannot only look; `instead` is what does.
+    /// Refuses `--dry-run` for a command that cannot support it; `instead` names the alternative.
     ///
     /// # Errors
     /// `--dry-run` is given: exit 2.
@@ -180,10 +181,10 @@ impl<T: Tool> Context<T> {
         }
     }
 
-    /// Starts counting what a command acts on; `total` is how much that is going to be, as far as is known.
+    /// Starts a bulk operation; `total` is the expected number of items, if known.
     ///
     /// # Errors
-    /// The operating system refuses the signal handlers.
+    /// The system denies the signal handlers.
     pub fn bulk(
         &mut self,
         action: Action,
@@ -195,7 +196,7 @@ impl<T: Tool> Context<T> {
         Ok(Bulk::start(action, manner, total, progress, interrupts, &self.messages))
     }
 
-    /// The same for a command that goes on after failures, and acts on so many of `noun`.
+    /// As [`Context::bulk`], for a command that continues after failures, on this many of `noun`.
     ///
     /// # Errors
     /// As [`Context::bulk`].
@@ -209,13 +210,13 @@ impl<T: Tool> Context<T> {
         self.bulk(action, OnError::Continue, Some(total))
     }
 
-    /// What environment, context and configuration file say.
+    /// The settings from environment, context and configuration file.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         self.link.dialer().settings()
     }
 
-    /// Before anything is changed at another server, the name of the protected context that it is of, if there is one.
+    /// Asks for the name of the protected context of another server, if any, before anything changes there.
     ///
     /// # Errors
     /// As [`Confirm::unlock`].
@@ -228,7 +229,7 @@ impl<T: Tool> Context<T> {
         unlocked.map_err(|error| both.into_iter().fold(error, CliError::hint))
     }
 
-    /// How confirmations are answered.
+    /// How the command gets its confirmations.
     #[must_use]
     pub fn confirm(&self) -> Confirm {
         let address = || self.link.dialer().clone().address().unwrap_or_default();
@@ -237,7 +238,7 @@ impl<T: Tool> Context<T> {
         confirm
     }
 
-    /// Keeps what would be asked from now on for one question, or asks again.
+    /// Collects further questions for a combined one, or stops doing so.
     pub(crate) fn keep_questions(&mut self, asking: Option<Asking>) {
         self.asking = asking;
     }

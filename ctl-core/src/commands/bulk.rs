@@ -1,6 +1,6 @@
-//! The engine of commands that act on many things: counting, stopping, progress, the report, the exit code.
+//! The engine of bulk commands: counting, stopping, progress, the report, the exit code.
 //!
-//! The command plans, asks, and sends its requests; the engine is told how each one went.
+//! The command plans, asks, and sends its requests, and tells the engine the outcome of each.
 
 mod rate;
 
@@ -46,7 +46,7 @@ pub struct BulkArgs {
 }
 
 impl BulkArgs {
-    /// `--batch` as a count; under `--rate` as many at most as keep the pace even.
+    /// `--batch` as a count; under `--rate`, at most as many as keep an even pace.
     #[must_use]
     pub fn window(&self) -> usize {
         let batch = usize::from(self.batch);
@@ -54,12 +54,12 @@ impl BulkArgs {
     }
 }
 
-/// How a bulk command goes on.
+/// How a bulk command proceeds.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
-    /// What a failure means.
+    /// What to do after a failure.
     pub on_error: OnError,
-    /// How fast it goes; as fast as it can without.
+    /// The rate limit, if any.
     pub rate: Option<Rate>,
 }
 
@@ -89,20 +89,20 @@ pub enum OnError {
 pub struct Action {
     /// Past tense, such as `deleted`.
     pub past: &'static str,
-    /// One of what, such as `job`.
+    /// A single item, such as `job`.
     pub noun: &'static str,
     /// The rest of the sentence, such as `from tube mail`; may be empty.
     pub place: String,
 }
 
-/// Failures that the report lists; later ones are only counted.
+/// Maximum number of failures listed in the report; later ones are only counted.
 const LISTED: usize = 10;
 
 /// A running bulk command.
 pub struct Bulk {
     action: Action,
     on_error: OnError,
-    /// What a look at the start said.
+    /// The expected number of items.
     total: Option<u64>,
     gate: Gate,
     progress: Progress,
@@ -111,40 +111,40 @@ pub struct Bulk {
     succeeded: u64,
     failed: u64,
     skipped: u64,
-    /// Sent, and never answered.
+    /// Sent, but not answered.
     unknown: u64,
-    /// Read, and not sent.
+    /// Read, but not sent.
     not_sent: u64,
     failures: Vec<Failure>,
     /// Why nothing more can be sent.
     broken: Option<CliError>,
 }
 
-/// What did not succeed, and why.
+/// A failed item and its error.
 struct Failure {
     item: String,
     error: CliError,
     is_shown: bool,
 }
 
-/// Whether new work may be taken; closes with a signal or, under `--on-error stop`, with a failure.
+/// Decides whether new work may be taken; closes on a signal or, under `--on-error stop`, after a failure.
 #[derive(Clone)]
 pub struct Gate {
     closed: Arc<AtomicBool>,
-    /// A failure closes it.
+    /// Whether a failure closes it.
     stops: bool,
     interrupts: Interrupts,
     pace: Option<Arc<Pace>>,
 }
 
 impl Gate {
-    /// Closes with a signal, for work that has nothing to count.
+    /// A gate that closes on a signal, for work without counts.
     #[must_use]
     pub fn of(interrupts: &Interrupts) -> Self {
         Self { closed: Arc::default(), stops: false, interrupts: interrupts.clone(), pace: None }
     }
 
-    /// Waits until it is the turn of `count` more, where there is a pace; gives whether they may be taken.
+    /// Waits for the turn of `count` more items, if there is a rate; returns whether they may be taken.
     #[must_use]
     pub fn turn(&self, count: usize) -> bool {
         if let Some(pace) = &self.pace {
@@ -159,21 +159,21 @@ impl Gate {
         !self.closed.load(Ordering::SeqCst) && self.interrupts.requested().is_none()
     }
 
-    /// Takes no new work from now on, when a failure is to stop the command: for those who see it first.
+    /// Takes no more work if a failure stops the command. For code that sees the failure first.
     pub fn failed(&self) {
         if self.stops {
             self.close();
         }
     }
 
-    /// Takes no new work from now on.
+    /// Takes no more work.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
 }
 
 impl Bulk {
-    /// Starts counting; `total` is what a look at the start says, for the progress.
+    /// Starts counting; `total` is the expected number, for the progress.
     #[must_use]
     pub fn start(
         action: Action,
@@ -204,40 +204,40 @@ impl Bulk {
         }
     }
 
-    /// Whether new work may be taken, for lazy pipelines.
+    /// A gate for lazy pipelines.
     #[must_use]
     pub fn gate(&self) -> Gate {
         self.gate.clone()
     }
 
-    /// How many succeeded so far.
+    /// The number of successes so far.
     #[must_use]
     pub fn succeeded(&self) -> u64 {
         self.succeeded
     }
 
-    /// One was done.
+    /// Counts a success.
     pub fn success(&mut self) {
         self.successes(1);
     }
 
-    /// So many were done at once; a server may name any number.
+    /// Counts many successes at once; the number may come from a server.
     pub fn successes(&mut self, count: u64) {
         self.succeeded = self.succeeded.saturating_add(count);
         self.show_failures();
         self.progress.advance_by(count);
     }
 
-    /// One was not there any more, or not to be touched.
+    /// Counts an item that no longer exists, or must not be changed.
     pub fn skip(&mut self) {
         self.skipped += 1;
         self.progress.advance();
     }
 
-    /// One failed; `item` names it.
+    /// Counts a failure of `item`.
     ///
     /// # Errors
-    /// The connection itself failed, so nothing more can be done: [`Bulk::abort`] reports what was done.
+    /// The connection itself failed, so nothing more can be done: [`Bulk::abort`] reports the completed work.
     pub fn failure(&mut self, item: impl Into<String>, error: CliError) -> Result<(), CliError> {
         self.failed += 1;
         self.progress.advance();
@@ -256,7 +256,7 @@ impl Bulk {
         Ok(())
     }
 
-    /// One was tried: it was done, or it failed; `item` names it.
+    /// Counts the outcome of `item`.
     ///
     /// # Errors
     /// As [`Bulk::failure`].
@@ -274,12 +274,12 @@ impl Bulk {
         }
     }
 
-    /// One that was sent, or was to be, failed. Unlike [`Bulk::failure`] this goes on when the connection itself has failed, so
-    /// that all that were read are told of: they are counted by what may have become of them, and [`Bulk::finish`] gives the
-    /// first error with these numbers.
+    /// Counts a failed item that was sent, or was to be sent. Unlike [`Bulk::failure`] it continues after a connection
+    /// failure, so that all items that were read are counted by their possible fate; [`Bulk::finish`] returns the first
+    /// error with these numbers.
     pub fn unsent(&mut self, item: impl Into<String>, error: CliError) {
         if !error.ends_everything() {
-            // Only what ends everything is an error here.
+            // Only a failure that ends everything is an error here.
             let _ = self.failure(item, error);
             return;
         }
@@ -298,7 +298,7 @@ impl Bulk {
         self.broken.is_some()
     }
 
-    /// The first failure waits for a success: without one it is the command's error.
+    /// The first failure is shown only after a success: otherwise it is the command's error.
     fn show_failures(&mut self) {
         self.show_failures_from(usize::from(self.succeeded == 0));
     }
@@ -313,27 +313,27 @@ impl Bulk {
         }
     }
 
-    /// It goes through this file, if it is one whose size is known.
+    /// Bases the progress on this file, if its size is known.
     pub fn measure(&mut self, meter: Option<Meter>) {
         self.progress.measure(meter);
     }
 
-    /// Where the results come one by one on a terminal, they are the progress.
+    /// Results that arrive one by one on a terminal are their own progress.
     pub fn beside(&mut self, list: &List<'_>) {
         if list.streams() && list.is_on_terminal() {
             self.hide();
         }
     }
 
-    /// Shows no progress any more: nobody is looking.
+    /// Hides the progress.
     pub fn hide(&mut self) {
         self.progress = Progress::start(ProgressWhen::Never, &self.messages, "", None);
     }
 
-    /// Goes on to the end, unless the work itself failed.
+    /// Continues to the end, unless the work itself failed.
     ///
     /// # Errors
-    /// That failure, told by [`Bulk::abort`].
+    /// That failure, reported by [`Bulk::abort`].
     pub fn after(self, work: Result<(), CliError>) -> Result<Self, CliError> {
         match work {
             Ok(()) => Ok(self),
@@ -341,8 +341,8 @@ impl Bulk {
         }
     }
 
-    /// The command cannot go on: says what was done until then and gives the error back. Of a single one, the error
-    /// says it all.
+    /// The command cannot continue: reports the completed work and returns the error. For a single item the error is
+    /// sufficient.
     #[must_use]
     pub fn abort(mut self, error: CliError) -> CliError {
         if let Some(broken) = self.broken.take() {
@@ -356,7 +356,7 @@ impl Bulk {
         error
     }
 
-    /// The error, which says itself what became of all of them: it is the last line.
+    /// The error with the fates of all items, in its last line.
     fn tell_fates(mut self, mut error: CliError) -> CliError {
         self.progress.finish();
         self.show_failures_from(0);
@@ -376,7 +376,7 @@ impl Bulk {
         error
     }
 
-    /// Whether there is one item at most, as far as is known.
+    /// Whether there is at most one item, as far as known.
     fn is_single(&self) -> bool {
         match self.total {
             Some(total) => total <= 1,
@@ -384,22 +384,22 @@ impl Bulk {
         }
     }
 
-    /// How many have an outcome.
+    /// The number of items with an outcome.
     fn attempted(&self) -> u64 {
         self.succeeded.saturating_add(self.failed + self.skipped)
     }
 
-    /// Reports, and gives the exit code: 0, 3 for partial success, 130 or 143 after a signal. When everything
-    /// failed, the first failure is the result.
+    /// Reports, and returns the exit code: 0, 3 for partial success, 130 or 143 after a signal. If everything failed,
+    /// the first failure is the result.
     ///
     /// # Errors
-    /// The first failure when nothing succeeded; what [`Bulk::unsent`] was told that ended everything; failures of writing
-    /// the report.
+    /// The first failure if nothing succeeded; a failure passed to [`Bulk::unsent`] that ended everything; failures of
+    /// writing the report.
     pub fn finish(self, out: &mut Output) -> Result<Exit, CliError> {
         self.finish_with(out, |_| {})
     }
 
-    /// As [`Bulk::finish`], with more fields in the report; `extend` adds them.
+    /// As [`Bulk::finish`], with more fields in the report, added by `extend`.
     ///
     /// # Errors
     /// As [`Bulk::finish`].
@@ -411,7 +411,7 @@ impl Bulk {
         let messages = self.messages.clone();
         let is_interrupted = self.gate.interrupts.requested().is_some();
         let (exit, report, sentence) = self.conclude(extend)?;
-        // Where stdout has figures, a person who pressed Ctrl-C has words.
+        // Where stdout has figures, a user who pressed Ctrl-C needs words.
         if is_interrupted && !matches!(out.style.format, Format::Table | Format::Wide) {
             messages.note(&sentence);
         }
@@ -419,15 +419,15 @@ impl Bulk {
         Ok(exit)
     }
 
-    /// Ends a command whose results went to a file, or to stdout: as [`Bulk::finish`] or [`Bulk::finish_quietly`].
+    /// Ends a command whose results went to a file or to stdout: as [`Bulk::finish`] or [`Bulk::finish_quietly`].
     ///
     /// # Errors
-    /// As these.
+    /// As for those.
     pub fn finish_beside(self, file: Option<&Output>, out: &mut Output) -> Result<Exit, CliError> {
         if file.is_some() { self.finish(out) } else { self.finish_quietly() }
     }
 
-    /// Ends a command that only looked: its results went to stdout, and what it did needs no words.
+    /// Ends a read-only command: its results went to stdout, and it needs no summary.
     ///
     /// # Errors
     /// The first failure when nothing succeeded.

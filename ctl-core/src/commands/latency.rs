@@ -1,4 +1,4 @@
-//! `latency`: round trips, one after the other, and what they took in each stretch of time.
+//! `latency`: successive round trips, and their distribution in each period.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -55,7 +55,7 @@ static TIMES: Shape = Shape::rows(
     ],
 );
 
-/// Runs `latency`: a line for each server and stretch of time, and a summary at the end, also after Ctrl-C.
+/// Runs `latency`: a line for each server and period, and a summary at the end, also after Ctrl-C.
 ///
 /// # Errors
 /// No server answers the first time (69, 124, 76); stdout fails (74).
@@ -103,7 +103,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
             }
         };
         over.store(true, Ordering::SeqCst);
-        // What has been measured since the last line counts in the summary.
+        // The measurements since the last line are part of the summary.
         for (server, times) in told {
             if let Some(whole) = wholes.get_mut(server).filter(|_| interrupts.requested().is_some())
             {
@@ -121,7 +121,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
     Ok(interrupts.requested().unwrap_or(exit))
 }
 
-/// How often signals are looked for.
+/// How often to check for signals.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Measures one server.
@@ -133,7 +133,7 @@ struct Meter<'m, L> {
 }
 
 impl<L: Link> Meter<'_, L> {
-    /// Tells what came of each stretch of time, the last one cut short by the end, until nobody wants to hear more.
+    /// Reports each period, the last one cut short by the end, until the receiver is gone.
     fn run(mut self, args: &LatencyArgs, mut times: Times, mut tell: impl FnMut(Times) -> bool) {
         let (mut n, mut is_down) = (0, false);
         let mut end = Instant::now() + args.every;
@@ -154,7 +154,7 @@ impl<L: Link> Meter<'_, L> {
                     }
                 }
             }
-            // One that is away is not asked without a pause.
+            // A server that is away is not queried without a pause.
             let pause = if is_down { args.interval.max(TICK) } else { args.interval };
             let next = Instant::now() + pause;
             while Instant::now() < next && !self.over.load(Ordering::SeqCst) {
@@ -172,7 +172,7 @@ impl<L: Link> Meter<'_, L> {
     }
 }
 
-/// What round trips took.
+/// The durations of round trips.
 #[derive(Debug, Clone)]
 struct Times {
     histogram: Histogram<u64>,
@@ -194,7 +194,7 @@ impl Times {
         self.lost += other.lost;
     }
 
-    /// These, which are forgotten here.
+    /// Takes these durations, and starts over.
     fn take(&mut self) -> Self {
         let taken = self.clone();
         self.histogram.clear();
@@ -206,10 +206,10 @@ impl Times {
         self.histogram.len()
     }
 
-    /// What is told of them: the smallest, the average, two percentiles, the largest; none without an answer.
+    /// The reported values: the minimum, the average, two percentiles, the maximum; `None` without an answer.
     fn told(&self) -> Option<[f64; 5]> {
         let times = &self.histogram;
-        // The average of times that fit is one of them.
+        // The average of values that fit also fits.
         let average = times.mean() as u64;
         let [half, most] = [0.5, 0.99].map(|quantile| times.value_at_quantile(quantile));
         let all = [times.min(), average, half, most, times.max()];

@@ -5,14 +5,14 @@ use crate::error::{CliError, Exit};
 use crate::output::Handover;
 use crate::system::signals::Interrupts;
 
-/// A queue that jobs leave, one batch after the other.
+/// A queue from which jobs are taken in batches.
 pub trait Source {
-    /// A job that was taken.
+    /// A taken job.
     type Job;
-    /// What stands for it until it has arrived.
+    /// Identifies the job until it has arrived.
     type Key;
 
-    /// The next jobs, at most `most`; none when there are none in time, or a signal came.
+    /// The next jobs, at most `most`; empty if none arrive in time, or after a signal.
     ///
     /// # Errors
     /// The failure of the connection.
@@ -21,8 +21,8 @@ pub trait Source {
     /// Hands jobs over and deletes them; after the last ones the list ends.
     ///
     /// # Errors
-    /// Failures of writing or of the connection; a signal. What has not arrived is back in the queue, or will be when the
-    /// connection ends.
+    /// Failures of writing or of the connection; a signal. Jobs that have not arrived are back in the queue, or will be
+    /// when the connection ends.
     fn hand_over(
         &mut self,
         out: &mut Handover<'_, Self::Key>,
@@ -31,14 +31,14 @@ pub trait Source {
         bulk: &mut Bulk,
     ) -> Result<(), CliError>;
 
-    /// What it means that nothing came.
+    /// The error for an empty queue.
     fn nothing(&self) -> CliError;
 }
 
-/// Names in an error.
+/// Maximum number of names in an error.
 const NAMED: usize = 20;
 
-/// Adds to an error which of what was to go elsewhere (each a `noun`) may be both where it was and in `target`.
+/// Adds to an error which items (each a `noun`) may now be both in the source and in `target`.
 #[must_use]
 pub fn doubting(error: CliError, noun: &str, names: &[impl ToString], target: &str) -> CliError {
     if names.is_empty() {
@@ -54,13 +54,14 @@ pub fn doubting(error: CliError, noun: &str, names: &[impl ToString], target: &s
     error.remark(format!("({noun}{s} {all}{more} may be both where {they} and in {target})"))
 }
 
-/// Jobs that are held at once.
+/// Maximum number of jobs held at once.
 const WINDOW: usize = 100;
 
-/// Runs `pop`: takes up to `count` jobs for good. The reader of the last one of them may wait for the end of this process.
+/// Runs `pop`: takes and deletes up to `count` jobs. The reader of the last one may be waiting for the end of this
+/// process.
 ///
 /// # Errors
-/// Nothing came, or a signal before anything did; what [`Source`] gives; failures of writing.
+/// Nothing arrived, or a signal came first; errors of [`Source`]; failures of writing.
 pub fn pop<S: Source>(
     source: &mut S,
     mut out: Handover<'_, S::Key>,

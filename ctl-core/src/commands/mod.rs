@@ -1,4 +1,4 @@
-//! Commands that every tool has, and the engines of those that several have.
+//! Commands common to all tools, and the engines of commands that several tools have.
 
 pub mod bench;
 pub mod bulk;

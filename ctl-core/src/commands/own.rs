@@ -1,4 +1,4 @@
-//! The tool's own commands, run for a page or a picture: what they do there is what they do in a shell.
+//! The tool's own commands, run for a web page or a live view, as they would run in a shell.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,24 +15,24 @@ use crate::tool::args::GlobalArgs;
 use crate::tool::cli;
 use crate::tool::run::dispatch;
 
-/// The most that a command may say, in bytes.
+/// Maximum output of a command, in bytes.
 const MOST: usize = 16 << 20;
-/// The longest name, in bytes.
+/// Maximum length of a name, in bytes.
 const LONGEST: usize = 1024;
 
-/// Runs commands over connections of its own.
+/// Runs commands over its own connections.
 pub(crate) struct Own<T: Interactive> {
     globals: GlobalArgs,
     /// One for each server, with its address.
     links: Vec<(String, Mutex<T::Link>)>,
 }
 
-/// What came of a command.
+/// The outcome of a command.
 #[derive(Debug)]
 pub(crate) struct Came {
     /// Its result: a JSON document, or text.
     pub(crate) result: Value,
-    /// What it said on the way.
+    /// Its messages.
     pub(crate) messages: String,
     pub(crate) exit: Exit,
 }
@@ -48,7 +48,7 @@ impl Came {
         })
     }
 
-    /// In one line, for people.
+    /// In one line, for users.
     pub(crate) fn line(&self) -> String {
         let result = match &self.result {
             Value::String(text) => text.clone(),
@@ -61,20 +61,20 @@ impl Came {
 }
 
 impl<T: Interactive> Own<T> {
-    /// Over connections to the servers of a context.
+    /// Creates connections to the servers of a context.
     ///
     /// # Errors
-    /// The servers are not known: an address that is wrong.
+    /// The servers are unknown because of an invalid address.
     pub(crate) fn of(context: &mut Context<T>) -> Result<Self, CliError> {
         let links = context.link.each()?.into_iter();
         let links = links.map(|(address, link)| (address, Mutex::new(link))).collect();
         Ok(Self { globals: context.globals.clone(), links })
     }
 
-    /// Runs a command at this server; `line` begins with its name. Its result is in JSON, or in words.
+    /// Runs a command at this server; `line` starts with its name. Its result is JSON or text.
     ///
     /// # Errors
-    /// There is no such server; the command's own.
+    /// There is no such server; errors of the command.
     pub(crate) fn run(
         &self,
         server: &str,
@@ -93,7 +93,7 @@ impl<T: Interactive> Own<T> {
             cli::parse::<T>(&whole).map_err(|error| CliError::usage(error.render().to_string()))?;
         let command = cli.command.ok_or_else(|| CliError::usage("no command given"))?;
         let mut globals = cli.globals;
-        // As this command was started, but for what the line says.
+        // Inherits the flags of this command, except for what the line says.
         globals.verbose = 0;
         globals.timeout = self.globals.timeout;
         let style = globals.restyle(&Style { format, ..Style::default() });
@@ -114,7 +114,7 @@ impl<T: Interactive> Own<T> {
     }
 }
 
-/// A name is never taken for a flag, a file or stdin, whatever place it has.
+/// Ensures that a name cannot be taken for a flag, a file or stdin, at any position.
 ///
 /// # Errors
 /// It could be: exit 2.

@@ -1,4 +1,4 @@
-//! `ping`: are the servers there, and how far away are they.
+//! `ping`: whether the servers answer, and how fast.
 
 use std::time::Duration;
 
@@ -22,20 +22,20 @@ pub struct PingArgs {
     interval: Duration,
 }
 
-/// The bound of `ping` and `check` where the flags say nothing.
+/// The default time limit of `ping` and `check`.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Runs `ping`: asks every server, shows each answer as it comes, and says at the end what came, also after Ctrl-C.
+/// Runs `ping`: queries every server, shows each answer as it arrives, and a summary at the end, also after Ctrl-C.
 ///
 /// # Errors
-/// No server can be reached (69), answers in time (124) or answers as it should (76).
+/// No server can be reached (69), answers in time (124) or answers correctly (76).
 pub fn run<T: Tool>(context: &mut Context<T>, args: &PingArgs) -> Result<Exit, CliError> {
     context.link.dialer_mut().default_timeout(PATIENCE);
     let interrupts = context.interrupts()?;
     let mut servers: Vec<Server<T::Link>> =
         context.link.each()?.into_iter().map(Server::new).collect();
     if let [only] = servers.as_mut_slice() {
-        // The connection of a session, where there is one.
+        // Uses the session's connection, if there is one.
         std::mem::swap(&mut only.link, &mut context.link);
     }
     let mut list = context.out.list(T::Link::PING)?.live();
@@ -50,7 +50,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &PingArgs) -> Result<Exit, C
         for server in &mut servers {
             match server.ask(n) {
                 Ok(record) => asked = list.push(record),
-                // The error says it all.
+                // The error is sufficient.
                 Err(_) if n == 1 && is_alone => break 'rounds,
                 Err((record, said)) => {
                     context.messages.warn(said);
@@ -83,13 +83,13 @@ fn code(error: &CliError) -> u8 {
     error.exit.code()
 }
 
-/// A server that is asked, and what came.
+/// A server and its answers.
 struct Server<L> {
     address: String,
     link: L,
     times: Vec<Duration>,
     lost: u64,
-    /// The last one.
+    /// The last failure.
     failure: Option<CliError>,
 }
 
@@ -98,10 +98,10 @@ impl<L: Link> Server<L> {
         Self { address, link, times: Vec::new(), lost: 0, failure: None }
     }
 
-    /// What came of the `n`th question, or that nothing came, and why.
+    /// The record of the `n`th answer, or of its absence, with the reason.
     fn ask(&mut self, n: u64) -> Result<Record, (Record, String)> {
         let record = Record::new().with("address", self.address.as_str()).with("n", n);
-        // The way there is no part of the time.
+        // Connecting is not part of the measured time.
         match self.link.connect().and_then(|()| self.link.ping(n)) {
             Ok(pong) => {
                 self.times.push(pong.took);
@@ -121,7 +121,7 @@ impl<L: Link> Server<L> {
         }
     }
 
-    /// Such as `localhost:11300: 4 of 5 answered, min 0.1 ms, avg 0.2 ms, max 0.3 ms`.
+    /// For example `localhost:11300: 4 of 5 answered, min 0.1 ms, avg 0.2 ms, max 0.3 ms`.
     fn summary(&self) -> String {
         let came = self.times.len();
         let asked = came as u64 + self.lost;

@@ -1,4 +1,4 @@
-//! `serve`: an in-memory server as a program, for tests and development, alone or around a command.
+//! `serve`: an in-memory server as a program, for tests and development, standalone or around a command.
 
 mod child;
 mod requests;
@@ -78,25 +78,25 @@ pub struct ServeArgs {
 /// A kind of server.
 #[derive(Debug, Clone, Copy)]
 pub struct Service {
-    /// What it imitates, such as `beanstalkd`.
+    /// The imitated server, such as `beanstalkd`.
     pub name: &'static str,
-    /// Its usual port.
+    /// Its default port.
     pub port: u16,
-    /// What an address may begin with, such as `tcp://`.
+    /// Accepted prefixes of an address, such as `tcp://`.
     pub schemes: &'static [&'static str],
 }
 
 /// Where a server listens.
 #[derive(Debug, Clone)]
 pub enum Endpoint {
-    /// On this address; port 0 is a free one.
+    /// On this address; port 0 selects a free one.
     Tcp(SocketAddr),
-    /// On a unix socket at this path; only on systems that have such sockets.
+    /// On a Unix socket at this path, on systems that have them.
     Unix(PathBuf),
 }
 
 impl fmt::Display for Endpoint {
-    /// As the in-memory servers read it.
+    /// In the syntax of the in-memory servers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => write!(f, "{address}"),
@@ -105,13 +105,13 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Serves until a signal comes, the parent ends or the command ends, which is told the address in these variables. `start`
-/// starts the server, which runs until it is dropped, and gives the address that it was bound to; `seed` puts a file of
+/// Serves until a signal arrives, the parent ends or the command ends, which gets the address in these variables.
+/// `start` starts the server, which runs until it is dropped, and returns the bound address; `seed` puts a file of
 /// records into the server at an address; `faults` are those of the server.
 ///
 /// # Errors
-/// An address that cannot be one or that `--allow-remote` is missing for, a fault on a request that the server does not know (2), one that cannot be bound (69), a
-/// command that cannot be run (126, 127), a file that cannot be written (74).
+/// An invalid address or one that requires `--allow-remote`, a fault on a request that the server does not know (2), an
+/// address that cannot be bound (69), a command that cannot be run (126, 127), a file that cannot be written (74).
 pub fn serve<S>(
     (service, variables): (&Service, &[&str]),
     (args, requests): (&ServeArgs, &Requests),

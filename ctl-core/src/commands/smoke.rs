@@ -1,4 +1,4 @@
-//! `smoke`: a table of steps, of which each one needs those before it.
+//! `smoke`: a table of steps, each of which requires the previous ones.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Instant;
@@ -26,12 +26,12 @@ pub static STEPS: Shape = Shape::rows(
     ],
 );
 
-/// What was tried, and what came of it.
+/// The steps and their outcomes.
 #[derive(Debug)]
 pub struct Steps {
     rows: Vec<Record>,
     has_failed: bool,
-    /// When the present step began.
+    /// When the current step started.
     since: Instant,
     /// What ended the connection.
     broken: Option<CliError>,
@@ -44,13 +44,13 @@ impl Default for Steps {
 }
 
 impl Steps {
-    /// When the present step began.
+    /// When the current step started.
     #[must_use]
     pub fn since(&self) -> Instant {
         self.since
     }
 
-    /// A step has ended, and the next one begins. Whether it did as it should is given back.
+    /// Ends a step, and starts the next one. Returns whether the step succeeded.
     pub fn note(
         &mut self,
         (step, command): (&'static str, &str),
@@ -72,7 +72,7 @@ impl Steps {
         ok
     }
 
-    /// A step has failed with this error. What is no refusal has ended the connection.
+    /// Ends a step with this error. Any error but a refusal has ended the connection.
     pub fn fail(
         &mut self,
         (step, command): (&'static str, &str),
@@ -102,7 +102,7 @@ impl Steps {
     }
 }
 
-/// A name that nobody else uses, for a queue of a command of this tool.
+/// A unique name for a queue of a command of this tool.
 #[must_use]
 pub fn scratch_name(tool: &str, purpose: &str) -> String {
     let random = RandomState::new().hash_one(std::process::id());

@@ -8,13 +8,13 @@ use std::str::FromStr;
 use crate::error::Exit;
 use crate::output::units;
 
-/// A range of values; outside of it is an alert, or inside of it with `@`.
+/// A range of values; values outside of it alert, or inside of it with `@`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Range {
     start: f64,
     end: f64,
     inside: bool,
-    /// It was given as times, such as `10m`; `start` and `end` are seconds.
+    /// Given as times, such as `10m`; `start` and `end` are seconds.
     is_time: bool,
     text: String,
 }
@@ -27,7 +27,7 @@ impl Range {
         within == self.inside
     }
 
-    /// The same in the unit of a metric; none where it is of times, and the metric is not.
+    /// The same in the unit of a metric; `None` for a range of times if the metric is not a time.
     #[must_use]
     pub fn in_unit(&self, unit: &str) -> Option<Self> {
         let factor = match (self.is_time, unit) {
@@ -95,7 +95,7 @@ impl fmt::Display for Range {
 pub struct Threshold {
     /// The metric's name.
     pub metric: String,
-    /// The values that are fine.
+    /// The good values.
     pub range: Range,
 }
 
@@ -110,7 +110,7 @@ impl FromStr for Threshold {
     }
 }
 
-/// What a check found, worst last.
+/// The result of a check; the worst is last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// 0.
@@ -119,12 +119,12 @@ pub enum Verdict {
     Warning,
     /// 2.
     Critical,
-    /// 3: the check itself could not be done.
+    /// 3: the check itself failed.
     Unknown,
 }
 
 impl Verdict {
-    /// The word that monitoring systems know.
+    /// The word for monitoring systems.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn ranges_by_table() {
-        // Range, values that are fine, values that alert.
+        // Range, good values, alerting values.
         let table: &[(&str, &[f64], &[f64])] = &[
             ("10", &[0.0, 10.0], &[-1.0, 10.5, 11.0]),
             ("10:", &[10.0, 1e9], &[9.0, -1.0]),

@@ -1,4 +1,4 @@
-//! Two looks, and what changed between them: `--rates` and `--diff` of commands that show figures.
+//! Two samples and their difference: `--rates` and `--diff` of commands that show figures.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::output::units;
 use crate::output::{Column, Field, Format, Record, Shape, Show};
 use crate::tool::{Context, Tool};
 
-/// The flags of a command that can look twice.
+/// The flags of a command that can sample twice.
 #[derive(Debug, Clone, Args)]
 pub struct Twice {
     /// Sample twice and show the rate of change per second
@@ -27,10 +27,10 @@ pub struct Twice {
 }
 
 impl Twice {
-    /// Whether the command is to look twice.
+    /// Whether to sample twice.
     ///
     /// # Errors
-    /// `--interval` without a second look: exit 2.
+    /// `--interval` without a second sample: exit 2.
     pub fn is_wanted(&self) -> Result<bool, CliError> {
         if self.interval.is_some() && !self.rates && !self.diff {
             return Err(CliError::usage(
@@ -42,13 +42,13 @@ impl Twice {
     }
 }
 
-/// What a look has shown, and how it is read.
+/// How to interpret the figures of a sample.
 pub struct Figures {
-    /// What each record is about, such as `tube`; none for one record about the server.
+    /// The subject of each record, such as `tube`; `None` for a single record about the server.
     pub noun: Option<&'static str>,
-    /// Whether a figure only grows, until what it is about begins anew.
+    /// Whether a figure only grows, until its subject is recreated.
     pub only_grows: fn(&str) -> bool,
-    /// Figures that nobody has to be told about, such as the time.
+    /// Figures whose changes are not interesting, such as the time.
     pub leaves_out: &'static [&'static str],
 }
 
@@ -75,13 +75,13 @@ static RATES: Shape = Shape::rows(
     ],
 );
 
-/// What a look has found, and how the command ends that does not look again.
+/// The records of a sample, and the exit code if no second one is taken.
 pub type Look = (Vec<Record>, Exit);
 
-/// Looks twice and shows what changed. Records are told apart by their `name`. What began anew between the looks is told.
-/// The exit is that of the worse look.
+/// Samples twice and shows what changed. Records are matched by their `name`. Recreated subjects are reported. The exit
+/// code is that of the worse sample.
 ///
-/// # Errors
+/// Errors of `look`; a signal; failures of writing.
 /// Those of `look`; a signal; failures of writing.
 pub fn look_twice<T: Tool>(
     tool: &mut Context<T>,
@@ -90,7 +90,7 @@ pub fn look_twice<T: Tool>(
     mut look: impl FnMut(&mut Context<T>) -> Result<Look, CliError>,
 ) -> Result<Exit, CliError> {
     let shape = if flags.rates { &RATES } else { &CHANGES };
-    // Of the one server, tables need not say what a figure is of.
+    // With a single server, tables need not name the subject of a figure.
     if figures.noun.is_none()
         && tool.out.style.format == Format::Table
         && tool.out.style.columns.is_none()
@@ -99,7 +99,7 @@ pub fn look_twice<T: Tool>(
         let shown = shown.filter(|column| column.show == Show::Always);
         tool.out.style.columns = Some(shown.map(|column| column.key.to_owned()).collect());
     }
-    // Columns that there are not are told before anything is asked.
+    // Rejects unknown columns before anything is sent.
     tool.out.expect(shape)?;
     let interrupts = tool.interrupts()?;
     let mut seen = || -> Result<(Instant, Look), CliError> {
@@ -124,7 +124,7 @@ pub fn look_twice<T: Tool>(
     Ok(if second.code() < first.code() { first } else { second })
 }
 
-/// A record for each figure that changed, and what else is to be told.
+/// A record for each changed figure, and further messages.
 fn changes(
     figures: &Figures,
     (before, after): (&[Record], &[Record]),
@@ -178,7 +178,7 @@ fn changes(
 
 const NAME: &str = "name";
 
-/// The record of the same name.
+/// The record with the same name.
 fn find<'r>(records: &'r [Record], wanted: &Record) -> Option<&'r Record> {
     records.iter().find(|record| record.get(NAME) == wanted.get(NAME))
 }

@@ -1,4 +1,4 @@
-//! `wait`: until a condition is true.
+//! `wait`: waits for a condition.
 
 use std::time::{Duration, Instant};
 
@@ -31,16 +31,16 @@ pub struct WaitFlags {
     pub must_exist: bool,
 }
 
-/// What a look has shown: whether the condition holds, and what was seen.
+/// The result of a check: whether the condition holds, and the observed value.
 pub type Look = (bool, String);
 
-/// The bound where `--timeout` says nothing.
+/// The default of `--timeout`.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Looks until the condition holds. The record says what was waited for as `subject`: what it is called, and its name.
+/// Checks until the condition holds. The record has the `subject` of the wait: its kind and its name.
 ///
 /// # Errors
-/// The condition did not come true in time (124), a signal, or what `look` gives.
+/// The condition did not become true in time (124), a signal, or errors of `look`.
 pub fn until<T: Tool>(
     tool: &mut Context<T>,
     flags: &WaitFlags,
@@ -88,7 +88,7 @@ pub fn answers<T>(answer: Result<T, CliError>) -> Look {
     }
 }
 
-/// What a look at counts has shown.
+/// The result of checking a condition on counts.
 ///
 /// # Errors
 /// The condition names something else: exit 2.
@@ -97,10 +97,10 @@ pub fn seen(condition: &Condition, counts: &serde_json::Value) -> Result<Look, C
     Ok((verdict.holds, format!("{} {}", condition.key(), verdict.found)))
 }
 
-/// Reads a condition on counts; `known` has every count that it can name.
+/// Parses a condition on counts; `known` has all counts that it may name.
 ///
 /// # Errors
-/// It is no condition, or names something else: exit 2.
+/// It is invalid, or names something else: exit 2.
 pub fn on_counts<T: Tool>(text: &str, known: &serde_json::Value) -> Result<Condition, CliError> {
     let condition = Condition::parse(text).map_err(|why| {
         CliError::usage(why).hint(format!("{} wait --help lists the conditions", T::PROGRAM.name))

@@ -1,4 +1,4 @@
-//! `watch`: repeat a command that only looks.
+//! `watch`: repeats a read-only command.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -46,41 +46,41 @@ pub struct WatchArgs {
     command: Vec<String>,
 }
 
-/// A tool some of whose commands only look.
+/// A tool with read-only commands.
 pub trait Repeat {
-    /// A command, read.
+    /// A parsed command.
     type Command;
 
     /// The tool's name.
     const NAME: &'static str;
 
-    /// Reads a command line that begins with the tool's name. None for a command that changes something, or that
+    /// Parses a command line that starts with the tool's name. `None` for a command that changes something, or that
     /// repeats itself.
     ///
     /// # Errors
-    /// What clap says.
+    /// Errors of clap.
     fn read(line: &[String]) -> Result<Option<(GlobalArgs, Self::Command)>, clap::Error>;
 
-    /// The way to stdout.
+    /// The writer for stdout.
     fn out(&mut self) -> &mut Output;
 
-    /// The way to stderr.
+    /// The writer for stderr.
     fn messages(&self) -> &Messages;
 
-    /// The bound of `--timeout`, if there is one.
+    /// The value of `--timeout`, if any.
     fn timeout(&self) -> Option<Duration>;
 
     /// Runs a command.
     ///
     /// # Errors
-    /// What the command reports.
+    /// Errors of the command.
     fn run(&mut self, command: Self::Command) -> Result<Exit, CliError>;
 }
 
-/// Runs `watch`. A server that is lost on the way is waited for.
+/// Runs `watch`, which waits for a lost server.
 ///
 /// # Errors
-/// The command is wrong or changes something (2), or cannot look at first or at last; the condition did not come true
+/// The command is invalid or changes something (2), or its first or last run failed; the condition did not become true
 /// (124).
 pub fn watch<T: Repeat>(
     tool: &mut T,
@@ -168,7 +168,7 @@ fn look<T: Repeat>(
     Ok(Frame { text, value, holds })
 }
 
-/// Runs the inner command and gives what it wrote. That there is nothing (yet) is a result, too.
+/// Runs the inner command and returns its output. An absent subject is a result, too.
 fn capture<T: Repeat>(
     tool: &mut T,
     line: &[String],

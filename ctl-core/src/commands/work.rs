@@ -1,4 +1,4 @@
-//! `work`: what workers of every tool share, which run a command for every job.
+//! `work`: shared by the workers of all tools, which run a command for every job.
 
 mod ledger;
 mod shift;
@@ -23,11 +23,11 @@ use crate::tool::{Context, Tool};
 pub use ledger::{Fate, Finished, Ledger};
 pub use shift::{Ended, Given, Hands, Recipe, Shift};
 
-/// Connects as the flags say before a worker starts, so that `--wait-for-server` and `--retry` hold for it, too. What is
-/// waited for later is an error at the start, where the address is wrong more often than the server away.
+/// Connects as the flags say before a worker starts, so that `--wait-for-server` and `--retry` apply to it, too. At the
+/// start, a failure is an error, because an invalid address is more likely than a server outage.
 ///
 /// # Errors
-/// No server can be reached: exit 69. Of several one is enough; the worker tells of the others.
+/// No server can be reached: exit 69. With several servers one is enough; the worker reports the others.
 pub fn connect<T: Tool>(context: &mut Context<T>) -> Result<(), CliError> {
     let waits = context.globals.wait_for_server.is_some();
     let each = context.link.each()?;
@@ -102,10 +102,10 @@ pub struct WorkFlags {
 }
 
 impl WorkFlags {
-    /// The command for each job, if one is given. `places` are what its arguments may have of the job.
+    /// The command for each job, if one is given. `places` are the placeholders that its arguments may use.
     ///
     /// # Errors
-    /// A line for the shell that has one of them: exit 2.
+    /// A shell line with one of them: exit 2.
     pub fn handler(&self, places: &'static [Place]) -> Result<Option<Template>, CliError> {
         let words = if self.exec.is_empty() { &self.command } else { &self.exec };
         if self.shell.is_none() && words.is_empty() {
@@ -114,8 +114,8 @@ impl WorkFlags {
         Template::new(self.shell.as_deref(), words, places).map(Some)
     }
 
-    /// Names the tool's own flags among the arguments of `--exec`, which go to the command: most often they were meant for
-    /// the tool.
+    /// Warns about flags of the tool among the arguments of `--exec`, which are passed to the command: usually they
+    /// were meant for the tool.
     pub fn say_passed_on<T: Tool>(&self, context: &Context<T>) {
         for flag in self.passed_on(&(T::PROGRAM.tree)()) {
             let tool = T::PROGRAM.name;
@@ -132,7 +132,7 @@ impl WorkFlags {
         };
         let known = [longs(work), longs(tree)].concat();
         let words = self.exec.iter().skip(1).filter_map(|word| word.to_str());
-        // Behind `--` the command's own words stand.
+        // After `--` come the command's own arguments.
         let words = words.take_while(|word| *word != "--");
         let name = |word: &str| word.strip_prefix("--")?.split('=').next().map(str::to_owned);
         let flags = words.filter_map(name).filter(|name| known.contains(name));
@@ -146,13 +146,13 @@ impl WorkFlags {
         self.grace.saturating_add(LAST_RESORT)
     }
 
-    /// How many jobs are enough.
+    /// The maximum number of jobs.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         if self.once { Some(1) } else { self.max_jobs }
     }
 
-    /// Writes the pid file, if there is to be one.
+    /// Writes the pid file, if requested.
     ///
     /// # Errors
     /// Those of [`PidFile::create`].
@@ -166,7 +166,7 @@ impl WorkFlags {
     }
 }
 
-/// A flag of `work` whose help calls a job what it is called here: a word and its plural.
+/// A flag of `work` whose help uses the local word for a job: a word and its plural.
 pub fn about(arg: Arg, (job, here): (&str, &str)) -> Arg {
     let capital = |word: &str| {
         let mut chars = word.chars();
@@ -177,25 +177,25 @@ pub fn about(arg: Arg, (job, here): (&str, &str)) -> Arg {
     if worded == help { arg } else { arg.help(worded) }
 }
 
-/// What commands get to end.
+/// How long commands get to end.
 const LAST_RESORT: Duration = Duration::from_secs(10);
 
-/// What runs jobs, seen from outside.
+/// A running worker, seen from outside.
 pub trait Crew {
     /// Takes no further job.
     fn stop(&self);
 
-    /// Ends running jobs, too.
+    /// Also ends running jobs.
     fn kill(&self);
 
-    /// Whether it has ended. Reports may still be on their way.
+    /// Whether it has ended. Reports may still be pending.
     fn has_ended(&self) -> bool;
 
-    /// Whether a job is running, as far as is known.
+    /// Whether a job is running, as far as known.
     fn is_busy(&self) -> bool;
 }
 
-/// How often a crew is looked at.
+/// How often to check a crew.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Watches a crew.
@@ -212,7 +212,7 @@ pub struct Supervisor<'a, C> {
 }
 
 impl<'a, C: Crew> Supervisor<'a, C> {
-    /// A supervisor by these flags.
+    /// A supervisor with these flags.
     pub fn new(
         crew: &'a C,
         interrupts: &'a Interrupts,
@@ -231,8 +231,8 @@ impl<'a, C: Crew> Supervisor<'a, C> {
         }
     }
 
-    /// Waits until the crew has ended, and reports its jobs. The first signal stops taking jobs, the second one, or the
-    /// end of the grace, ends those that run. Gives the exit that a signal asked for.
+    /// Waits until the crew has ended, and reports its jobs. The first signal stops taking jobs; the second one, or the
+    /// end of the grace, ends running ones. Returns the exit code of a signal.
     ///
     /// # Errors
     /// The first failure of `report`, which ends the crew.
@@ -243,7 +243,7 @@ impl<'a, C: Crew> Supervisor<'a, C> {
     ) -> Result<Option<Exit>, CliError> {
         let mut reported = Ok(());
         loop {
-            // Asked before the last look at the reports.
+            // Checked before the last round of reports.
             let is_last = self.crew.has_ended();
             let mut next = finished.recv_timeout(if is_last { Duration::ZERO } else { SLICE });
             while let Ok(job) = &next {
@@ -299,29 +299,29 @@ impl<'a, C: Crew> Supervisor<'a, C> {
 pub struct CommandEnd {
     /// Its exit code.
     pub exit: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that killed it.
     pub signal: Option<i32>,
-    /// Without either: what happened to it, such as `stopped` or `not run`.
+    /// If neither is set: what happened to it, such as `stopped` or `not run`.
     pub otherwise: Option<&'static str>,
-    /// How long it took.
+    /// Its duration.
     pub time: Option<Duration>,
     /// The last line that it wrote to stderr, or why it was not run; escaped.
     pub words: Option<String>,
 }
 
 impl CommandEnd {
-    /// Whether it ended with 0.
+    /// Whether it exited with 0.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.exit == Some(0)
     }
 
-    /// Says of a job that did not end well how its command ended and what became of it, on one line:
-    /// `job 7 of mail: exit 3 after 12ms, released: no such user`. Where there was no command, nothing is said.
+    /// Reports a job that did not end well on one line, with the end of its command and its fate: `job 7 of mail: exit
+    /// 3 after 12ms, released: no such user`. Without a command it reports nothing.
     pub fn tell(&self, messages: &Messages, job: &str, fate: &str) {
         let how = match (self.exit, self.signal, self.otherwise) {
             (Some(code), ..) => format!("exit {code}"),
-            // Where the system does not say which.
+            // The system does not report the number.
             (_, Some(0), _) => "a signal".to_owned(),
             (_, Some(signal), _) => format!("signal {signal}"),
             (.., Some(otherwise)) => otherwise.to_owned(),
@@ -341,8 +341,7 @@ impl CommandEnd {
     }
 }
 
-/// Writes the record of a job that has ended, for whoever follows the log, if there is one: `job` is what it is called,
-/// `fate` what became of it.
+/// Writes the record of a finished job, if there is a log: `job` is its name, `fate` its outcome.
 ///
 /// # Errors
 /// Failures of writing.
@@ -369,14 +368,14 @@ pub fn log(
     out.flush()
 }
 
-/// Whether stdout is the commands': it has no documents and no record for each job.
+/// Whether stdout belongs to the commands: there are no documents, and no record for each job.
 fn is_for_commands(out: &Output) -> bool {
     !out.style.format.is_structured()
 }
 
-/// Says how many jobs (each a `noun`) ended in which way: on stderr, because stdout is the commands' or has a record for
-/// each job; as a document where documents were asked for. A way has a key, a number and the words that stand behind the
-/// number; the first one's stand before it.
+/// Reports the number of jobs (each a `noun`) by outcome: on stderr, because stdout belongs to the commands or has the
+/// records; as a document if documents were requested. An outcome has a key, a number and the words after the number;
+/// those of the first come before it.
 ///
 /// # Errors
 /// Failures of writing.

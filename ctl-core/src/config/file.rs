@@ -1,5 +1,5 @@
-//! The configuration file: contexts and defaults. What is wrong in it is named with its line, and nothing of the line
-//! itself is shown: it may hold what nobody should see.
+//! The configuration file: contexts and defaults. Errors name the line, but never show its content, which may be
+//! secret.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -15,49 +15,49 @@ use crate::output::escape;
 use crate::system::files;
 use crate::tool::program::Program;
 
-/// The key of the context in force when nobody says.
+/// The key of the selected context.
 pub const SELECTED: &str = "context";
-/// The key of the one before it.
+/// The key of the previously selected context.
 pub const PREVIOUS: &str = "previous-context";
-/// The table of what holds where no context says something else.
+/// The table of defaults for all contexts.
 pub const DEFAULTS: &str = "defaults";
 /// The table of contexts.
 pub const CONTEXTS: &str = "contexts";
 
-/// The most that is read, in bytes.
+/// Maximum size of the file, in bytes.
 const LIMIT: u64 = 1 << 20;
 
-/// The longest name of a context, in bytes.
+/// Maximum length of a context's name, in bytes.
 const LONGEST_NAME: usize = 64;
 
-/// What a context or the defaults say, as text, by the names of [`keys`].
+/// The settings of a context or the defaults, as text, by the names of [`keys`].
 pub type Fields = BTreeMap<&'static str, String>;
 
-/// What a configuration file says.
+/// The content of a configuration file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {
-    /// The context in force when nobody says.
+    /// The selected context.
     pub selected: Option<String>,
-    /// The one before it.
+    /// The previously selected context.
     pub previous: Option<String>,
-    /// What holds where no context says something else.
+    /// The defaults for all contexts.
     pub defaults: Fields,
     /// The contexts by name.
     pub contexts: BTreeMap<String, Fields>,
 }
 
-/// Where the configuration file is.
+/// The location of the configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The file.
     pub path: PathBuf,
-    /// Whether somebody named it, so that it has to be there.
+    /// Whether it was named explicitly, so that it must exist.
     pub is_named: bool,
 }
 
 impl Place {
-    /// The file that the flag names, or `PREFIX_CONFIG`, or the usual one: `$XDG_CONFIG_HOME/TOOL/config.toml`, in
-    /// `~/.config` without that. None where there is no home.
+    /// The file named by the flag or `PREFIX_CONFIG`, or the default one: `$XDG_CONFIG_HOME/TOOL/config.toml`, or in
+    /// `~/.config`. `None` if there is no home.
     #[must_use]
     pub fn find(flag: Option<&Path>, program: &Program, environment: &Environment) -> Option<Self> {
         let named = |path: PathBuf| Some(Self { path, is_named: true });
@@ -75,10 +75,10 @@ impl Place {
         Some(Self { path: folder.join(program.name).join("config.toml"), is_named: false })
     }
 
-    /// What the file says; nothing where the usual one is not there.
+    /// The content of the file; empty if the default one does not exist.
     ///
     /// # Errors
-    /// The file is not there, cannot be read, can be changed by others, or is wrong: exit 78.
+    /// The file does not exist, cannot be read, can be changed by others, or is invalid: exit 78.
     pub fn read(&self, program: &Program) -> Result<Config, CliError> {
         match self.text()? {
             Some(text) => self.parse(&text, program).map(|(config, _)| config),
@@ -89,7 +89,7 @@ impl Place {
         }
     }
 
-    /// The text of the file, if it is there.
+    /// The text of the file, if it exists.
     fn text(&self) -> Result<Option<String>, CliError> {
         let refused = |error: &io::Error| self.wrong(&format!("cannot be read: {error}"));
         let file = match File::open(&self.path) {
@@ -111,13 +111,13 @@ impl Place {
         String::from_utf8(bytes).map(Some).map_err(|_| self.wrong("is not UTF-8"))
     }
 
-    /// Whether its folder is not even open to this user, such as a service that was started with another's `HOME`.
+    /// Whether its folder is inaccessible for this user, such as a service that was started with another user's `HOME`.
     fn is_of_somebody_else(&self) -> bool {
         let denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
         fs::metadata(&self.path).is_err_and(denied)
     }
 
-    /// Whoever can change the file decides which servers are changed.
+    /// Whoever can change the file controls which servers are changed.
     #[cfg(unix)]
     fn check_owner(&self, about: &Metadata) -> Result<(), CliError> {
         use std::os::unix::fs::MetadataExt as _;
@@ -141,7 +141,7 @@ impl Place {
         Ok(())
     }
 
-    /// The file's name for people.
+    /// The file's name for users.
     #[must_use]
     pub fn shown(&self) -> String {
         escape::line(&self.path.to_string_lossy()).into_owned()
@@ -151,10 +151,10 @@ impl Place {
         CliError::config(format!("the configuration file {} {what}", self.shown()))
     }
 
-    /// Reads the text of the file.
+    /// Parses the text of the file.
     ///
     /// # Errors
-    /// What is wrong, with its line: exit 78.
+    /// The error, with its line: exit 78.
     pub fn parse(&self, text: &str, program: &Program) -> Result<(Config, DocumentMut), CliError> {
         let at = |start: Option<usize>, what: &str| {
             let line = start.and_then(|start| text.get(..start)).map(line_of);
@@ -176,11 +176,11 @@ impl Place {
         std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
     }
 
-    /// Changes the file, which is replaced in one step; comments stay. Nobody else changes it meanwhile with this
-    /// program. A dry run only looks whether it can be done.
+    /// Changes the file, which is replaced atomically; comments are kept. Other instances of this program wait
+    /// meanwhile. A dry run only checks whether it is possible.
     ///
     /// # Errors
-    /// The file is wrong or would become so (78), or cannot be written (74).
+    /// The file is or would become invalid (78), or cannot be written (74).
     pub fn change(
         &self,
         program: &Program,
@@ -199,11 +199,11 @@ impl Place {
         self.replace(|text| changed(text.unwrap_or_default()))
     }
 
-    /// Lets a person edit the text of the file, or `template` where there is none. Whether it has changed.
+    /// Lets the user edit the text of the file, or `template` if there is none. Returns whether it has changed.
     ///
     /// # Errors
-    /// What was written is wrong (78), or the file has changed meanwhile: the text is kept beside the file. As
-    /// [`Place::change`], and those of `edit`.
+    /// The new text is invalid (78), or the file has changed meanwhile: the text is kept beside the file. As
+    /// [`Place::change`], and errors of `edit`.
     pub fn edit(
         &self,
         program: &Program,
@@ -233,7 +233,7 @@ impl Place {
         })
     }
 
-    /// Puts another text in the place of this one, in one step, while nobody else with this program does.
+    /// Replaces this text by another one atomically, while other instances of this program wait.
     fn replace(
         &self,
         make: impl FnOnce(Option<&str>) -> Result<String, CliError>,
@@ -241,12 +241,12 @@ impl Place {
         let unwritable = |error: &io::Error| {
             CliError::new(Exit::Io, "IO", format!("cannot write {}: {error}", self.shown()))
         };
-        // A link stays: what it points to is changed.
+        // A link is kept, and its target changed.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         make_folder(folder).map_err(|error| unwritable(&error))?;
-        // Two that change the file at once do it one after the other.
+        // Concurrent changes happen one after the other.
         #[cfg(unix)]
         let lock = File::open(folder).map_err(|error| unwritable(&error))?;
         #[cfg(unix)]
@@ -260,7 +260,7 @@ impl Place {
     }
 }
 
-/// A folder for this user alone.
+/// A folder for this user only.
 fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -272,10 +272,10 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Refuses names that would not be words of a prompt or a command line.
+/// Rejects names that would not be words in a prompt or a command line.
 ///
 /// # Errors
-/// The rule: exit 2.
+/// The violated rule: exit 2.
 pub fn check_name(name: &str) -> Result<(), CliError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -288,12 +288,12 @@ pub fn check_name(name: &str) -> Result<(), CliError> {
     )))
 }
 
-/// The number of the line that begins or goes on after this text.
+/// The number of the line after this text.
 fn line_of(before: &str) -> usize {
     before.matches('\n').count() + 1
 }
 
-/// What is wrong in a file, and where.
+/// An error in a file, and its location.
 struct Wrong {
     at: Option<usize>,
     what: String,
@@ -349,7 +349,7 @@ impl Reader<'_> {
     }
 }
 
-/// Where a key is, or what it says.
+/// The location of a key or its value.
 fn place(table: &dyn TableLike, name: &str, item: &Item) -> Option<usize> {
     let key = table.get_key_value(name).and_then(|(key, _)| key.span());
     key.or_else(|| item.span()).map(|span| span.start)

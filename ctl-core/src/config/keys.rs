@@ -1,4 +1,4 @@
-//! What a configuration file can say: its keys, and what their values look like.
+//! The keys of a configuration file, and the formats of their values.
 
 use std::path::{Path, PathBuf};
 
@@ -16,38 +16,38 @@ use crate::tool::program::Program;
 
 /// The servers' addresses.
 pub const ADDRESS: &str = "address";
-/// What stands for the tool's own word for a queue, such as `tube`: the key of the usual one.
+/// Stands for the tool's own word for a queue, such as `tube`: the key of the default queue.
 pub const QUEUE: &str = "queue";
-/// How servers are spoken to.
+/// The transport.
 pub const TRANSPORT: &str = "transport";
-/// Whether every server is reached over TLS.
+/// Whether to use TLS for all servers.
 pub const TLS: &str = "tls";
-/// The file of the authorities.
+/// The file of the CAs.
 pub const TLS_CA: &str = "tls-ca";
 /// The file of the revocation lists.
 pub const TLS_CRL: &str = "tls-crl";
-/// The file of the certificate to show.
+/// The file of the client certificate.
 pub const TLS_CERT: &str = "tls-cert";
-/// The file of its key.
+/// The file of the client key.
 pub const TLS_KEY: &str = "tls-key";
-/// Whether any certificate of a server is accepted.
+/// Whether to accept any server certificate.
 pub const TLS_INSECURE: &str = "tls-insecure";
-/// The bound for connecting.
+/// The time limit for connecting.
 pub const CONNECT_TIMEOUT: &str = "connect-timeout";
-/// The bound for each answer.
+/// The time limit for each reply.
 pub const TIMEOUT: &str = "timeout";
-/// How often to try again.
+/// The number of retries.
 pub const RETRY: &str = "retry";
-/// How long to wait until the server answers.
+/// How long to wait for the server.
 pub const WAIT_FOR_SERVER: &str = "wait-for-server";
 /// The output format.
 pub const OUTPUT: &str = "output";
 /// The colour of the context's name in the prompt of a session.
 pub const PROMPT_COLOR: &str = "prompt-color";
-/// Whether changing anything asks for the context's name.
+/// Whether changes require the context's name.
 pub const PROTECTED: &str = "protected";
 
-/// What a value is.
+/// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Addresses,
@@ -73,7 +73,7 @@ const fn key(name: &'static str, kind: Kind) -> Key {
     Key { name, kind }
 }
 
-/// Every key of a context; `[defaults]` has the same.
+/// All keys of a context; `[defaults]` has the same.
 pub const KEYS: &[Key] = &[
     key(ADDRESS, Kind::Addresses),
     key(QUEUE, Kind::Queue),
@@ -93,18 +93,18 @@ pub const KEYS: &[Key] = &[
     key(OUTPUT, Kind::Format),
 ];
 
-/// The keys that this tool has.
+/// The keys of this tool.
 pub fn of(program: &Program) -> impl Iterator<Item = Key> + use<> {
     let has_transports = !program.servers.transports.is_empty();
     KEYS.iter().copied().filter(move |key| key.kind != Kind::Transport || has_transports)
 }
 
-/// The key that people write so.
+/// The key with this name in its written form.
 ///
 /// # Errors
-/// There is none: exit 2, with those that there are.
+/// There is none: exit 2, with the existing ones.
 pub fn named(program: &Program, text: &str) -> Result<Key, CliError> {
-    // As the flag of a tool says it.
+    // The name of a tool's flag.
     let text = if text == "addr" { ADDRESS } else { text };
     of(program).find(|key| key.shown(program) == text).ok_or_else(|| {
         let known: Vec<&str> = of(program).map(|key| key.shown(program)).collect();
@@ -116,13 +116,13 @@ pub fn named(program: &Program, text: &str) -> Result<Key, CliError> {
 }
 
 impl Key {
-    /// How people write it.
+    /// Its written form.
     #[must_use]
     pub fn shown(self, program: &Program) -> &'static str {
         if self.kind == Kind::Queue { program.queue.key } else { self.name }
     }
 
-    /// What its value looks like, for help and errors.
+    /// The format of its value, for help and errors.
     #[must_use]
     pub fn form(self, program: &Program) -> String {
         match self.kind {
@@ -141,13 +141,13 @@ impl Key {
         }
     }
 
-    /// Whether it is a file's name.
+    /// Whether its value is a file name.
     #[must_use]
     pub fn is_file(self) -> bool {
         self.kind == Kind::File
     }
 
-    /// The variables of the environment that say it, those that count more first.
+    /// The environment variables for it, in order of precedence.
     #[must_use]
     pub fn variables(self, program: &Program) -> Vec<String> {
         let own = |name: &str| vec![format!("{}_{name}", program.prefix)];
@@ -164,7 +164,7 @@ impl Key {
         }
     }
 
-    /// The id of the flag that says it, if there is one.
+    /// The id of its flag, if there is one.
     #[must_use]
     pub fn flag(self, program: &Program) -> Option<String> {
         match self.kind {
@@ -174,10 +174,10 @@ impl Key {
         }
     }
 
-    /// A value of a file, as text. `folder` is where the file is.
+    /// A value in a file, as text. `folder` is the folder of the file.
     ///
     /// # Errors
-    /// What the value has to be.
+    /// The required format.
     pub(super) fn read(
         self,
         item: &Item,
@@ -207,10 +207,10 @@ impl Key {
         path.into_os_string().into_string().map_err(|_| "must be UTF-8".to_owned())
     }
 
-    /// Whether this text can be its value.
+    /// Whether this text is a valid value.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// Why it is not.
     pub fn check(self, text: &str, program: &Program) -> Result<(), String> {
         let said = |error: CliError| error.message;
         match self.kind {
@@ -237,7 +237,7 @@ impl Key {
         }
     }
 
-    /// What stands in a file for this text.
+    /// The form of this text in a file.
     #[must_use]
     pub(crate) fn written(self, text: &str) -> Value {
         match self.kind {
@@ -262,7 +262,7 @@ fn words<T: ValueEnum>() -> String {
     names.map(|name| name.get_name().to_owned()).collect::<Vec<_>>().join(", ")
 }
 
-/// A file's name as it is meant in a file of this folder.
+/// A file name relative to this folder.
 fn expanded(text: &str, folder: &Path) -> PathBuf {
     let home = || std::env::var_os("HOME").filter(|home| !home.is_empty());
     match text.strip_prefix("~/").zip(home()) {

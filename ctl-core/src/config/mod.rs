@@ -1,5 +1,5 @@
-//! Where a setting came from: flag, then environment, then context, then file, then default. The winner is kept and can be
-//! named.
+//! Settings and their sources: flag, then environment, then context, then file, then default. The source of the
+//! effective value is kept.
 
 pub mod file;
 pub mod keys;
@@ -48,13 +48,12 @@ pub struct Setting<T> {
     pub value: T,
     /// Where it came from.
     pub source: Source,
-    /// What would have been the source without that, where somebody may have expected it: a context, or a variable that a
-    /// context overrides.
+    /// The overridden source, if a user might expect it: a context, or a variable that a context overrides.
     pub over: Option<Source>,
 }
 
 impl<T> Setting<T> {
-    /// A value that nothing else says.
+    /// A value from this source.
     pub fn from(source: Source, value: T) -> Self {
         Self { value, source, over: None }
     }
@@ -64,7 +63,7 @@ impl<T> Setting<T> {
         Self::from(Source::Default, value)
     }
 
-    /// Where it came from, and what that overrides.
+    /// The source, and what it overrides.
     #[must_use]
     pub fn origin(&self) -> String {
         match &self.over {
@@ -74,7 +73,7 @@ impl<T> Setting<T> {
     }
 }
 
-/// The environment of the process, or a made-up one in tests.
+/// The environment of the process, or a fictitious one in tests.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     made_up: Option<HashMap<String, String>>,
@@ -87,14 +86,14 @@ impl Environment {
         Self { made_up: None }
     }
 
-    /// An environment of exactly these variables.
+    /// An environment with exactly these variables.
     #[must_use]
     pub fn of(pairs: &[(&str, &str)]) -> Self {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         Self { made_up: Some(pairs.iter().map(own).collect()) }
     }
 
-    /// The variable's value; an empty one counts as not set, bytes that are not UTF-8 are replaced.
+    /// The variable's value; an empty one counts as unset, and invalid UTF-8 is replaced.
     #[must_use]
     pub fn var(&self, name: &str) -> Option<String> {
         let value = match &self.made_up {
@@ -104,7 +103,7 @@ impl Environment {
         value.filter(|value| !value.is_empty())
     }
 
-    /// The names of the variables, those that are UTF-8.
+    /// The names of the variables that are valid UTF-8.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = match &self.made_up {
@@ -115,10 +114,10 @@ impl Environment {
         names
     }
 
-    /// The flag's value if there is one, else the first of `names` that is set, read by `parse`.
+    /// The flag's value if there is one, otherwise the first of `names` that is set, parsed by `parse`.
     ///
     /// # Errors
-    /// A variable whose value `parse` refuses: exit 2, with the variable's name.
+    /// A variable that `parse` rejects: exit 2, with the variable's name.
     pub fn setting<T>(
         &self,
         flag: (&'static str, Option<T>),
@@ -140,7 +139,7 @@ impl Environment {
     }
 }
 
-/// Reads an environment value as one of a flag's words, by the same list as the flag.
+/// Parses an environment value as one of a flag's words.
 ///
 /// # Errors
 /// A message that names the allowed words.

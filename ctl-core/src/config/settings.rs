@@ -1,4 +1,4 @@
-//! Settings of a command line: flags, environment, context and configuration file, in the order in which they count.
+//! The settings of a command line: flags, environment, context and configuration file, in order of precedence.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct SettingsArgs {
 pub struct Chosen {
     /// Its name.
     pub name: String,
-    /// Who chose it: a flag, the environment, the file, or `connect` in a session.
+    /// What selected it: a flag, the environment, the file, or `connect` in a session.
     pub source: Source,
 }
 
@@ -51,7 +51,7 @@ impl Chosen {
     }
 }
 
-/// What the environment, a context and the configuration file say.
+/// The settings of the environment, a context and the configuration file.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The environment.
@@ -61,17 +61,17 @@ pub struct Settings {
     config: Arc<Config>,
     chosen: Option<Chosen>,
     is_protected: bool,
-    /// The servers are others than those of the file.
+    /// Whether the servers differ from those of the file.
     is_elsewhere: bool,
     given: Arc<Vec<(&'static str, String)>>,
     trouble: Option<Arc<CliError>>,
 }
 
 impl Settings {
-    /// Reads the configuration file, and finds the context that is in force. `embedded` servers are those of no context.
+    /// Reads the configuration file, and finds the selected context. `embedded` servers belong to no context.
     ///
     /// # Errors
-    /// The file is wrong, or the context is not there: exit 78. Flags that exclude each other: exit 2.
+    /// The file is invalid, or the context does not exist: exit 78. Conflicting flags: exit 2.
     pub fn load(
         program: &Program,
         args: &SettingsArgs,
@@ -93,7 +93,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The same without the file, for commands that work where it is wrong.
+    /// The same without the file, for commands that work even if it is invalid.
     #[must_use]
     pub fn without_file(program: &Program, args: &SettingsArgs, environment: Environment) -> Self {
         let place = Place::find(args.config.as_deref(), program, &environment);
@@ -110,7 +110,7 @@ impl Settings {
         }
     }
 
-    /// The same, knowing which flags were given with which words.
+    /// Adds the flags and their values.
     #[must_use]
     pub fn with_flags(mut self, line: &ArgMatches) -> Self {
         let words = |key: Key| {
@@ -125,20 +125,20 @@ impl Settings {
         self
     }
 
-    /// The same, knowing why the file is not used.
+    /// Adds why the file is not used.
     #[must_use]
     pub fn with_trouble(mut self, error: CliError) -> Self {
         self.trouble = Some(Arc::new(error));
         self
     }
 
-    /// Why the file is not used, although there is one.
+    /// Why the file is not used, although it exists.
     #[must_use]
     pub fn trouble(&self) -> Option<&CliError> {
         self.trouble.as_deref()
     }
 
-    /// What flags say, by the names of keys.
+    /// The values of flags, by the names of keys.
     #[must_use]
     pub fn given(&self) -> &[(&'static str, String)] {
         &self.given
@@ -162,7 +162,7 @@ impl Settings {
         Ok(Some(chosen))
     }
 
-    /// Refuses the name of a context that there is not.
+    /// Rejects the name of a missing context.
     fn require(&self, name: &str) -> Result<(), CliError> {
         if self.config.contexts.contains_key(name) {
             return Ok(());
@@ -179,33 +179,33 @@ impl Settings {
         Err(error.hint("--no-context, to use none"))
     }
 
-    /// Where the configuration file is, or would be.
+    /// The location of the configuration file, which may not exist.
     #[must_use]
     pub fn place(&self) -> Option<&Place> {
         self.place.as_ref()
     }
 
-    /// What the configuration file says.
+    /// The content of the configuration file.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The file says this now.
+    /// Replaces the content of the file.
     pub fn reread(&mut self, config: &Config) {
         self.config = Arc::new(config.clone());
     }
 
-    /// The context in force.
+    /// The selected context.
     #[must_use]
     pub fn chosen(&self) -> Option<&Chosen> {
         self.chosen.as_ref()
     }
 
-    /// Goes to another context.
+    /// Switches to another context.
     ///
     /// # Errors
-    /// There is none of this name: exit 78.
+    /// It does not exist: exit 78.
     pub fn enter(&mut self, name: &str) -> Result<(), CliError> {
         self.require(name)?;
         self.chosen = Some(Chosen { name: name.to_owned(), source: Source::Connect });
@@ -213,14 +213,14 @@ impl Settings {
         Ok(())
     }
 
-    /// Goes to servers that are those of no context.
+    /// Switches to servers that belong to no context.
     pub fn leave(&mut self) {
         self.chosen = None;
         self.is_elsewhere = true;
     }
 
-    /// What environment, context and file say, those that count more first. A context that the command line names counts
-    /// more than the environment.
+    /// The values from environment, context and file, in order of precedence. A context named on the command line
+    /// overrides the environment.
     fn layers(&self, key: Key) -> Vec<(Source, String)> {
         let name = key.name;
         let variable = |variable: String| {
@@ -246,10 +246,10 @@ impl Settings {
         layers
     }
 
-    /// The flag's value if there is one, else what counts most of the rest, read by `parse`.
+    /// The flag's value if there is one, otherwise the first of the rest in order of precedence, parsed by `parse`.
     ///
     /// # Errors
-    /// A variable whose value `parse` refuses: exit 2, with the variable's name.
+    /// A variable that `parse` rejects: exit 2, with the variable's name.
     pub fn setting<T>(
         &self,
         name: &str,
@@ -272,7 +272,7 @@ impl Settings {
         };
         let below = layers.next().map(|(source, _)| source);
         let said = |(source, value)| {
-            // One variable before another is no surprise.
+            // One variable overriding another is no surprise.
             let is_said = |below: &Source| match below {
                 Source::Context(_) => true,
                 Source::Environment(_) => matches!(source, Source::Context(_)),
@@ -283,10 +283,10 @@ impl Settings {
         Ok(found.map(said))
     }
 
-    /// A setting as text, with the flag that was given.
+    /// A setting as text, including a given flag.
     ///
     /// # Errors
-    /// A variable that cannot be its value: exit 2.
+    /// A variable with an invalid value: exit 2.
     pub fn text(&self, key: Key) -> Result<Option<Setting<String>>, CliError> {
         let given = self.given.iter().find(|(name, _)| *name == key.name);
         let flag = match key.name {
@@ -305,14 +305,14 @@ impl Settings {
         setting.ok().flatten().is_some_and(|setting| setting.value)
     }
 
-    /// The queue that commands without a name are about, if a context or the file says it.
+    /// The queue for commands without a name, from a context or the file.
     #[must_use]
     pub fn queue(&self) -> Option<String> {
         let setting = self.setting(QUEUE, ("", None), |text| Ok(text.to_owned()));
         setting.ok().flatten().map(|setting| setting.value)
     }
 
-    /// What has to be typed before anything is changed, where that is protected: the context's name, or else `address`.
+    /// What must be typed before a change to something protected: the context's name, or else `address`.
     #[must_use]
     pub fn lock(&self, address: impl FnOnce() -> String) -> Option<String> {
         let is_protected = self.is_on(PROTECTED, self.is_protected);
@@ -322,12 +322,12 @@ impl Settings {
         })
     }
 
-    /// How the prompt of a session begins: the context, and whether it is protected.
+    /// The start of a session's prompt: the context, and whether it is protected.
     #[must_use]
     pub fn mark(&self) -> Option<(String, Role)> {
         let name = self.chosen.as_ref().map(|chosen| chosen.name.as_str());
         if self.is_on(PROTECTED, self.is_protected) {
-            // Not by colour alone.
+            // Not marked by colour alone.
             return Some((format!("{}!", name.unwrap_or("protected")), Role::Error));
         }
         let tint = self.setting(PROMPT_COLOR, ("", None), word::<Tint>).ok().flatten();
@@ -346,7 +346,7 @@ fn refused(source: &Source, why: &str) -> CliError {
     }
 }
 
-/// The flag of a key that has the same name.
+/// The flag with the name of a key.
 fn flag_of(name: &str) -> &'static str {
     const FLAGS: &[&str] = &[
         "--transport",

@@ -1,4 +1,4 @@
-//! `bench`: it measures, it is bounded, and it leaves nothing behind.
+//! `bench` measures, is bounded, and leaves nothing behind.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use super::program::{Ran, ended, signal};
 use crate::tool::Tool;
 use crate::tool::cli;
 
-/// What can be measured, by the grammar; first what leaves jobs in the queue until the end.
+/// The modes in the grammar, beginning with those that leave jobs in the queue until the end.
 fn modes<T: Tool>() -> Vec<String> {
     let tree = cli::tree::<T>();
     let bench = tree.find_subcommand("bench").unwrap();
@@ -18,12 +18,12 @@ fn modes<T: Tool>() -> Vec<String> {
     mode.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
 }
 
-/// The row of all clients, which is the last one.
+/// The last row, which is that of all clients.
 fn all(ran: &Ran) -> Value {
     ran.json().as_array().unwrap().last().unwrap().clone()
 }
 
-/// So many operations, by several clients, and what was put is gone.
+/// With several clients; no job is left afterwards.
 pub fn every_mode_measures_and_leaves_nothing<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     for mode in modes::<T>() {
@@ -48,17 +48,17 @@ pub fn every_mode_measures_and_leaves_nothing<T: Tool>(case: &Case<T>) {
     assert!(!left.out().contains("bench"), "{}", left.out());
 }
 
-/// By the clock: with so many a second due they take their time, and an answer that is late counts from when it was due.
+/// With a fixed rate, the run takes its time, and a late reply counts from when its operation was due.
 pub fn an_open_loop_keeps_its_rate<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let line = ["bench", "--msgs", "20", "--rate", "100", "-j", "2", "-o", "json"];
     let all = all(&case.program.at(&address, &line).exits(0));
     assert_eq!(all["ops"], 20);
-    // The last one is due after 190 ms.
+    // The last operation is due after 190 ms.
     assert!(all["seconds"].as_f64().unwrap() >= 0.19, "{all}");
 }
 
-/// Nobody's jobs are taken.
+/// Leaves the jobs of others alone.
 pub fn a_name_that_holds_jobs_is_left_alone<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let line: Vec<&str> = case.add.split(' ').chain(["precious"]).collect();
@@ -72,7 +72,7 @@ pub fn a_name_that_holds_jobs_is_left_alone<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 1);
 }
 
-/// What was measured till then is shown, and nothing stays behind.
+/// Ctrl-C prints what was measured so far, and leaves nothing behind.
 pub fn ctrl_c_shows_what_was_measured<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let line = [
@@ -114,7 +114,7 @@ pub fn runs_are_compared<T: Tool>(case: &Case<T>) {
         "{rows}"
     );
     run(&["--csv", csv_name]).exits(74);
-    // As if that run had been as quick as nothing is, and as slow.
+    // Compares with a run that was impossibly fast, and with one that was as slow.
     let mut report = all(&first);
     report["ops_per_second"] = 1e9.into();
     report["p99_ms"] = 1e9.into();
@@ -137,7 +137,7 @@ pub fn runs_are_compared<T: Tool>(case: &Case<T>) {
     run(&same).exits(65);
 }
 
-/// In number, and in what a server is made to keep.
+/// Bounds the number of operations, and what a server has to store.
 pub fn it_is_bounded<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let (leaves, bench) =

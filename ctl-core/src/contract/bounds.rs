@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use super::program::Program;
 
-/// An order of magnitude more than the bound, for a machine that is busy.
+/// An order of magnitude more than the limit, for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What a server does with its connections. What it sends is an answer's beginning, or whole answers to other questions.
+/// How a server treats its connections. It sends the start of an answer, or whole answers to other requests.
 #[derive(Debug, Clone, Copy)]
 pub enum Peer {
-    /// It reads, and answers nothing.
+    /// It reads, and never answers.
     Silent,
-    /// It begins an answer, and goes on with a byte now and then.
+    /// It starts an answer, and continues with a byte now and then.
     Dripping(&'static [u8]),
-    /// It answers without end, as fast as it is read.
+    /// It sends answers without end, as fast as they are read.
     Flooding(&'static [u8]),
 }
 
@@ -40,7 +40,7 @@ impl Peer {
         }
     }
 
-    /// Starts such a server, and gives its address.
+    /// Starts such a server, and returns its address.
     fn start(self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -54,7 +54,7 @@ impl Peer {
     }
 }
 
-/// Runs every line against every peer. Only those that `may_succeed` names may end with 0.
+/// Runs every line against every peer. Only those named in `may_succeed` may exit with 0.
 pub fn the_timeout_holds_for_every_command(
     program: &Program,
     lines: &[&[&str]],

@@ -1,4 +1,4 @@
-//! A real browser without a window, driven over its debugging protocol.
+//! A real headless browser, driven over its debugging protocol.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tungstenite::{Message, WebSocket, client};
 
 use super::program::Running;
 
-/// Longer than anything takes, even on a busy machine; only a hang meets it.
+/// Longer than any step takes, even on a busy machine; only a hang exceeds it.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -25,7 +25,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts one; none where none is installed, unless `CI=true` is set.
+    /// Starts a browser; `None` if none is installed, unless `CI=true` is set.
     #[must_use]
     pub fn start() -> Option<Self> {
         let is_there = |name: &&str| {
@@ -67,7 +67,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Sends a command, and gives its result; events are passed over.
+    /// Sends a command, and returns its result; events are ignored.
     fn call(&mut self, method: &str, parameters: &Value) -> Value {
         self.last += 1;
         let mut asked = json!({ "id": self.last, "method": method, "params": parameters });
@@ -85,7 +85,7 @@ impl Browser {
         }
     }
 
-    /// What an expression of the page is.
+    /// The value of an expression of the page.
     pub fn value(&mut self, expression: &str) -> Value {
         let asked =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
@@ -109,12 +109,12 @@ impl Browser {
         }
     }
 
-    /// Takes any certificate: this browser has no way to trust an authority of a test.
+    /// Accepts any certificate: this browser cannot be told to trust a test's CA.
     pub fn trusts_everybody(&mut self) {
         self.call("Security.setIgnoreCertificateErrors", &json!({ "ignore": true }));
     }
 
-    /// Goes to an address, and waits until the page has what it shows.
+    /// Opens an address, and waits until the page is complete.
     pub fn open(&mut self, url: &str) {
         self.call("Page.navigate", &json!({ "url": url }));
         self.wait("document.body && document.body.dataset.ready === 'true'");
@@ -126,7 +126,7 @@ impl Browser {
         found.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits for the element with this text, any of those if it is empty, and presses it.
+    /// Waits for the element with this text, or for any if it is empty, and clicks it.
     pub fn press(&mut self, selector: &str, text: &str) {
         let found = format!(
             "[...document.querySelectorAll({})].find((e) => !e.disabled && e.checkVisibility() && \
@@ -138,20 +138,20 @@ impl Browser {
         self.value(&format!("{found}.click()"));
     }
 
-    /// Writes into a field.
+    /// Fills in a field.
     pub fn fill(&mut self, selector: &str, text: &str) {
         let found = format!("document.querySelector({})", json!(selector));
         self.wait(&found);
         self.value(&format!("{found}.value = {}", json!(text)));
     }
 
-    /// What failed in the page, in lines.
+    /// Errors of the page, in lines.
     pub fn errors(&mut self) -> String {
         self.value("failures.join('\\n')").as_str().unwrap_or_default().to_owned()
     }
 }
 
-/// Where the browser listens, as soon as it has said so.
+/// Where the browser listens, once it has reported it.
 fn place(file: &Path) -> String {
     let start = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! What commands for whole queues do: they ask, they end, and they say what they did.
+//! Bulk commands: they ask first, they end, and they report what they did.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use super::Case;
 use super::program::{Ran, Running, fed, signal};
 use crate::tool::Tool;
 
-/// The error names the flag that answers.
+/// The error names the flag to use.
 pub fn without_a_terminal_and_yes_nothing_is_deleted<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
@@ -28,7 +28,7 @@ pub fn without_a_terminal_and_yes_nothing_is_deleted<T: Tool>(case: &Case<T>) {
         let ran = case.program.at(&address, line).exits(2);
         assert!(ran.err.contains("--yes") && ran.err.contains(&address), "{line:?} {}", ran.err);
         assert!(ran.bytes.is_empty(), "{line:?} {}", ran.out());
-        // Nor is it a yes that comes from no terminal.
+        // A yes that does not come from a terminal does not count either.
         let command = case.program.command(&[&[case.program.flag, &address], line].concat());
         fed(command, b"y\n").exits(2);
         assert_eq!((case.jobs)(&server), 3, "{line:?}");
@@ -37,7 +37,7 @@ pub fn without_a_terminal_and_yes_nothing_is_deleted<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 0);
 }
 
-/// Names that a parser of YAML, a glob or a path could misread, and bodies that break naive tools.
+/// With names that a YAML parser, a glob or a path could misread, and bodies that break naive tools.
 pub fn what_is_drained_and_imported_is_as_it_was<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let long = "n".repeat(200);
@@ -74,7 +74,7 @@ fn every_byte() -> Vec<u8> {
     (0..=u8::MAX).collect()
 }
 
-/// Adds jobs for as long as something runs beside, which begins when some are there.
+/// Adds jobs while `run` runs, which starts once some are there.
 fn with_producer<T: Tool, R>(
     case: &Case<T>,
     server: &super::Server<T>,
@@ -106,7 +106,7 @@ fn with_producer<T: Tool, R>(
     result
 }
 
-/// What comes meanwhile is for the next time.
+/// Jobs that arrive meanwhile are left for the next run.
 pub fn a_clear_ends_though_a_producer_goes_on<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let ran = with_producer(case, &server, &address, || {
@@ -117,7 +117,7 @@ pub fn a_clear_ends_though_a_producer_goes_on<T: Tool>(case: &Case<T>) {
     assert!(cleared.and_then(Value::as_u64) >= Some(200), "{report}");
 }
 
-/// What was written is what the report counts, and the rest is still there.
+/// The report counts what was written, and the rest is still in the queue.
 pub fn control_c_midway_reports_what_was_done<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let (written, ran) = with_producer(case, &server, &address, || {

@@ -1,4 +1,4 @@
-//! Colours, for each stream by itself.
+//! Colours, decided per stream.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -10,14 +10,14 @@ use crate::tool::Tool;
 
 const NONE: &[&str] = &[];
 
-/// What is set beside a plain environment.
+/// Variables added to a plain environment.
 type Variables = &'static [(&'static str, &'static str)];
 
 fn has_ansi(bytes: &[u8]) -> bool {
     bytes.contains(&0x1b)
 }
 
-/// An address where nobody listens.
+/// An address where nothing listens.
 fn dead() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
@@ -29,7 +29,7 @@ fn line(program: &Program, address: &str, words: &[&str], variables: Variables) 
     command
 }
 
-/// stdout and stderr alike; a flag counts more than the environment.
+/// For both stdout and stderr; a flag takes precedence over the environment.
 pub fn a_pipe_gets_colours_only_when_forced<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
@@ -55,7 +55,7 @@ pub fn a_pipe_gets_colours_only_when_forced<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// By flag or environment; what it says stays the same.
+/// By flag or environment; the text stays the same.
 pub fn a_terminal_gets_colours_unless_told_otherwise<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();

@@ -1,4 +1,4 @@
-//! Completions, man pages and the README say what the grammar says.
+//! Completions, man pages and the README match the grammar.
 
 use clap::Command;
 
@@ -25,7 +25,7 @@ pub fn completions_know_every_command<T: Tool>(Case { program, .. }: &Case<T>) {
     program.bare(&["completions", "nonsense"]).exits(2);
 }
 
-/// The page of the tool itself has exit codes and environment.
+/// The tool's own page has exit codes and environment.
 pub fn there_is_a_man_page_for_every_command_with_exit_codes_and_environment<T: Tool>(
     Case { program, .. }: &Case<T>,
 ) {
@@ -45,7 +45,7 @@ pub fn there_is_a_man_page_for_every_command_with_exit_codes_and_environment<T: 
     assert!(page.contains(program.variables[0]), "{page}");
 }
 
-/// Also those that the short help leaves out, with their values in the synopsis.
+/// Including those that the short help omits, with their values in the synopsis.
 pub fn every_option_is_explained_on_every_man_page<T: Tool>(Case { program, .. }: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     program.bare(&["man", "--out", directory.path().to_str().unwrap()]).exits(0);
@@ -66,7 +66,7 @@ pub fn every_option_is_explained_on_every_man_page<T: Tool>(Case { program, .. }
     assert!(page.unwrap().replace('\\', "").contains("[--interval <"));
 }
 
-/// `docs` prints what the README has.
+/// `docs` prints the sections of the README.
 pub fn the_generated_sections_list_commands_and_exit_codes<T: Tool>(
     Case { program, .. }: &Case<T>,
 ) {
@@ -81,10 +81,10 @@ pub fn the_generated_sections_list_commands_and_exit_codes<T: Tool>(
     }
 }
 
-/// The README is written by hand around its generated sections; `docs` prints them anew.
+/// The README is hand-written around its generated sections, which `docs` prints.
 pub fn the_readme_has_the_sections_that_the_grammar_gives(program: &Program, path: &str) {
     let Ok(readme) = std::fs::read_to_string(path) else {
-        // The crate was taken out of the workspace.
+        // The crate was removed from the workspace.
         return;
     };
     let generated = program.bare(&["docs"]).exits(0);

@@ -1,4 +1,4 @@
-//! `exporter`, as those who scrape it see it.
+//! `exporter`, as its scrapers see it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -24,7 +24,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// The exporter of a program, for these servers.
+    /// Starts the exporter of a program for these servers.
     #[must_use]
     pub fn start(program: &Program, servers: &str) -> Self {
         let line = ["exporter", "--listen", "127.0.0.1:0", "--print-addr"];
@@ -38,7 +38,7 @@ impl Exporter {
         TcpStream::connect(&self.address).unwrap()
     }
 
-    /// The head and the body of the answer.
+    /// The head and the body of the response.
     fn ask(&self, request: &str) -> (String, String) {
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).unwrap();
@@ -52,7 +52,7 @@ impl Exporter {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"))
     }
 
-    /// What a scrape gets.
+    /// The body of a scrape.
     #[must_use]
     pub fn metrics(&self) -> String {
         let (head, body) = self.get("/metrics");
@@ -65,13 +65,13 @@ impl Exporter {
         (head.lines().next().unwrap().to_owned(), serde_json::from_str(&body).unwrap())
     }
 
-    /// Ends it by a signal.
+    /// Stops it with a signal.
     pub fn end(self) {
         self.child.terminated();
     }
 }
 
-/// Also after a server has gone, and another one has come in its place.
+/// Including after one server has been replaced by another.
 pub fn every_scrape_asks_the_servers_anew<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let prefix = case.metrics;
@@ -92,7 +92,7 @@ pub fn every_scrape_asks_the_servers_anew<T: Tool>(case: &Case<T>) {
     exporter.end();
 }
 
-/// Each under its own label, whatever becomes of the others.
+/// Each under its own label, independent of the others.
 pub fn several_servers_are_told_apart<T: Tool>(case: &Case<T>) {
     let [(_one, first), (_two, second)] = [(); 2].map(|()| Case::<T>::server());
     let dead = "127.0.0.1:1";
@@ -118,7 +118,7 @@ pub fn several_servers_are_told_apart<T: Tool>(case: &Case<T>) {
     case.program.at(&living, &["exporter", "--once"]).exits(0);
 }
 
-/// An autoscaler gets zeros for a queue that is not there, and no zeros from a server that is not.
+/// An autoscaler gets zeros for a missing queue, and none from an unreachable server.
 pub fn scale_tells_what_there_is_to_do<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let exporter = Exporter::start(&case.program, &address);
@@ -139,7 +139,7 @@ pub fn scale_tells_what_there_is_to_do<T: Tool>(case: &Case<T>) {
     exporter.end();
 }
 
-/// Nor does one who is slow keep others waiting.
+/// A slow client does not block others.
 pub fn strangers_do_not_harm_the_exporter<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let exporter = Exporter::start(&case.program, &address);
@@ -153,7 +153,7 @@ pub fn strangers_do_not_harm_the_exporter<T: Tool>(case: &Case<T>) {
     let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000));
     let mut stream = exporter.connect();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    // The end may come before all is written.
+    // The exporter may close the connection before all is written.
     let _ = stream.write_all(long.as_bytes());
     let _ = stream.read_to_end(&mut Vec::new());
     assert!(exporter.ask("\x16\x03\x01 no HTTP\r\n\r\n").0.contains("400"));
@@ -167,10 +167,10 @@ pub fn strangers_do_not_harm_the_exporter<T: Tool>(case: &Case<T>) {
     assert!(refused.err.contains("without --allow-remote"), "{}", refused.err);
 }
 
-/// By a parser that lets nothing pass. `METRICS_PYTHON` names a Python that has `prometheus_client`.
+/// Uses a strict parser. `METRICS_PYTHON` names a Python that has `prometheus_client`.
 ///
 /// # Panics
-/// There is none although `CI=true` is set.
+/// Panics if there is none although `CI=true` is set.
 pub fn a_strict_parser_reads_the_metrics<T: Tool>(case: &Case<T>) {
     let python = std::env::var_os("METRICS_PYTHON").unwrap_or_else(|| "python3".into());
     let has_parser =
@@ -200,7 +200,7 @@ pub fn a_strict_parser_reads_the_metrics<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// Every metric that the dashboard and the alerts in `docs/monitoring` ask for is exported.
+/// Every metric used by the dashboard and the alerts in `docs/monitoring` is exported.
 pub fn the_dashboard_and_the_alerts_ask_for_what_is_exported<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     add(case, &address, "one");
@@ -243,7 +243,7 @@ fn expressions(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The verdict is the same for all of them, and so is the exit code.
+/// The verdict and the exit code are the same in all formats.
 pub fn a_check_is_told_to_other_programs<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let name = case.program.name;

@@ -1,4 +1,4 @@
-//! Every command in every format: nothing but results on stdout, nothing but one error object for a failure.
+//! Every command in every format: stdout has only results, and a failure prints exactly one error object.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -12,10 +12,10 @@ use crate::repl::guest::Interactive;
 use crate::tool::Tool;
 use crate::tool::cli::tree;
 
-/// A command line of a command.
+/// A sample command line.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
-    /// The command; a nested one with the name of its parent before its own.
+    /// The command; a nested one is preceded by its parent's name.
     pub command: &'static str,
     /// The whole line.
     pub line: &'static [&'static str],
@@ -31,7 +31,7 @@ impl Sample {
         Self { command, line, stdin: "", asks: true, has_shape: true }
     }
 
-    /// The same line, which asks no server.
+    /// The same line, which contacts no server.
     #[must_use]
     pub const fn offline(self) -> Self {
         Self { asks: false, ..self }
@@ -43,13 +43,13 @@ impl Sample {
         Self { stdin, ..self }
     }
 
-    /// The same line, whose columns are those that the server's answer has.
+    /// The same line, whose columns depend on the server's reply.
     #[must_use]
     pub const fn without_shape(self) -> Self {
         Self { has_shape: false, ..self }
     }
 
-    /// Whether it asks no server, or whether it is its result that none answers.
+    /// Whether it contacts no server, or succeeds when none answers.
     #[must_use]
     pub fn is_offline(&self) -> bool {
         let about_settings = ["context ", "config "].iter().any(|it| self.command.starts_with(it));
@@ -59,20 +59,20 @@ impl Sample {
                 .contains(&self.command)
     }
 
-    /// Whether exit codes and formats are those of a check.
+    /// Whether it has the exit codes and formats of a check.
     fn is_check(&self) -> bool {
         self.command.starts_with("check ")
     }
 }
 
-/// A line for every command of a tool.
+/// Sample lines for every command of a tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Samples {
-    /// Lines that succeed on the server that `prepared` gives.
+    /// Lines that succeed against the server of `prepared`.
     pub succeed: &'static [Sample],
-    /// Lines of the commands that cannot succeed in a test of this kind.
+    /// Lines of commands that cannot succeed in such a test.
     pub fail: &'static [Sample],
-    /// A server with something in it for every line, and whatever has to live as long.
+    /// Starts a server with the data that the lines need; also returns what has to stay alive.
     pub prepared: fn() -> (Box<dyn Any>, String),
 }
 
@@ -84,9 +84,8 @@ impl Samples {
     }
 }
 
-/// The commands of the grammar.
 fn commands(tree: &Command) -> BTreeSet<String> {
-    // What shells ask is no command of a person.
+    // `complete` is called by shells, not by people.
     let is_command = |command: &&Command| !["help", "complete"].contains(&command.get_name());
     let mut names = BTreeSet::new();
     for command in tree.get_subcommands().filter(is_command) {
@@ -100,14 +99,14 @@ fn commands(tree: &Command) -> BTreeSet<String> {
     names
 }
 
-/// No command can be forgotten here.
+/// Every command has a sample.
 pub fn every_command_has_a_sample<T: Interactive>(case: &Case<T>) {
     let samples = case.samples.succeed.iter().chain(case.samples.fail);
     let samples: BTreeSet<String> = samples.map(|sample| sample.command.to_owned()).collect();
     assert_eq!(samples, commands(&tree::<T>()));
 }
 
-/// And stderr has no JSON.
+/// stderr has no JSON.
 pub fn json_is_one_document_for_every_command<T: Tool>(case: &Case<T>) {
     for sample in case.samples.succeed {
         let ran = case.samples.run(case, "json", sample);
@@ -119,7 +118,7 @@ pub fn json_is_one_document_for_every_command<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// A check is one verdict, whose document is written for people and programs alike.
+/// A check prints a single verdict.
 pub fn ndjson_is_one_document_per_line_for_every_command<T: Tool>(case: &Case<T>) {
     for sample in case.samples.succeed {
         let ran = case.samples.run(case, "ndjson", sample).exits(0);
@@ -132,7 +131,7 @@ pub fn ndjson_is_one_document_per_line_for_every_command<T: Tool>(case: &Case<T>
     }
 }
 
-/// Checks have formats of their own.
+/// Checks have their own formats.
 pub fn yaml_is_read_for_every_command<T: Tool>(case: &Case<T>) {
     for sample in case.samples.succeed.iter().filter(|sample| !sample.is_check()) {
         let ran = case.samples.run(case, "yaml", sample).exits(0);
@@ -141,7 +140,7 @@ pub fn yaml_is_read_for_every_command<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// But for records, which have to be read back.
+/// Except for records, which must stay readable by `import`.
 pub fn tables_and_plain_lines_work_for_every_command<T: Tool>(case: &Case<T>) {
     for format in ["table", "wide", "plain", "name"] {
         for sample in case.samples.succeed {
@@ -155,12 +154,12 @@ pub fn tables_and_plain_lines_work_for_every_command<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// Within the timeout, and a check is CRITICAL.
+/// Within the timeout; for a check this is CRITICAL.
 pub fn a_dead_port_is_69_with_one_error_object_for_every_command<T: Tool>(case: &Case<T>) {
     let (server, dead) = Case::<T>::server();
     drop(server);
     for sample in case.samples.succeed {
-        // A session has opened none before its first line.
+        // A session connects only at its first line.
         if sample.is_offline() || sample.command == "repl" {
             continue;
         }
@@ -177,7 +176,7 @@ pub fn a_dead_port_is_69_with_one_error_object_for_every_command<T: Tool>(case: 
     }
 }
 
-/// Of a check it is UNKNOWN.
+/// For a check this is UNKNOWN.
 pub fn a_wrong_flag_is_2_with_one_error_object_for_every_command<T: Tool>(case: &Case<T>) {
     for sample in case.samples.succeed.iter().chain(case.samples.fail) {
         let ran = case.program.bare(&[&["-o", "json", "--no-such-flag"], sample.line].concat());
@@ -190,7 +189,7 @@ pub fn a_wrong_flag_is_2_with_one_error_object_for_every_command<T: Tool>(case: 
     }
 }
 
-/// Nothing is asked, taken or changed for the sake of an output that cannot be: also without a server it is told.
+/// Nothing is requested, taken or changed if the output is impossible. The error comes even without a server.
 pub fn a_wrong_column_is_2_before_anything_is_sent<T: Tool>(case: &Case<T>) {
     let (server, dead) = Case::<T>::server();
     drop(server);

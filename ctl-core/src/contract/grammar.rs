@@ -9,7 +9,7 @@ use crate::repl::tree;
 use crate::tool::cli;
 use crate::tool::docs::visible;
 
-/// The top of the help lists every command once.
+/// The main help lists every command exactly once.
 pub fn every_command_is_in_exactly_one_group<T: Interactive>() {
     let groups = T::PROGRAM.groups();
     let mut grouped: Vec<&str> = groups.iter().flat_map(|(_, names)| names.clone()).collect();
@@ -20,7 +20,7 @@ pub fn every_command_is_in_exactly_one_group<T: Interactive>() {
     assert_eq!(grouped, all);
 }
 
-/// What a hint says of another server can be typed.
+/// The flag that hints name exists.
 pub fn the_flag_for_servers_that_hints_name_is_there<T: Interactive>() {
     let flags = cli::server_flags::<T>();
     let servers = T::PROGRAM.servers;
@@ -29,7 +29,7 @@ pub fn the_flag_for_servers_that_hints_name_is_there<T: Interactive>() {
     }
 }
 
-/// Nobody has to remember which commands take the flag, and which the place.
+/// A name is accepted both as an argument and as a flag.
 pub fn a_name_is_taken_by_place_and_by_flag<T: Interactive>() {
     for tree in [cli::tree::<T>(), tree::grammar::<T>()] {
         let mut commands = Vec::new();
@@ -53,7 +53,7 @@ pub fn a_name_is_taken_by_place_and_by_flag<T: Interactive>() {
                 command.get_name()
             );
             assert!(!is_positional || is_flag, "{} takes no -{letter}", command.get_name());
-            // Where the place is taken by something else, the flag is the only way.
+            // Where the position is used by something else, only the flag works.
             let is_taken = ["BODY", "FILE", "ID", "MODE"]
                 .iter()
                 .any(|other| words.iter().any(|word| word.starts_with(other)));
@@ -73,7 +73,7 @@ fn all_below<'t>(tree: &'t Command, found: &mut Vec<&'t Command>) {
     }
 }
 
-/// `help` of a session lists every verb once, and no verb that there is not.
+/// `help` of a session lists every verb once, and no others.
 pub fn every_verb_of_a_session_is_in_exactly_one_group_and_every_group_names_verbs<
     T: Interactive,
 >() {
@@ -83,7 +83,7 @@ pub fn every_verb_of_a_session_is_in_exactly_one_group_and_every_group_names_ver
     let mut verbs = tree::visible(&tree::grammar::<T>());
     verbs.sort_unstable();
     assert_eq!(grouped, verbs);
-    // What is said of verbs elsewhere is said of verbs that there are.
+    // Verbs named elsewhere exist.
     let known = |name: &&str| tree::grammar::<T>().find_subcommand(name).is_some();
     for names in [T::WORDS.reads, T::WORDS.renames, T::WORDS.secrets] {
         let unknown: Vec<&&str> = names.iter().filter(|name| !known(name)).collect();
@@ -91,7 +91,7 @@ pub fn every_verb_of_a_session_is_in_exactly_one_group_and_every_group_names_ver
     }
 }
 
-/// A session has no session in it, and no documents.
+/// A session has no nested session, and no `docs`.
 pub fn commands_that_make_no_sense_in_a_session_are_left_out<T: Interactive>() {
     let names = tree::visible(&tree::grammar::<T>());
     let left_out = [
@@ -111,7 +111,7 @@ pub fn commands_that_make_no_sense_in_a_session_are_left_out<T: Interactive>() {
     }
 }
 
-/// No verb is there twice.
+/// No verb appears twice.
 pub fn verbs_of_a_session_stand_for_commands_of_the_same_name<T: Interactive>() {
     let mut names = tree::visible(&tree::grammar::<T>());
     let count = names.len();
@@ -120,7 +120,7 @@ pub fn verbs_of_a_session_stand_for_commands_of_the_same_name<T: Interactive>() 
     assert_eq!(names.len(), count);
 }
 
-/// What only counts when the session starts is refused on its lines.
+/// Flags that only matter when the session starts are refused on its lines.
 pub fn flags_of_the_start_are_refused_on_a_line_of_a_session<T: Interactive>() {
     let mut grammar = tree::grammar::<T>();
     let flags = tree::start_flags::<T>();

@@ -1,14 +1,14 @@
-//! The commands that the guide shows are commands of the tool.
+//! Every command in the guide parses.
 
 use super::lines::commands;
 use crate::tool::Tool;
 use crate::tool::cli;
 
-/// Parses every command of the guide that begins with the tool's name, in a `console` block or in a table. Nothing is run.
+/// Parses every command of the guide that begins with the tool's name, in a `console` block or a table. Runs nothing.
 pub fn every_command_of_the_guide_can_be_typed<T: Tool>() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide/src");
     let Ok(pages) = std::fs::read_dir(folder) else {
-        // The crate was taken out of the workspace.
+        // The crate was removed from the workspace.
         return;
     };
     let (mut typed, mut wrong) = (0, String::new());
@@ -22,7 +22,7 @@ pub fn every_command_of_the_guide_can_be_typed<T: Tool>() {
                 continue;
             }
             typed += 1;
-            // In prose, the name of a command without what it needs.
+            // Prose may name a command without its required arguments.
             words.extend((words.len() == 2).then(|| "--help".to_owned()));
             if let Err(error) = cli::parse::<T>(&words)
                 && error.kind() != clap::error::ErrorKind::DisplayHelp

@@ -1,4 +1,4 @@
-//! `check` and `wait`: thresholds, and time that runs out.
+//! `check` and `wait`: thresholds and time limits.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ pub fn thresholds_are_judged_by_table<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// Also where it is the environment that is wrong: 2 would be CRITICAL.
+/// Even if the environment is wrong: 2 would mean CRITICAL.
 pub fn whatever_is_wrong_with_a_check_is_unknown<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let check: Vec<&str> = case.check.split(' ').collect();
@@ -52,7 +52,7 @@ pub fn whatever_is_wrong_with_a_check_is_unknown<T: Tool>(case: &Case<T>) {
         let ran = case.program.at(&address, &[&check[..], more].concat()).exits(3);
         assert!(ran.out().starts_with(&start), "{more:?}: {}", ran.out());
     }
-    // Also where nothing fits, and nothing would be compared.
+    // Even if nothing matches, so that nothing would be compared.
     let many = format!("{}s", case.noun);
     let nothing = ["check", &many, "none*", "--missing", "ok", "-c", "nonsense=1"];
     for line in [&["check"][..], &["check", "nonsense"], &nothing] {
@@ -67,7 +67,7 @@ pub fn whatever_is_wrong_with_a_check_is_unknown<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// Neither early, nor much too late.
+/// Neither early nor far too late.
 pub fn a_wait_that_runs_out_is_124_and_not_early<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
@@ -76,7 +76,7 @@ pub fn a_wait_that_runs_out_is_124_and_not_early<T: Tool>(case: &Case<T>) {
     let start = Instant::now();
     let error = case.program.at(&address, &wait).exits(124).error_alone();
     let took = start.elapsed();
-    // 1.5 s on a machine with nothing else to do; only a wait without a bound takes longer than this.
+    // It takes 1.5 s on an idle machine; only an unbounded wait takes longer than this.
     assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(20), "{took:?}");
     assert_eq!((&error["code"], &error["exit"]), (&"TIMEOUT".into(), &124.into()));
     let pop: Vec<&str> = case.pop.split(' ').collect();

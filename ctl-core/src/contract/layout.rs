@@ -1,4 +1,4 @@
-//! What fits terminals of 60, 80 and 120 columns, and what is left out there.
+//! Layout on terminals of 60, 80 and 120 columns.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -6,13 +6,13 @@ use super::Case;
 use super::terminal::Terminal;
 use crate::tool::Tool;
 
-/// The widths that people have.
+/// Common widths.
 const WIDTHS: [usize; 3] = [60, 80, 120];
 
-/// Names that are broken where a table breaks any.
+/// Names that a table has to break, if it breaks any.
 const NAMES: [&str; 2] = ["a-rather-long-name-of-a-queue-1", "a-rather-long-name-of-a-queue-2"];
 
-/// What a terminal of this width shows, to the end of the program.
+/// Runs a command on a terminal of this width, to its end.
 fn shown<T: Tool>(case: &Case<T>, address: &str, width: usize, words: &[&str]) -> String {
     let variables = [("NO_COLOR", "1")];
     let mut terminal = Terminal::sized(&case.program, address, &variables, width, words);
@@ -20,7 +20,7 @@ fn shown<T: Tool>(case: &Case<T>, address: &str, width: usize, words: &[&str]) -
     seen(&terminal)
 }
 
-/// What was shown, as text: the terminal of these tests gives a character for each byte.
+/// The terminal's output as text: it has one character for each byte.
 fn seen(terminal: &Terminal) -> String {
     let bytes: Vec<u8> = terminal.shown.chars().filter_map(|c| u8::try_from(c).ok()).collect();
     String::from_utf8(bytes).unwrap().replace('\r', "")
@@ -40,7 +40,7 @@ fn filled<T: Tool>(case: &Case<T>, address: &str) {
     }
 }
 
-/// And in a pipe everything is there, whole.
+/// A pipe gets everything in full.
 pub fn tables_fit_terminals_and_say_what_is_left_out<T: Tool>(case: &Case<T>) {
     let ((_one, first), (_other, second)) = (Case::<T>::server(), Case::<T>::server());
     filled(case, &first);
@@ -71,14 +71,14 @@ pub fn tables_fit_terminals_and_say_what_is_left_out<T: Tool>(case: &Case<T>) {
     }
     let text = shown(case, &both, 60, &["top", "--once"]);
     assert!(text.contains("no room for "), "{text}");
-    // What is asked for is not left out.
+    // Columns that were asked for are kept.
     let chosen = ["top", "--once", "--columns", "server,name,problem"];
     let text = shown(case, &both, 60, &chosen);
     fits(&text, 60, &chosen);
     assert!(text.contains("PROBLEM") && !text.contains("no room for"), "{text}");
 }
 
-/// Every word of a help text is whole.
+/// Help texts break only between words.
 pub fn help_is_broken_between_words<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let lines: [&[&str]; 4] = [&[], &["--help"], &["repl", "--help"], &["repl", "-e", "help"]];
@@ -96,7 +96,7 @@ pub fn help_is_broken_between_words<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// Findings are sentences, which have no room side by side.
+/// Findings are sentences, too wide for a table.
 pub fn a_doctor_tells_a_narrow_terminal_in_blocks<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     for width in WIDTHS {
@@ -107,7 +107,7 @@ pub fn a_doctor_tells_a_narrow_terminal_in_blocks<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// What a person has to type stays in sight, and a question is broken between its words.
+/// What has to be typed stays visible, and a question breaks between words.
 pub fn a_question_is_broken_between_words<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     filled(case, &address);
@@ -117,13 +117,13 @@ pub fn a_question_is_broken_between_words<T: Tool>(case: &Case<T>) {
     terminal.sees("[y/N]");
     terminal.types("n\r");
     assert_eq!(terminal.ends(), 1);
-    // The answer, which these terminals do not show, ends the line.
+    // The answer, which these terminals do not echo, ends the line.
     let text = seen(&terminal).replace("[y/N] ", "[y/N]\n");
     fits(&text, 60, &words);
     assert!(text.contains(NAMES[0]), "{text}");
 }
 
-/// `^C` is the end of a line.
+/// Output after `^C` starts on a new line.
 pub fn what_follows_control_c_begins_a_line<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let words = ["ping", "--count", "1000", "--interval", "100ms"];
@@ -132,7 +132,7 @@ pub fn what_follows_control_c_begins_a_line<T: Tool>(case: &Case<T>) {
     terminal.types("\u{3}");
     assert_eq!(terminal.ends(), 130);
     let text = seen(&terminal);
-    // These terminals do not show ^C, whose line is ended all the same.
+    // These terminals do not echo ^C, but its line is ended all the same.
     let (_, after) = text.split_once("\n\n").unwrap_or_else(|| panic!("{text}"));
     assert!(after.starts_with(&address), "{text}");
     let words = ["watch", "-i", "1h", "--", case.list];
@@ -143,7 +143,7 @@ pub fn what_follows_control_c_begins_a_line<T: Tool>(case: &Case<T>) {
     assert!(seen(&terminal).ends_with("\n\n"), "{:?}", terminal.shown);
 }
 
-/// One clause for all that it is true of, in lines that fit.
+/// Names with the same problem are grouped, in lines that fit.
 pub fn a_check_groups_what_is_wrong_by_its_reason<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     for number in 0..12 {
@@ -165,10 +165,10 @@ pub fn a_check_groups_what_is_wrong_by_its_reason<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// One question about all servers, with the total; nothing is changed before its answer, nor after a no.
+/// Asks one question about all servers, with the total. Nothing changes before the answer, or after a no.
 pub fn several_servers_are_one_question<T: Tool>(case: &Case<T>) {
     if T::PROGRAM.name == "gearctl" {
-        // Whose drain is one worker, of all servers.
+        // Its drain is a single worker for all servers.
         return;
     }
     let ((one, first), (other, second)) = (Case::<T>::server(), Case::<T>::server());
@@ -194,7 +194,7 @@ pub fn several_servers_are_one_question<T: Tool>(case: &Case<T>) {
     let (_, code, said) = ask("y");
     assert_eq!((code, jobs()), (0, before - 2), "{said}");
     assert_eq!(said.matches("[y/N]").count(), 1, "{said}");
-    // Without a person the flag is named, and nothing is changed anywhere.
+    // Without a terminal, the error names the flag, and nothing changes anywhere.
     let ran = case.program.at(&both, &[clear, NAMES[1]]).exits(2);
     assert!(ran.err.contains("--yes"), "{}", ran.err);
     assert_eq!(jobs(), before - 2);

@@ -1,7 +1,7 @@
-//! What every tool has to do, as tests: `tool_contract!` makes them one by one for a tool.
+//! The contract of all tools, as tests: `tool_contract!` generates them for a tool.
 //!
-//! Each check is named for what it holds a tool to. Those on the grammar ask the tool's types, the others run its program
-//! against its own in-memory server.
+//! Each check is named for the required behaviour. Those on the grammar use the tool's types; the others run its
+//! program against its own in-memory server.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -69,37 +69,37 @@ use crate::tool::Tool;
 /// The in-memory server of a tool.
 pub type Server<T> = <<T as Tool>::Link as Link>::Server;
 
-/// What the contract types in this tool, and how it looks into the in-memory server.
+/// The tool's commands for the contract, and access to its in-memory server.
 pub struct Case<T: Tool> {
     /// The program.
     pub program: Program,
-    /// A command that adds a job to the queue `mail`, without waiting; its body follows.
+    /// A command that adds a job to the queue `mail` without waiting; its body follows.
     pub add: &'static str,
-    /// The command that adds a job to another queue; its name and its body follow.
+    /// A command that adds a job to another queue; its name and its body follow.
     pub add_to: &'static str,
-    /// The command that lists the queues; patterns of names may follow.
+    /// A command that lists the queues; patterns may follow.
     pub list: &'static str,
-    /// The command that moves the jobs of the queue `mail` to another server, whose address follows.
+    /// A command that moves the jobs of the queue `mail` to another server, whose address follows.
     pub move_to: &'static str,
     /// A command that shows figures of the queue `mail`.
     pub figures: &'static str,
-    /// A command that lists nothing.
+    /// A command with an empty result.
     pub nothing: &'static str,
-    /// The command that works for the queue `mail`; flags and a command follow.
+    /// A command that works on the queue `mail`; flags and a command follow.
     pub work: &'static str,
-    /// What its exporter calls a queue.
+    /// The exporter's word for a queue.
     pub noun: &'static str,
-    /// What its metrics begin with, and the files in `docs/monitoring`.
+    /// The prefix of its metrics, and of the files in `docs/monitoring`.
     pub metrics: &'static str,
-    /// The sets of names that its exporter has.
+    /// The exporter's naming schemes.
     pub metric_names: &'static [Names],
     /// The number of jobs in the server.
     pub jobs: fn(&Server<T>) -> usize,
-    /// A command that takes a job of the queue `mail` for good, and writes it to stdout.
+    /// A command that takes and deletes a job of the queue `mail`, and writes it to stdout.
     pub pop: &'static str,
     /// A check of the queue `mail` that needs no worker.
     pub check: &'static str,
-    /// Its metric of jobs that wait for a worker.
+    /// Its metric of waiting jobs.
     pub waiting: &'static str,
     /// A command that waits until the queue `mail` has no job.
     pub empty: &'static str,
@@ -108,14 +108,14 @@ pub struct Case<T: Tool> {
 }
 
 impl<T: Tool> Case<T> {
-    /// Starts an in-memory server, and gives its address.
+    /// Starts an in-memory server, and returns its address.
     #[must_use]
     pub fn server() -> (Server<T>, String) {
         T::Link::start(Endpoint::Tcp(([127, 0, 0, 1], 0).into()), None).unwrap()
     }
 }
 
-/// Tests that hold the tool of this type to the contract, with what its case is.
+/// Tests that hold a tool to the contract, given its case.
 #[macro_export]
 macro_rules! tool_contract {
     ($tool:ty, $case:expr) => {

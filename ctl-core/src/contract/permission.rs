@@ -1,4 +1,4 @@
-//! What the user of a tool may not do.
+//! Missing permissions.
 
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,12 +11,12 @@ use crate::commands::serve::Endpoint;
 use crate::link::Link as _;
 use crate::tool::Tool;
 
-/// Not 69, after which scripts wait for the server.
+/// Not 69, which makes scripts wait for the server.
 pub fn a_socket_that_this_user_may_not_open_is_77<T: Tool>(case: &Case<T>) {
     let (program, folder) = copied(&case.program);
     let socket = folder.path().join("socket");
     let (_server, address) = T::Link::start(Endpoint::Unix(socket.clone()), None).unwrap();
-    // Root may open every socket, so for root it is another user who runs the tool.
+    // Root may open every socket, so root runs the tool as another user.
     set_permissions(&socket, Permissions::from_mode(0o000)).unwrap();
     let mut child = by(rustix::process::getuid().is_root().then_some(65_534), program);
     child.env_clear().args([case.program.flag, &*address, "ping", "-c", "1"]);

@@ -1,4 +1,4 @@
-//! A reader that goes away: no panic, no lost job. On Unix, where a closed pipe is an error of the writer.
+//! Readers that go away: no panic, no lost job. For Unix, where writing to a closed pipe fails.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -7,14 +7,14 @@ use super::Case;
 use super::program::{Ran, ended};
 use crate::tool::Tool;
 
-/// Runs it into a pipe whose reader is gone already.
+/// Runs it into a pipe whose reader has gone.
 fn into_closed_pipe(mut command: Command) -> Ran {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     ended(command.stdout(writer).spawn().unwrap())
 }
 
-/// The exit code is 0, and nothing is said.
+/// The exit code is 0, and stderr is empty.
 pub fn commands_that_look_end_quietly_without_a_reader<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
@@ -36,7 +36,7 @@ pub fn commands_that_look_end_quietly_without_a_reader<T: Tool>(case: &Case<T>) 
     }
 }
 
-/// Of more than a pipe holds.
+/// With more output than a pipe holds.
 pub fn a_reader_that_takes_the_beginning_gets_it<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     for add in 0..40 {
@@ -57,7 +57,7 @@ pub fn a_reader_that_takes_the_beginning_gets_it<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// What is taken for good is written before it is deleted.
+/// Jobs are deleted only after their records are written.
 pub fn what_nobody_reads_stays_where_it_is<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
@@ -69,7 +69,7 @@ pub fn what_nobody_reads_stays_where_it_is<T: Tool>(case: &Case<T>) {
         assert!(ran.err.contains("closed by its reader"), "{line:?}: {}", ran.err);
         assert_eq!((case.jobs)(&server), 1, "{line:?}");
     }
-    // And it can be taken again at once.
+    // The job can be taken again at once.
     case.program.at(&address, &pop).exits(0);
     assert_eq!((case.jobs)(&server), 0);
 }

@@ -1,4 +1,4 @@
-//! Running a tool's program, and what it said.
+//! Running a tool's program, and its output.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
@@ -11,13 +11,13 @@ use serde_json::Value;
 use crate::link::tls::TlsNames;
 use crate::tool::Tool;
 
-/// How a run ended.
+/// The result of a run.
 pub struct Ran {
-    /// The exit code; none after a signal.
+    /// The exit code; `None` after a signal.
     pub code: Option<i32>,
-    /// What was on stdout.
+    /// The content of stdout.
     pub bytes: Vec<u8>,
-    /// What was on stderr.
+    /// The content of stderr.
     pub err: String,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Debug for Ran {
 }
 
 impl Ran {
-    /// What was on stdout, which must be text.
+    /// The content of stdout, which must be text.
     #[must_use]
     pub fn out(&self) -> &str {
         std::str::from_utf8(&self.bytes).unwrap()
@@ -41,14 +41,14 @@ impl Ran {
         self.out().lines().collect()
     }
 
-    /// The document on stdout, which must be one.
+    /// The document on stdout, which must be the only one.
     #[allow(clippy::must_use_candidate)]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.bytes)
             .unwrap_or_else(|error| panic!("{error}: stdout is {:?}, {}", self.out(), self.err))
     }
 
-    /// The error object that ends stderr.
+    /// The error object at the end of stderr.
     #[must_use]
     pub fn error(&self) -> Value {
         let last = self.err.lines().last().unwrap_or_default();
@@ -64,13 +64,13 @@ impl Ran {
         self.error()
     }
 
-    /// Whether a line of stderr begins with this.
+    /// Whether a line of stderr starts with this.
     #[must_use]
     pub fn says(&self, start: &str) -> bool {
         self.err.lines().any(|line| line.starts_with(start))
     }
 
-    /// Whether a line of stdout begins like this.
+    /// Whether a line of stdout starts with this.
     #[must_use]
     pub fn says_out(&self, start: &str) -> bool {
         String::from_utf8_lossy(&self.bytes).lines().any(|line| line.starts_with(start))
@@ -92,7 +92,7 @@ pub struct Program {
     pub path: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// The flag that says which server.
+    /// The flag for the servers.
     pub flag: &'static str,
     /// The prefix of its variables.
     pub prefix: &'static str,
@@ -163,8 +163,8 @@ pub fn fed(mut command: Command, stdin: &[u8]) -> Ran {
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut pipe = child.stdin.take().unwrap();
     let stdin = stdin.to_vec();
-    // Written beside, so that a child that writes much before it reads all does not block both. One that does not read
-    // its stdin may end first.
+    // Written concurrently, so that a child that writes much before it reads everything does not block both. One that
+    // does not read its stdin may end first.
     let writer = thread::spawn(move || drop(pipe.write_all(&stdin)));
     let ran = ended(child);
     writer.join().unwrap();
@@ -186,17 +186,17 @@ pub fn signal(child: &Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
 }
 
-/// A program that runs beside a test; it is killed where the test fails before its end.
+/// A program that runs beside a test; it is killed if the test fails before its end.
 pub struct Running(Option<Child>);
 
 impl Running {
-    /// Takes it over.
+    /// Takes a child over.
     #[must_use]
     pub fn of(child: Child) -> Self {
         Self(Some(child))
     }
 
-    /// The first line on its stdout, which is closed then.
+    /// The first line on its stdout, which is then closed.
     pub fn first_line(&mut self) -> String {
         let mut line = String::new();
         BufReader::new(self.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -9,7 +9,7 @@ use super::Case;
 use super::program::{Running, ended};
 use crate::tool::Tool;
 
-/// Whatever the umask is.
+/// Whatever the umask.
 pub fn a_unix_socket_is_for_its_owner_only<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
@@ -21,7 +21,7 @@ pub fn a_unix_socket_is_for_its_owner_only<T: Tool>(case: &Case<T>) {
     assert!(!path.exists());
 }
 
-/// Nor is its beginning.
+/// Neither is its temporary file.
 pub fn a_ready_file_is_never_written_through_a_link<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let precious = folder.path().join("precious");
@@ -38,7 +38,7 @@ pub fn a_ready_file_is_never_written_through_a_link<T: Tool>(case: &Case<T>) {
     assert!(!ready.exists());
 }
 
-/// By the variables that the tool itself reads.
+/// Through the variables that the tool itself reads.
 pub fn a_command_gets_the_server_and_gives_its_code<T: Tool>(case: &Case<T>) {
     let program = &case.program;
     let variables: String = program.variables.iter().map(|name| format!(" ${name}")).collect();
@@ -53,7 +53,7 @@ pub fn a_command_gets_the_server_and_gives_its_code<T: Tool>(case: &Case<T>) {
     program.bare(&["serve", "--", "/no/such/program"]).exits(127);
 }
 
-/// Without a word about the server.
+/// Needs no setting for the server.
 pub fn what_a_command_adds_the_next_one_takes<T: Tool>(case: &Case<T>) {
     let script = format!("\"$0\" {} x >/dev/null && \"$0\" {} -o json", case.add, case.pop);
     let ran = case.program.bare(&["serve", "--", "sh", "-c", &script, case.program.path]).exits(0);
@@ -62,14 +62,14 @@ pub fn what_a_command_adds_the_next_one_takes<T: Tool>(case: &Case<T>) {
     case.program.bare(&["serve", "--", "sh", "-c", &script, case.program.path]).exits(2);
 }
 
-/// Neither what the command has left in the background, nor the command after a signal.
+/// Neither the background processes of the command, nor the command itself after a signal.
 pub fn no_process_is_left_behind<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pid");
     let file = file.to_str().unwrap();
     let alive = |pid: &str| {
         let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
-        // A process that has ended but was not yet waited for by init counts as gone.
+        // A process that has ended counts as gone even before init has reaped it.
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
         test_kill_process(pid).is_ok() && !stat.is_ok_and(|stat| stat.contains(") Z "))
     };
@@ -93,7 +93,7 @@ pub fn no_process_is_left_behind<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// Both say the same, and the file is gone with the server.
+/// Both contain the same address, and the file is removed with the server.
 pub fn the_address_is_printed_and_the_ready_file_written<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     let ready = directory.path().join("ready");
@@ -119,13 +119,13 @@ pub fn it_ends_with_its_parent<T: Tool>(case: &Case<T>) {
     let mut shell = Command::new("sh");
     shell.args(["-c", script, case.program.path, ready.to_str().unwrap()]);
     let address = String::from_utf8(shell.output().unwrap().stdout).unwrap();
-    // The shell has ended, and so does the server.
+    // The shell has ended, and the server follows.
     while TcpStream::connect(address.trim()).is_ok() {
         std::thread::yield_now();
     }
 }
 
-/// Both ways.
+/// Both forms.
 pub fn unix_sockets<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     let socket = format!("unix:{}", directory.path().join("s").display());
@@ -135,7 +135,7 @@ pub fn unix_sockets<T: Tool>(case: &Case<T>) {
     program.bare(&line).exits(0);
 }
 
-/// And an address that cannot be one is told from one that is taken.
+/// An invalid address and one in use give different errors.
 pub fn other_machines_are_kept_out_unless_allowed<T: Tool>(case: &Case<T>) {
     let serve = |address: &str, more: &[&str]| {
         let line = [&["serve", "--listen", address], more, &["--", "true"]].concat();
@@ -158,7 +158,7 @@ pub fn embedded_needs_no_server_and_leaves_none<T: Tool>(case: &Case<T>) {
     assert!(TcpStream::connect(address).is_err());
 }
 
-/// The flag, wherever it stands; the environment is overruled.
+/// Wherever the flag stands; the environment is overridden.
 pub fn embedded_and_an_address_exclude_each_other<T: Tool>(case: &Case<T>) {
     let (program, flag) = (&case.program, case.program.flag);
     program.bare(&["--embedded", flag, "localhost", "ping"]).exits(2);
@@ -194,7 +194,7 @@ pub fn faults_are_scripted_and_requests_recorded<T: Tool>(case: &Case<T>) {
     assert!(case.program.bare(&failing).code != Some(0));
 }
 
-/// What one server had, another begins with, whatever the settings say about other servers.
+/// The file of one server is loaded by the next, whatever the settings say about other servers.
 pub fn a_server_begins_with_the_records_of_a_file<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let (records, requests) = (folder.path().join("records"), folder.path().join("requests"));

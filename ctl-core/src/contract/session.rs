@@ -24,7 +24,7 @@ pub struct Fed {
 }
 
 impl Fed {
-    /// Starts it.
+    /// Starts a session.
     #[must_use]
     pub fn start(program: &Program, address: &str, arguments: &[&str]) -> Self {
         let line = [&[program.flag, address, "repl"], arguments].concat();
@@ -34,19 +34,19 @@ impl Fed {
         Self { child, stdin, stdout: BufReader::new(stdout) }
     }
 
-    /// Says a line.
+    /// Sends a line.
     pub fn say(&mut self, line: &str) {
         writeln!(self.stdin, "{line}").unwrap();
     }
 
-    /// The next line on stdout; the test runner's own limit bounds the waiting.
+    /// Waits for the next line on stdout; the test runner limits the wait.
     pub fn hear(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
-    /// Ends its stdin, and waits for its end; what was heard is not in what it gives.
+    /// Closes its stdin, and waits for it to end. The result lacks the lines already heard.
     #[must_use]
     pub fn end(mut self) -> Ran {
         let mut rest = Vec::new();
@@ -55,7 +55,7 @@ impl Fed {
         Ran { bytes: rest, ..self.child.ended() }
     }
 
-    /// Waits for its end while its stdin stays open: after a signal, a session must not need the end of that.
+    /// Waits for it to end with its stdin open: after a signal, a session must not wait for the end of input.
     #[must_use]
     pub fn ends_by_itself(self) -> Ran {
         let stdin = self.stdin;
@@ -64,14 +64,14 @@ impl Fed {
         ended
     }
 
-    /// Sends it a signal.
+    /// Sends a signal.
     #[cfg(unix)]
     pub fn signal(&self, signal: rustix::process::Signal) {
         super::program::signal(&self.child, signal);
     }
 }
 
-/// A script names the line that could not connect, and those before it needed no connection.
+/// The error names the line that could not connect; the lines before it needed no connection.
 pub fn a_dead_port_is_69_with_the_line_that_needed_it<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     drop(server);
@@ -79,7 +79,7 @@ pub fn a_dead_port_is_69_with_the_line_that_needed_it<T: Tool>(case: &Case<T>) {
     assert!(ended.says("stdin:2: UNAVAILABLE"), "{ended:?}");
 }
 
-/// `-e` and `-f` are scripts with names of their own.
+/// `-e` and `-f` are scripts with their own names.
 pub fn texts_and_files_win_over_a_redirected_stdin<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let add = case.add;
@@ -100,7 +100,7 @@ pub fn texts_and_files_win_over_a_redirected_stdin<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 4);
 }
 
-/// It is there for every line, and gone with the session.
+/// All lines use the same server, which ends with the session.
 pub fn the_embedded_server_lives_as_long_as_the_session<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("script");
@@ -113,7 +113,7 @@ pub fn the_embedded_server_lives_as_long_as_the_session<T: Tool>(case: &Case<T>)
     case.program.at("127.0.0.1:1", &["--embedded", "repl"]).exits(2);
 }
 
-/// What follows goes to the other server.
+/// Later lines go to the other server.
 pub fn connect_goes_to_other_servers<T: Tool>(case: &Case<T>) {
     let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
     let add = case.add;
@@ -123,7 +123,7 @@ pub fn connect_goes_to_other_servers<T: Tool>(case: &Case<T>) {
     assert!(ended.lines().iter().any(|line| line.contains(&second)), "{ended:?}");
 }
 
-/// And what the session holds stays, too.
+/// The state of the session is kept, too.
 pub fn a_connect_that_fails_keeps_the_good_connection<T: Tool>(case: &Case<T>) {
     let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
     drop(two);
@@ -134,7 +134,7 @@ pub fn a_connect_that_fails_keeps_the_good_connection<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&one), 2);
 }
 
-/// To files and to other programs, and nowhere where shell commands are off.
+/// To files and to other programs, but not if shell commands are off.
 #[cfg(unix)]
 pub fn results_go_where_the_line_says<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
@@ -152,7 +152,7 @@ pub fn results_go_where_the_line_says<T: Tool>(case: &Case<T>) {
     assert!(serde_json::from_str::<serde_json::Value>(&format!("[{json}")).is_ok(), "{written}");
     let out = ended.out();
     assert!(out.contains("MAIL\t") && out.contains("name:") && !out.contains("mail\t"), "{out}");
-    // Nothing is sent that cannot go where it should, and nothing at all by a script without a shell.
+    // Nothing is sent if its result could not be written, or by a script without a shell.
     let lost = format!("{add} lost > '{name}/x'");
     let ended = repl(&case.program, &address, &[], lost).exits(74);
     assert!(ended.err.contains("results/x"), "{ended:?}");
@@ -164,7 +164,7 @@ pub fn results_go_where_the_line_says<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 2);
 }
 
-/// As often as it is told, or until too little is shown.
+/// A given number of times, or until the condition fails.
 pub fn watch_repeats_a_command<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let text = format!(":watch i=100ms c=3 {} x\n:watch i=100ms m=1 {}\n", case.add, case.nothing);
@@ -172,7 +172,7 @@ pub fn watch_repeats_a_command<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 3);
 }
 
-/// Until it holds, or not.
+/// Waits for the condition, up to its time limit.
 pub fn a_condition_that_did_not_come_true_is_124<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let mut line = vec!["watch", "-i", "10ms", "-c", "2", "--until", "count==77", "--", case.list];
@@ -184,7 +184,7 @@ pub fn a_condition_that_did_not_come_true_is_124<T: Tool>(case: &Case<T>) {
     let _ = case.program.at(&address, &line).exits(124);
 }
 
-/// A server that is away for a while is told, once, and waited for.
+/// An unreachable server is reported once, and the session waits for it.
 #[cfg(unix)]
 pub fn watch_outlives_a_lost_connection<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
@@ -214,7 +214,7 @@ pub fn watch_outlives_a_lost_connection<T: Tool>(case: &Case<T>) {
     drop(again);
 }
 
-/// `watch` of the command line.
+/// `watch` on the command line.
 pub fn only_commands_that_look_are_repeated_outside_of_a_session<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
@@ -230,7 +230,7 @@ pub fn only_commands_that_look_are_repeated_outside_of_a_session<T: Tool>(case: 
     assert_eq!((case.jobs)(&server), 0);
 }
 
-/// It is in the environment of what the shell runs, and never part of its line.
+/// The shell gets it in the environment, never in its line.
 #[cfg(unix)]
 pub fn a_variable_is_never_run_by_a_shell<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
@@ -243,13 +243,13 @@ pub fn a_variable_is_never_run_by_a_shell<T: Tool>(case: &Case<T>) {
     let value = var.split_once('=').unwrap().1;
     assert_eq!(ended.out(), format!("{value}\n{value}\n"));
     assert!(!canary.exists());
-    // What is in the environment already is not hidden from what a shell runs.
+    // A variable of the session does not replace one in the environment.
     let ended = repl(&case.program, &address, &["--var", "PATH=/nowhere"], "!true\n").exits(2);
     assert!(ended.err.contains("PATH"), "{ended:?}");
     repl(&case.program, &address, &["--var", "1x=2"], "").exits(2);
 }
 
-/// With a closed stdin, and with the exit code of the command.
+/// With a closed stdin; the exit code is that of the command.
 #[cfg(unix)]
 pub fn shell_commands_run_where_they_are_allowed<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
@@ -266,7 +266,7 @@ pub fn shell_commands_run_where_they_are_allowed<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 0);
 }
 
-/// Each command with its place, its result and its time, for programs.
+/// Each command with its position, result and duration, as objects.
 pub fn a_script_is_told_as_objects<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let add: String = format!("{} body", case.add);

@@ -1,4 +1,4 @@
-//! Settings from flags, from the environment, from contexts and from the configuration file.
+//! Settings from flags, the environment, contexts and the configuration file.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use super::Case;
 use super::program::{Ran, ended, fed};
 use crate::tool::Tool;
 
-/// An address, a duration or a word that cannot be read has one code, and is named with what it came from.
+/// An invalid address, duration or word has one code, and its source is named.
 pub fn a_wrong_setting_is_2_wherever_it_came_from<T: Tool>(case: &Case<T>) {
     let (program, servers) = (&case.program, T::PROGRAM.servers);
     let (_server, address) = Case::<T>::server();
@@ -30,7 +30,7 @@ pub fn a_wrong_setting_is_2_wherever_it_came_from<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// A folder with a configuration file.
+/// A directory with a configuration file.
 struct Folder {
     folder: tempfile::TempDir,
 }
@@ -50,7 +50,7 @@ impl Folder {
         fs::read_to_string(self.file()).unwrap()
     }
 
-    /// Runs the program with this file and these variables, `line` as its stdin.
+    /// Runs the program with this file and these variables; `line` is its stdin.
     fn run<T: Tool>(&self, case: &Case<T>, variables: &[(&str, &str)], line: &[&str]) -> Ran {
         self.fed(case, variables, line, "")
     }
@@ -69,7 +69,7 @@ impl Folder {
     }
 }
 
-/// Flag, named context, environment, selected context, default of the file, default: in this order.
+/// Order of precedence: flag, named context, environment, selected context, defaults of the file, built-in default.
 pub fn what_counts_more_is_used_and_named<T: Tool>(case: &Case<T>) {
     let program = T::PROGRAM;
     let (own, variable) = (format!("{}_CONTEXT", program.prefix), program.servers.variables[0]);
@@ -105,14 +105,14 @@ pub fn what_counts_more_is_used_and_named<T: Tool>(case: &Case<T>) {
     let (address, _, said) = show(&[(variable, "env:1")], &[]);
     is(&address, "env:1", &environment, "context one");
     assert!(said.contains(&environment) && said.contains("overrides context one"), "{said}");
-    // What is named on this very line is not overridden by what somebody exported long ago.
+    // A context named on this line is not overridden by an exported variable.
     is(
         &show(&[(variable, "env:1")], &["--context", "two"]).0,
         "two:1,two:2",
         "context two",
         &environment,
     );
-    // Where it matters it is said without being asked for.
+    // Where it matters, the override is reported unasked.
     let (_server, address) = Case::<T>::server();
     let ran = folder.run(case, &[(variable, &address)], &["ping"]).exits(0);
     assert!(ran.err.contains("which overrides context one"), "{}", ran.err);
@@ -124,7 +124,7 @@ pub fn what_counts_more_is_used_and_named<T: Tool>(case: &Case<T>) {
     assert!(both.err.contains("--context"), "{}", both.err);
 }
 
-/// Every change replaces the file as a whole, and only a good one does.
+/// Every change replaces the file atomically, and only if the result is valid.
 pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let program = T::PROGRAM;
@@ -140,7 +140,7 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
     for part in ["# mine", "# the first", "# there", "retry = 2", "[\"k:1\", \"k:2\"]", "\"3s\""] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
-    // A file's name is meant where it was typed.
+    // A relative file name is relative to the working directory.
     let typed = std::env::current_dir().unwrap().join("x.pem");
     assert!(text.contains(&*typed.to_string_lossy()), "{text}");
     #[cfg(unix)]
@@ -151,7 +151,7 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
     }
     assert!(run(&["previous"]).exits(0).says_out("a"));
     assert!(run(&["select", "-"]).exits(0).says_out("b"));
-    // Nothing of this is written.
+    // None of these is written.
     for (line, code) in [
         (&["add", "a"][..], 2),
         (&["add", "c", "nonsense=1"], 2),
@@ -171,7 +171,7 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
     run(&["rm", "a", "b"]).exits(0);
     let listed = run(&["ls"]).exits(0);
     assert!(listed.says_out("c\tfalse") && listed.bytes.len() < 100, "{:?}", listed.bytes);
-    // The file of authorities is not there; without it, the server answers.
+    // The CA file is missing; without it, the server answers.
     run(&["validate"]).exits(78);
     run(&["edit", "c", "tls-ca="]).exits(0);
     run(&["validate", "--connect"]).exits(0);
@@ -191,7 +191,7 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
     assert!(shown.says_out(&folder.file().to_string_lossy()), "{:?}", shown.bytes);
 }
 
-/// With its line, and without what stands there.
+/// With the line number, but without its content.
 pub fn a_wrong_configuration_file_is_78_with_its_line<T: Tool>(case: &Case<T>) {
     for (text, line, said) in [
         ("x = \n", 1, "config.toml"),
@@ -209,7 +209,7 @@ pub fn a_wrong_configuration_file_is_78_with_its_line<T: Tool>(case: &Case<T>) {
         let place = format!("config.toml:{line}: ");
         assert!(ran.err.contains(&place) && ran.err.contains(said), "{text}: {}", ran.err);
         assert!(!ran.err.contains("hunter2"), "{}", ran.err);
-        // What does not need it works.
+        // Commands that do not need the file work.
         folder.run(case, &[], &["man"]).exits(0);
         folder.run(case, &[], &["config", "path"]).exits(0);
         folder.run(case, &[], &["config", "set", "retry", "1"]).exits(78);
@@ -232,7 +232,7 @@ pub fn a_wrong_configuration_file_is_78_with_its_line<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// Also what is harmless elsewhere, also in a session, and never by `--yes`.
+/// Including otherwise harmless commands, and in a session; `--yes` is not enough.
 pub fn what_is_protected_is_changed_by_its_name_only<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let text =
@@ -257,7 +257,7 @@ pub fn what_is_protected_is_changed_by_its_name_only<T: Tool>(case: &Case<T>) {
     folder.fed(case, &[], &["repl"], script).exits(2);
     assert_eq!((case.jobs)(&server), 1);
     run(&["clear", "mail", "--dry-run"]).exits(0);
-    // The flag protects what no context is about, under its address.
+    // The flag protects a server without a context, under its address.
     let bare = ["--no-context", T::PROGRAM.servers.flag, &address, "--protected", "clear", "mail"];
     let ran = run(&[&bare[..], &["--yes"]].concat()).exits(2);
     assert!(ran.err.contains(&format!("--confirm={address}")), "{}", ran.err);
@@ -269,7 +269,7 @@ pub fn what_is_protected_is_changed_by_its_name_only<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 0);
 }
 
-/// However the server is named, and not by the name of the one that the jobs come from.
+/// However the server is named; the name of the source server does not count.
 pub fn what_goes_to_a_protected_server_is_confirmed_by_its_name<T: Tool>(case: &Case<T>) {
     let ((from, address), (to, target)) = (Case::<T>::server(), Case::<T>::server());
     let context = |name: &str, address: &str| {
@@ -296,7 +296,7 @@ pub fn what_goes_to_a_protected_server_is_confirmed_by_its_name<T: Tool>(case: &
     assert_eq!(((case.jobs)(&from), (case.jobs)(&to)), (0, 1));
 }
 
-/// And comes under its rules; a server that is told by its address is of no context.
+/// Its rules apply; a server given by address has no context.
 pub fn a_session_goes_to_a_context<T: Tool>(case: &Case<T>) {
     let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
     let folder = Folder::with(&format!(
@@ -315,7 +315,7 @@ pub fn a_session_goes_to_a_context<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// Where each setting came from, what the server is, what is wrong and what to do; the exit code is that of the worst.
+/// The source of each setting, the server's kind, problems and remedies; the exit code is that of the worst problem.
 pub fn the_doctor_finds_what_is_wrong<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let program = T::PROGRAM;
@@ -330,7 +330,7 @@ pub fn the_doctor_finds_what_is_wrong<T: Tool>(case: &Case<T>) {
     let find = |rows: &[serde_json::Value], subject: &str| -> Vec<serde_json::Value> {
         rows.iter().filter(|row| row["subject"] == subject).cloned().collect()
     };
-    // One that is dead hides nothing of the other.
+    // A dead server hides nothing about the other one.
     let rows = ask(&[], &[], 69);
     let alive = &find(&rows, &address)[0];
     assert_eq!(alive["status"], "ok", "{alive}");
@@ -339,7 +339,7 @@ pub fn the_doctor_finds_what_is_wrong<T: Tool>(case: &Case<T>) {
     assert_eq!(dead["status"], "failed", "{dead}");
     assert!(dead["next"].as_str().unwrap().contains(program.servers.short), "{dead}");
     assert!(find(&rows, "address")[0]["finding"].as_str().unwrap().contains("context a"));
-    // What overrides is a surprise, and a variable that means nothing is one, too.
+    // An override is a finding, and so is an unknown variable.
     let (known, typo) = (program.servers.variables[0], format!("{}_TIMOUT", program.prefix));
     let rows = ask(&[(known, &address), (&typo, "5")], &[], 0);
     for subject in ["address", &typo] {
@@ -347,14 +347,14 @@ pub fn the_doctor_finds_what_is_wrong<T: Tool>(case: &Case<T>) {
     }
     let missing = &find(&ask(&[], &["--context", "b"], 78), "tls-ca")[1];
     assert_eq!(missing["status"], "failed", "{missing}");
-    // A file that cannot be read keeps nobody from the rest.
+    // An unreadable file does not hide the rest.
     fs::write(folder.file(), "nonsense = 1\n").unwrap();
     let rows = ask(&[(known, &address)], &[], 78);
     assert!(find(&rows, "configuration")[0]["finding"].as_str().unwrap().contains(":1: "));
     assert_eq!(find(&rows, &address)[0]["status"], "ok");
 }
 
-/// A key that is written as the flag is, and one that is misspelt.
+/// For a key spelt like the flag, and a misspelt one.
 pub fn a_misspelt_setting_is_told_what_was_meant<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");

@@ -1,4 +1,4 @@
-//! Completion in a shell, by the shell itself.
+//! Completion, tested with a real shell.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::commands::tap;
 use crate::repl::guest::Interactive;
 use crate::tool::{Tool, cli};
 
-/// What bash offers for a line.
+/// What bash offers to complete a line.
 fn offered(program: &Program, address: &str, line: &str) -> Vec<String> {
     let folder = std::path::Path::new(program.path).parent().unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
@@ -68,7 +68,7 @@ pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
     assert_eq!(offered("-o j"), ["json"]);
     assert_eq!(offered("--output=j"), ["json"]);
     assert!(offered("ping --t").contains(&"--timeout".to_owned()));
-    // The typed line says which servers, also by a context of a file that it names.
+    // The servers come from the line, including from a context in a file that it names.
     let folder = tempfile::tempdir().unwrap();
     let (_other, elsewhere) = Case::<T>::server();
     let file = folder.path().join("config.toml");

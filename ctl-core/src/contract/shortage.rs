@@ -1,4 +1,4 @@
-//! A worker on a system that has no descriptor or thread left for a while.
+//! A worker on a system that temporarily lacks descriptors or threads.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,10 +8,10 @@ use std::process::{ChildStderr, Command, Stdio};
 
 use super::program::{Program, Running, signal};
 
-/// What a worker says that waits for room.
+/// The message of a waiting worker.
 pub const WAITING: &str = "retrying until";
 
-/// A worker, and what it says.
+/// A worker and its messages.
 pub struct Worker {
     child: Running,
     err: BufReader<ChildStderr>,
@@ -19,7 +19,7 @@ pub struct Worker {
     _folder: tempfile::TempDir,
 }
 
-/// A command of whoever runs the worker; only for root it is somebody else.
+/// A command run by the worker's user; only for root that is a different one.
 pub(super) fn by(user: Option<u32>, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     if let Some(user) = user {
@@ -28,8 +28,8 @@ pub(super) fn by(user: Option<u32>, program: impl AsRef<std::ffi::OsStr>) -> Com
     command
 }
 
-/// Whoever runs the tool in a test: limits of processes bind everybody but root, and count all that a user has, so for
-/// root it is a user whom nobody else is. In a container there may be no more than 65,536.
+/// The user that runs the tool in a test: process limits bind everybody but root, and count everything that a user
+/// runs, so for root it is an otherwise unused user. A container may have no more than 65,536.
 fn user(number: u32) -> Option<u32> {
     assert!(number < 6);
     let user = 10_000 + number * 9_000 + std::process::id() % 9_000;
@@ -41,14 +41,14 @@ pub(super) fn copied(program: &Program) -> (PathBuf, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     let copy = folder.path().join(program.name);
-    // By another process: what other tests start here would inherit a file that is being written, which is busy then.
+    // Copied by another process: children of other tests would inherit a file being written, which is busy then.
     let copied = Command::new("cp").arg(program.path).arg(&copy).status();
     assert!(copied.unwrap().success());
     (copy, folder)
 }
 
-/// The tool with so many processes and threads, or all that it may have, in a folder that its user can read. Tests that
-/// run at the same time have different numbers, up to 5.
+/// The tool with a limited number of processes and threads, or the maximum, in a folder that its user can read.
+/// Concurrent tests have different numbers, up to 5.
 #[must_use]
 pub fn limited(
     program: &Program,
@@ -79,7 +79,7 @@ impl Worker {
         Self { child, err, user: user(number), _folder: folder }
     }
 
-    /// Leaves it so many of a resource, or all that it may have.
+    /// Limits a resource, or restores the maximum.
     pub fn limit(&self, resource: &str, left: Option<u32>) {
         let mut command = by(self.user, "prlimit");
         command.args(["--pid", &self.child.id().to_string()]);
@@ -93,7 +93,7 @@ impl Worker {
         assert!(status.unwrap().success());
     }
 
-    /// Waits until it has said this.
+    /// Waits for this message.
     pub fn says(&mut self, text: &str) {
         let mut said = String::new();
         while !said.contains(text) {
@@ -102,16 +102,16 @@ impl Worker {
         }
     }
 
-    /// Ends it as a supervisor does, and gives its exit code.
+    /// Ends it as a supervisor does, and returns its exit code.
     #[must_use]
     pub fn terminated(mut self) -> Option<i32> {
         signal(&self.child, rustix::process::Signal::TERM);
-        // All that it says is read, so that it can say it.
+        // Everything is read, so that it can write.
         self.err.read_to_string(&mut String::new()).unwrap();
         self.child.wait().unwrap().code()
     }
 
-    /// Waits for its end, without a further word about what it waits for.
+    /// Waits for its end, without a further message about what it waits for.
     pub fn ends(mut self) {
         let mut rest = String::new();
         self.err.read_to_string(&mut rest).unwrap();

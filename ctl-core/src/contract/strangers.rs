@@ -1,4 +1,4 @@
-//! Servers of another kind than the tool's.
+//! Servers of a different kind than the tool's.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -43,7 +43,7 @@ fn serves(serve: fn(TcpStream)) -> String {
     address
 }
 
-/// A server of HTTP that waits for the end of a request, as many do.
+/// An HTTP server that waits for the end of a request, as many do.
 #[must_use]
 pub fn http() -> String {
     serves(|mut stream| {
@@ -60,13 +60,13 @@ pub fn http() -> String {
     })
 }
 
-/// Says this at once, and closes the connection when it has heard something.
+/// Sends this at once, and closes the connection once something has arrived.
 fn greet(mut stream: TcpStream, greeting: &[u8]) {
     let _ = stream.write_all(greeting);
     let _ = stream.read(&mut [0; 65536]);
 }
 
-/// With its address, what it says, and a next step; nothing of the command was sent.
+/// With its address, its reply and a remedy; nothing of the command was sent.
 pub fn a_server_of_another_kind_is_told<T: Tool>(case: &Case<T>) {
     let meant = T::PROGRAM.service.name;
     let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
@@ -86,13 +86,13 @@ pub fn a_server_of_another_kind_is_told<T: Tool>(case: &Case<T>) {
             assert!(ran.err.contains(&format!(", not {meant}")), "{}", ran.err);
             assert!(ran.err.contains(T::PROGRAM.servers.variables[0]), "{}", ran.err);
             assert!(!ran.err.contains('\x1b'), "{}", ran.err);
-            // Long before the 10 s that an answer may take.
+            // Long before the reply timeout of 10 s.
             assert!(started.elapsed().as_secs() < 9, "{line:?}: {:?}", started.elapsed());
         }
     }
 }
 
-/// Also when another of the servers has answered as it should.
+/// Even if another of the servers has replied correctly.
 pub fn a_stranger_among_several_servers_is_told<T: Tool>(case: &Case<T>) {
     let ((_server, good), other) = (Case::<T>::server(), http());
     let ran = case.program.at(&format!("{good},{other}"), &["ping"]).exits(76);
@@ -100,7 +100,7 @@ pub fn a_stranger_among_several_servers_is_told<T: Tool>(case: &Case<T>) {
     assert_eq!(ran.lines().len(), 2, "{:?}", ran.out());
 }
 
-/// What nobody can name is shown as it is.
+/// An unknown reply is shown as it is.
 pub fn a_server_of_no_known_kind_is_asked_about<T: Tool>(case: &Case<T>) {
     let address = serves(|stream| greet(stream, b"hello, who is there?\r\n"));
     let ran = case.program.at(&address, &["ping", "-c", "1"]).exits(76);
@@ -108,7 +108,7 @@ pub fn a_server_of_no_known_kind_is_asked_about<T: Tool>(case: &Case<T>) {
     assert!(ran.err.contains(T::PROGRAM.service.name), "{}", ran.err);
 }
 
-/// The session keeps the server that it has.
+/// The session keeps its server.
 pub fn a_session_does_not_go_to_a_server_of_another_kind<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let other = http();

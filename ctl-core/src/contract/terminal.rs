@@ -1,4 +1,4 @@
-//! A session as a person meets it: through a pseudo-terminal.
+//! A session at a pseudo-terminal, as a user sees it.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -12,25 +12,25 @@ use super::Case;
 use super::program::Program;
 use crate::tool::Tool;
 
-/// How long anything may take, in milliseconds: only reached when something is broken.
+/// Time limit in milliseconds, which only broken code reaches.
 pub const PATIENCE: u64 = 60_000;
 
-/// Sent when the line editor begins to read: bracketed paste on.
+/// Sent when the line editor starts to read: bracketed paste on.
 pub const READS: &str = "\u{1b}[?2004h";
 
 /// A session at a terminal.
 pub struct Terminal {
     /// The terminal.
     pub pty: PtySession,
-    /// Where the history is.
+    /// The folder of the history.
     pub state: tempfile::TempDir,
-    /// Everything that was shown and has been looked at.
+    /// All output that was already examined.
     pub shown: String,
     name: &'static str,
 }
 
 impl Terminal {
-    /// A session with these environment variables on top of a plain one.
+    /// A session with these environment variables in addition to the default ones.
     #[must_use]
     pub fn start(program: &Program, address: &str, variables: &[(&str, &str)]) -> Self {
         let mut terminal = Self::run(program, address, variables, &["repl"]);
@@ -39,7 +39,7 @@ impl Terminal {
         terminal
     }
 
-    /// A command line that need not be a session.
+    /// Any command line, not necessarily a session.
     #[must_use]
     pub fn run(
         program: &Program,
@@ -51,13 +51,13 @@ impl Terminal {
         Self::by(Command::new(program.path), program, variables, &words)
     }
 
-    /// A command line as it is, without an address.
+    /// A command line without an address.
     #[must_use]
     pub fn bare(program: &Program, variables: &[(&str, &str)], words: &[&str]) -> Self {
         Self::by(Command::new(program.path), program, variables, words)
     }
 
-    /// The same on a terminal of so many columns.
+    /// The same on a terminal with this many columns.
     #[must_use]
     pub fn sized(
         program: &Program,
@@ -109,20 +109,20 @@ impl Terminal {
         self.pty.flush().unwrap();
     }
 
-    /// Types a line and waits for what it says.
+    /// Types a line and waits for its output.
     pub fn says(&mut self, line: &str, answer: &str) -> String {
         self.types(&format!("{line}\r"));
         self.sees(answer)
     }
 
-    /// Types Ctrl-C at the line editor and waits until it reads again: like a terminal that gets a signal, it
-    /// forgets keys that were typed together with it.
+    /// Types Ctrl-C at the line editor and waits until it reads again: like a terminal that gets a signal, it drops
+    /// keys that were typed together with it.
     pub fn interrupts(&mut self) {
         self.types("\u{3}");
         self.sees(READS);
     }
 
-    /// Waits for the end and gives the exit code.
+    /// Waits for the end and returns the exit code.
     pub fn ends(&mut self) -> i32 {
         self.shown.push_str(&self.pty.exp_eof().unwrap());
         match self.pty.process().wait().unwrap() {
@@ -149,10 +149,10 @@ impl Terminal {
     }
 }
 
-/// How long the pager of a test has the screen, in seconds.
+/// How long the pager of a test occupies the screen, in seconds.
 const READING: u32 = 3;
 
-/// The times that were told, in milliseconds.
+/// The reported times, in milliseconds.
 fn told_times(shown: &str) -> Vec<f64> {
     let notes = shown.split('(').filter_map(|part| part.split_once(" ms output)"));
     notes

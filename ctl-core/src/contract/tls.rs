@@ -1,4 +1,4 @@
-//! TLS to servers: flags, whom the tool trusts, and the files that tests of it need.
+//! TLS to servers: flags, trust, and the files that these tests need.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::Case;
 use super::program::ended;
 use crate::tool::Tool;
 
-/// A certificate and its key, as files.
+/// Writes a certificate and its key to files.
 #[must_use]
 pub fn files(identity: &Identity, directory: &Path, name: &str) -> (PathBuf, PathBuf) {
     let (pem, key) = (directory.join(format!("{name}.pem")), directory.join(format!("{name}.key")));
@@ -18,7 +18,7 @@ pub fn files(identity: &Identity, directory: &Path, name: &str) -> (PathBuf, Pat
     (pem, key)
 }
 
-/// Sets the mode of a file, where there are modes.
+/// Sets the mode of a file, where modes exist.
 pub fn private(file: &Path, mode: u32) {
     #[cfg(unix)]
     {
@@ -28,7 +28,7 @@ pub fn private(file: &Path, mode: u32) {
     let _ = (file, mode);
 }
 
-/// A flag without a server that has TLS, a file that is not there, and one that is not what the flag says.
+/// A flag without a TLS server, a missing file, and a file of the wrong kind.
 pub fn tls_flags_that_cannot_work_are_refused<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.pem");
@@ -44,11 +44,11 @@ pub fn tls_flags_that_cannot_work_are_refused<T: Tool>(case: &Case<T>) {
     assert!(said(&["--tls", "--tls-ca", text], 77).contains("no PEM certificate"));
     assert!(said(&["--tls", "--tls-crl", text], 77).contains("no PEM revocation list"));
     assert!(said(&["--tls", "--tls-cert", text], 2).contains("needs its key"));
-    // Nobody listens there, with TLS or without.
+    // Nothing listens there, with TLS or without.
     said(&["--tls", "--tls-insecure"], 69);
 }
 
-/// For what a known authority has signed, by every way to name that; never in plain text where TLS was asked for.
+/// Only with a certificate signed by a trusted CA, however that is named; never in plain text when TLS was requested.
 pub fn a_server_is_trusted_for_its_certificate_only<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     let (_server, plain) = Case::<T>::server();
@@ -63,19 +63,20 @@ pub fn a_server_is_trusted_for_its_certificate_only<T: Tool>(case: &Case<T>) {
     let address = server.proxy(plain.parse().unwrap()).to_string();
     let program = &case.program;
     let smoke = |at: &str, flags: &[&str]| program.at(at, &[&["smoke", "-q"], flags].concat());
-    // Every connection that the tool makes.
+    // For every connection that the tool opens.
     smoke(&address, &["--tls", "--tls-ca", &ca]).exits(0);
     smoke(&format!("{}://{address}", T::PROGRAM.tls.scheme), &["--tls-ca", &ca]).exits(0);
     let mut command = program.command(&["smoke", "--tls", program.flag, &address]);
     ended(command.env(T::PROGRAM.tls.authorities, &ca).spawn().unwrap()).exits(0);
-    // The system does not know the authority, and another one is not it.
+    // The system does not trust the CA, and another CA has not signed it.
     for flags in [&[][..], &["--tls-ca", &other]] {
         let ran = smoke(&address, &[&["--tls", "-o", "json"], flags].concat()).exits(77);
         assert_eq!(ran.error_alone()["code"], "TLS", "{flags:?}");
     }
     let ran = program.at(&address, &["ping", "--tls", "--tls-insecure"]).exits(0);
     assert!(ran.err.contains("not verified"), "{}", ran.err);
-    // Plain text is never what --tls ends up with: a server that answers it breaks TLS, and others wait for a line of theirs.
+    // --tls never falls back to plain text: a server that replies in plain text breaks TLS, and others wait for a line
+    // of their own protocol.
     let ran = smoke(&plain, &["--tls", "--tls-ca", &ca, "--connect-timeout", "1s"]);
     assert!(matches!(ran.code, Some(69 | 77)) && ran.err.contains("plain text"), "{ran:?}");
     smoke(&plain, &["--tls-ca", &ca]).exits(2);

@@ -1,4 +1,4 @@
-//! `top`, as a person and a program see it.
+//! `top`, on a terminal and for programs.
 
 use std::io::{BufRead, BufReader};
 use std::thread;
@@ -11,10 +11,10 @@ use super::program::{Running, ended};
 use super::terminal::{READS, Terminal};
 use crate::tool::Tool;
 
-/// The terminal goes to its second screen, and comes back.
+/// Switches the terminal to its alternate screen.
 const TAKEN: &str = "\u{1b}[?1049h";
 const GIVEN_BACK: &str = "\u{1b}[?1049l";
-/// Longer than an end takes, even on a busy machine; only a hang meets it.
+/// Longer than exiting takes even on a busy machine; only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn add<T: Tool>(case: &Case<T>, address: &str) {
@@ -29,7 +29,7 @@ fn start<T: Tool>(case: &Case<T>, address: &str) -> Terminal {
     terminal
 }
 
-/// Whatever ends it, and while it is stopped.
+/// However it ends, and while it is suspended.
 pub fn a_live_view_gives_the_terminal_back<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     add(case, &address);
@@ -60,7 +60,7 @@ pub fn a_live_view_gives_the_terminal_back<T: Tool>(case: &Case<T>) {
     assert_eq!(terminal.ends(), 143);
 }
 
-/// A row is chosen and looked at closely, and each look is kept.
+/// Selects a row, shows its details, and records every sample.
 pub fn a_queue_is_looked_at_closely_and_looks_are_recorded<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     add(case, &address);
@@ -95,13 +95,13 @@ pub fn a_queue_is_looked_at_closely_and_looks_are_recorded<T: Tool>(case: &Case<
     assert_eq!(kept["servers"], shown["servers"]);
 }
 
-/// Also where no signal says so.
+/// Even without a signal.
 pub fn a_live_view_ends_with_its_terminal<T: Tool>(case: &Case<T>) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
     let (_server, address) = Case::<T>::server();
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    // The other end is closed when this process closes it, and no child has it, too.
+    // Only this process may hold the other end, so that closing it closes the terminal.
     rustix::io::fcntl_setfd(&terminal, rustix::io::FdFlags::CLOEXEC).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
@@ -131,7 +131,7 @@ pub fn a_live_view_ends_with_its_terminal<T: Tool>(case: &Case<T>) {
     assert_eq!(child.ended().code, Some(74));
 }
 
-/// The others are shown meanwhile.
+/// The other servers are shown meanwhile.
 pub fn a_server_that_goes_away_comes_back_into_a_live_view<T: Tool>(case: &Case<T>) {
     let [(_one, first), (two, second)] = [(); 2].map(|()| Case::<T>::server());
     add(case, &first);
@@ -155,7 +155,7 @@ pub fn a_server_that_goes_away_comes_back_into_a_live_view<T: Tool>(case: &Case<
     again.terminated();
 }
 
-/// As wide as the terminal, and without a word on how long it took.
+/// At the terminal's full width, and without a note on the elapsed time.
 pub fn a_session_goes_on_behind_a_live_view<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     add(case, &address);
@@ -172,7 +172,7 @@ pub fn a_session_goes_on_behind_a_live_view<T: Tool>(case: &Case<T>) {
     terminal.leaves();
 }
 
-/// One for each look.
+/// One per sample.
 pub fn programs_get_snapshots<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     add(case, &address);
@@ -210,7 +210,7 @@ pub fn programs_get_snapshots<T: Tool>(case: &Case<T>) {
     top("127.0.0.1:1", &[]).exits(69);
     assert!(top(&address, &["--columns", "none"]).exits(2).err.contains("problem"));
     assert!(top(&address, &["-i", "1ms"]).exits(2).err.contains("at least 100ms"));
-    // It goes on until nobody reads.
+    // It continues until its reader has gone.
     let words = [case.program.flag, &address, "top", "-i", "100ms", "--columns", "name"];
     let mut child = case.program.command(&words).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -219,7 +219,7 @@ pub fn programs_get_snapshots<T: Tool>(case: &Case<T>) {
     assert_eq!(ended(child).code, Some(0));
 }
 
-/// A line for each stretch of time, and a summary also after Ctrl-C.
+/// A line per interval, and a summary even after Ctrl-C.
 pub fn latency_tells_how_round_trips_are_spread<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let line = ["latency", "--every", "100ms", "-i", "1ms", "-o", "json"];
@@ -231,7 +231,7 @@ pub fn latency_tells_how_round_trips_are_spread<T: Tool>(case: &Case<T>) {
         assert!(told.is_sorted() && row["n"].as_u64() > Some(0), "{row}");
     }
     assert!(twice.err.contains(" answered, min "), "{}", twice.err);
-    // In a pipe one line is enough.
+    // A pipe gets a single line.
     assert_eq!(case.program.at(&address, &line[..5]).exits(0).lines().len(), 1);
     case.program.at("127.0.0.1:1", &line).exits(69);
     let some = format!("{address},127.0.0.1:1");
@@ -247,7 +247,7 @@ pub fn latency_tells_how_round_trips_are_spread<T: Tool>(case: &Case<T>) {
     assert_eq!(terminal.ends(), 130);
 }
 
-/// And one look is one look.
+/// A single sample stays a single sample.
 pub fn two_looks_tell_what_changed<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     add(case, &address);
@@ -263,7 +263,7 @@ pub fn two_looks_tell_what_changed<T: Tool>(case: &Case<T>) {
     look(&["--diff", "--columns", "none"]).exits(2);
 }
 
-/// A pipe has nobody who could end it, and what is chosen by the flags is what the screen would show.
+/// Nobody could end it in a pipe. The flags select what the screen would show.
 pub fn in_a_pipe_one_look_is_taken<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     for (name, jobs) in [("quiet", 1), ("busy", 3), ("other", 2)] {
@@ -283,13 +283,13 @@ pub fn in_a_pipe_one_look_is_taken<T: Tool>(case: &Case<T>) {
     assert_eq!(top(&["--sort-by", main]), ["busy", "other", "quiet"]);
     assert_eq!(top(&["--filter", "*u*", "--sort-by", main]), ["busy", "quiet"]);
     assert_eq!(top(&["--filter", "the"]), ["other"]);
-    // Who gives a pause wants more.
+    // An interval asks for more than one sample.
     assert_eq!(top(&["-i", "100ms", "--iterations", "2", "--filter", "busy"]), ["busy", "busy"]);
     let ran = case.program.at(&address, &["top", "-o", "json", "--filter", "busy"]).exits(0);
     assert_eq!(ran.json()[format!("{}s", case.noun)].as_array().map(Vec::len), Some(1));
 }
 
-/// Nothing is no table without rows, but a sentence.
+/// An empty result is a sentence, not a table without rows.
 pub fn a_person_is_told_that_nothing_changed<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     add(case, &address);

@@ -1,4 +1,4 @@
-//! The tour of a README, taken: its commands do what it shows.
+//! The tour of a README does what it shows.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,15 +7,15 @@ use super::Case;
 use super::program::ended;
 use crate::tool::Tool;
 
-/// Types every command of the `console` blocks below this heading of a README, against an in-memory server that stands for
-/// the one at `shown`, in a folder of its own. What they say has to be what the README shows, but for times and ids.
+/// Runs every command of the `console` blocks below this heading of a README, in a directory of its own, against an
+/// in-memory server that replaces the one at `shown`. Their output has to match the README except for times and ids.
 pub fn the_tour_of_a_readme_is_what_happens<T: Tool>(
     case: &Case<T>,
     (readme, heading): (&str, &str),
     shown: &str,
 ) {
     let Ok(text) = std::fs::read_to_string(readme) else {
-        // The crate was taken out of the workspace.
+        // The crate was removed from the workspace.
         return;
     };
     let (_server, address) = Case::<T>::server();
@@ -26,7 +26,7 @@ pub fn the_tour_of_a_readme_is_what_happens<T: Tool>(
     assert!(steps.len() > 3, "{heading}: {steps:?}");
     for (line, expected) in steps {
         let mut command = Command::new("sh");
-        // As on a terminal: one after the other, in tables.
+        // As on a terminal: one after the other, with tables.
         command.args(["-c", &format!("exec 2>&1\n{}", line.replace(shown, &address))]);
         command.current_dir(&folder).env("PATH", &path);
         command.env(format!("{}_SERVER", case.program.prefix), &address);
@@ -38,7 +38,7 @@ pub fn the_tour_of_a_readme_is_what_happens<T: Tool>(
     }
 }
 
-/// The commands below a heading, each with what is shown to come of it.
+/// The commands below a heading, each with its output.
 fn steps(readme: &str, heading: &str) -> Vec<(String, String)> {
     let below = readme.lines().skip_while(|line| *line != heading).skip(1);
     let mut is_console = false;
@@ -56,7 +56,7 @@ fn steps(readme: &str, heading: &str) -> Vec<(String, String)> {
     steps
 }
 
-/// The text without the times that lines begin with where nobody watches.
+/// Removes the timestamps that lines have when stderr is not a terminal.
 fn unstamped(text: &str) -> String {
     let bare = |line: &str| match line.split_once("Z ") {
         Some((time, rest)) if humantime::parse_rfc3339(&format!("{time}Z")).is_ok() => {
@@ -67,7 +67,7 @@ fn unstamped(text: &str) -> String {
     text.split_inclusive('\n').map(bare).collect()
 }
 
-/// The text with a word for each time and each id, which are others every time.
+/// Replaces times and ids, which differ in each run.
 fn likened(text: &str) -> String {
     let mut likened = String::new();
     for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '.') {

@@ -1,4 +1,4 @@
-//! `web`, as a browser and as somebody who is none.
+//! `web`, used by a browser and by other clients.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -14,12 +14,12 @@ use crate::tool::Tool;
 /// A running page.
 pub struct Web {
     child: Running,
-    /// Where it is.
+    /// Its address.
     pub address: String,
 }
 
 impl Web {
-    /// The page of a program, for these servers.
+    /// Starts the page of a program for these servers.
     #[must_use]
     pub fn start(program: &Program, servers: &str, flags: &[&str]) -> Self {
         let line = [program.flag, servers, "web", "--listen", "127.0.0.1:0", "--print-addr"];
@@ -38,7 +38,7 @@ impl Web {
     /// The status, the head and the body of the answer.
     fn ask(&self, request: &str) -> (u16, String, String) {
         let mut stream = self.connect();
-        // One that refuses does not read it all.
+        // A server that refuses may not read all of it.
         let _ = stream.write_all(request.as_bytes());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -52,13 +52,13 @@ impl Web {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address))
     }
 
-    /// What the page knows from the start.
+    /// The initial data of the page.
     #[must_use]
     pub fn title(&self) -> Value {
         serde_json::from_str(&self.get("/title").2).unwrap()
     }
 
-    /// What the page asks for, with these headers beside that of the host.
+    /// Sends a request of the page, with these headers in addition to `Host`.
     fn post(&self, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
         let headers: String =
             headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -68,7 +68,7 @@ impl Web {
         (status, body)
     }
 
-    /// The same as the page does it.
+    /// Performs an action as the page does.
     pub fn does(&self, path: &str, asked: &Value) -> (u16, Value) {
         let (token, own) = (self.title()["token"].clone(), format!("http://{}", self.address));
         let token = token.as_str().unwrap();
@@ -77,7 +77,7 @@ impl Web {
         (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
     }
 
-    /// The first picture of a stream, and the stream.
+    /// The first snapshot of a stream, and the stream.
     fn picture(&self) -> (Value, TcpStream) {
         let mut stream = self.connect();
         let host = &self.address;
@@ -88,13 +88,13 @@ impl Web {
         (serde_json::from_str(&events.next().unwrap()).unwrap(), stream)
     }
 
-    /// Ends it by a signal.
+    /// Stops it with a signal.
     pub fn end(self) {
         self.child.terminated();
     }
 }
 
-/// The page loads nothing but itself, and the stream has the queues.
+/// The page loads nothing from elsewhere, and the stream has the queues.
 pub fn a_page_shows_what_the_servers_have_to_do<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
@@ -105,7 +105,7 @@ pub fn a_page_shows_what_the_servers_have_to_do<T: Tool>(case: &Case<T>) {
         assert_eq!(status, 200, "{path}");
         assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
         assert!(!head.contains("unsafe-inline") && head.contains("nosniff"), "{head}");
-        // Nothing that the policy would forbid, and nobody else is asked.
+        // Nothing that the policy would block, and no third party.
         for forbidden in [" style=", " onclick=", "<script>", "innerHTML", "https://", "eval("] {
             assert!(!body.contains(forbidden), "{path}: {forbidden}");
         }
@@ -116,14 +116,14 @@ pub fn a_page_shows_what_the_servers_have_to_do<T: Tool>(case: &Case<T>) {
     let queues = picture[format!("{}s", case.noun)].as_array().unwrap();
     let is_mail = |queue: &Value| queue["name"].as_str().unwrap().ends_with("mail");
     assert!(queues.iter().any(is_mail), "{picture}");
-    // The streams are bounded, and one that ends makes room.
+    // The number of streams is bounded, and one that ends frees its slot.
     let streams: Vec<TcpStream> = (1..16).map(|_| web.picture().1).collect();
     assert_eq!(web.get("/live").0, 503);
     drop(streams);
     web.end();
 }
 
-/// Each request that a page of somebody else could send is refused, and each that is too large.
+/// Requests that a foreign page could send are refused, as are oversized ones.
 pub fn only_its_own_page_may_ask<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let web = Web::start(&case.program, &address, &["--write"]);
@@ -156,7 +156,7 @@ pub fn only_its_own_page_may_ask<T: Tool>(case: &Case<T>) {
     web.end();
 }
 
-/// The page does what a command does, and only with `--write`.
+/// The page does what a command does, but only with `--write`.
 pub fn a_page_changes_something_where_that_is_allowed<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
@@ -195,7 +195,7 @@ pub fn a_page_changes_something_where_that_is_allowed<T: Tool>(case: &Case<T>) {
     web.end();
 }
 
-/// What the page shows first is what the command would do; nothing is done.
+/// The preview shows what the command would do; nothing changes.
 pub fn every_action_says_what_it_would_do<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
@@ -221,7 +221,7 @@ pub fn every_action_says_what_it_would_do<T: Tool>(case: &Case<T>) {
         });
         if action["asks"] == true {
             let (status, said) = web.does("/act", &asked);
-            // A command may have nothing to do, but it is one.
+            // The command may have nothing to do, but it exists.
             assert!(status == 200 || said["error"]["exit"] == 1, "{asked}: {said}");
         }
     }
@@ -229,7 +229,7 @@ pub fn every_action_says_what_it_would_do<T: Tool>(case: &Case<T>) {
     web.end();
 }
 
-/// Without a token nobody but this machine is let in.
+/// Without a token, only this machine is allowed.
 pub fn other_machines_need_a_token<T: Tool>(case: &Case<T>) {
     let refused = |flags: &[&str], why: &str| {
         let line = [&[case.program.flag, "127.0.0.1:1", "web"], flags].concat();
@@ -258,7 +258,7 @@ pub fn other_machines_need_a_token<T: Tool>(case: &Case<T>) {
     web.end();
 }
 
-/// In a real browser: the queue is chosen from the list, its first action pressed, filled in and confirmed.
+/// In a real browser: selects the queue, starts its first action, fills it in and confirms.
 pub fn a_person_adds_a_job_with_the_page<T: Tool>(case: &Case<T>) {
     let Some(mut browser) = Browser::start() else { return };
     let (server, address) = Case::<T>::server();
@@ -276,7 +276,7 @@ pub fn a_person_adds_a_job_with_the_page<T: Tool>(case: &Case<T>) {
     web.end();
 }
 
-/// With a certificate of its own; TLS to the servers of queues is something else, and nobody is left to think otherwise.
+/// With its own certificate, which is separate from TLS to the queue servers.
 #[cfg(feature = "tls")]
 pub fn the_page_is_encrypted_by_its_own_certificate<T: Tool>(case: &Case<T>) {
     use super::tls::files;
@@ -297,7 +297,7 @@ pub fn the_page_is_encrypted_by_its_own_certificate<T: Tool>(case: &Case<T>) {
         let mut stream = authority.connect(there, "127.0.0.1");
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();
-        // It ends without a farewell where it refuses.
+        // A refusal closes the connection without a TLS close.
         let _ = stream.read_to_end(&mut answer);
         String::from_utf8(answer).unwrap()
     };
@@ -306,7 +306,7 @@ pub fn the_page_is_encrypted_by_its_own_certificate<T: Tool>(case: &Case<T>) {
     assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("</html>"), "{page}");
     let strange = format!("GET / HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n\r\n");
     assert!(ask(&strange).starts_with("HTTP/1.1 403 "));
-    // Nobody else has signed it, and in the clear there is only a word.
+    // No other CA has signed it, and a plain-text client gets a short message.
     let mut stranger = Authority::new().connect(there, "127.0.0.1");
     assert!(stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").is_err());
     let (status, _, body) = web.get("/");
@@ -319,7 +319,7 @@ pub fn the_page_is_encrypted_by_its_own_certificate<T: Tool>(case: &Case<T>) {
         assert_eq!(browser.errors(), "");
     }
     web.end();
-    // A browser that comes from elsewhere is let in then, and this address is nobody's.
+    // The browser then comes from another machine; this address is unused.
     let web = |flags: &[&str]| {
         let line =
             [case.program.flag, &address, "web", "--allow-remote", "--listen", "192.0.2.1:0"];
@@ -332,7 +332,7 @@ pub fn the_page_is_encrypted_by_its_own_certificate<T: Tool>(case: &Case<T>) {
     web(&["--https-cert", "/none", "--https-key", key]).exits(66);
     web(&["--https-cert", cert]).exits(2);
     assert!(web(&[]).exits(2).err.contains("--https-cert"));
-    // TLS to a server says nothing of the page.
+    // TLS to a server does not affect the page.
     let servers = identity.server(None).proxy(address.parse().unwrap()).to_string();
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, authority.pem()).unwrap();

@@ -8,7 +8,7 @@ use super::Case;
 use super::program::{Ran, Running, signal};
 use crate::tool::Tool;
 
-/// Adds a job, and works for it with these flags and this line for the shell.
+/// Adds a job, and runs a worker with these flags and this shell line.
 fn work<T: Tool>(case: &Case<T>, address: &str, flags: &[&str], line: &str) -> Ran {
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
     let _ = case.program.at(address, &add).exits(0);
@@ -16,7 +16,7 @@ fn work<T: Tool>(case: &Case<T>, address: &str, flags: &[&str], line: &str) -> R
     case.program.at(address, &[&words, flags, &["--shell", line]].concat()).exits(0)
 }
 
-/// Which job, how its command ended, how long it took, what became of it, and the last that it said.
+/// The job, how its command ended, how long it took, the outcome, and the last line of output.
 pub fn a_job_that_does_not_end_well_is_told_on_a_line<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     for (line, how) in [
@@ -34,7 +34,7 @@ pub fn a_job_that_does_not_end_well_is_told_on_a_line<T: Tool>(case: &Case<T>) {
     assert!(!ran.err.contains("exit 0"), "{}", ran.err);
 }
 
-/// Behind `--exec` everything is the command's, which people forget.
+/// Everything after `--exec` belongs to the command, which is easily forgotten.
 pub fn a_flag_that_the_command_gets_is_named<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
@@ -50,7 +50,7 @@ pub fn a_flag_that_the_command_gets_is_named<T: Tool>(case: &Case<T>) {
     assert!(!run(&["--", "echo", "--once"]).contains("note:"));
 }
 
-/// Its command runs to its end, and no other job is taken.
+/// The command runs to its end, and no other job is taken.
 pub fn the_first_signal_finishes_the_job<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
@@ -83,7 +83,7 @@ pub fn the_first_signal_finishes_the_job<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 1);
 }
 
-/// Who starts a worker before its server learns how to let it wait.
+/// The hint tells how to make it wait.
 pub fn a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     drop(server);
@@ -94,13 +94,13 @@ pub fn a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for<T: Tool>(c
     assert!(!ran.exits(69).err.contains("--wait-for-server 1m"));
 }
 
-/// In a pipe as on a terminal. Where documents or records were asked for, stdout has nothing else.
+/// In a pipe as on a terminal. With structured formats, stdout has nothing else.
 pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let ran = work(case, &address, &[], "echo result");
     assert!(ran.lines().iter().all(|line| *line == "result"), "{ran:?}");
     let last = ran.err.lines().last().unwrap_or_default();
-    // The time, because nobody watches.
+    // With the time, because stderr is not a terminal.
     assert!(last.starts_with("20") && last.contains("Z ") && last.contains(" 0 lost"), "{ran:?}");
     let ran = work(case, &address, &["-o", "json"], "echo result");
     assert_eq!(ran.json()["lost"], 0, "{ran:?}");
@@ -111,11 +111,11 @@ pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
     assert!(record["ts"].as_str().unwrap().ends_with('Z'), "{record}");
 }
 
-/// Programs that collect logs read them.
+/// For log collectors.
 pub fn every_line_of_the_log_can_be_an_object<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let ran = work(case, &address, &["--log-format", "json"], "echo broken >&2; exit 3");
-    // What the command itself writes passes as it is.
+    // The command's own output passes unchanged.
     let lines = ran.err.lines().filter(|line| *line != "broken");
     let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).expect(line)).collect();
     assert!(lines.iter().all(|line| line["ts"].is_string() && line["level"].is_string()));
@@ -124,7 +124,7 @@ pub fn every_line_of_the_log_can_be_an_object<T: Tool>(case: &Case<T>) {
     assert!(failed["ms"].is_number() && failed["fate"].is_string(), "{failed}");
 }
 
-/// It holds the output of its command open.
+/// The background process holds the command's output open.
 #[cfg(target_os = "linux")]
 pub fn what_a_command_leaves_running_is_named_when_it_is_ended<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();

@@ -1,4 +1,4 @@
-//! What filters can name of an envelope: `envelope.class`, `envelope.attempts`, `envelope.arguments.to`.
+//! The fields of an envelope in filters: `envelope.class`, `envelope.attempts`, `envelope.arguments.to`.
 
 use std::borrow::Cow;
 
@@ -16,8 +16,7 @@ pub const FIELD: Field = Field::new(ENVELOPE, Kind::Free).of_body().open().known
     "arguments.",
 ]);
 
-/// The member of a body's envelope that lies at this path; in lists the first one is 0. None where there is no such
-/// thing.
+/// The member of a body's envelope at this path; list items count from 0. `None` if it does not exist.
 #[must_use]
 pub fn value(body: &[u8], path: &[String]) -> Option<Value<'static>> {
     let envelope = decode(Decode::Auto, body)?.into_value();

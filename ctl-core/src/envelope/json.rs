@@ -1,23 +1,23 @@
-//! JSON: of Backburner, of Stalker, and of others whose members have the usual names.
+//! JSON of Backburner, of Stalker, and of other producers that use common member names.
 
 use serde_json::{Map, Value};
 
 use super::{Envelope, Why, id, text};
 
-/// The members that name what is to run.
+/// Members with the name of the job's class.
 const CLASS: [&str; 3] = ["class", "job", "task"];
-/// Those that have its arguments.
+/// Members with its arguments.
 const ARGUMENTS: [&str; 5] = ["args", "arguments", "data", "payload", "params"];
 const ID: [&str; 3] = ["id", "uuid", "jid"];
 const ATTEMPTS: [&str; 3] = ["attempts", "retry_count", "retries"];
 const QUEUE: &str = "queue";
 
-/// A body as a JSON value.
+/// Parses a body as JSON.
 pub(super) fn parse(body: &[u8]) -> Result<Value, Why> {
     use serde_json::error::Category;
     serde_json::from_slice(body).map_err(|error| match error.classify() {
         Category::Eof => Why::Truncated,
-        // At the first byte already.
+        // Fails at the first byte.
         _ if error.line() == 1 && error.column() <= 1 => Why::Foreign,
         _ => Why::Malformed,
     })
@@ -30,7 +30,7 @@ pub(super) fn read(body: &[u8]) -> Result<Envelope, Why> {
     Ok(named.unwrap_or_else(|| Envelope { arguments: Some(value), ..Envelope::of("json") }))
 }
 
-/// Whichever of these a value is.
+/// Tries each of these formats.
 pub(super) fn from_json(value: &Value) -> Result<Envelope, Why> {
     backburner(value)
         .or_else(|_| stalker(value))
@@ -71,7 +71,7 @@ fn stalker(value: &Value) -> Result<Envelope, Why> {
     }
 }
 
-/// An object with the usual members; none if it names no class.
+/// An object with common members; `Foreign` if it names no class.
 pub(super) fn of_members(format: &'static str, value: &Value) -> Option<Envelope> {
     let map = value.as_object()?;
     let class_key = CLASS.into_iter().find(|key| map.get(*key).is_some_and(Value::is_string))?;
@@ -83,7 +83,7 @@ pub(super) fn of_members(format: &'static str, value: &Value) -> Option<Envelope
         [Some(class_key), id_key, attempts_key, arguments_key, queue.is_some().then_some(QUEUE)];
     let rest = map.iter().filter(|(key, _)| !taken.contains(&Some(key.as_str())));
     let rest: Map<String, Value> = rest.map(|(key, value)| (key.clone(), value.clone())).collect();
-    // Without a member of their own the others are the arguments.
+    // Without a member for arguments, all other members are arguments.
     let (arguments, options) = match arguments_key.and_then(|key| map.get(key)) {
         Some(arguments) => (Some(arguments.clone()), rest),
         None => (Some(rest).filter(|rest| !rest.is_empty()).map(Value::Object), Map::new()),

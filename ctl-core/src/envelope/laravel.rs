@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 
 use super::{Envelope, Why, id, json, php, text};
 
-/// What stands before the `@` when a command is to be handled.
+/// What precedes the `@` when a command is to be handled.
 const HANDLER: &str = "Illuminate\\Queue\\CallQueuedHandler@call";
-/// Members of the payload that say how the job is run.
+/// Members of the payload that control how the job is run.
 const PAYLOAD: [&str; 8] = [
     "maxTries",
     "maxExceptions",
@@ -20,7 +20,7 @@ const PAYLOAD: [&str; 8] = [
 /// Properties that the payload repeats.
 const REPEATED: [&str; 6] =
     ["tries", "maxExceptions", "failOnTimeout", "backoff", "timeout", "retryUntil"];
-/// Properties that every queueable command has.
+/// Properties of every queueable command.
 const FRAMEWORK: [&str; 12] = [
     "job",
     "connection",
@@ -77,12 +77,12 @@ fn read_command(command: &str, name: Option<String>, found: &mut Envelope) {
     };
     let class = properties.shift_remove(php::CLASS);
     if name.as_ref().is_some_and(|name| found.class.as_ref() != Some(name)) {
-        // The name on display is that of a listener, say, which this command calls.
+        // The display name may be that of a listener, for example, which this command calls.
         found.with_option("command", class.as_ref());
     }
     found.queue =
         properties.shift_remove("queue").and_then(|queue| queue.as_str().map(str::to_owned));
-    // Those that are null as well: commands have all of them.
+    // Including null ones, since commands have all of them.
     for key in FRAMEWORK {
         if let Some(value) = properties.shift_remove(key) {
             found.with_option(key, Some(&value));

@@ -1,7 +1,7 @@
-//! What producers write into bodies: the class of a job, its attempts, its queue and its arguments.
+//! What producers put into bodies: the class of a job, its attempts, its queue and its arguments.
 //!
-//! Bodies are read, never run: no object is made, nothing is unserialized. Reading is bounded by [`MOST`] bytes, and in its
-//! depth and count. A body stays what it is; an envelope is shown beside it.
+//! Bodies are parsed, never executed: no object is created, nothing is unserialized. Parsing is limited to [`MOST`]
+//! bytes, and in depth and number of values. A body is never changed; its envelope is shown beside it.
 
 mod field;
 mod json;
@@ -23,11 +23,11 @@ pub use short::short;
 /// The key of an envelope in a record.
 pub const ENVELOPE: &str = "envelope";
 
-/// The longest body that is read, in bytes.
+/// Maximum length of a parsed body, in bytes.
 pub const MOST: usize = 1 << 20;
-/// How deep values may be nested.
+/// Maximum nesting depth.
 const DEEPEST: usize = 64;
-/// How many values a body may have.
+/// Maximum number of values in a body.
 const MOST_VALUES: usize = 20_000;
 
 /// The value of `--decode`.
@@ -74,22 +74,22 @@ pub const DECODERS: [&str; 10] = [
 pub enum Why {
     /// It is something else.
     Foreign,
-    /// It breaks the format's rules.
+    /// It violates the format.
     Malformed,
-    /// It ends too early.
+    /// It is truncated.
     Truncated,
-    /// It can be read with a key only.
+    /// It can only be read with a key.
     Encrypted,
     /// It is longer than [`MOST`].
     Large,
-    /// Its values are nested too deep.
+    /// It is nested too deeply.
     Deep,
     /// It has too many values.
     Many,
 }
 
 impl Why {
-    /// The word.
+    /// The reason as a stable word.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -110,22 +110,22 @@ impl fmt::Display for Why {
     }
 }
 
-/// What a body says of its job, as far as it does.
+/// The information in a body about its job.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Envelope {
-    /// Who wrote it, by the value of `--decode`.
+    /// The format, as a value of `--decode`.
     pub format: &'static str,
-    /// The class, command or function that is to run.
+    /// The class, command or function to run.
     pub class: Option<String>,
     /// The producer's own id of the job.
     pub id: Option<String>,
-    /// How often it was tried before, by the producer's count.
+    /// Number of earlier attempts, as counted by the producer.
     pub attempts: Option<u64>,
-    /// The queue that the producer names.
+    /// The queue named by the producer.
     pub queue: Option<String>,
-    /// What the job is given.
+    /// The arguments of the job.
     pub arguments: Option<Value>,
-    /// What else the producer says, such as time limits.
+    /// Further options of the producer, such as time limits.
     pub options: Map<String, Value>,
     /// Why the rest could not be decoded.
     pub why: Option<Why>,
@@ -141,7 +141,7 @@ impl Envelope {
         Self { why: Some(why), ..Self::of(format) }
     }
 
-    /// Adds an option, if it says something.
+    /// Adds an option, if it has a value.
     fn with_option(&mut self, key: &str, value: Option<&Value>) {
         let says = |value: &&Value| match value {
             Value::Null | Value::Bool(false) => false,
@@ -153,7 +153,8 @@ impl Envelope {
         }
     }
 
-    /// As JSON shows it: `format`, and what is known of `class`, `id`, `attempts`, `queue`, `arguments`, `options` and `why`.
+    /// As JSON: `format`, and those of `class`, `id`, `attempts`, `queue`, `arguments`, `options` and `why` that are
+    /// known.
     #[must_use]
     pub fn into_value(self) -> Value {
         let mut map = Map::new();
@@ -174,7 +175,7 @@ impl Envelope {
     }
 }
 
-/// Reads a body. [`Decode::Auto`] gives nothing for a body that no known producer writes; the others say why.
+/// Decodes a body. [`Decode::Auto`] returns `None` for a body in no known format; the others report why.
 #[must_use]
 pub fn decode(decode: Decode, body: &[u8]) -> Option<Envelope> {
     let read: (&'static str, Read) = match decode {
@@ -196,7 +197,7 @@ pub fn decode(decode: Decode, body: &[u8]) -> Option<Envelope> {
 
 type Read = fn(&[u8]) -> Result<Envelope, Why>;
 
-/// Finds out who wrote a body.
+/// Detects the format of a body.
 fn detect(body: &[u8]) -> Option<Envelope> {
     if body.len() > MOST {
         return None;
@@ -218,7 +219,7 @@ fn detect(body: &[u8]) -> Option<Envelope> {
     }
 }
 
-/// A text of a value's member.
+/// The text of a member.
 fn text(value: &Value, key: &str) -> Option<String> {
     value.get(key).and_then(Value::as_str).map(str::to_owned)
 }

@@ -5,14 +5,14 @@ use serde_json::{Map, Value};
 use super::{Envelope, Why};
 use crate::output::from_base64;
 
-/// The first lines that mod_gearman writes: of a check, of a result.
+/// The first lines written by mod_gearman: of a check, of a result.
 const FIRST: [&str; 3] = ["type", "host_name", "result_queue"];
-/// A block of the cipher, in bytes.
+/// The block size of the cipher, in bytes.
 const BLOCK: usize = 16;
 
 pub(super) fn read(body: &[u8]) -> Result<Envelope, Why> {
     let encoded = std::str::from_utf8(body).map_err(|_| Why::Foreign)?;
-    // A coder that breaks lines ends each with LF.
+    // An encoder that breaks lines ends each with LF.
     let encoded: String = encoded.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     let decoded = from_base64(&encoded).map_err(|_| Why::Foreign)?;
     match String::from_utf8(decoded) {
@@ -25,7 +25,7 @@ pub(super) fn read(body: &[u8]) -> Result<Envelope, Why> {
 fn from_text(text: &str) -> Option<Envelope> {
     let lines = text.trim_end_matches(['\n', '\0']).lines();
     let lines = lines.filter(|line| !line.trim().is_empty());
-    // The same key again goes on with the value, as a long output does.
+    // A repeated key continues the value, as for long output.
     let mut all = Map::new();
     for line in lines {
         let (key, value) = line.split_once('=')?;

@@ -12,7 +12,7 @@ pub(super) fn read(body: &[u8]) -> Result<Envelope, Why> {
     Ok(named.unwrap_or_else(|| Envelope { arguments: Some(value), ..Envelope::of("msgpack") }))
 }
 
-/// A body that cannot well be anything else: a map or array in bytes that are no text.
+/// A body that is almost certainly MessagePack: a map or array in bytes that are not text.
 pub(super) fn read_sure(body: &[u8]) -> Result<Envelope, Why> {
     let begins = body.first().is_some_and(|first| matches!(first, 0x80..=0x9f | 0xdc..=0xdf));
     if !begins || std::str::from_utf8(body).is_ok() {
@@ -70,7 +70,7 @@ fn value(packed: &ValueRef<'_>, left: &mut usize) -> Result<Value, Why> {
     })
 }
 
-/// Text as it is, other bytes in base64.
+/// Text unchanged, other bytes in base64.
 pub(super) fn string(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),

@@ -1,5 +1,5 @@
-//! PHP's serialization, as data. Nothing is made of it but values: no class is looked for, no object exists, and no
-//! method of one can run.
+//! PHP's serialization as data. It is only converted to values: no class is looked up, no object exists, and no method
+//! can run.
 //!
 //! | PHP | JSON |
 //! |---|---|
@@ -22,7 +22,7 @@ use crate::output::escape;
 /// The key of an object's class.
 pub const CLASS: &str = "$class";
 
-/// Whether these bytes begin as an object, an array or an enum does.
+/// Whether these bytes start like an object, an array or an enum.
 #[must_use]
 pub fn looks_like(body: &[u8]) -> bool {
     let Some((b'O' | b'a' | b'C' | b'E', rest)) = body.split_first() else { return false };
@@ -32,7 +32,7 @@ pub fn looks_like(body: &[u8]) -> bool {
     digits > 0 && rest.get(digits..).is_some_and(|rest| rest.starts_with(sign))
 }
 
-/// A body that is one serialized value: an object is its class and properties.
+/// A body that is one serialized value: for an object, its class and properties.
 pub(super) fn read_body(body: &[u8]) -> Result<Envelope, Why> {
     let value = read(body)?;
     if let Value::Object(properties) = &value
@@ -48,10 +48,10 @@ pub(super) fn read_body(body: &[u8]) -> Result<Envelope, Why> {
     Ok(named.unwrap_or_else(|| Envelope { arguments: Some(value), ..Envelope::of("php") }))
 }
 
-/// Reads one serialized value.
+/// Parses one serialized value.
 ///
 /// # Errors
-/// Why it cannot be read; values are bounded in depth and number.
+/// Why it cannot be parsed; values are bounded in depth and number.
 pub fn read(bytes: &[u8]) -> Result<Value, Why> {
     let mut reader = Reader { rest: bytes, left: MOST_VALUES };
     let value = reader.value(DEEPEST).map_err(|why| match why {
@@ -63,7 +63,7 @@ pub fn read(bytes: &[u8]) -> Result<Value, Why> {
 
 struct Reader<'a> {
     rest: &'a [u8],
-    /// How many more values there may be.
+    /// How many more values are allowed.
     left: usize,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// `2:{key value key value}`, behind the kind.
+    /// `2:{key value key value}`, after the kind.
     fn array(&mut self, depth: usize) -> Result<Value, Why> {
         let count = self.count()?;
         let mut map = Map::new();
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// `5:"Class":2:{key value key value}`, behind the kind.
+    /// `5:"Class":2:{key value key value}`, after the kind.
     fn object(&mut self, depth: usize) -> Result<Value, Why> {
         let class = escape::bytes_line(self.text()?);
         self.expect(b":")?;
@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
         Ok(Value::Object(map))
     }
 
-    /// `5:"Class":4:{data}`, behind the kind.
+    /// `5:"Class":4:{data}`, after the kind.
     fn custom(&mut self) -> Result<Value, Why> {
         let class = escape::bytes_line(self.text()?);
         self.expect(b":")?;
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         Ok(Value::Object(Map::from_iter(members)))
     }
 
-    /// A key as text, and its number if it is one.
+    /// A key as text, and as a number if it is one.
     fn key(&mut self, show: fn(&[u8]) -> String) -> Result<(String, Option<i64>), Why> {
         self.left = self.left.checked_sub(1).ok_or(Why::Many)?;
         match self.rest {
@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    /// A number's digits up to this byte, which is taken as well.
+    /// A number's digits up to this byte, which is consumed as well.
     fn until(&mut self, end: u8) -> Result<&'a [u8], Why> {
         // No number is longer.
         let window = self.rest.get(..64).unwrap_or(self.rest);
@@ -258,7 +258,7 @@ fn bare(name: &[u8]) -> String {
     plain(bare)
 }
 
-/// A name of the body's own, apart from those that this tool adds.
+/// A name from the body, distinguished from those that this tool adds.
 pub(super) fn plain(name: &[u8]) -> String {
     let shown = escape::bytes_line(name);
     if shown.starts_with('$') { format!("${shown}") } else { shown }

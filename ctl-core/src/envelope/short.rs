@@ -4,10 +4,11 @@ use serde_json::Value;
 
 use crate::output::escape;
 
-/// The longest line, in bytes.
+/// Maximum length of the line, in bytes.
 const MOST: usize = 400;
 
-/// As in `laravel App\Jobs\SendMail(to: "joe", copies: 2) attempts=1 queue=mail`. What acts on a terminal is still in it.
+/// For example `laravel App\Jobs\SendMail(to: "joe", copies: 2) attempts=1 queue=mail`. Terminal controls are not
+/// escaped.
 #[must_use]
 pub fn short(envelope: &Value) -> String {
     let text = |key: &str| envelope.get(key).and_then(Value::as_str);

@@ -1,5 +1,5 @@
-//! Symfony Messenger: JSON with a body and headers; the body is PHP's serialization of everything, or the message alone as
-//! its headers say.
+//! Symfony Messenger: JSON with a body and headers; the body is PHP's serialization of everything, or only of the
+//! message, depending on the headers.
 
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(super) fn from_json(value: &Value) -> Result<Envelope, Why> {
     }
 }
 
-/// The message as the serializer component wrote it, and a header for each kind of stamp.
+/// The message as written by the serializer component, with a header for each kind of stamp.
 fn by_headers(class: String, body: &str, headers: &Value) -> Envelope {
     let stamps = |name: &str| {
         let all = text(headers, &format!("{STAMP}{name}"))?;
@@ -38,7 +38,7 @@ fn by_headers(class: String, body: &str, headers: &Value) -> Envelope {
     with_stamps(found, stamps)
 }
 
-/// All of it as PHP wrote it, with slashes added, or in base64 if it is not UTF-8.
+/// Everything as serialized by PHP, with slashes added, or in base64 if it is not UTF-8.
 fn by_php(body: &str) -> Result<Envelope, Why> {
     let plain = match body.ends_with('}') {
         true => strip_slashes(body.as_bytes()),

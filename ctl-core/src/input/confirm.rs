@@ -1,4 +1,4 @@
-//! Danger levels and confirmation: asked on a terminal, answered by flags everywhere else.
+//! Confirmation of dangerous commands: asked on a terminal, otherwise given by flags.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,33 +7,33 @@ use crate::error::{CliError, Exit};
 use crate::output::messages::Messages;
 use crate::tool::args::GlobalArgs;
 
-/// How confirmations are answered for one command.
+/// How a command gets its confirmations.
 #[derive(Debug, Clone, Default)]
 pub struct Confirm {
-    /// `--yes`: answers level 2.
+    /// `--yes`: confirms level 2.
     pub yes: bool,
-    /// `--confirm=NAME`: answers level 3; several names have commas between them.
+    /// `--confirm=NAME`: confirms level 3; several names are separated by commas.
     pub name: Option<String>,
-    /// Whether a person can be asked.
+    /// Whether the user can be asked.
     pub can_ask: bool,
-    /// What has to be typed before anything is changed, where that is protected.
+    /// The name to type before anything changes, if the server is protected.
     pub lock: Option<String>,
-    /// Where several servers are asked about at once: what is asked of each.
+    /// For a command on several servers: collects the question of each.
     pub(crate) asking: Option<Asking>,
 }
 
-/// The questions of a command that is done on each of several servers: they are one question.
+/// The questions of a command that runs on several servers; they are asked as one.
 pub(crate) type Asking = Arc<Mutex<Vec<String>>>;
 
-/// The code of what waits for the answer to that question.
+/// The error code of a command that waits for the answer to that question.
 const WAITS: &str = "WAITS";
 
-/// Whether a command has not been done because its question waits.
+/// Whether the command was not run because its question is still open.
 pub(crate) fn waits(error: &CliError) -> bool {
     error.code == WAITS
 }
 
-/// The question of all servers, with the total where each begins with `VERB N NOUN`.
+/// The question about all servers, with the total if each begins with `VERB N NOUN`.
 pub(crate) fn in_all(actions: &[String]) -> String {
     let number =
         |action: &String| action.split(' ').nth(1).and_then(|word| word.parse::<u64>().ok());
@@ -48,7 +48,7 @@ pub(crate) fn in_all(actions: &[String]) -> String {
 }
 
 impl Confirm {
-    /// From the flags and whether stdin is a terminal.
+    /// From the flags and from whether stdin is a terminal.
     #[must_use]
     pub fn from_args(args: &GlobalArgs, lock: Option<String>) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Confirm {
         }
     }
 
-    /// Before anything that is there is changed, the name of what is protected.
+    /// Asks for the name of a protected server or context, before anything changes.
     ///
     /// # Errors
     /// As [`Confirm::everything`].
@@ -69,16 +69,16 @@ impl Confirm {
         self.named(&format!("make changes on the protected {name}"), name, messages)
     }
 
-    /// Whether `--confirm` says the name of what is protected, which answers everything.
+    /// Whether `--confirm` has the protected name, which confirms everything.
     fn is_unlocked(&self) -> bool {
         self.lock.as_deref().is_some_and(|lock| self.says(lock))
     }
 
-    /// Level 2, a whole tube or function: `action` says what, how many and where, such as
-    /// "delete 12 jobs from tube mail on 127.0.0.1:11300".
+    /// Level 2, a whole tube or function. `action` names the change, its size and the place, such as "delete 12 jobs
+    /// from tube mail on 127.0.0.1:11300".
     ///
     /// # Errors
-    /// Nobody can be asked and `--yes` is missing: exit 2. Declined: exit 1.
+    /// Nobody can be asked, and `--yes` is missing: exit 2. Declined: exit 1.
     pub fn many(&self, action: &str, messages: &Messages) -> Result<(), CliError> {
         if self.yes || self.is_unlocked() {
             return Ok(());
@@ -98,11 +98,11 @@ impl Confirm {
         }
     }
 
-    /// Level 3, everything: the answer is `name`, and `--yes` is not enough. Where a protected context's name was asked
-    /// for, this asks as for many.
+    /// Level 3, everything: the answer is `name`, and `--yes` is not enough. If the name of a protected context was
+    /// already given, this asks as [`Confirm::many`] does.
     ///
     /// # Errors
-    /// Nobody can be asked and `--confirm` is missing or another name: exit 2. Declined: exit 1.
+    /// Nobody can be asked, and `--confirm` is missing or has another name: exit 2. Declined: exit 1.
     pub fn everything(
         &self,
         action: &str,
@@ -116,7 +116,7 @@ impl Confirm {
         }
     }
 
-    /// Whether `--confirm` says this name, alone or among others.
+    /// Whether `--confirm` has this name, alone or among others.
     fn says(&self, name: &str) -> bool {
         self.name
             .as_deref()

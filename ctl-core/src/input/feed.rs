@@ -1,5 +1,5 @@
-//! Records from a slow source, read by a thread: whoever consumes them takes what is there in batches and
-//! never waits with work in hand.
+//! Reads records from a slow source on a thread. The consumer takes what is available in batches, and never waits while
+//! holding unfinished work.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::thread;
@@ -8,19 +8,19 @@ use std::time::Duration;
 use crate::error::CliError;
 use crate::system::signals::Interrupts;
 
-/// Items of an iterator that a thread runs ahead of the consumer, a bounded number of them.
+/// Reads an iterator ahead on a thread, up to a bounded number of items.
 pub struct Feed<T> {
     receiver: Receiver<T>,
 }
 
-/// How often a waiting consumer looks for signals.
+/// How often a waiting consumer checks for signals.
 const SLICE: Duration = Duration::from_millis(100);
 
 impl<T: Send + 'static> Feed<T> {
-    /// Starts reading; at most `capacity` items wait for the consumer.
+    /// Starts reading, up to `capacity` items ahead.
     ///
     /// # Errors
-    /// The operating system refuses a thread: exit 75, or 70.
+    /// The system cannot start a thread: exit 75 or 70.
     pub fn start(
         items: impl Iterator<Item = T> + Send + 'static,
         capacity: usize,
@@ -28,7 +28,7 @@ impl<T: Send + 'static> Feed<T> {
         let (sender, receiver) = mpsc::sync_channel(capacity);
         let read = move || {
             for item in items {
-                // The consumer is gone.
+                // The consumer has gone.
                 if sender.send(item).is_err() {
                     return;
                 }
@@ -41,8 +41,8 @@ impl<T: Send + 'static> Feed<T> {
         Ok(Self { receiver })
     }
 
-    /// The next batch: waits for one item, then takes what is there, up to `most` items and `weight` in sum.
-    /// Empty at the end of the source, or when a signal came.
+    /// The next batch: waits for one item, then takes what is available, up to `most` items and a total of `weight`.
+    /// Empty at the end of the source or after a signal.
     pub fn batch(
         &mut self,
         most: usize,

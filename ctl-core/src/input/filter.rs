@@ -1,7 +1,7 @@
-//! `--filter`: which jobs or messages a command is about.
+//! `--filter` selects jobs or messages.
 //!
-//! A filter compares one field with a value: `pri<100`, `age>1h`, `state==buried`, `body~=timeout`. A tool says which
-//! [`Fields`] its jobs have; the language is the same everywhere. Several filters must all fit.
+//! A filter compares one field with a value: `pri<100`, `age>1h`, `state==buried`, `body~=timeout`. Each tool defines
+//! the [`Fields`] of its jobs; the language is the same in all tools. Several filters must all match.
 
 pub(crate) mod complete;
 mod parse;
@@ -30,36 +30,35 @@ pub struct FilterArgs {
     pub filters: Vec<String>,
 }
 
-/// The arguments of a command, with this help for its filters: fields that there are.
+/// Sets the help text, which lists the available fields.
 pub fn described(help: &'static str) -> impl Fn(Arg) -> Arg {
     move |arg| if arg.get_id() == "filters" { arg.help(help) } else { arg }
 }
 
 impl FilterArgs {
-    /// The filters.
+    /// Parses the filters.
     ///
     /// # Errors
-    /// One is not valid, or names what an `F` does not have: exit 2.
+    /// A filter is invalid, or names a field that `F` does not have: exit 2.
     pub fn read<F: Fields>(&self) -> Result<Filters, CliError> {
         let all = self.filters.iter().map(|text| Filter::parse::<F>(text));
         Ok(Filters { all: all.collect::<Result<_, _>>()? })
     }
 }
 
-/// What filters can name of a job or message.
+/// The fields that filters can use.
 pub trait Fields {
-    /// What it is called, such as `job`.
+    /// The noun for one item, such as `job`.
     const NOUN: &'static str;
 
-    /// Every field.
+    /// All fields.
     const FIELDS: &'static [Field];
 
-    /// The value of one of them; none when this one has no such thing. `beneath` are the parts of the name that follow the
-    /// name of an open field.
+    /// The value of a field; `None` if this item has none. `beneath` is the rest of a dotted name under an open field.
     fn value(&self, field: &str, beneath: &[String]) -> Option<Value<'_>>;
 }
 
-/// A field that filters can name.
+/// A field for filters.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
     name: &'static str,
@@ -70,19 +69,19 @@ pub struct Field {
 }
 
 impl Field {
-    /// A field that is known without the body.
+    /// A field known without the body.
     #[must_use]
     pub const fn new(name: &'static str, kind: Kind) -> Self {
         Self { name, kind, is_of_body: false, is_open: false, known: &[] }
     }
 
-    /// The body has to be fetched to know it.
+    /// Marks a field that requires the body.
     #[must_use]
     pub const fn of_body(self) -> Self {
         Self { is_of_body: true, ..self }
     }
 
-    /// Names beneath it, after a dot, are fields of the same kind: `envelope.class` of `envelope`.
+    /// Allows dotted names under it, which are fields of the same kind: `envelope.class` of `envelope`.
     #[must_use]
     pub const fn open(self) -> Self {
         Self { is_open: true, ..self }
@@ -101,20 +100,20 @@ impl Field {
     }
 }
 
-/// What values a field has, which says how it is compared.
+/// The type of a field's values, which determines how they compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A whole number.
     Whole,
-    /// A duration, as [`units::duration`](crate::output::units::duration) reads it.
+    /// A duration, in the syntax of [`units::duration`](crate::output::units::duration).
     Time,
-    /// Bytes, as [`units::size`](crate::output::units::size) reads them.
+    /// A number of bytes, in the syntax of [`units::size`](crate::output::units::size).
     Size,
     /// One of these words.
     Word(&'static [&'static str]),
     /// Any text.
     Text,
-    /// A number or a text: compared as numbers when both are.
+    /// A number or a text; compared as numbers if both are.
     Free,
 }
 
@@ -132,35 +131,34 @@ impl Kind {
 /// The value of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value<'a> {
-    /// Of [`Kind::Whole`] and [`Kind::Size`].
+    /// For [`Kind::Whole`] and [`Kind::Size`].
     Whole(u64),
-    /// Of [`Kind::Time`].
+    /// For [`Kind::Time`].
     Time(Duration),
-    /// Of all other kinds.
+    /// For all other kinds.
     Text(Cow<'a, [u8]>),
 }
 
 impl<'a> Value<'a> {
-    /// A text, or any bytes.
+    /// Creates a text value, of any bytes.
     #[must_use]
     pub fn text(bytes: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         Self::Text(Cow::Borrowed(bytes.as_ref()))
     }
 
-    /// A whole number of seconds.
+    /// Creates a duration of whole seconds.
     #[must_use]
     pub fn seconds(seconds: u64) -> Self {
         Self::Time(Duration::from_secs(seconds))
     }
 
-    /// The length of something, in bytes.
+    /// Creates a size: the number of `bytes`.
     #[must_use]
     pub fn size(bytes: &[u8]) -> Self {
         Self::Whole(bytes.len() as u64)
     }
 }
 
-/// How a value is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operator {
     Equal,
@@ -173,10 +171,10 @@ enum Operator {
     MatchesNot,
 }
 
-/// One comparison.
+/// A single filter.
 #[derive(Debug, Clone)]
 pub struct Filter {
-    /// As it was given.
+    /// The filter as given.
     text: String,
     field: Field,
     beneath: Vec<String>,
@@ -184,12 +182,12 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Reads `FIELD OP VALUE`. The operators are `==` (or `=`), `!=`, `<`, `<=`, `>`, `>=`, and for texts `~=` and `!~` with a
-    /// regular expression. A text in double quotes has the escapes of JSON; in the name of a field a backslash takes the meaning
-    /// off what follows, as in `envelope.a\.b`. Blanks around name and value do not count.
+    /// Parses `FIELD OP VALUE`. The operators are `==` (or `=`), `!=`, `<`, `<=`, `>`, `>=`, and for texts `~=` and
+    /// `!~` with a regular expression. A text in double quotes has the escapes of JSON; in a field name a backslash
+    /// makes the next character literal, as in `envelope.a\.b`. Blanks around name and value are ignored.
     ///
     /// # Errors
-    /// It is not valid, or names what an `F` does not have: exit 2.
+    /// The filter is invalid, or names a field that `F` does not have: exit 2.
     pub fn parse<F: Fields>(text: &str) -> Result<Self, CliError> {
         let parsed = Parsed::of(text)
             .ok_or_else(|| invalid(text, "it must be FIELD OP VALUE").hint(hint::<F>()))?;
@@ -220,20 +218,20 @@ impl fmt::Display for Filter {
     }
 }
 
-/// Several filters, all of which must fit; without any, everything does.
+/// Several filters, all of which must match; an empty set matches everything.
 #[derive(Debug, Clone, Default)]
 pub struct Filters {
     all: Vec<Filter>,
 }
 
 impl Filters {
-    /// Whether there is none.
+    /// Whether there are no filters.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// One more.
+    /// Adds a filter.
     ///
     /// # Errors
     /// As [`Filter::parse`].
@@ -242,19 +240,19 @@ impl Filters {
         Ok(())
     }
 
-    /// Whether a body has to be fetched to know whether its job fits.
+    /// Whether any filter requires the body.
     #[must_use]
     pub fn need_body(&self) -> bool {
         self.all.iter().any(|filter| filter.field.is_of_body)
     }
 
-    /// Whether this one fits. What a job does not have fits `!=` and `!~`, and nothing else.
+    /// Whether the item matches. A missing field matches only `!=` and `!~`.
     #[must_use]
     pub fn fit(&self, job: &impl Fields) -> bool {
         self.all.iter().all(|filter| filter.fits(job))
     }
 
-    /// Whether it fits as far as that can be told without its body.
+    /// Whether the item matches as far as this is known without its body.
     #[must_use]
     pub fn may_fit(&self, job: &impl Fields) -> bool {
         self.all.iter().filter(|filter| !filter.field.is_of_body).all(|filter| filter.fits(job))
@@ -272,7 +270,7 @@ impl fmt::Display for Filters {
     }
 }
 
-/// The names that filters can use, for help texts and hints.
+/// The field names, for help texts and hints.
 #[must_use]
 pub fn names<F: Fields>() -> String {
     let shown = |field: &Field| match field.is_open {
@@ -282,7 +280,7 @@ pub fn names<F: Fields>() -> String {
     F::FIELDS.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
 
-/// The field of this name, and what of the name lies beneath it.
+/// The field with this name, and the rest of the name under it.
 fn named<'f, 'n>(fields: &'f [Field], name: &'n [String]) -> Option<(&'f Field, &'n [String])> {
     let full = name.join(".");
     if let Some(field) = fields.iter().find(|field| field.name == full && !field.is_open) {

@@ -1,4 +1,4 @@
-//! Patterns for names: `*` is any text, `?` any one character.
+//! Name patterns: `*` matches any text, `?` any one character.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// Whether the name is one of them.
+    /// Whether the name is selected.
     #[must_use]
     pub fn want(&self, name: &str) -> bool {
         fits(name, &self.patterns) && !fits(name, &self.exclude)
@@ -30,24 +30,24 @@ impl fmt::Display for Patterns {
     }
 }
 
-/// Whether a name is wanted: it fits one of the patterns, or there are none.
+/// Whether a name is selected: it matches one of the patterns, or there are none.
 #[must_use]
 pub fn is_wanted(name: &str, patterns: &[String]) -> bool {
     patterns.is_empty() || fits(name, patterns)
 }
 
-/// Whether a name fits one of the patterns.
+/// Whether a name matches one of the patterns.
 #[must_use]
 pub fn fits(name: &str, patterns: &[String]) -> bool {
     patterns.iter().any(|pattern| glob(pattern, name))
 }
 
-/// Whether a name fits a pattern: `*` is any text, `?` any one character, everything else stands for itself.
+/// Whether a name matches a pattern: `*` matches any text, `?` any one character, everything else itself.
 #[must_use]
 pub fn glob(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut p, mut n) = (0, 0);
-    // Where to go on when the last `*` takes one more byte.
+    // Where to resume once the last `*` matches one more byte.
     let mut retry = None;
     while n < name.len() {
         match pattern.get(p) {

@@ -1,5 +1,4 @@
-//! What goes into a queue: records of arguments, files and stdin, taken in batches, so that memory stays bounded however
-//! many there are.
+//! Records from arguments, files and stdin for a queue, read in batches so that memory use stays bounded.
 
 use std::ffi::OsString;
 
@@ -13,28 +12,28 @@ use crate::output::units;
 use crate::output::{Output, Record};
 use crate::system::signals::Interrupts;
 
-/// What is made of a record, or what the record is called and why nothing is.
+/// The item made from a record, or the record's name and its error.
 pub type Item<T> = Result<T, (String, CliError)>;
 
-/// Items as they are read.
+/// A stream of items.
 pub type Items<T> = Box<dyn Iterator<Item = Item<T>> + Send>;
 
-/// Batches are cut at this many bytes.
+/// Maximum bytes per batch.
 const BATCH_BYTES: usize = 1 << 20;
-/// So many bytes of the largest bodies wait for a batch.
+/// Maximum bytes of bodies read ahead.
 const READ_AHEAD: u64 = 8 << 20;
 
-/// How an argument is cut into records.
+/// How an argument is split into records.
 #[derive(Debug, Clone, Copy)]
 pub enum Cut {
-    /// Records are bodies.
+    /// Each record is a body.
     Bodies(Framing),
-    /// Each line is a JSON object that has the body, and lines that have nothing are none.
+    /// Each line is a JSON object with a body; blank lines are skipped.
     Ndjson,
 }
 
-/// The records of an argument, for bodies of at most `limit` bytes; what stands for itself is called `body`. Also how far
-/// the argument has been read, where that says something.
+/// The records of an argument, with bodies of at most `limit` bytes; a literal is called `body`. Also returns how far a
+/// file has been read.
 ///
 /// # Errors
 /// The file cannot be opened (66), or stdin is in use (2).
@@ -65,7 +64,7 @@ fn labelled(
     }
 }
 
-/// What the arguments stand for that name bodies; without any, stdin, and a person there is told so.
+/// The sources of the body arguments; without any, stdin, and a user at a terminal is told so.
 #[must_use]
 pub fn sources(bodies: &[OsString], input: &Input, messages: &Messages) -> Vec<Argument> {
     if bodies.is_empty() {
@@ -75,8 +74,8 @@ pub fn sources(bodies: &[OsString], input: &Input, messages: &Messages) -> Vec<A
     bodies.iter().map(|text| Argument::parse(text)).collect()
 }
 
-/// What `make` makes of the records of all these arguments, as [`records`] gives them. How far they have been read is known
-/// of a single one.
+/// Applies `make` to the records of all these arguments; see [`records`]. How far they have been read is only known for
+/// a single argument.
 ///
 /// # Errors
 /// As [`records`].
@@ -92,7 +91,7 @@ pub fn chain<T: 'static>(
     let mut all: Items<T> = Box::new(std::iter::empty());
     for source in sources {
         number += 1;
-        // Of several, which it was.
+        // With several arguments, the name has its number.
         let literal = if is_only { "body".to_owned() } else { format!("body {number}") };
         let (records, read) = labelled(source, literal, cut, limit, input)?;
         meter = read.filter(|_| is_only);
@@ -101,7 +100,7 @@ pub fn chain<T: 'static>(
     Ok((all, meter))
 }
 
-/// What `make` makes of records and their names.
+/// Applies `make` to records and their names.
 pub fn items<T: 'static>(
     records: Named,
     make: impl Fn(&str, Vec<u8>) -> Result<T, CliError> + Send + 'static,
@@ -111,7 +110,7 @@ pub fn items<T: 'static>(
     }))
 }
 
-/// Each of them so often.
+/// Repeats each item.
 #[must_use]
 pub fn repeat<T: Clone + Send + 'static>(items: Items<T>, times: u64) -> Items<T> {
     let times = usize::try_from(times).unwrap_or(usize::MAX);
@@ -126,7 +125,7 @@ pub fn repeat<T: Clone + Send + 'static>(items: Items<T>, times: u64) -> Items<T
     }))
 }
 
-/// So many of them, if there is a limit.
+/// Limits the number of items.
 #[must_use]
 pub fn take<T: 'static>(items: Items<T>, limit: Option<u64>) -> Items<T> {
     match limit {
@@ -135,10 +134,10 @@ pub fn take<T: 'static>(items: Items<T>, limit: Option<u64>) -> Items<T> {
     }
 }
 
-/// Reads everything, and says what would be done: `verb` with how many of `noun`, and `place`.
+/// Reads everything, and reports what would be done: `verb`, the number of `noun`, and `place`.
 ///
 /// # Errors
-/// The first record that is none; failures of writing.
+/// The first invalid record; failures of writing.
 pub fn would<T>(
     out: &mut Output,
     items: Items<T>,
@@ -155,7 +154,7 @@ pub fn would<T>(
     out.done_with(&record, &[&*key], sentence.trim_end())
 }
 
-/// Items in batches: straight from the arguments, or read by a thread.
+/// Items in batches, directly from the arguments or read by a thread.
 pub struct Batches<T> {
     source: Source<T>,
     window: usize,
@@ -168,16 +167,17 @@ enum Source<T> {
 }
 
 impl<T: Send + 'static> Batches<T> {
-    /// Of at most `window` items for which nothing has to be read; `weigh` gives the bytes of one.
+    /// Batches of at most `window` items that need no reading; `weigh` returns the size of one.
     #[must_use]
     pub fn given(items: Items<T>, window: usize, weigh: fn(&T) -> usize) -> Self {
         Self { source: Source::Given(items), window, weigh }
     }
 
-    /// Of at most `window` items that are read ahead; `weigh` gives the bytes of one, and `limit` is the most that it has.
+    /// Batches of at most `window` items, read ahead by a thread; `weigh` returns the size of one, which is at most
+    /// `limit`.
     ///
     /// # Errors
-    /// The operating system refuses a thread: exit 75, or 70.
+    /// The system cannot start a thread: exit 75 or 70.
     pub fn read(
         items: Items<T>,
         limit: u64,
@@ -189,7 +189,7 @@ impl<T: Send + 'static> Batches<T> {
         Ok(Self { source: Source::Read(feed), window, weigh })
     }
 
-    /// As [`Batches::given`] where nothing has to be read, else as [`Batches::read`].
+    /// [`Batches::given`] if nothing has to be read, else [`Batches::read`].
     ///
     /// # Errors
     /// As [`Batches::read`].
@@ -206,10 +206,10 @@ impl<T: Send + 'static> Batches<T> {
         }
     }
 
-    /// Gives every batch to `send`, as far as its records are items; what is none is a failure.
+    /// Passes every batch of valid items to `send`; an invalid record counts as a failure.
     ///
     /// # Errors
-    /// What `send` gives; a failure that ends everything.
+    /// The error of `send`; a failure that ends everything.
     pub fn each(
         mut self,
         bulk: &mut Bulk,
@@ -228,7 +228,7 @@ impl<T: Send + 'static> Batches<T> {
         Ok(())
     }
 
-    /// The next batch; empty at the end, or when a signal came.
+    /// The next batch; empty at the end or after a signal.
     pub fn next(&mut self, interrupts: &Interrupts) -> Vec<Item<T>> {
         let weigh = self.weigh;
         let weigh = |item: &Item<T>| item.as_ref().map_or(0, weigh);
@@ -247,10 +247,10 @@ impl<T: Send + 'static> Batches<T> {
     }
 }
 
-/// What a batch has to send, as far as the gate is open; `bad` is told the rest.
+/// The valid items of a batch, as long as the gate is open; the others go to `bad`.
 ///
 /// # Errors
-/// What `bad` gives.
+/// The error of `bad`.
 pub fn sift<T>(
     batch: Vec<Item<T>>,
     gate: &Gate,
@@ -269,10 +269,10 @@ pub fn sift<T>(
     Ok(good)
 }
 
-/// Tells `report` what came of each item of a batch, in order: those behind the last outcome were not sent.
+/// Passes the outcome of each item of a batch to `report`, in order; items without an outcome were not sent.
 ///
 /// # Errors
-/// What `report` gives.
+/// The error of `report`.
 pub fn settle<I, T>(
     items: impl IntoIterator<Item = I>,
     outcomes: impl IntoIterator<Item = Result<T, CliError>>,

@@ -1,4 +1,4 @@
-//! How a command takes the name of a tube, function or queue: by its place or by a flag, which mean the same.
+//! How a command takes the name of a tube, function or queue: as an argument or by a flag, with the same meaning.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -11,24 +11,24 @@ use crate::error::CliError;
 use crate::input::Argument;
 use crate::output::messages::Messages;
 
-/// What commands name.
+/// A kind of named thing.
 pub trait Named: 'static {
-    /// A name that the server can take.
+    /// A valid name.
     type Name;
 
-    /// How it is called.
+    /// The words for it.
     const WORDS: Words;
 
-    /// Reads a name.
+    /// Parses a name.
     ///
     /// # Errors
-    /// The name is illegal: exit 65.
+    /// The name is invalid: exit 65.
     fn read(text: &str) -> Result<Self::Name, CliError>;
 
-    /// Reads a name that is a word of a command line.
+    /// Parses a name from a word of the command line.
     ///
     /// # Errors
-    /// As [`Named::read`], and for what is not UTF-8.
+    /// As [`Named::read`]; also if it is not UTF-8.
     fn of_word(word: &OsStr) -> Result<Self::Name, CliError>
     where
         Self: Sized,
@@ -37,21 +37,21 @@ pub trait Named: 'static {
     }
 }
 
-/// How a named thing is called.
+/// The words for a named thing.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
-    /// One of them, such as `tube`; also the long flag.
+    /// The singular, such as `tube`; also the long flag.
     pub one: &'static str,
-    /// Several of them.
+    /// The plural.
     pub several: &'static str,
     /// The short flag.
     pub short: char,
-    /// What stands for a name in help texts, such as `TUBE`.
+    /// The placeholder for a name in help texts, such as `TUBE`.
     pub value: &'static str,
 }
 
 impl Words {
-    /// The next step after a name that is missing or wrong.
+    /// The hint for a missing or wrong name.
     fn hint(&self) -> String {
         format!("{value} or -{} {value}", self.short, value = self.value)
     }
@@ -64,7 +64,7 @@ impl Words {
         Arg::new(FLAG).short(self.short).long(self.one).value_name(self.value)
     }
 
-    /// Both ways; what excludes a name excludes [`NAMES`].
+    /// Adds both arguments; whatever conflicts with a name conflicts with [`NAMES`].
     fn add_to(&self, command: Command, place: Arg, flag: Arg) -> Command {
         let place = place.value_name(self.value).value_parser(value_parser!(OsString));
         let group = ArgGroup::new(NAMES).args([PLACE, FLAG]).multiple(true);
@@ -79,19 +79,19 @@ impl Words {
     }
 }
 
-/// The id of the name's place.
+/// The id of the positional argument.
 pub(crate) const PLACE: &str = "named";
 /// The id of the flag.
 pub(crate) const FLAG: &str = "named-by-flag";
-/// The id of both together.
+/// The id of the group of both.
 pub const NAMES: &str = "names";
 
-/// The arguments of a command, with this help for the name's place.
+/// Sets the help text of the positional argument.
 pub fn described(help: &'static str) -> impl Fn(Arg) -> Arg {
     move |arg| if arg.get_id() == PLACE { arg.help(help) } else { arg }
 }
 
-/// The arguments of names as those of patterns.
+/// Makes the name arguments take patterns.
 #[must_use]
 pub fn pattern(arg: Arg, help: &'static str) -> Arg {
     match arg.get_id().as_str() {
@@ -109,10 +109,10 @@ pub struct One<N> {
 }
 
 impl<N: Named> One<N> {
-    /// The name, if it is given.
+    /// The name, if given.
     ///
     /// # Errors
-    /// Two different names: exit 2. The name is illegal: exit 65.
+    /// Two different names: exit 2. An invalid name: exit 65.
     pub fn given(&self) -> Result<Option<N::Name>, CliError> {
         let words = N::WORDS;
         let flag = self.flag.as_ref().map(OsStr::new);
@@ -130,12 +130,12 @@ impl<N: Named> One<N> {
     /// The name.
     ///
     /// # Errors
-    /// None is given, or two different ones: exit 2. The name is illegal: exit 65.
+    /// No name or two different names: exit 2. An invalid name: exit 65.
     pub fn name(&self) -> Result<N::Name, CliError> {
         self.given()?.ok_or_else(|| N::WORDS.missing())
     }
 
-    /// The name, or the usual one that the settings say.
+    /// The name, or the default from the settings.
     ///
     /// # Errors
     /// As [`One::name`].
@@ -146,7 +146,7 @@ impl<N: Named> One<N> {
         }
     }
 
-    /// The name as it is written, if it is given.
+    /// The name as written, if given.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         let place = self.place.as_ref().map(|word| word.to_string_lossy().into_owned());
@@ -154,7 +154,7 @@ impl<N: Named> One<N> {
     }
 }
 
-/// Several names; those by their place come first.
+/// Several names; positional ones come first.
 pub struct Several<N> {
     place: Vec<OsString>,
     flags: Vec<String>,
@@ -162,25 +162,25 @@ pub struct Several<N> {
 }
 
 impl<N: Named> Several<N> {
-    /// The names; none when none is given.
+    /// The names; empty if none is given.
     ///
     /// # Errors
-    /// A name is illegal: exit 65.
+    /// An invalid name: exit 65.
     pub fn given(&self) -> Result<Vec<N::Name>, CliError> {
         let all = self.place.iter().map(OsString::as_os_str);
         all.chain(self.flags.iter().map(OsStr::new)).map(|word| N::WORDS.read::<N>(word)).collect()
     }
 
-    /// The names.
+    /// The names, at least one.
     ///
     /// # Errors
-    /// None is given: exit 2. A name is illegal: exit 65.
+    /// No name: exit 2. An invalid name: exit 65.
     pub fn names(&self) -> Result<Vec<N::Name>, CliError> {
         let names = self.given()?;
         if names.is_empty() { Err(N::WORDS.missing()) } else { Ok(names) }
     }
 
-    /// The names, or the usual one that the settings say.
+    /// The names, or the default from the settings.
     ///
     /// # Errors
     /// As [`Several::names`].
@@ -192,7 +192,7 @@ impl<N: Named> Several<N> {
         }
     }
 
-    /// The names as they are written, which may be patterns.
+    /// The names as written, which may be patterns.
     #[must_use]
     pub fn texts(&self) -> Vec<String> {
         let place = self.place.iter().map(|word| word.to_string_lossy().into_owned());
@@ -200,7 +200,7 @@ impl<N: Named> Several<N> {
     }
 }
 
-/// A name, and what follows it: the first word is the name, unless the flag gives it.
+/// A name and further words: the first word is the name, unless the flag gives it.
 pub struct Leading<N> {
     place: Option<OsString>,
     flag: Option<String>,
@@ -208,10 +208,10 @@ pub struct Leading<N> {
 }
 
 impl<N: Named> Leading<N> {
-    /// The name, and all words that are none; `rest` are those behind the first.
+    /// The name, and all words that follow it; `rest` are those after the first.
     ///
     /// # Errors
-    /// No name is given: exit 2. The name is illegal: exit 65.
+    /// No name: exit 2. An invalid name: exit 65.
     pub fn split(&self, rest: &[OsString]) -> Result<(N::Name, Vec<OsString>), CliError> {
         let words = N::WORDS;
         let (name, first) = match (&self.flag, &self.place) {
@@ -222,10 +222,10 @@ impl<N: Named> Leading<N> {
         Ok((name, first.into_iter().chain(rest).cloned().collect()))
     }
 
-    /// As [`Leading::split`], where one word at most may follow.
+    /// As [`Leading::split`], with at most one further word.
     ///
     /// # Errors
-    /// As there, and when there are more: exit 2.
+    /// As [`Leading::split`]; more words: exit 2.
     pub fn split_one(
         &self,
         rest: Option<&OsString>,
@@ -247,15 +247,15 @@ impl<N: Named> Leading<N> {
         }
     }
 
-    /// Whether the flag gives the name.
+    /// Whether the name is given by the flag.
     #[must_use]
     pub fn is_by_flag(&self) -> bool {
         self.flag.is_some()
     }
 }
 
-/// Notes that the first of several bodies is the name of something that exists, so that a name may have been meant.
-/// `exists` asks the server.
+/// Notes that the first of several bodies is also the name of something that exists, and so may have been meant as a
+/// name. `exists` asks the server.
 pub fn note_first_body<N: Named>(
     messages: &Messages,
     bodies: &[OsString],

@@ -3,10 +3,10 @@
 use crate::error::{CliError, Exit};
 use crate::input::{Framing, Input, Records};
 
-/// What the arguments name; `-` stands for the names on stdin, one per line of at most `longest` bytes.
+/// The names in the arguments; `-` stands for names on stdin, one per line of at most `longest` bytes.
 ///
 /// # Errors
-/// What `one` says of an argument; a line of stdin that it refuses is exit 65.
+/// The error of `one` for an argument; for a line of stdin: exit 65.
 pub fn list<T>(
     texts: &[String],
     input: &mut Input,
@@ -31,7 +31,7 @@ pub fn list<T>(
     Ok(names)
 }
 
-/// Data that is wrong, whatever it would be on the command line.
+/// Invalid input data, whatever the exit code would be for an argument.
 fn of_line(number: u64, error: CliError) -> CliError {
     let message = format!("line {number} of stdin: {}", error.message);
     let data = CliError::new(Exit::BadData, "INVALID_INPUT", message);

@@ -1,4 +1,4 @@
-//! Sizes of bodies that are made up.
+//! Sizes of generated bodies.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ pub use queue_core::Random;
 
 use crate::output::units;
 
-/// Sizes from one to another, in bytes.
+/// A range of sizes, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// The smallest.
@@ -30,7 +30,7 @@ impl FromStr for Sizes {
 }
 
 impl Sizes {
-    /// One of them.
+    /// Draws a random size.
     pub fn draw(self, random: &mut Random) -> u64 {
         let range = (self.largest - self.smallest).saturating_add(1);
         self.smallest + random.next_u64() % range

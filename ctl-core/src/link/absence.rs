@@ -1,9 +1,9 @@
-//! A server that goes away for a while, for commands that go on looking until somebody ends them.
+//! Tolerates an unreachable server in commands that repeat until they are stopped.
 
 use crate::error::{CliError, Exit};
 use crate::output::messages::Messages;
 
-/// Whether the server that is looked at is there.
+/// Whether the server is reachable.
 pub struct Absence {
     messages: Messages,
     was_there: bool,
@@ -11,16 +11,17 @@ pub struct Absence {
 }
 
 impl Absence {
-    /// Before the first look.
+    /// The state before the first sample.
     #[must_use]
     pub fn new(messages: &Messages) -> Self {
         Self { messages: messages.clone(), was_there: false, why: None }
     }
 
-    /// What a look has shown: none while the server is away, which is told when it begins and when it is over.
+    /// The result of a sample; `None` while the server is unreachable. The beginning and the end of that time are
+    /// reported.
     ///
     /// # Errors
-    /// The first look failed, or one for another reason than that the server is away.
+    /// The first sample failed, or a later one for another reason than an unreachable server.
     pub fn settle<T>(&mut self, look: Result<T, CliError>) -> Result<Option<T>, CliError> {
         match look {
             Ok(seen) => {
@@ -41,7 +42,7 @@ impl Absence {
         }
     }
 
-    /// Why the last look has shown nothing, if it has not.
+    /// The error of the last sample, if it failed.
     #[must_use]
     pub fn why(self) -> Option<CliError> {
         self.why

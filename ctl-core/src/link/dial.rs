@@ -1,4 +1,4 @@
-//! Reaching servers: which, how long to wait, and how often to try.
+//! Reaching servers: addresses, time limits and retries.
 
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -11,12 +11,12 @@ use crate::output::units;
 use crate::repl::builtin::CONNECT;
 use crate::tool::args::GlobalArgs;
 
-/// Which servers; `S` is an in-memory one.
+/// The servers; `S` is an in-memory one.
 #[derive(Debug)]
 pub enum Target<S> {
-    /// Those at these addresses, as people write them.
+    /// At these addresses, as people write them.
     Named(Setting<String>),
-    /// The in-memory server in this process, with its address; it lives as long as the last of these values.
+    /// The in-memory server in this process, with its address; it lives until the last clone is dropped.
     Embedded(Arc<OnceLock<(S, String)>>),
 }
 
@@ -36,13 +36,13 @@ impl<S> Target<S> {
         Self::Embedded(Arc::default())
     }
 
-    /// The address that a session was told.
+    /// An address given in a session.
     #[must_use]
     pub fn told(address: String) -> Self {
         Self::Named(Setting::from(Source::Connect, address))
     }
 
-    /// Where the address came from.
+    /// Where the address comes from.
     #[must_use]
     pub fn source(&self) -> String {
         match self {
@@ -51,7 +51,7 @@ impl<S> Target<S> {
         }
     }
 
-    /// The address. The in-memory server is started now if it was not.
+    /// The address. Starts the in-memory server if necessary.
     ///
     /// # Errors
     /// The server cannot be started: exit 69.
@@ -71,33 +71,34 @@ impl<S> Target<S> {
             CliError::unavailable(format!("cannot start the in-memory server: {error}"))
         })?;
         messages.note(format!("embedded server on {address}"));
-        // Empty until now, so nothing is dropped.
+        // It was empty, so nothing is dropped.
         let _ = cell.set((server, address.clone()));
         Ok(address)
     }
 }
 
-/// How long and how often.
+/// Time limits and retries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The bound for connecting; none is the client's own, or that for an answer when it is shorter.
+    /// Time limit for connecting. Without one, the client's own applies, or the reply timeout if that is shorter.
     pub connect_timeout: Option<Duration>,
-    /// The bound for each answer, with all reconnects and retries until it comes; none is the client's own for each step.
+    /// Time limit for each reply, including reconnects and retries. Without one, the client's own limits apply to each
+    /// step.
     pub timeout: Option<Duration>,
-    /// How often to try again.
+    /// Number of retries.
     pub retry: Option<u32>,
-    /// How long to wait until the server answers.
+    /// How long to wait for the server to answer.
     pub wait_for_server: Option<Duration>,
 }
 
-/// Between the first two attempts; each further pause is twice as long, up to a second.
+/// Pause after the first attempt; each further pause doubles, up to a second.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 impl Plan {
     /// From flags, environment, context and file.
     ///
     /// # Errors
-    /// A wrong variable: exit 2.
+    /// An invalid variable: exit 2.
     pub fn new(globals: &GlobalArgs, settings: &Settings) -> Result<Self, CliError> {
         let bound = |key, flag| {
             let setting = settings.setting(key, flag, units::duration)?;
@@ -117,31 +118,30 @@ impl Plan {
         })
     }
 
-    /// The bound for connecting, where it differs from the client's own: nobody who is in a hurry for an answer has more
-    /// time for the connection.
+    /// Time limit for connecting, if it differs from the client's own: connecting never takes longer than a reply may.
     #[must_use]
     pub fn connect_bound(&self, own: Duration) -> Option<Duration> {
         self.connect_timeout.or(self.timeout.filter(|bound| *bound < own))
     }
 
-    /// The bound for a whole call; `waits` is how long the server may be asked to wait before it answers.
+    /// Time limit for a whole call; `waits` is how long the server may be asked to wait before it replies.
     #[must_use]
     pub fn call_bound(&self, waits: Duration) -> Option<Duration> {
         self.timeout.map(|bound| bound.saturating_add(waits))
     }
 
-    /// Bounds connecting and answering where the flags say nothing.
+    /// Default time limit for connecting and replies, if the flags set none.
     pub fn default_timeout(&mut self, bound: Duration) {
         self.connect_timeout = self.connect_timeout.or(self.timeout).or(Some(bound));
         self.timeout = self.timeout.or(Some(bound));
     }
 
-    /// Connects, as often as `--retry` and `--wait-for-server` allow. An attempt is told how much is left of `--timeout`,
-    /// or of `--wait-for-server` if that is longer, and none begins after it. The place is the address and where it came
-    /// from.
+    /// Connects, with the retries of `--retry` and `--wait-for-server`. Each attempt is told what is left of
+    /// `--timeout`, or of `--wait-for-server` if that is longer; none starts after that. `place` is the address and its
+    /// source.
     ///
     /// # Errors
-    /// That of the last attempt.
+    /// The error of the last attempt.
     pub fn open<T>(
         &self,
         (address, source): (&str, &str),
@@ -164,7 +164,7 @@ impl Plan {
             let waiting = self.wait_for_server.is_some_and(|bound| next < bound);
             let is_over = self.timeout.is_some_and(|bound| next >= bound);
             if !waiting && (left == 0 || is_over) {
-                // Whoever has just typed it knows where it is from.
+                // The address was just typed, so its source is obvious.
                 return Err(if source == CONNECT {
                     error
                 } else {
@@ -180,7 +180,7 @@ impl Plan {
         }
     }
 
-    /// What is left for connecting after so long, where `--timeout` bounds it.
+    /// The time left for connecting, if `--timeout` is set.
     fn left(&self, elapsed: Duration) -> Option<Duration> {
         let bound = self.timeout?.max(self.wait_for_server.unwrap_or_default());
         Some(bound.saturating_sub(elapsed))
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn no_retry_outlives_the_timeout() {
-        // Over at once, and over before the first pause is.
+        // Expired at once, and before the end of the first pause.
         for timeout in [Duration::ZERO, FIRST_PAUSE / 2] {
             let timeout = Some(timeout);
             let globals = GlobalArgs { retry: Some(9), timeout, ..GlobalArgs::default() };
@@ -266,7 +266,7 @@ mod tests {
         let retried = GlobalArgs { retry: Some(2), ..GlobalArgs::default() };
         let bound = Some(seconds(60));
         let bounded = told(GlobalArgs { timeout: bound, ..retried.clone() });
-        // A pause lies between two attempts.
+        // There is a pause between two attempts.
         assert!(bounded.len() == 3 && bounded.is_sorted_by(|a, b| a > b), "{bounded:?}");
         assert!(bounded.iter().all(|left| left.is_some() && *left <= bound), "{bounded:?}");
         assert_eq!(told(retried), [None; 3]);

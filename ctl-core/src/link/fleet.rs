@@ -1,4 +1,4 @@
-//! Several servers: all are asked, what came is told with where it came from, and the exit is that of the worst.
+//! Several servers: queries all of them, labels results with their server, and exits with the worst error.
 
 use std::mem;
 use std::sync::PoisonError;
@@ -10,10 +10,10 @@ use crate::output::messages::Messages;
 use crate::output::{List, Output, Shape};
 use crate::tool::{Context, Tool};
 
-/// The servers that a command asks, each over a connection of its own.
+/// The servers that a command queries, each over its own connection.
 pub struct Fleet<L> {
     messages: Messages,
-    /// None where there is only one, which is asked over the tool's own connection.
+    /// Empty for a single server, which is queried over the tool's own connection.
     servers: Vec<Server<L>>,
 }
 
@@ -24,14 +24,14 @@ struct Server<L> {
     failure: Option<CliError>,
 }
 
-/// What a server has answered; its address is none where there is only one.
+/// A server's reply; without an address if there is only one server.
 pub type Answered<T> = (Option<String>, T);
 
 impl<L: Link> Fleet<L> {
-    /// The servers of the tool; none is asked yet.
+    /// The servers of the tool; none is queried yet.
     ///
     /// # Errors
-    /// An address is wrong: exit 2.
+    /// An invalid address: exit 2.
     pub fn of<T: Tool<Link = L>>(tool: &mut Context<T>) -> Result<Self, CliError> {
         let each = tool.link.each()?;
         let several = each.len() > 1;
@@ -40,13 +40,13 @@ impl<L: Link> Fleet<L> {
         Ok(Self { messages: tool.messages.clone(), servers })
     }
 
-    /// Whether there are several.
+    /// Whether there are several servers.
     #[must_use]
     pub fn is_several(&self) -> bool {
         !self.servers.is_empty()
     }
 
-    /// A list of what the servers answer, with a column for the server where there are several.
+    /// A list of results, with a server column if there are several servers.
     ///
     /// # Errors
     /// As [`Output::list`].
@@ -58,7 +58,7 @@ impl<L: Link> Fleet<L> {
         if self.is_several() { out.list_by_server(shape) } else { out.list(shape) }
     }
 
-    /// Refuses columns that this list will not have, before a server is asked.
+    /// Refuses columns that the list will not have, before any server is queried.
     ///
     /// # Errors
     /// As [`Output::list`].
@@ -66,10 +66,10 @@ impl<L: Link> Fleet<L> {
         self.list(out, shape).map(drop)
     }
 
-    /// Asks every server; where there is only one, over `own`. One that fails is named and not asked again.
+    /// Queries every server; a single one over `own`. A server that fails is reported, and not queried again.
     ///
     /// # Errors
-    /// No server has answered: the worst of what they failed with.
+    /// No server replied: the worst error.
     pub fn ask<T>(
         &mut self,
         own: &mut L,
@@ -94,7 +94,7 @@ impl<L: Link> Fleet<L> {
         Ok(answers)
     }
 
-    /// The link to one of the servers that have answered; where there is only one, `own`.
+    /// The link to a server that has replied; `own` if there is only one.
     pub fn at<'l>(&'l mut self, own: &'l mut L, server: Option<&str>) -> &'l mut L {
         let mut servers = self.servers.iter_mut();
         match server.and_then(|name| servers.find(|server| server.address == name)) {
@@ -103,14 +103,14 @@ impl<L: Link> Fleet<L> {
         }
     }
 
-    /// The exit of the worst server.
+    /// The exit code of the worst server.
     #[must_use]
     pub fn exit(&self) -> Exit {
         let failures = self.servers.iter().filter_map(|server| server.failure.as_ref());
         failures.map(|error| error.exit).max_by_key(|exit| exit.code()).unwrap_or(Exit::Done)
     }
 
-    /// Those that did not answer, for an error that nobody else could answer for them.
+    /// The error of the servers that did not reply, for results that no other server can supply.
     #[must_use]
     pub fn silent(&self) -> Option<CliError> {
         let silent = self.servers.iter().filter(|server| server.failure.is_some());
@@ -122,7 +122,7 @@ impl<L: Link> Fleet<L> {
         Some(CliError::new(self.exit(), "UNAVAILABLE", text))
     }
 
-    /// Nobody knows `what`, as far as they have answered.
+    /// The error that none of the servers that replied knows `what`.
     #[must_use]
     pub fn unknown(&self, what: &str) -> CliError {
         let who = if self.is_several() { "no server knows" } else { "the server does not know" };
@@ -135,11 +135,11 @@ impl<L: Link> Fleet<L> {
     }
 }
 
-/// Does a command on each server in turn: what it says of what it did names the server, and what it asks is one question
-/// about all of them, before any is changed that needs the answer. One that fails
-/// is told, and the others go on; the exit is that of the worst. A wrong command line and a signal end it.
+/// Runs a command on each server in turn. Results name the server, and its questions are asked as one about all servers
+/// before anything is changed. A server that fails is reported, and the others continue; the exit code is the worst. A
+/// usage error or a signal ends it.
 ///
-/// # Errors
+/// Nothing was done on any server: the worst error. Failures of writing.
 /// Nothing was done on any server: the worst of their failures. Failures of writing.
 pub fn on_each<T: Tool>(
     tool: &mut Context<T>,
@@ -153,7 +153,7 @@ pub fn on_each<T: Tool>(
     let (mut worst, mut is_done, usual_yes) = (Exit::Done, false, tool.globals.yes);
     let mut failures: Vec<(String, CliError)> = Vec::new();
     let mut ends = None;
-    // Where a person is asked, they are asked once, about all servers. What needs no answer is done meanwhile.
+    // The user is asked once about all servers. What needs no answer is done meanwhile.
     let asking = Asking::default();
     let mut waiting = Vec::new();
     let mut turns: Vec<(String, T::Link)> = each;
@@ -170,7 +170,7 @@ pub fn on_each<T: Tool>(
             let acted = act(tool).map_err(|error| tool.link.dialer_mut().explained(error));
             tool.keep_questions(None);
             let is_waiting = acted.as_ref().is_err_and(waits);
-            // What was said before the question is said again.
+            // Repeats what was printed before the question.
             if is_waiting {
                 tool.messages.forget();
             } else {
@@ -230,7 +230,7 @@ fn worse(one: Exit, other: Exit) -> Exit {
     if other.code() > one.code() { other } else { one }
 }
 
-/// What something is called that several servers may have: with its server, where there are several.
+/// A name with its server, if there are several servers.
 #[must_use]
 pub fn name_at(name: impl Into<String>, server: Option<&str>) -> String {
     let name = name.into();

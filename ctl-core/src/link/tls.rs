@@ -1,4 +1,4 @@
-//! TLS to servers: which certificates to trust and which to show, from flags and environment.
+//! TLS to servers: trusted and own certificates, from flags and environment.
 
 #[cfg(feature = "tls")]
 use std::path::Path;
@@ -16,23 +16,23 @@ use crate::error::CliError;
 use crate::error::Exit;
 use crate::output::messages::Messages;
 
-/// What connections over TLS need; there are none in a build without TLS.
+/// TLS settings of connections; impossible in a build without TLS.
 #[cfg(not(feature = "tls"))]
 #[derive(Debug, Clone)]
 pub enum Tls {}
 
-/// How a tool calls what TLS needs.
+/// A tool's names for its TLS settings.
 #[derive(Debug, Clone, Copy)]
 pub struct TlsNames {
-    /// What addresses with TLS begin with, such as `gearmans`.
+    /// The scheme of TLS addresses, such as `gearmans`.
     pub scheme: &'static str,
-    /// The variable with the file of the authorities.
+    /// The variable with the CA file.
     pub authorities: &'static str,
-    /// The variable with the file of the revocation lists.
+    /// The variable with the file of revocation lists.
     pub revocations: &'static str,
-    /// The variable with the file of the certificate to show.
+    /// The variable with the certificate file.
     pub certificate: &'static str,
-    /// The variable with the file of its key.
+    /// The variable with the key file.
     pub key: &'static str,
 }
 
@@ -66,7 +66,7 @@ pub struct TlsArgs {
     tls_insecure: bool,
 }
 
-/// The grammar, whose help for these flags now has the tool's own names.
+/// Puts the tool's own names into the help of these flags.
 #[must_use]
 pub fn with_names(tree: Command, names: &TlsNames) -> Command {
     let TlsNames { scheme, authorities, revocations, certificate, key } = names;
@@ -97,7 +97,7 @@ pub fn with_names(tree: Command, names: &TlsNames) -> Command {
 }
 
 impl TlsArgs {
-    /// Whether a flag was given.
+    /// Whether any flag is given.
     #[must_use]
     pub fn is_given(&self) -> bool {
         let Self { tls, tls_ca, tls_crl, tls_cert, tls_key, tls_insecure } = self;
@@ -105,11 +105,11 @@ impl TlsArgs {
         *tls || *tls_insecure || files.into_iter().any(Option::is_some)
     }
 
-    /// What connections need, if `any` server is reached over TLS.
+    /// The TLS settings, if `any` server uses TLS.
     ///
     /// # Errors
-    /// A file that is missing (66), cannot be read (74) or is not what the flag says (77); flags that belong together or
-    /// have no effect (2); TLS in a build without it (2).
+    /// A file that is missing (66), unreadable (74) or of the wrong kind (77); flags that require each other or have no
+    /// effect (2); TLS in a build without it (2).
     pub fn read(
         &self,
         any: bool,
@@ -170,7 +170,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, CliError> {
     std::fs::read(path).map_err(|error| CliError::reading(&path.to_string_lossy(), &error))
 }
 
-/// What a PEM file has to have: its label, what people call it, and openssl's command for it.
+/// The expected content of a PEM file: its label, its name for people, and the openssl command that shows it.
 #[cfg(feature = "tls")]
 pub(crate) type Content = (&'static str, &'static str, &'static str);
 
@@ -180,7 +180,7 @@ pub(crate) const CERTIFICATE: Content = ("CERTIFICATE", "certificate", "x509");
 #[cfg(feature = "tls")]
 const REVOCATION_LIST: Content = ("X509 CRL", "revocation list", "crl");
 
-/// Reads a file, and names it if there is nothing of the kind in it.
+/// Reads a file, with an error that names it if it lacks this content.
 #[cfg(feature = "tls")]
 pub(crate) fn pem(path: &Path, (label, what, command): Content) -> Result<Vec<u8>, CliError> {
     let bytes = read(path)?;

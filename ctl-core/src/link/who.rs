@@ -1,5 +1,5 @@
-//! Who answers at an address where the server that was meant does not: found out by a request of HTTP, which every server
-//! of lines, packets or TLS answers in its own way, and none obeys.
+//! Finds out what is listening at an address that is not the expected server. Sends an HTTP request, to which every
+//! line, packet or TLS server replies in its own way, and which none executes.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
@@ -10,27 +10,27 @@ use crate::error::{CliError, Exit};
 use crate::output::escape;
 use crate::tool::program::Program;
 
-/// A server of another kind than was meant.
+/// A server of an unexpected kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stranger {
     /// What it is, such as `an HTTP server`.
     what: &'static str,
-    /// What it said, where that tells more.
+    /// Its reply, if that is informative.
     said: Option<String>,
-    /// How to reach it as what it is.
+    /// How to use it properly.
     next: Option<&'static str>,
 }
 
-/// How long it may take to find out.
+/// Maximum time for finding out.
 const PATIENCE: Duration = Duration::from_millis(800);
 
-/// The most that is read of an answer.
+/// Maximum bytes to read of a reply.
 const ENOUGH: usize = 4096;
 
-/// The most that is shown of an answer, in bytes.
+/// Maximum bytes to show of a reply.
 const SHOWN: usize = 80;
 
-/// What each kind of server answers: the beginning, what it is, and how it is reached.
+/// How each kind of server replies: the beginning, what it is, and how to use it.
 const KINDS: &[(&[u8], &str, Option<&str>)] = &[
     (b"UNKNOWN_COMMAND\r\n", "beanstalkd", Some("bsctl, for a beanstalkd")),
     (b"ERR UNKNOWN_COMMAND", "gearmand", Some("gearctl, for a gearmand")),
@@ -47,11 +47,11 @@ const KINDS: &[(&[u8], &str, Option<&str>)] = &[
 const HTTP: &str = "an HTTP server";
 const TLS: &str = "a server that wants TLS";
 
-/// What the status page of an Adf.QueueServer has in it.
+/// Part of the status page of an Adf.QueueServer.
 const ADF: &str = "Adf.QueueServer";
 
-/// Explains a failure of the first request on a connection, when somebody else than `program`'s server answers at one of
-/// the addresses; any other error stays as it is.
+/// Adds an explanation to a failure of the first request on a connection, if a server of another kind listens at one of
+/// the addresses; any other error is unchanged.
 #[must_use]
 pub fn explain(
     error: CliError,
@@ -68,7 +68,7 @@ pub fn explain(
     let meant = program.service.name;
     for address in addresses {
         match stranger(address, bound).filter(|found| found.what != meant) {
-            // Said over TLS, it would be no stranger.
+            // Over TLS, this reply is the expected one.
             Some(found) if found.what == TLS && error.exit == Exit::Permission => {}
             Some(found) => return found.error(address, program),
             None => {}
@@ -83,7 +83,7 @@ pub fn explain(
     error.hint(elsewhere(program))
 }
 
-/// The stable name for a server of another kind.
+/// The stable error name for a server of another kind.
 pub const WRONG_SERVER: &str = "WRONG_SERVER";
 
 fn elsewhere(program: &Program) -> String {
@@ -105,8 +105,7 @@ impl Stranger {
     }
 }
 
-/// Where servers are, by everything that is known of these addresses (with commas between them): what they are called, and
-/// what their names mean here.
+/// All known names of the servers at these addresses (separated by commas), and what the names resolve to here.
 pub(crate) fn places(addresses: &str) -> BTreeSet<String> {
     let mut places = BTreeSet::new();
     for address in addresses.split(',') {
@@ -127,7 +126,7 @@ fn host_and_port(address: &str) -> &str {
     rest.split('/').next().unwrap_or(rest)
 }
 
-/// Who answers there, if it can be told in time.
+/// What is listening there, if it replies in time.
 fn stranger(address: &str, bound: Duration) -> Option<Stranger> {
     let end = Instant::now() + bound;
     let left =
@@ -137,7 +136,7 @@ fn stranger(address: &str, bound: Duration) -> Option<Stranger> {
     let mut stream = TcpStream::connect_timeout(&target, left()?).ok()?;
     stream.set_write_timeout(left()).ok()?;
     let request = format!("GET / HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n");
-    // A server that greets first may have closed already; what it said can be read all the same.
+    // A server that greets first may have closed already, but its greeting can still be read.
     let _ = stream.write_all(request.as_bytes());
     let mut answer = Vec::new();
     let mut chunk = [0; 1024];
@@ -154,7 +153,7 @@ fn stranger(address: &str, bound: Duration) -> Option<Stranger> {
     kind(&answer)
 }
 
-/// Only a page says more than its first line.
+/// Only an HTTP page needs more than its first line.
 fn is_enough(answer: &[u8]) -> bool {
     let line = answer.iter().position(|&byte| byte == b'\n').is_some();
     let is_known = KINDS.iter().any(|(start, ..)| answer.starts_with(start));
@@ -182,7 +181,7 @@ mod tests {
     use super::*;
     use crate::tool::program::TOOL;
 
-    /// A server that answers each connection once.
+    /// Starts a server that sends one reply per connection.
     fn says(answer: &'static [u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();

@@ -26,16 +26,16 @@ pub struct BodiesArgs {
 }
 
 impl BodiesArgs {
-    /// Whether there is nothing but bodies.
+    /// Whether only bodies are printed.
     #[must_use]
     pub fn are_alone(&self) -> bool {
         self.null
     }
 
-    /// Sets the output for results of this shape; the folder is made if it is not there.
+    /// Configures the output for results of this shape; creates the directory if necessary.
     ///
     /// # Errors
-    /// `-o raw` and files, a column that there is not (2); a folder that cannot be made (74).
+    /// `-o raw` with files, or an unknown column (2); the directory cannot be created (74).
     pub fn prepare(&self, out: &mut Output, shape: &'static Shape) -> Result<(), CliError> {
         if self.null {
             out.style.format = Format::Raw;
@@ -58,7 +58,7 @@ impl BodiesArgs {
     }
 }
 
-/// Makes folders that are for their owner alone, where the system knows owners.
+/// Creates directories that only their owner can access, where the system supports that.
 fn private_folder() -> DirBuilder {
     #[cfg_attr(not(unix), allow(unused_mut))]
     let mut builder = DirBuilder::new();
@@ -67,22 +67,22 @@ fn private_folder() -> DirBuilder {
     builder
 }
 
-/// The column that stands for a body's.
+/// The column that replaces the body's.
 pub(super) static FILE: Column = Column::new("file", "FILE");
 
-/// What stands in names of files as it is.
+/// Characters that stay unencoded in file names.
 const PLAIN_EVERYWHERE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
-/// A handle is to be read; to Windows a colon is more than a letter.
+/// Handles should stay readable, but a colon has a special meaning on Windows.
 #[cfg(not(windows))]
 const PLAIN: &AsciiSet = &PLAIN_EVERYWHERE.remove(b':');
 #[cfg(windows)]
 const PLAIN: &AsciiSet = PLAIN_EVERYWHERE;
 
-/// Writes the body of a record into a file of its own, which is named for what the record is about, and puts the file's
-/// name in the body's place. The file is on the disk when this returns.
+/// Writes the body of a record to a file named after the record, and replaces the body by the file's name. The file is
+/// synced to disk when this returns.
 ///
 /// # Errors
-/// The file is there already, or cannot be written: exit 74.
+/// The file exists or cannot be written: exit 74.
 pub(super) fn dump(
     record: &mut Record,
     name: &str,

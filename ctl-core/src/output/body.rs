@@ -1,4 +1,4 @@
-//! Job bodies in text formats: never lossy, whatever the bytes are.
+//! Job bodies in text formats, always lossless.
 
 use std::fmt;
 
@@ -30,10 +30,10 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The body as JSON objects show it.
+    /// The body as shown in JSON objects.
     ///
     /// # Errors
-    /// [`Encoding::Utf8`] and the bytes are not UTF-8: exit 65.
+    /// [`Encoding::Utf8`], and the bytes are not UTF-8: exit 65.
     pub fn shown(self, body: &[u8]) -> Result<Shown<'_>, CliError> {
         Ok(match (self, std::str::from_utf8(body)) {
             (Self::Base64, _) | (Self::Auto | Self::Json, Err(_)) => Shown::Base64(body),
@@ -47,16 +47,16 @@ impl Encoding {
         })
     }
 
-    /// Whether parts of a body cannot be encoded one by one.
+    /// Whether parts of a body cannot be encoded separately.
     #[must_use]
     pub fn is_of_a_whole(self) -> bool {
         !matches!(self, Self::Auto | Self::Json)
     }
 
-    /// The body as text for tables and plain lines, when this encoding asks for one; else the bytes stand.
+    /// The body as text for tables and plain lines, if this encoding produces one; otherwise its bytes are used.
     ///
     /// # Errors
-    /// [`Encoding::Utf8`] and the bytes are not UTF-8: exit 65.
+    /// [`Encoding::Utf8`], and the bytes are not UTF-8: exit 65.
     pub fn text(self, body: &[u8]) -> Result<Option<String>, CliError> {
         match self {
             Self::Base64 => Ok(Some(base64(body))),
@@ -67,7 +67,7 @@ impl Encoding {
     }
 }
 
-/// A body as JSON objects show it. It is encoded while it is written: bodies may be large.
+/// A body as shown in JSON objects. It is encoded while being written, since bodies may be large.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shown<'a> {
     /// As a string under `body`.
@@ -76,17 +76,17 @@ pub enum Shown<'a> {
     Base64(&'a [u8]),
     /// As a string under `body_hex`.
     Hex(&'a [u8]),
-    /// As what it says, under `body`.
+    /// As the parsed JSON value, under `body`.
     Parsed(Value),
 }
 
 impl Shown<'_> {
-    /// The key of a body in base64.
+    /// The key of a base64 body.
     pub(super) const BASE64: &'static str = "body_base64";
-    /// The key of a body in hexadecimal.
+    /// The key of a hexadecimal body.
     pub(super) const HEX: &'static str = "body_hex";
 
-    /// The key that tells the encoding.
+    /// The key, which implies the encoding.
     #[must_use]
     pub fn key(&self) -> &'static str {
         match self {
@@ -96,7 +96,7 @@ impl Shown<'_> {
         }
     }
 
-    /// What stands under the key, as text; JSON stands as it was written.
+    /// The value under the key, as text; JSON is unchanged.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Text(text) => (*text).to_owned(),
@@ -132,10 +132,10 @@ pub fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Reads standard base64.
+/// Decodes standard base64.
 ///
 /// # Errors
-/// A message that says what is wrong.
+/// A message with the reason.
 pub fn from_base64(text: &str) -> Result<Vec<u8>, String> {
     STANDARD.decode(text).map_err(|error| format!("not base64: {error}"))
 }
@@ -146,10 +146,10 @@ pub fn hex(bytes: &[u8]) -> String {
     HexDisplay(bytes).to_string()
 }
 
-/// Reads hexadecimal of either case.
+/// Decodes hexadecimal in either case.
 ///
 /// # Errors
-/// A message that says what is wrong.
+/// A message with the reason.
 pub fn from_hex(text: &str) -> Result<Vec<u8>, String> {
     let digits: Vec<u8> = text
         .chars()
@@ -163,7 +163,7 @@ pub fn from_hex(text: &str) -> Result<Vec<u8>, String> {
     Ok(pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }
 
-/// Whether a terminal can show these bytes without being acted on.
+/// Whether these bytes are safe to show on a terminal.
 #[must_use]
 pub fn is_text(bytes: &[u8]) -> bool {
     let harmless = |c| matches!(c, '\n' | '\t' | '\r') || !escape::acts(c);

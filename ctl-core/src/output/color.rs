@@ -1,4 +1,4 @@
-//! Whether a stream gets colours, decided per stream, and the few styles the tools use.
+//! Whether a stream gets colours, decided per stream, and the styles of the tools.
 
 use clap::ValueEnum;
 use clap::builder::styling::{AnsiColor, Style};
@@ -38,20 +38,20 @@ impl ColorWhen {
     }
 }
 
-/// What a piece of text is, which decides how it looks.
+/// The role of a piece of text, which determines its style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A heading.
     Heading,
-    /// Something went wrong.
+    /// An error.
     Error,
-    /// Something to look at.
+    /// Something that needs attention.
     Warning,
-    /// All is well.
+    /// Success.
     Good,
     /// Less important.
     Faint,
-    /// A colour that somebody chose, to tell things apart.
+    /// A colour chosen to tell things apart.
     Tint(Tint),
 }
 

@@ -1,6 +1,6 @@
-//! Comma-separated values (RFC 4180, lines that end with LF): a heading of keys, and a row for each record.
+//! Comma-separated values (RFC 4180, with LF line ends): a header row of keys, and a row per record.
 //!
-//! The keys are those of JSON, a body's among them: `body` where it is text, else `body_base64`.
+//! The keys are those of JSON, including a body's: `body` for text, else `body_base64`.
 
 use csv::WriterBuilder;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::{Encoding, Record, Shown, table};
 use crate::error::CliError;
 use crate::output::escape;
 
-/// The headings that these fields have: one for each key that JSON would use.
+/// The headers of these fields: one for each key that JSON would use.
 pub(super) fn headings<'a>(
     keys: impl Iterator<Item = &'a str>,
     encoding: Encoding,
@@ -24,10 +24,10 @@ pub(super) fn headings<'a>(
     keys.collect()
 }
 
-/// The fields of a record under these headings.
+/// The fields of a record for these headers.
 ///
 /// # Errors
-/// `--encoding utf8` and a body is not UTF-8: exit 65.
+/// `--encoding utf8`, and a body is not UTF-8: exit 65.
 pub(super) fn fields(
     record: &Record,
     headings: &[&str],
@@ -42,12 +42,13 @@ pub(super) fn fields(
     Ok(headings.iter().map(field).collect())
 }
 
-/// A value; what acts on a terminal is escaped, as in every format, and there is no way back.
+/// A value. Terminal control characters are escaped, as in every format; this cannot be reversed.
 pub(super) fn text(value: &Value) -> String {
     escape::bytes_view(table::value_text(value).as_bytes())
 }
 
-/// A body and its key. In base64 it also is where it would act on a terminal: CSV knows no escapes, and it must be read back.
+/// A body and its key. A body that a terminal would act on is base64, too: CSV has no escapes, and the body must be
+/// recoverable.
 fn shown(body: &[u8], encoding: Encoding) -> Result<(&'static str, String), CliError> {
     let mut shown = encoding.shown(body)?;
     let acts = |text: &str| text.chars().any(|c| escape::acts(c) && !matches!(c, '\n' | '\t'));
@@ -60,7 +61,7 @@ fn shown(body: &[u8], encoding: Encoding) -> Result<(&'static str, String), CliE
 /// One line.
 ///
 /// # Errors
-/// None that a list in memory could meet; exit 70.
+/// None that can occur with a list in memory; exit 70.
 pub(super) fn line(
     fields: impl IntoIterator<Item = impl AsRef<[u8]>>,
 ) -> Result<Vec<u8>, CliError> {

@@ -1,17 +1,17 @@
-//! Where results go, and how it is known that they have arrived: a file has them when they are on the disk, a pipe's
-//! reader when it has read them.
+//! Where results go, and when they count as delivered: to a file once they are synced to disk, to a pipe once its
+//! reader has read them.
 
 use std::fs::File;
 use std::io;
 use std::process::ChildStdin;
 use std::time::Duration;
 
-/// Where an [`Output`](super::Output) writes to.
+/// The destination of an [`Output`](super::Output).
 #[derive(Debug)]
 pub struct Destination {
     name: String,
     kind: Kind,
-    /// A second handle, to ask and to sync; none for memory.
+    /// A second handle for queries and syncing; `None` for memory.
     handle: Option<File>,
 }
 
@@ -19,18 +19,18 @@ pub struct Destination {
 enum Kind {
     /// A regular file.
     Disk,
-    /// A pipe of which the system tells how much is unread.
+    /// A pipe whose unread bytes the system reports.
     Pipe,
-    /// A terminal, a socket, a device, memory: what is written is taken for read.
+    /// A terminal, socket, device or memory: what is written counts as read.
     Unseen,
 }
 
-/// What has become of the bytes that were written.
+/// The delivery state of written bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// They are where they were to go.
+    /// All are delivered.
     Arrived,
-    /// The reader is there and has not read all of them.
+    /// The reader exists, but has not read all of them.
     Unread,
     /// The reader went away before it had read all of them.
     Deserted,
@@ -43,25 +43,25 @@ impl Destination {
         Self::of("stdout".to_owned(), system::stdout())
     }
 
-    /// A file, with the name that messages use.
+    /// A file, with its name for messages.
     #[must_use]
     pub fn file(name: impl Into<String>, file: &File) -> Self {
         Self::of(name.into(), file.try_clone().ok())
     }
 
-    /// What a child reads as its stdin, with the name that messages use.
+    /// The stdin of a child, with its name for messages.
     #[must_use]
     pub fn pipe(name: impl Into<String>, stdin: &ChildStdin) -> Self {
         Self::of(name.into(), system::handle(stdin))
     }
 
-    /// Memory that stands for stdout.
+    /// Memory in place of stdout.
     #[must_use]
     pub fn memory() -> Self {
         Self::of("stdout".to_owned(), None)
     }
 
-    /// A file, whatever it is.
+    /// A file of any kind.
     #[cfg(all(test, unix))]
     pub(super) fn disk(name: &str, file: &File) -> Self {
         Self { name: name.to_owned(), kind: Kind::Disk, handle: file.try_clone().ok() }
@@ -76,22 +76,22 @@ impl Destination {
         Self { name, kind, handle }
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it is a regular file: what is written there needs no reader.
+    /// Whether it is a regular file, which needs no reader.
     pub(super) fn is_disk(&self) -> bool {
         self.kind == Kind::Disk
     }
 
-    /// Whether it can be seen that a reader has read.
+    /// Whether it can be observed that a reader has read.
     pub(super) fn shows_reading(&self) -> bool {
         self.kind == Kind::Pipe
     }
 
-    /// What has become of all that was written. A file's data is on the disk when this returns.
+    /// The delivery state of everything written. Syncs a file to disk.
     pub(super) fn arrival(&self) -> io::Result<Arrival> {
         let Some(handle) = &self.handle else { return Ok(Arrival::Arrived) };
         match self.kind {
@@ -102,11 +102,11 @@ impl Destination {
         }
     }
 
-    /// Rests, or less long when the reader goes away.
+    /// Sleeps for `time`, or less if the reader goes away.
     pub(super) fn rest(&self, time: Duration) {
         match &self.handle {
             Some(handle) if self.kind == Kind::Pipe => {
-                // Its failure is seen by whoever looks next.
+                // The next check reports the failure.
                 let _ = system::has_reader(handle, time);
             }
             _ => std::thread::sleep(time),
@@ -143,7 +143,7 @@ mod system {
         of.as_fd().try_clone_to_owned().ok().map(File::from)
     }
 
-    /// Only Linux answers FIONREAD at the writing end of a pipe.
+    /// Only Linux supports FIONREAD at the writing end of a pipe.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(super) fn tells_what_is_unread(metadata: &Metadata) -> bool {
         use std::os::unix::fs::FileTypeExt as _;
@@ -159,7 +159,7 @@ mod system {
         Ok(rustix::io::ioctl_fionread(pipe)?)
     }
 
-    /// Whether somebody can still read; waits that long for it to change.
+    /// Whether a reader still exists; waits up to `time` for a change.
     pub(super) fn has_reader(file: &File, time: Duration) -> io::Result<bool> {
         let mut fds = [PollFd::new(file, PollFlags::empty())];
         let time = Timespec::try_from(time).unwrap_or_default();

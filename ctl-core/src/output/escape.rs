@@ -1,4 +1,4 @@
-//! Text from elsewhere (names, bodies, server replies) made harmless for terminals and line formats.
+//! Makes foreign text (names, bodies, server replies) safe for terminals and line formats.
 //!
 //! A terminal obeys control characters, and bidirectional or zero-width characters make text look like
 //! something else (CWE-150). Such characters are shown as `\x1b` or `\u{202e}`.
@@ -6,13 +6,13 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// One line for a terminal: every character that could act on it is escaped, also line ends and tabs.
+/// One line for a terminal: escapes every character that could act on it, including line ends and tabs.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     if text.chars().any(acts) { Cow::Owned(escape_chars(text, |_| false)) } else { text.into() }
 }
 
-/// A message of several lines: as [`line()`], but line ends stay.
+/// As [`line()`], but keeps line ends, for messages of several lines.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     let keep = |c| c == '\n';
@@ -29,16 +29,16 @@ pub fn bytes_line(bytes: &[u8]) -> String {
     escape_bytes(bytes, |_| false)
 }
 
-/// Bytes as a view of a body for a terminal: line ends and tabs stay as they are.
+/// The bytes of a body for a terminal; keeps line ends and tabs.
 #[must_use]
 pub fn bytes_view(bytes: &[u8]) -> String {
     escape_bytes(bytes, |c| c == '\n' || c == '\t')
 }
 
-/// One field of a TAB-separated line: TAB, LF, CR, NUL and backslash become `\t`, `\n`, `\r`, `\0`, `\\`, and each byte
-/// of a character that a terminal would obey or hide becomes `\xNN`, also where it is not UTF-8.
+/// One field of a TAB-separated line: TAB, LF, CR, NUL and backslash become `\t`, `\n`, `\r`, `\0`, `\\`. Each byte of
+/// a character that a terminal would act on or hide becomes `\xNN`, as does invalid UTF-8 of that kind.
 ///
-/// [`unescape_field`] is the inverse. Every other byte stays as it is.
+/// [`unescape_field`] is the inverse. Every other byte is unchanged.
 pub fn field(bytes: &[u8], out: &mut Vec<u8>) {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'\\';
     if bytes.iter().all(is_plain) {
@@ -60,7 +60,7 @@ pub fn field(bytes: &[u8], out: &mut Vec<u8>) {
             }
         }
         for &byte in chunk.invalid() {
-            // What a terminal with one byte for each character takes for C1.
+            // A terminal with an 8-bit character set takes these for C1 controls.
             if matches!(byte, 0x80..=0x9f) { push_hex(byte, out) } else { out.push(byte) }
         }
     }
@@ -70,7 +70,7 @@ fn push_hex(byte: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
 }
 
-/// The bytes that [`field`] wrote.
+/// The inverse of [`field`].
 #[must_use]
 pub fn unescape_field(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
@@ -102,10 +102,10 @@ fn hex_digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// The longest text in a message, in bytes.
+/// Maximum length of a text in a message, in bytes.
 const LONGEST: usize = 4096;
 
-/// A text for a message: of a long one the first 4 KiB, and how long it was.
+/// A text for a message: the first 4 KiB of a long one, and its length.
 #[must_use]
 pub fn shorten(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST {
@@ -115,7 +115,7 @@ pub fn shorten(text: &str) -> Cow<'_, str> {
     format!("{shown}… (the first {} of {} bytes)", shown.len(), text.len()).into()
 }
 
-/// A text of so many bytes at most: of a longer one the beginning, and an ellipsis.
+/// Truncates a text to `most` bytes; a cut text ends with an ellipsis.
 #[must_use]
 pub fn clip(text: &str, most: usize) -> Cow<'_, str> {
     const ELLIPSIS: &str = "…";
@@ -126,10 +126,9 @@ pub fn clip(text: &str, most: usize) -> Cow<'_, str> {
     format!("{}{ELLIPSIS}", text.get(..end).unwrap_or_default()).into()
 }
 
-/// JSON text: characters that act on it, which JSON leaves alone, become `\uXXXX`.
+/// JSON text for a terminal: characters that act on it, and that JSON permits, become `\uXXXX`.
 ///
-/// Such characters stand only inside strings, where the escape means the same character. Line ends
-/// between the tokens stay.
+/// Such characters occur only inside strings, where the escape is equivalent. Line ends between tokens stay.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     let dangerous = |c: char| acts(c) && c != '\n';
@@ -153,7 +152,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a terminal would obey or hide this character.
+/// Whether a terminal would act on or hide this character.
 #[must_use]
 pub fn acts(c: char) -> bool {
     c.is_control()

@@ -1,41 +1,41 @@
-//! Tables that fit a terminal: what is left out, how wide the rest is, and long names cut.
+//! Fits tables to a terminal: drops columns, sizes the rest, and cuts long names.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// What one column needs, in terminal columns.
+/// The space that a column needs, in terminal columns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Need {
-    /// For everything on one line.
+    /// With everything on one line.
     pub(super) whole: usize,
     /// Without breaking a word.
     pub(super) least: usize,
-    /// Whether a word may be cut where there is no other way.
+    /// Whether words may be cut as a last resort.
     pub(super) may_cut: bool,
-    /// Which columns go first: those of the highest rank; 0 always stays.
+    /// Columns of the highest rank are dropped first; rank 0 always stays.
     pub(super) rank: u8,
 }
 
-/// How a table is laid out.
+/// The layout of a table.
 #[derive(Debug)]
 pub(super) struct Fit {
-    /// The columns that are shown, by their place, and their widths without the gap.
+    /// The shown columns by index, and their widths without the gap.
     pub(super) shown: Vec<(usize, usize)>,
     /// Blanks between columns.
     pub(super) gap: usize,
 }
 
-/// Blanks between columns where there is room.
+/// Preferred number of blanks between columns.
 pub(super) const GAP: usize = 2;
-/// Texts get this much where there is room, so that tables of short names look alike.
+/// Preferred minimum width of texts, so that tables of short names look alike.
 pub(super) const USUAL: usize = 10;
-/// The narrowest that a text is cut to.
+/// The minimum width of a cut text.
 const NARROWEST: usize = 8;
-/// Sentences get this much before other columns are left out.
+/// Minimum width of sentences; columns are dropped before these get narrower.
 const SENTENCE: usize = 16;
 
 impl Need {
-    /// Of a column with these cells. Numbers are never cut; a word that takes more than two thirds of the terminal may be,
-    /// as nothing else would be left beside it.
+    /// The needs of a column with these cells. Numbers are never cut; a word may be if it takes more than two thirds of
+    /// the terminal, since nothing else would fit.
     pub(super) fn of<'c>(
         title: &str,
         cells: impl Iterator<Item = &'c str>,
@@ -62,7 +62,7 @@ impl Need {
     }
 }
 
-/// Lays out a table for a terminal of this width, or for a reader without any.
+/// Lays out a table for a terminal of this width, or without a limit.
 pub(super) fn fit(needs: &[Need], width: Option<usize>) -> Fit {
     let mut shown: Vec<(usize, usize)> =
         needs.iter().enumerate().map(|(at, need)| (at, need.whole)).collect();
@@ -78,11 +78,11 @@ pub(super) fn fit(needs: &[Need], width: Option<usize>) -> Fit {
     while total(&shown, gap) > width {
         let rank = |at: usize| need(at).map_or(0, |need| need.rank);
         let droppable = shown.iter().enumerate().filter(|(_, (at, _))| rank(*at) > 0);
-        // Of equal ranks the last, which is the rightmost.
+        // Among equal ranks the rightmost.
         let Some((place, _)) = droppable.max_by_key(|(_, (at, _))| rank(*at)) else { break };
         shown.remove(place);
     }
-    // The last resort: what can be cut is, the longest first.
+    // As a last resort, cuts what can be cut, the longest first.
     while total(&shown, gap) > width {
         let can = |(at, width): &(usize, usize)| {
             *width > NARROWEST && need(*at).is_some_and(|need| need.may_cut)
@@ -91,7 +91,7 @@ pub(super) fn fit(needs: &[Need], width: Option<usize>) -> Fit {
         let Some(widest) = widest else { break };
         widest.1 -= 1;
     }
-    // What is left goes round.
+    // Distributes the remaining space.
     let mut left = width.saturating_sub(total(&shown, gap));
     while left > 0 {
         let before = left;
@@ -118,7 +118,7 @@ fn longest_word(text: &str) -> usize {
     text.split(' ').map(UnicodeWidthStr::width).max().unwrap_or(0)
 }
 
-/// The text with every word that is wider than this cut in its middle: names are told apart by both ends.
+/// Cuts every word wider than `width` in the middle, since names differ at both ends.
 pub(super) fn cut_words(text: &str, width: usize) -> String {
     if longest_word(text) <= width {
         return text.to_owned();
@@ -146,7 +146,7 @@ fn middle(word: &str, width: usize) -> String {
     start.into_iter().chain(['…']).chain(end.into_iter().rev()).collect()
 }
 
-/// The beginning of a line that is no wider than this, with an ellipsis where something is missing.
+/// The beginning of a line, at most this wide, with an ellipsis if it is cut.
 pub(super) fn cut_line(line: &str, width: usize) -> String {
     if line.width() <= width {
         return line.to_owned();

@@ -1,9 +1,8 @@
-//! Jobs that leave a queue through the output: each may be deleted once its record has arrived, not before.
+//! Jobs that leave a queue through the output. Each may be deleted only after its record is delivered.
 //!
-//! A file has arrived when it is on the disk, so many jobs share one sync. To anything else one job goes at a time:
-//! what a reader that goes away has not used is at most the job that it read last. Where the system does not tell
-//! what a reader has read (anything but a pipe on Linux), a job counts as read when it is written and the reader is
-//! still there.
+//! A file counts as delivered once it is synced to disk, so many jobs share one sync. Other destinations get one job at
+//! a time: if the reader goes away, at most the last job it read is lost. Where the system does not report what a
+//! reader has read (anything but a pipe on Linux), a job counts as read once it is written and the reader still exists.
 
 use std::collections::VecDeque;
 use std::thread;
@@ -16,53 +15,53 @@ use crate::output::messages::Messages;
 use crate::output::units;
 use crate::system::signals::Interrupts;
 
-/// Is given jobs to delete whose records have arrived, and is called a few times a second also without any, to keep the
-/// others from running out of time.
+/// Receives the jobs to delete, whose records are delivered. It is also called a few times a second without any, to
+/// keep the other jobs from exceeding their time to run.
 pub type Leave<'a, J> = &'a mut dyn FnMut(Vec<J>) -> Result<(), CliError>;
 
-/// A list of jobs that are deleted when they have been handed over. Only [`Handover::finish`] completes it.
+/// A list of jobs that are deleted once they are handed over. Only [`Handover::finish`] completes it.
 pub struct Handover<'a, J> {
     list: List<'a>,
     interrupts: Interrupts,
     messages: Messages,
-    /// Written, and not known to have arrived.
+    /// Written, but not yet known to be delivered.
     under_way: Vec<(String, J)>,
     /// To be deleted.
     arrived: Vec<J>,
-    /// The jobs of which it is not known what their reader made of them, and where each ends in the output.
+    /// Jobs whose use by the reader is uncertain, and where each ends in the output.
     unsure: VecDeque<(String, u64)>,
     /// The reader had to be waited for since the last batch.
     was_slow: bool,
     window: usize,
-    /// When jobs were given away last.
+    /// When jobs were last passed on.
     given: Instant,
     patience: Duration,
-    /// It was said that a reader is waited for.
+    /// Whether the user was told that a reader is waited for.
     has_told: bool,
 }
 
 /// A reader that takes longer than this is slow.
 const SLOW: Duration = Duration::from_millis(50);
-/// How long a reader that is there may leave a job unread before that is said, and the last one before it counts as read:
-/// the reader may wait for this process to end.
+/// How long an existing reader may leave a job unread before a message is printed, and before the last job counts as
+/// read: the reader may be waiting for this process to exit.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often a reader is looked at before the processor is left to others for longer.
+/// How often to poll a reader before pausing longer between polls.
 const EAGER_LOOKS: u32 = 100;
-/// The longest rest between two looks.
+/// Maximum pause between polls.
 const MAX_REST: Duration = Duration::from_millis(20);
-/// Jobs that a reader has read are deleted together, at most so many, and after so long.
+/// Maximum number of jobs to delete together, and the maximum delay.
 const TOGETHER: usize = 100;
 const BETWEEN_LEAVES: Duration = Duration::from_millis(100);
-/// What a terminal or socket may have taken without anybody having read it: bytes, and names that are remembered.
+/// What a terminal or socket may have buffered unread: bytes, and names to remember.
 const UNSEEN: (u64, usize) = (256 * 1024, 1000);
-/// Names in an error.
+/// Maximum number of names in an error.
 const NAMED: usize = 10;
 
 impl<'a, J> Handover<'a, J> {
-    /// Hands jobs over by this list.
+    /// Hands jobs over through this list.
     ///
     /// # Errors
-    /// A list that is sorted, which would hold all jobs back to the end: exit 2.
+    /// A sorted list, which would hold back all jobs to the end: exit 2.
     pub fn new(
         list: List<'a>,
         interrupts: Interrupts,
@@ -90,8 +89,8 @@ impl<'a, J> Handover<'a, J> {
         })
     }
 
-    /// How many jobs should be taken from the queue at once, `most` at most: few for a slow reader, so that the others
-    /// stay in the queue for someone else.
+    /// How many jobs to take from the queue at once, at most `most`: few for a slow reader, so that the others stay in
+    /// the queue for other consumers.
     pub fn window(&mut self, most: usize) -> usize {
         if self.list.output().destination.is_disk() {
             return most;
@@ -101,11 +100,10 @@ impl<'a, J> Handover<'a, J> {
         window
     }
 
-    /// Writes the record of the job that messages call `name`. Jobs that have arrived are given to `leave`, also when
-    /// this fails.
+    /// Writes the record of the job that messages call `name`. Passes delivered jobs to `leave`, even on failure.
     ///
     /// # Errors
-    /// Failures of writing, with the names of jobs that may not have been used; a signal; what `leave` gives.
+    /// Failures of writing, with the names of jobs that may not have been used; a signal; the error of `leave`.
     pub fn push(
         &mut self,
         record: Record,
@@ -117,7 +115,7 @@ impl<'a, J> Handover<'a, J> {
         self.end(pushed, self.arrived.len() >= TOGETHER, leave)
     }
 
-    /// Waits until every job has arrived, and gives it to `leave`: before a longer wait for the next jobs.
+    /// Waits until every job is delivered, and passes it to `leave`. For use before a longer wait for the next jobs.
     ///
     /// # Errors
     /// As [`Handover::push`].
@@ -129,8 +127,8 @@ impl<'a, J> Handover<'a, J> {
         self.end(arrived, true, leave)
     }
 
-    /// Ends the list, after all jobs have been given to `leave`. A reader that does not read is not waited for for ever:
-    /// then nothing but the last job is unread.
+    /// Ends the list, after passing all jobs to `leave`. The wait for a reader that does not read is bounded; then only
+    /// the last job is unread.
     ///
     /// # Errors
     /// As [`Handover::push`].
@@ -144,8 +142,8 @@ impl<'a, J> Handover<'a, J> {
         self.end(finished, true, leave)
     }
 
-    /// Writes the records of jobs, each with what messages call the job, and waits until every job has arrived; after the
-    /// last ones the list ends.
+    /// Writes the records of jobs, each with its name for messages, and waits until every job is delivered; ends the
+    /// list after the last ones.
     ///
     /// # Errors
     /// As [`Handover::push`].
@@ -169,7 +167,7 @@ impl<'a, J> Handover<'a, J> {
         leave: Leave<'_, J>,
     ) -> Result<(), CliError> {
         if !self.is_on_disk() {
-            // One at a time: the one before it first.
+            // The previous job must be delivered first.
             self.arrive(false, leave)?;
         }
         self.list.push(record)?;
@@ -190,12 +188,12 @@ impl<'a, J> Handover<'a, J> {
         leave(std::mem::take(&mut self.arrived))
     }
 
-    /// Whether nothing was given away for so long that jobs could run out of time.
+    /// Whether jobs could exceed their time to run because nothing was passed on for too long.
     fn is_due(&self) -> bool {
         self.given.elapsed() >= BETWEEN_LEAVES
     }
 
-    /// Gives away what has arrived, if it is time or this is the end, and completes an error.
+    /// Passes on what is delivered, if it is time or this is the end, and completes an error.
     fn end(
         &mut self,
         outcome: Result<(), CliError>,
@@ -208,7 +206,7 @@ impl<'a, J> Handover<'a, J> {
         outcome.map_err(|error| self.with_names(error)).and(left)
     }
 
-    /// Waits until what is under way has arrived; for the last jobs not for ever.
+    /// Waits until all written records are delivered; the wait for the last jobs is bounded.
     fn arrive(&mut self, are_last: bool, leave: Leave<'_, J>) -> Result<(), CliError> {
         if self.under_way.is_empty() {
             return Ok(());
@@ -233,7 +231,7 @@ impl<'a, J> Handover<'a, J> {
         Ok(())
     }
 
-    /// Whether all that was written has arrived.
+    /// Whether everything written is delivered.
     fn look(&mut self) -> Result<bool, CliError> {
         let destination = &self.list.output().destination;
         let failed = |error: std::io::Error| CliError::writing(destination.name(), &error);
@@ -244,7 +242,7 @@ impl<'a, J> Handover<'a, J> {
         }
     }
 
-    /// The first looks follow each other closely, for a reader that keeps up; then the pauses grow.
+    /// The first polls are frequent, for a reader that keeps up; then the pauses grow.
     fn rest(&mut self, looks: u32, leave: Leave<'_, J>) -> Result<(), CliError> {
         if self.is_due() {
             self.give(leave)?;
@@ -258,7 +256,7 @@ impl<'a, J> Handover<'a, J> {
         Ok(())
     }
 
-    /// What was under way has arrived.
+    /// Moves the written jobs to the delivered ones.
     fn account(&mut self) {
         let (end, unseen) = (self.list.output().written, !self.is_seen());
         for (name, job) in self.under_way.drain(..) {
@@ -282,7 +280,7 @@ impl<'a, J> Handover<'a, J> {
         self.list.output().destination.shows_reading()
     }
 
-    /// Without a word, a caller that reads only at the end of this process would wait for it, and it for the caller.
+    /// Without this message, a caller that reads only after this process exits would deadlock with it.
     fn tell_of_waiting(&mut self) {
         if std::mem::replace(&mut self.has_told, true) {
             return;
@@ -306,7 +304,7 @@ impl<'a, J> Handover<'a, J> {
         format!("{} is in {name}, but its reader has not read it for {waited}", jobs.join(", "))
     }
 
-    /// Says of which jobs it is not known whether their reader has used them.
+    /// Adds the names of jobs whose use by the reader is uncertain.
     fn with_names(&mut self, error: CliError) -> CliError {
         if self.is_on_disk() || self.unsure.is_empty() || error.exit != crate::error::Exit::Io {
             return error;
@@ -351,7 +349,7 @@ mod tests {
         Output::to(Box::new(BufWriter::new(file)), Style::default()).at(destination)
     }
 
-    /// Hands numbers over, and notes which may be deleted.
+    /// Hands numbers over, and records which may be deleted.
     struct Case<'a> {
         handover: Handover<'a, u64>,
         left: Vec<u64>,
@@ -375,7 +373,7 @@ mod tests {
             })
         }
 
-        /// Lets as much time pass as jobs are given away after.
+        /// Advances past the interval after which jobs are passed on.
         fn wait(&mut self) {
             self.handover.given = self.handover.given.checked_sub(BETWEEN_LEAVES).unwrap();
         }
@@ -403,7 +401,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(file.path()).unwrap().lines().count(), 300);
     }
 
-    /// A handle that takes bytes and cannot be synced stands for a disk that fails at the sync.
+    /// A handle that accepts bytes but cannot be synced stands for a disk that fails on sync.
     #[test]
     fn a_file_that_is_not_on_the_disk_lets_no_job_go() {
         let (mut reader, writer) = std::io::pipe().unwrap();
@@ -476,7 +474,7 @@ mod tests {
         assert!(waits > 0);
     }
 
-    /// A caller of [`Handover`] touches the jobs that it holds whenever it is given some, or none.
+    /// The caller of [`Handover`] touches its jobs whenever `leave` is called, even without jobs.
     #[cfg(target_os = "linux")]
     #[test]
     fn jobs_are_looked_after_while_their_reader_keeps_up() {
@@ -518,7 +516,7 @@ mod tests {
         let mut handover = Handover::new(list, interrupts.clone(), &messages).unwrap();
         handover.patience = Duration::ZERO;
         let mut calls = 0;
-        // Who reads when it is told, and not before.
+        // The reader reads only when told to.
         let mut leave = |jobs: Vec<u64>| {
             calls += 1;
             match said().is_empty() {
@@ -547,7 +545,7 @@ mod tests {
         let mut case = Case::new(&mut out);
         for n in 1..=3 {
             case.push(n).unwrap();
-            // The next is not written before this one has left.
+            // The next record is written only after this job has left.
             assert_eq!(case.left.last(), Some(&n));
         }
         drop(reader);

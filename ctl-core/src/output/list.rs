@@ -1,4 +1,4 @@
-//! A list of results: written as they arrive where the format allows it, else when the list is finished.
+//! A list of results: written as they arrive if the format allows it, else when the list is finished.
 
 use serde_json::Value;
 
@@ -10,32 +10,32 @@ use crate::error::CliError;
 use crate::output::color::Role;
 use crate::output::escape;
 
-/// A list of results of one shape. Nothing but [`List::finish`] completes it. Where a command is done on each of several
-/// servers, all their lists are one, with a column that says whose a result is; it ends with the last server.
+/// A list of results of one shape. Only [`List::finish`] completes it. If a command runs on several servers, their
+/// lists are merged into one with a server column, which ends with the last server.
 pub struct List<'a> {
     out: &'a mut Output,
-    /// Whether what the next server has belongs to it, too.
+    /// Whether the results of the next server belong to it, too.
     joins: bool,
     rows: Rows,
 }
 
-/// What a list is made of.
+/// The content of a list.
 pub(super) struct Rows {
     shape: &'static Shape,
     layout: Layout,
     /// The columns of tables and plain lines.
     columns: Vec<Column>,
-    /// Keys that JSON is restricted to, when `--columns` was given.
+    /// The keys that JSON is restricted to, if `--columns` is given.
     selected: Option<Vec<String>>,
     sort_by: Option<&'static str>,
-    /// Records that wait for the end: tables, sorted lists.
+    /// Records held back to the end: tables and sorted lists.
     kept: Vec<Record>,
-    /// JSON text that waits for the end, so that a failure leaves stdout empty.
+    /// JSON text held back to the end, so that a failure leaves stdout empty.
     text: String,
     single: bool,
-    /// Documents are written as they grow, not at the end.
+    /// Write documents incrementally instead of at the end.
     eager: bool,
-    /// The widths that the columns of a table have so far, which is written row by row.
+    /// Current column widths of a table that is written row by row.
     live: Option<Vec<usize>>,
     pushed: u64,
 }
@@ -73,7 +73,7 @@ impl Rows {
         Ok(Self { layout, columns, selected, sort_by, ..Self::none(shape) })
     }
 
-    /// Without any result and column.
+    /// Without results and columns.
     fn none(shape: &'static Shape) -> Self {
         Self {
             shape,
@@ -90,30 +90,30 @@ impl Rows {
         }
     }
 
-    /// Whether there is no result.
+    /// Whether there are no results.
     pub(super) fn is_empty(&self) -> bool {
         self.pushed == 0 && self.kept.is_empty() && self.live.as_ref().is_none_or(Vec::is_empty)
     }
 }
 
-/// Which server, where there are several.
+/// The server, if there are several.
 pub(super) const SERVER: Column = Column::new("server", "SERVER").ranked(0);
 
 impl Record {
-    /// This, beginning with the server that it is about, where there are several.
+    /// The shape of one server's results, with a server column in front if there are several.
     #[must_use]
     pub fn of_server(self, server: Option<&str>) -> Self {
         if let Some(server) = server { self.led_by(SERVER.key, server) } else { self }
     }
 
-    /// Whether it says which of several servers it is about.
+    /// Whether it has a server column.
     pub(super) fn has_server(&self) -> bool {
         self.get(SERVER.key).is_some()
     }
 }
 
 impl<'a> List<'a> {
-    /// A list of its own; with a column for the server, if its results are of several.
+    /// A new list; with a server column if its results come from several servers.
     pub(super) fn new(
         out: &'a mut Output,
         shape: &'static Shape,
@@ -123,7 +123,7 @@ impl<'a> List<'a> {
         Ok(Self { out, joins: false, rows })
     }
 
-    /// The list that the servers before have begun, if there is one; the next server goes on with it.
+    /// The list that earlier servers began, if any; the next server continues it.
     pub(super) fn joined(out: &'a mut Output, shape: &'static Shape) -> Result<Self, CliError> {
         let rows = match out.open.take() {
             Some(begun) if std::ptr::eq(begun.shape, shape) => begun,
@@ -140,22 +140,22 @@ impl<'a> List<'a> {
         List { out, joins: false, rows }.end()
     }
 
-    /// The list is one object: JSON shows it without brackets.
+    /// Makes the list a single object, which JSON shows without brackets.
     pub(super) fn single(mut self) -> Self {
         self.rows.single = true;
         self
     }
 
-    /// Documents are written piece by piece, for lists that must reach the reader before something is deleted.
-    /// A failure then leaves a part of a document behind.
+    /// Writes documents incrementally, for lists that must reach the reader before something is deleted. A failure then
+    /// leaves an incomplete document.
     #[must_use]
     pub fn eager(mut self) -> Self {
         self.rows.eager = true;
         self
     }
 
-    /// The rows of a table are written as they come, under headings of their own width or more, for lists that somebody
-    /// watches.
+    /// Writes table rows as they arrive, with columns at least as wide as their headers, for lists that are watched
+    /// live.
     #[must_use]
     pub fn live(mut self) -> Self {
         self.rows.live = Some(Vec::new());
@@ -165,7 +165,7 @@ impl<'a> List<'a> {
     /// Adds a result.
     ///
     /// # Errors
-    /// Failures of writing; a body that the chosen encoding or a terminal cannot show.
+    /// Failures of writing; a body that cannot be shown in the chosen encoding or on a terminal.
     pub fn push(&mut self, mut record: Record) -> Result<(), CliError> {
         self.out.rows += 1;
         record = record.of_server(self.out.server.as_deref());
@@ -200,7 +200,7 @@ impl<'a> List<'a> {
         self.out.flush_now_and_then()
     }
 
-    /// Adds what is in the body, if it is going to be shown.
+    /// Adds the decoded content of the body, if it will be shown.
     fn decode(&self, record: &mut Record) {
         let asked_for = || match &self.rows.selected {
             Some(keys) => keys.iter().any(|key| key == ENVELOPE || key == BODY),
@@ -217,12 +217,12 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Where the results go.
+    /// The output of the results.
     pub(super) fn output(&mut self) -> &mut Output {
         self.out
     }
 
-    /// Whether results are written as they are pushed; else they all wait for [`List::finish`].
+    /// Whether results are written as they are pushed, not in [`List::finish`].
     #[must_use]
     pub fn streams(&self) -> bool {
         let format = self.out.style.format;
@@ -236,13 +236,13 @@ impl<'a> List<'a> {
             }
     }
 
-    /// Whether somebody sees the results on a terminal.
+    /// Whether the results go to a terminal.
     #[must_use]
     pub fn is_on_terminal(&self) -> bool {
         self.out.style.terminal
     }
 
-    /// Sends what has been written, for results that matter at once.
+    /// Sends what has been written, for results that are needed at once.
     ///
     /// # Errors
     /// Failures of writing.
@@ -250,7 +250,7 @@ impl<'a> List<'a> {
         self.out.flush()
     }
 
-    /// Writes what waited, and flushes.
+    /// Writes the held-back results, and flushes.
     ///
     /// # Errors
     /// Failures of writing.
@@ -271,7 +271,7 @@ impl<'a> List<'a> {
         }
         match (self.out.style.format, self.rows.layout) {
             (Format::Table | Format::Wide, _) if is_empty && self.out.style.terminal => {
-                // A person who sees nothing does not know whether something is still to come.
+                // Without this line, a user could not tell an empty result from a slow one.
                 let nothing = Role::Faint.paint("(none)", self.out.style.color);
                 self.out.text(&format!("{nothing}\n"))?;
             }
@@ -300,7 +300,7 @@ impl<'a> List<'a> {
                 if self.rows.pushed > 1 {
                     self.out.text("\n")?;
                 }
-                // What is no column, such as a format version, is for programs.
+                // Fields that are no columns, such as a format version, are for programs.
                 let all = || {
                     let keys = self.rows.shape.columns.iter().map(|column| column.key);
                     keys.chain([ENVELOPE, bodies::FILE.key]).map(str::to_owned).collect()
@@ -316,7 +316,7 @@ impl<'a> List<'a> {
                     if at > 0 {
                         line.push(b'\t');
                     }
-                    // What is in a body was asked for, and stands in its place, where it could be read.
+                    // The decoded content replaces the body, if it could be decoded.
                     match record.get(ENVELOPE).filter(|_| column.key == BODY && is_decoded) {
                         Some(Field::Value(what)) if what.get("why").is_none() => {
                             escape::field(envelope::short(what).as_bytes(), &mut line);
@@ -347,7 +347,6 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The keys of the columns.
     fn keys(&self) -> impl Iterator<Item = &'static str> {
         self.rows.columns.iter().map(|column| column.key)
     }
@@ -362,7 +361,7 @@ impl<'a> List<'a> {
                 self.out.json(&value)?;
                 self.out.text("\n")?;
             }
-            // Nothing comes behind it that could fail.
+            // Nothing that follows can fail.
             Format::Json if self.rows.single => self.out.json(&value)?,
             Format::Json => {
                 self.rows.text.push_str(if self.rows.pushed == 1 { "[\n" } else { ",\n" });
@@ -422,7 +421,7 @@ fn shown(column: &Column, format: Format) -> bool {
 }
 
 impl Shape {
-    /// The keys that `--columns` names, and the one of `--sort-by`; there is one of the server where there are several.
+    /// The keys of `--columns`, and that of `--sort-by`; includes the server column if there are several servers.
     pub(super) fn chosen(
         &self,
         style: &Style,
@@ -441,7 +440,7 @@ impl Shape {
     }
 }
 
-/// Numbers by value, everything else as text; what is missing comes first.
+/// Compares numbers by value, and everything else as text; missing values come first.
 pub(super) fn compare(a: Option<&Field>, b: Option<&Field>) -> std::cmp::Ordering {
     let number = |field: Option<&Field>| match field {
         Some(Field::Value(Value::Number(number))) => number.as_f64(),

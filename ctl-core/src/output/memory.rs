@@ -1,16 +1,16 @@
-//! Results that are kept instead of shown.
+//! Results that are kept in memory instead of shown.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What was written, in memory; clones share it.
+/// The written bytes, in memory; shared by clones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     bytes: Arc<Mutex<Vec<u8>>>,
     bound: Option<Bound>,
 }
 
-/// So many bytes, and what is said of more.
+/// Maximum number of bytes, and the error beyond it.
 #[derive(Debug, Clone, Copy)]
 struct Bound {
     most: usize,
@@ -18,17 +18,15 @@ struct Bound {
 }
 
 impl Memory {
-    /// For `most` bytes; writing more fails with `why`.
+    /// Bounded to `most` bytes; writing more fails with `why`.
     pub(crate) fn bounded(most: usize, why: &'static str) -> Self {
         Self { bytes: Arc::default(), bound: Some(Bound { most, why }) }
     }
 
-    /// All of it.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// All of it as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes()).into_owned()
     }

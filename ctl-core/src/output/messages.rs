@@ -1,4 +1,4 @@
-//! Everything that is not a result: errors, warnings, notes, logs. It goes to stderr, always escaped.
+//! Everything that is not a result: errors, warnings, notes, logs. Goes to stderr, always escaped.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -18,16 +18,16 @@ use crate::output::wrap;
 use crate::system::signals;
 use crate::tool::args::GlobalArgs;
 
-/// How important a message is. `RUST_LOG` calls the fourth and fifth `debug` both.
+/// The severity of a message. `RUST_LOG` calls both the fourth and the fifth `debug`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Always shown.
     Error,
-    /// Something to look at.
+    /// Needs attention.
     Warn,
-    /// What a person wants to know; the default.
+    /// Information for the user; the default.
     Info,
-    /// `-v`: decisions, such as which address was taken and why.
+    /// `-v`: decisions, such as the chosen address and the reason.
     Decision,
     /// `-vv`: retries and reconnects.
     Debug,
@@ -36,7 +36,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// What lines that are objects call it.
+    /// The level's name in JSON lines.
     fn word(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -48,16 +48,16 @@ impl Level {
     }
 }
 
-/// The way to stderr; clones share it.
+/// The stream of messages to stderr; shared by clones.
 #[derive(Clone)]
 pub struct Messages {
     shared: Arc<Shared>,
     filter: Arc<Filter>,
-    /// Lines begin with the time.
+    /// Whether lines begin with the time.
     stamps: bool,
-    /// Lines are objects.
+    /// The format of lines.
     format: LogFormat,
-    /// The server that they are about, where there are several.
+    /// The server that the messages are about, if there are several.
     server: Option<Arc<str>>,
 }
 
@@ -74,7 +74,7 @@ pub enum LogFormat {
 struct Shared {
     sink: Mutex<Box<dyn Write + Send>>,
     bar: Mutex<Option<ProgressBar>>,
-    /// What waits until the screen is free, if somebody has it.
+    /// Messages held back while something owns the screen.
     held: Mutex<Option<Vec<u8>>>,
     program: &'static str,
     color: bool,
@@ -85,7 +85,7 @@ impl Messages {
     /// Writes to the process's stderr, filtered by the flags and `PREFIX_LOG`.
     ///
     /// # Errors
-    /// A filter that cannot be read: exit 2.
+    /// An unreadable filter: exit 2.
     pub fn stderr(
         program: &'static str,
         prefix: &str,
@@ -121,7 +121,7 @@ impl Messages {
         }
     }
 
-    /// The same stream with lines of this form.
+    /// The same stream with this line format.
     #[must_use]
     pub fn with_format(self, format: LogFormat) -> Self {
         Self { format, ..self }
@@ -133,13 +133,13 @@ impl Messages {
         Self { filter: Arc::new(filter), ..self.clone() }
     }
 
-    /// The same stream for a command that runs for long: unless a person watches, lines begin with the time.
+    /// The same stream for a long-running command: lines begin with the time unless stderr is a terminal.
     #[must_use]
     pub fn stamped(&self) -> Self {
         Self { stamps: !self.is_terminal(), ..self.clone() }
     }
 
-    /// The same stream for what is said of one server among several.
+    /// The same stream for messages about one of several servers.
     #[must_use]
     pub fn about(&self, server: &str) -> Self {
         Self { server: Some(server.into()), ..self.clone() }
@@ -157,17 +157,17 @@ impl Messages {
         self.shared.color
     }
 
-    /// A note that a person wants to know, off with `-q`.
+    /// A note for the user, suppressed by `-q`.
     pub fn note(&self, text: impl AsRef<str>) {
         self.log(Level::Info, self.shared.program, text.as_ref());
     }
 
-    /// A warning, off with `-q`.
+    /// A warning, suppressed by `-q`.
     pub fn warn(&self, text: impl AsRef<str>) {
         self.log(Level::Warn, self.shared.program, text.as_ref());
     }
 
-    /// As [`Messages::warn`]; lines that are objects have these fields as well.
+    /// As [`Messages::warn`]; JSON lines have these fields as well.
     pub fn warn_of(&self, text: impl AsRef<str>, fields: Map<String, Value>) {
         self.log_of(Level::Warn, self.shared.program, text.as_ref(), fields);
     }
@@ -183,14 +183,14 @@ impl Messages {
         self.filter.shows(level, target)
     }
 
-    /// Shows lines of the protocol of this tool, where they are asked for.
+    /// The protocol trace of this tool, if enabled.
     #[must_use]
     pub fn trace(&self, tool: &str) -> Trace {
         let target = format!("{tool}::protocol");
         Trace(self.shows(Level::Trace, &target).then(|| (self.clone(), target)))
     }
 
-    /// A message of any level. Targets are paths such as `bsctl::protocol`.
+    /// Logs a message of any level. Targets are paths such as `bsctl::protocol`.
     pub fn log(&self, level: Level, target: &str, text: &str) {
         self.log_of(level, target, text, Map::new());
     }
@@ -227,7 +227,7 @@ impl Messages {
         }
     }
 
-    /// Ends a failed command: an error with cause and next steps, or the error object under JSON formats.
+    /// Reports a failed command: an error with cause and next steps, or the error object under JSON formats.
     pub fn failure(&self, error: &CliError, json: bool) {
         if json {
             self.line(&escape::json(&error.to_json()));
@@ -252,7 +252,7 @@ impl Messages {
         self.line(&text);
     }
 
-    /// A line that is an object, with the time before all others; whoever calls this was asked for it.
+    /// A JSON line, with the time first; the caller was asked for it.
     pub(crate) fn object(&self, head: Value, fields: Map<String, Value>) {
         let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
         let mut object = Map::from_iter([("ts".to_owned(), now.into())]);
@@ -265,36 +265,36 @@ impl Messages {
 
     /// Ends the line on which a terminal has shown `^C`.
     pub fn after_interrupt(&self) {
-        // What is written there does it.
+        // Any output on a terminal does that.
         if self.is_terminal() {
             self.write(b"");
         }
     }
 
-    /// A question at the terminal; the cursor stays behind it.
+    /// A question at the terminal; the cursor stays after it.
     pub fn prompt(&self, question: &str) {
         let question = escape::line(question);
         let question = self.fitted(&question);
         self.write(format!("{question} ").as_bytes());
     }
 
-    /// The text with its lines broken between words where the terminal ends.
+    /// The text, wrapped between words at the terminal's width.
     fn fitted<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let width = self.is_terminal().then(terminal_size::terminal_size).flatten();
         width.map_or(Cow::Borrowed(text), |(width, _)| wrap::words(text, width.0.into()))
     }
 
-    /// Keeps messages and this progress bar out of each other's way, until it is cleared.
+    /// Keeps messages and this progress bar from overwriting each other, until it is cleared.
     pub(crate) fn set_bar(&self, bar: Option<ProgressBar>) {
         *lock(&self.shared.bar) = bar;
     }
 
-    /// Lets messages wait, while something has the whole screen, until [`Messages::release`].
+    /// Holds messages back while something uses the whole screen, until [`Messages::release`].
     pub(crate) fn hold(&self) {
         *lock(&self.shared.held) = Some(Vec::new());
     }
 
-    /// Shows the messages that waited.
+    /// Shows the messages that were held back.
     pub(crate) fn release(&self) {
         let held = lock(&self.shared.held).take();
         if let Some(held) = held.filter(|held| !held.is_empty()) {
@@ -302,7 +302,7 @@ impl Messages {
         }
     }
 
-    /// Forgets the messages that waited.
+    /// Discards the messages that were held back.
     pub(crate) fn forget(&self) {
         drop(lock(&self.shared.held).take());
     }
@@ -311,7 +311,7 @@ impl Messages {
         self.write(format!("{}\n", self.fitted(line)).as_bytes());
     }
 
-    /// A stderr that cannot be written has nowhere to be reported.
+    /// If stderr fails, there is nowhere to report it.
     fn write(&self, bytes: &[u8]) {
         if let Some(held) = &mut *lock(&self.shared.held) {
             if held.len() + bytes.len() <= MOST_HELD {
@@ -334,7 +334,7 @@ impl Messages {
     }
 }
 
-/// The most that waits for the screen, in bytes.
+/// Maximum bytes to hold back.
 const MOST_HELD: usize = 16 << 10;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -344,21 +344,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Which messages are shown: `debug`, or `bsctl=info,bsctl::protocol=trace`, as in `RUST_LOG`.
 #[derive(Debug, Clone)]
 pub struct Filter {
-    /// Target prefixes with their levels; the longest that fits decides.
+    /// Target prefixes with their levels; the longest match applies.
     rules: Vec<(String, Option<Level>)>,
 }
 
 impl Filter {
-    /// One level for everything.
+    /// The same level for all targets.
     #[must_use]
     pub fn at(level: Level) -> Self {
         Self { rules: vec![(String::new(), Some(level))] }
     }
 
-    /// From `-q`, `-v` (which win) or the variable `PREFIX_LOG`.
+    /// From `-q` and `-v`, which take precedence, or the variable `PREFIX_LOG`.
     ///
     /// # Errors
-    /// The variable cannot be read: exit 2.
+    /// An unreadable variable: exit 2.
     pub fn resolve(
         prefix: &str,
         args: &GlobalArgs,
@@ -376,10 +376,10 @@ impl Filter {
         Ok(setting.map_or_else(|| Self::at(Level::Info), |setting| setting.value))
     }
 
-    /// Reads `LEVEL` and `TARGET=LEVEL` and `TARGET`, separated by commas.
+    /// Parses `LEVEL`, `TARGET=LEVEL` and `TARGET`, separated by commas.
     ///
     /// # Errors
-    /// A message that names the part and the levels.
+    /// A message that names the wrong part and the levels.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut rules = vec![(String::new(), Some(Level::Error))];
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -410,7 +410,7 @@ impl Filter {
     }
 }
 
-/// The level of a word; the inner none is `off`.
+/// The level of a word; the inner `None` is `off`.
 fn level(word: &str) -> Option<Option<Level>> {
     Some(match word.to_ascii_lowercase().as_str() {
         "off" => None,
@@ -423,28 +423,28 @@ fn level(word: &str) -> Option<Option<Level>> {
     })
 }
 
-/// Shows what is sent and what comes, one line each, under `-vvv` or as the tool's variable for logging says.
+/// Shows what is sent and received, a line each, under `-vvv` or as configured by the tool's log variable.
 #[derive(Clone)]
 pub struct Trace(Option<(Messages, String)>);
 
 impl Trace {
-    /// Whether anything is shown.
+    /// Whether the trace is shown.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// This is sent.
+    /// Shows something sent.
     pub fn sent(&self, what: impl Display) {
         self.show(format_args!("> {what}"));
     }
 
-    /// This came.
+    /// Shows something received.
     pub fn came(&self, what: impl Display) {
         self.show(format_args!("< {what}"));
     }
 
-    /// A line of another form.
+    /// Shows any other line.
     pub fn show(&self, line: impl Display) {
         if let Some((messages, target)) = &self.0 {
             messages.log(Level::Trace, target, &line.to_string());

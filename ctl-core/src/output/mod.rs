@@ -1,4 +1,4 @@
-//! Results on stdout: formats, bodies, and the one writer that every result goes through.
+//! Results on stdout: formats, bodies, and the single writer for all results.
 //!
 //! stdout carries results only. `plain`, `json`, `ndjson`, `yaml`, `csv`, `name` and `raw` are a contract;
 //! tables are for people and may change.
@@ -71,13 +71,13 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether errors end stderr as a JSON object.
+    /// Whether errors are a JSON object at the end of stderr.
     #[must_use]
     pub fn is_json(self) -> bool {
         matches!(self, Self::Json | Self::Ndjson)
     }
 
-    /// Whether results are written with their structure, as documents.
+    /// Whether results are written as structured documents.
     #[must_use]
     pub fn is_structured(self) -> bool {
         matches!(self, Self::Json | Self::Ndjson | Self::Yaml)
@@ -103,46 +103,46 @@ pub struct Style {
     pub format: Format,
     /// How bodies are rendered in text formats.
     pub encoding: Encoding,
-    /// What bodies are decoded as; on a terminal by what they look like, elsewhere not at all, when none.
+    /// How to decode bodies; if unset, detected on a terminal, and not decoded elsewhere.
     pub decode: Option<Decode>,
-    /// The columns to show, by key or heading; the shape's own when none.
+    /// The columns to show, by key or title; the shape's own if unset.
     pub columns: Option<Vec<String>>,
     /// The column to sort lists by.
     pub sort_by: Option<String>,
-    /// Whether tables have a heading.
+    /// Whether tables have a header row.
     pub headers: bool,
     /// Whether stdout gets colours.
     pub color: bool,
     /// Whether stdout is a terminal.
     pub terminal: bool,
-    /// Whether binary bodies may go to a terminal as they are.
+    /// Whether binary bodies may go to a terminal unmodified.
     pub force_raw: bool,
-    /// Whether raw bodies are followed by NUL.
+    /// Whether raw bodies end with NUL.
     pub null: bool,
-    /// The folder that each body goes to as a file, if they do.
+    /// The directory for bodies as files, if any.
     pub dump: Option<PathBuf>,
-    /// Whether tables have a line for every value, not a row for every result.
+    /// Whether tables have a line per value instead of a row per result.
     pub upright: bool,
-    /// Words that have a colour in the tables of this tool, beside those of every tool.
+    /// The tool's own coloured words in tables, in addition to the common ones.
     pub colors: &'static [(&'static str, Role)],
 }
 
 impl Style {
-    /// The same with colours for these words.
+    /// The same style with these coloured words.
     #[must_use]
     pub fn with_colors(mut self, colors: &'static [(&'static str, Role)]) -> Self {
         self.colors = colors;
         self
     }
 
-    /// What bodies are decoded as.
+    /// How to decode bodies.
     #[must_use]
     pub fn decoding(&self) -> Decode {
         let usual = if self.terminal { Decode::Auto } else { Decode::None };
         self.decode.unwrap_or(usual)
     }
 
-    /// The same for a reader that is no terminal.
+    /// The same style for a reader that is not a terminal.
     #[must_use]
     pub fn in_a_pipe(&self) -> Self {
         let format = match self.format {
@@ -152,8 +152,8 @@ impl Style {
         Self { format, terminal: false, color: false, ..self.clone() }
     }
 
-    /// Shows bare names or ids where a table would be shown: what a command has made is what people and scripts want to
-    /// see, on a terminal too.
+    /// Shows bare names or ids instead of a table: both people and scripts want the name of what a command has created,
+    /// even on a terminal.
     pub fn prefer_names(&mut self) {
         if self.format == Format::Table && self.columns.is_none() {
             self.format = Format::Name;
@@ -181,28 +181,28 @@ impl Default for Style {
     }
 }
 
-/// The one way to stdout.
+/// The only writer to stdout.
 ///
-/// Results are buffered; they reach the reader at the latest when a [`List`] is finished, with
-/// [`Output::flush`], or about every tenth of a second while a list grows.
+/// Results are buffered. They are sent by [`List::finish`], by [`Output::flush`], and about every tenth of a second
+/// while a list grows.
 pub struct Output {
     sink: Box<dyn Write + Send>,
     destination: Destination,
-    /// How results look; commands may change it, a session gives each line its own.
+    /// How results look; commands may change it, and a session sets it for each line.
     pub style: Style,
     flushed: Instant,
     rows: u64,
-    /// Bytes that were given to the sink.
+    /// Bytes passed to the sink.
     written: u64,
-    /// Whether the last of them ends no line.
+    /// Whether the last line is incomplete.
     in_line: bool,
-    /// Which server sentences are about, where a command is done on each of several.
+    /// The server that sentences are about, if a command runs on several.
     server: Option<String>,
-    /// The list that the servers so far have filled.
+    /// The list filled by the servers so far.
     open: Option<Rows>,
-    /// What was done on the servers so far, for the document that holds it all.
+    /// What was done on the servers so far, for the combined document.
     done: Vec<serde_json::Value>,
-    /// The titles of columns for which the terminal had no room.
+    /// The titles of columns that were dropped for lack of space.
     left_out: Vec<&'static str>,
 }
 
@@ -233,7 +233,7 @@ impl Output {
         }
     }
 
-    /// Says where the sink writes to.
+    /// Sets the destination of the sink.
     #[must_use]
     pub fn at(mut self, destination: Destination) -> Self {
         self.destination = destination;
@@ -249,7 +249,7 @@ impl Output {
     /// A list of results of one shape.
     ///
     /// # Errors
-    /// `--columns` or `--sort-by` names no column, or `-o raw` where there is no body: exit 2.
+    /// `--columns` or `--sort-by` names no column, or `-o raw` for results without a body: exit 2.
     pub fn list(&mut self, shape: &'static Shape) -> Result<List<'_>, CliError> {
         if self.server.is_some() {
             List::joined(self, shape)
@@ -258,12 +258,12 @@ impl Output {
         }
     }
 
-    /// A list of results that say themselves which of several servers they are of, with a column for it.
+    /// A list of results with their own server column.
     pub(crate) fn list_by_server(&mut self, shape: &'static Shape) -> Result<List<'_>, CliError> {
         List::new(self, shape, true)
     }
 
-    /// Refuses columns that results of this shape do not have, for what is told before anything is asked or changed.
+    /// Refuses columns that results of this shape do not have, before anything is sent or changed.
     ///
     /// # Errors
     /// As [`Output::list`].
@@ -272,7 +272,7 @@ impl Output {
         List::new(self, shape, by_server).map(drop)
     }
 
-    /// One result that is not a list: an object in JSON.
+    /// A single result that is not a list: an object in JSON.
     ///
     /// # Errors
     /// As [`Output::list`], and failures of writing.
@@ -283,10 +283,10 @@ impl Output {
         list.finish()
     }
 
-    /// Names and values that are one result, such as statistics: lines of `key TAB value` in plain.
+    /// Names and values that form one result, such as statistics: lines of `key TAB value` in plain.
     ///
     /// # Errors
-    /// `--columns` names no key: exit 2; failures of writing.
+    /// `--columns` names an unknown key: exit 2; failures of writing.
     pub fn pairs(&mut self, mut record: Record) -> Result<(), CliError> {
         self.rows += 1;
         if let Some(names) = self.style.columns.clone() {
@@ -332,7 +332,7 @@ impl Output {
         self.flush()
     }
 
-    /// The outcome of an action: `sentence` for people, the record's values for programs. With it a command is done.
+    /// The outcome of a command's action: `sentence` for people, the record's values for programs.
     ///
     /// # Errors
     /// Failures of writing.
@@ -341,7 +341,8 @@ impl Output {
         self.done_with(record, &keys, sentence)
     }
 
-    /// As [`Output::done`]; plain lines have only the named fields. A record with `dry_run` is a sentence in plain lines, too.
+    /// As [`Output::done`], but plain lines have only the named fields. A record with `dry_run` is a sentence in plain
+    /// lines, too.
     ///
     /// # Errors
     /// Failures of writing.
@@ -361,19 +362,19 @@ impl Output {
         self.done_by(record, plain, sentence)
     }
 
-    /// What is done from now on is done on this server.
+    /// Attributes further results to this server.
     pub(crate) fn on_server(&mut self, server: String) {
         self.server = Some(server);
     }
 
-    /// The server that the command is done on now, where it is done on each of several.
+    /// The current server, if the command runs on several.
     #[must_use]
     pub fn server(&self) -> Option<&str> {
         self.server.as_deref()
     }
 
-    /// All servers had their turn: writes the documents that hold what came of all of them; `is_done` on any of them, else a
-    /// list that nothing is in has failed.
+    /// Ends a command on several servers: writes the combined documents. `is_done` if any succeeded; an empty list
+    /// otherwise counts as failed.
     ///
     /// # Errors
     /// Failures of writing.
@@ -436,10 +437,10 @@ impl Output {
         self.flush().map(|()| Exit::Done)
     }
 
-    /// The records as values, for a document that they are a part of; `--columns` and `--sort-by` do what they do to a list.
+    /// The records as values, for embedding in a document; `--columns` and `--sort-by` apply as in a list.
     ///
     /// # Errors
-    /// They name no column: exit 2.
+    /// They name an unknown column: exit 2.
     pub fn values(
         &self,
         shape: &'static Shape,
@@ -461,7 +462,7 @@ impl Output {
         records.into_iter().map(value).collect()
     }
 
-    /// A value as a whole document in the JSON, NDJSON or YAML format.
+    /// Writes a value as a whole document in JSON, NDJSON or YAML.
     ///
     /// # Errors
     /// Failures of writing.
@@ -474,7 +475,7 @@ impl Output {
         self.text("\n")
     }
 
-    /// Text that is itself the result, such as a completion script; the caller has escaped it.
+    /// Text that is itself the result, such as a completion script, already escaped by the caller.
     ///
     /// # Errors
     /// Failures of writing.
@@ -482,7 +483,7 @@ impl Output {
         self.bytes(text.as_bytes())
     }
 
-    /// One line of fields with TABs between them, whatever the format.
+    /// One line of TAB-separated fields, whatever the format.
     ///
     /// # Errors
     /// Failures of writing.
@@ -500,10 +501,10 @@ impl Output {
         self.line(line)
     }
 
-    /// A body, byte for byte, with the separator that was asked for.
+    /// A body, byte for byte, with the configured separator.
     ///
     /// # Errors
-    /// A binary body for a terminal: exit 2; failures of writing.
+    /// A binary body on a terminal: exit 2; failures of writing.
     pub fn raw_body(&mut self, body: &[u8]) -> Result<(), CliError> {
         match self.style.encoding.text(body)? {
             Some(mut text) => {
@@ -517,10 +518,10 @@ impl Output {
         if self.style.null { self.bytes(b"\0") } else { Ok(()) }
     }
 
-    /// A part of a body as it is, whatever `--encoding` says.
+    /// Part of a body, unencoded whatever `--encoding` says.
     ///
     /// # Errors
-    /// Binary bytes for a terminal: exit 2; failures of writing.
+    /// Binary bytes on a terminal: exit 2; failures of writing.
     pub fn raw_bytes(&mut self, body: &[u8]) -> Result<(), CliError> {
         if self.style.terminal && !self.style.force_raw && !is_text(body) {
             return Err(CliError::usage(
@@ -531,13 +532,12 @@ impl Output {
         self.bytes(body)
     }
 
-    /// How many results have been shown since the last call.
+    /// The number of results shown since the last call.
     pub fn take_rows(&mut self) -> u64 {
         std::mem::take(&mut self.rows)
     }
 
-    /// Ends a line on a terminal that a result has left open: what follows would hide it. Elsewhere results are what
-    /// they are.
+    /// Ends an incomplete line on a terminal, which later output would hide. Elsewhere, results are unchanged.
     ///
     /// # Errors
     /// Failures of writing.
@@ -558,7 +558,7 @@ impl Output {
         self.sink.flush().map_err(|error| CliError::writing(self.destination.name(), &error))
     }
 
-    /// Sends what is buffered if the last time is a moment ago.
+    /// Sends what is buffered, if the last time was long enough ago.
     fn flush_now_and_then(&mut self) -> Result<(), CliError> {
         if self.flushed.elapsed() >= Duration::from_millis(100) { self.flush() } else { Ok(()) }
     }
@@ -573,7 +573,7 @@ impl Output {
             .map_err(|error| CliError::writing(self.destination.name(), &error))
     }
 
-    /// One line of escaped fields; on a terminal bytes that are no text are escaped as well.
+    /// One line of escaped fields; on a terminal, bytes that are not text are escaped as well.
     fn line(&mut self, mut line: Vec<u8>) -> Result<(), CliError> {
         if self.style.terminal {
             let keep_tabs = line.split(|&byte| byte == b'\t').map(escape::bytes_line);
@@ -595,12 +595,12 @@ impl Output {
         Ok(())
     }
 
-    /// The heading of comma-separated values, if one is wanted.
+    /// The header row of CSV, if enabled.
     fn csv_heading(&mut self, keys: &[&str]) -> Result<(), CliError> {
         if self.style.headers { self.csv_line(keys) } else { Ok(()) }
     }
 
-    /// A line of comma-separated values.
+    /// A CSV line.
     fn csv_line(
         &mut self,
         fields: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -609,7 +609,7 @@ impl Output {
         self.bytes(&line)
     }
 
-    /// A value as JSON, on one line for NDJSON. Large values are not copied on their way.
+    /// A value as JSON, on one line for NDJSON. Large values are not copied.
     fn json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
         let on_one_line = self.style.format == Format::Ndjson;
         let sink = EscapedJson { sink: &mut *self.sink, written: &mut self.written };
@@ -630,7 +630,7 @@ impl Output {
         Ok(escape::json(&text).into_owned())
     }
 
-    /// YAML; values that would act on a terminal are shown as JSON, which is YAML too.
+    /// YAML; values that would act on a terminal are written as JSON, which is also YAML.
     fn yaml(value: &impl Serialize) -> Result<String, CliError> {
         let text = serde_yaml::to_string(value)
             .map_err(|error| CliError::internal(format!("cannot write YAML: {error}")))?;
@@ -640,7 +640,7 @@ impl Output {
         Ok(text)
     }
 
-    /// Remembers the columns for which the terminal has no room.
+    /// Remembers the columns that were dropped for lack of space.
     fn leave_out(&mut self, titles: Vec<&'static str>) {
         for title in titles {
             if !self.left_out.contains(&title) {
@@ -649,7 +649,7 @@ impl Output {
         }
     }
 
-    /// What a person is told about columns for which the terminal has had no room, since the last call.
+    /// A message about columns dropped since the last call.
     pub fn take_left_out(&mut self) -> Option<String> {
         let titles = std::mem::take(&mut self.left_out);
         if titles.is_empty() {
@@ -661,7 +661,7 @@ impl Output {
         ))
     }
 
-    /// The width of the terminal that results are shown on, in columns; none where they go elsewhere.
+    /// The width of the terminal that shows the results; `None` if it is not a terminal.
     #[must_use]
     pub fn width(&self) -> Option<usize> {
         let width = || terminal_size::terminal_size().map(|(width, _)| width.0);
@@ -684,13 +684,13 @@ fn not_json(error: serde_json::Error) -> CliError {
     CliError::internal(format!("cannot write JSON: {error}"))
 }
 
-/// The way to the sink for JSON that is written in pieces, each of whole characters: nothing in it acts on a terminal.
+/// Writes JSON to the sink in pieces of whole characters, escaping what would act on a terminal.
 struct EscapedJson<'a> {
     sink: &'a mut (dyn Write + Send),
     written: &'a mut u64,
 }
 
-/// So much is escaped at once, since a body may take hundreds of megabytes.
+/// Maximum bytes to escape at once, since a body may have hundreds of megabytes.
 const PIECE: usize = 64 << 10;
 
 impl Write for EscapedJson<'_> {
@@ -698,7 +698,7 @@ impl Write for EscapedJson<'_> {
         let piece = bytes.get(..PIECE).unwrap_or(bytes);
         let whole = match std::str::from_utf8(piece) {
             Ok(text) => text,
-            // The piece ends within a character.
+            // The piece ends inside a character.
             Err(error) => piece
                 .get(..error.valid_up_to())
                 .and_then(|text| std::str::from_utf8(text).ok())

@@ -1,4 +1,4 @@
-//! Records as JSON and YAML show them. They are written from where they are, for bodies may be large.
+//! Records as JSON and YAML. They are written without copying, since bodies may be large.
 
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
@@ -20,7 +20,7 @@ impl<'a> Object<'a> {
     /// With bodies in this encoding.
     ///
     /// # Errors
-    /// The encoding cannot show a body: exit 65.
+    /// A body does not fit the encoding: exit 65.
     pub(super) fn new(record: &'a Record, encoding: Encoding) -> Result<Self, CliError> {
         let mut members = Vec::new();
         for (key, field) in record.fields() {

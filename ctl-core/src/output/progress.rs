@@ -1,4 +1,4 @@
-//! Progress of long commands on stderr: count, rate, time left.
+//! Progress of long commands on stderr: count, rate, remaining time.
 
 mod rate;
 
@@ -16,7 +16,7 @@ use crate::tool::args::ProgressWhen;
 
 use self::rate::Rate;
 
-/// The progress of one command. Nothing is shown for commands that end within a moment.
+/// The progress of one command. Short commands show none.
 pub struct Progress {
     messages: Messages,
     mode: Mode,
@@ -26,10 +26,10 @@ pub struct Progress {
     started: Instant,
     shown: Option<Instant>,
     bar: Option<ProgressBar>,
-    /// The file that it goes through, whose end is known where the number of its records is not.
+    /// The file being read, which gives an end if the number of records is unknown.
     meter: Option<Meter>,
     rate: Rate,
-    /// How far through the file, of which the time that is left is told.
+    /// The rate through the file, for the remaining time.
     pace: Rate,
 }
 
@@ -41,13 +41,13 @@ enum Mode {
     Hidden,
 }
 
-/// Commands faster than this show no progress.
+/// Commands that end sooner show no progress.
 const PATIENCE: Duration = Duration::from_millis(300);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 const OBJECT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Progress {
-    /// Starts measuring; `total` is none when it is not known.
+    /// Starts measuring; `total` is `None` if unknown.
     #[must_use]
     pub fn start(
         when: ProgressWhen,
@@ -66,7 +66,7 @@ impl Progress {
         Self {
             messages: messages.clone(),
             mode,
-            // It may be a name from a server, and a bar shows it as it is.
+            // It may be a name from a server, which a bar would show unescaped.
             label: escape::line(&label.into()).into_owned(),
             total,
             done: 0,
@@ -79,12 +79,12 @@ impl Progress {
         }
     }
 
-    /// It goes through this file, if it is one whose size is known.
+    /// Measures by this file, if its size is known.
     pub fn measure(&mut self, meter: Option<Meter>) {
         self.meter = meter;
     }
 
-    /// From now on so many are expected in all, if that is known.
+    /// Sets the expected total, if known.
     pub fn expect(&mut self, total: Option<u64>) {
         self.total = total;
         if let Some(bar) = self.bar.take() {
@@ -94,18 +94,18 @@ impl Progress {
         }
     }
 
-    /// How many are done.
+    /// The number of items done.
     #[must_use]
     pub fn done(&self) -> u64 {
         self.done
     }
 
-    /// Counts one more.
+    /// Counts one more item.
     pub fn advance(&mut self) {
         self.advance_by(1);
     }
 
-    /// So many items are done.
+    /// Counts `count` more items.
     pub fn advance_by(&mut self, count: u64) {
         self.done = self.done.saturating_add(count);
         let now = Instant::now();
@@ -129,7 +129,7 @@ impl Progress {
         }
     }
 
-    /// Says where it stands, for work whose steps somebody else counts. A whole that is not known is none.
+    /// Sets the current count, for work that is counted elsewhere. An unknown total is `None`.
     pub fn set(&mut self, done: u64, total: Option<u64>) {
         self.done = done;
         self.total = total;
@@ -145,7 +145,7 @@ impl Progress {
             (Mode::Lines, _) => {
                 if self.shown.is_none_or(|shown| shown.elapsed() >= LINE_INTERVAL) {
                     self.shown = Some(Instant::now());
-                    // Whoever counts may have begun long ago: there is no rate.
+                    // The counting may have begun long ago, so there is no rate.
                     let whole = self.whole();
                     self.messages.note(format!("{}: {done}{whole}", self.label));
                 }
@@ -170,8 +170,8 @@ impl Progress {
         }
     }
 
-    /// Where it stands: `label`, `done`, `total` and `rate` (each second, null where it is not known); for a file how
-    /// many bytes of how many, too.
+    /// Writes an object: `label`, `done`, `total` and `rate` (per second, null if unknown); for a file also its bytes
+    /// read and its size.
     fn show_object(&mut self, now: Instant) {
         self.shown = Some(now);
         let fields = Record::new()
@@ -190,7 +190,7 @@ impl Progress {
         let whole = self.meter.as_ref().map(Meter::size).or(self.total);
         let bar = ProgressBar::with_draw_target(whole, ProgressDrawTarget::stderr())
             .with_elapsed(self.started.elapsed());
-        // A narrow terminal loses the end, which is what matters least.
+        // A narrow terminal cuts the end, which matters least.
         let template = match whole {
             Some(_) => "{prefix} [{wide_bar}] {msg}",
             None => "{prefix} {msg} in {elapsed}",
@@ -204,7 +204,7 @@ impl Progress {
         self.move_bar(Instant::now());
     }
 
-    /// Shows where it stands.
+    /// Updates the bar.
     fn move_bar(&mut self, now: Instant) {
         let Some(bar) = &self.bar else { return };
         let position = self.meter.as_ref().map_or(self.done, Meter::position);

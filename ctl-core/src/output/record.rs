@@ -1,4 +1,4 @@
-//! One result: ordered fields, and the description of the columns it is shown by.
+//! One result: ordered fields, and the description of its columns.
 
 use std::borrow::Cow;
 
@@ -25,12 +25,12 @@ impl From<Value> for Field {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Record {
     fields: Vec<(Cow<'static, str>, Field)>,
-    /// So many bytes of the body are shown.
+    /// How many bytes of the body to show.
     shown: Option<usize>,
 }
 
 impl Record {
-    /// Without fields.
+    /// Creates a record without fields.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -50,13 +50,13 @@ impl Record {
         self
     }
 
-    /// Shows so many bytes of the body, which is decoded as a whole.
+    /// Limits the shown part of the body; decoding uses all of it.
     #[must_use]
     pub(crate) fn showing(self, bytes: usize) -> Self {
         Self { shown: Some(bytes), ..self }
     }
 
-    /// Leaves what is shown of the body.
+    /// Cuts the body to the shown part.
     pub(super) fn cut(&mut self) {
         let Some(shown) = self.shown else { return };
         let body = self.fields.iter_mut().find(|(key, _)| key == BODY);
@@ -65,14 +65,14 @@ impl Record {
         }
     }
 
-    /// Adds what the body was decoded to, before the body.
+    /// Inserts the decoded content before the body.
     pub(super) fn insert_envelope(&mut self, envelope: Value) {
         let body = self.fields.iter().position(|(key, _)| key == BODY);
         let at = body.unwrap_or(self.fields.len());
         self.fields.insert(at, (Cow::Borrowed(ENVELOPE), Field::Value(envelope)));
     }
 
-    /// Adds a field before all others.
+    /// Adds a field in front.
     #[must_use]
     pub fn led_by(mut self, key: impl Into<Cow<'static, str>>, value: impl Into<Value>) -> Self {
         self.fields.insert(0, (key.into(), Field::Value(value.into())));
@@ -84,7 +84,7 @@ impl Record {
         self.fields.push((key.into(), Field::Value(value.into())));
     }
 
-    /// Puts a value under a key of its own where this field is.
+    /// Replaces this field by a value under another key.
     pub(super) fn replace(&mut self, field: &str, key: &'static str, value: Value) {
         if let Some(found) = self.fields.iter_mut().find(|(name, _)| name == field) {
             *found = (Cow::Borrowed(key), Field::Value(value));
@@ -144,7 +144,7 @@ impl From<Record> for Map<String, Value> {
 /// The key of a job's body in a [`Record`].
 pub const BODY: &str = "body";
 
-/// What bodies were decoded to.
+/// The column of decoded bodies.
 static ENVELOPES: Column = Column::on_request(ENVELOPE, "ENVELOPE");
 
 /// When a column is shown.
@@ -163,40 +163,40 @@ pub enum Show {
 pub struct Column {
     /// The field it shows, by the name that JSON uses.
     pub key: &'static str,
-    /// The heading in tables; `--columns` takes it too, in any case.
+    /// The header in tables; also accepted by `--columns`, in any case.
     pub title: &'static str,
     /// When it is shown.
     pub show: Show,
-    /// Which columns a table that is too wide for the terminal leaves out first: those of the highest rank, and of equal
-    /// ranks the rightmost. One of rank 0 always stays, as do names and bodies.
+    /// Which columns a table drops first if the terminal is too narrow: those of the highest rank, and among equal
+    /// ranks the rightmost. Rank 0 always stays, as do names and bodies.
     pub rank: u8,
 }
 
 impl Column {
-    /// Whether the user calls it `name`, by key or by heading.
+    /// Whether `name` is its key or title.
     pub(super) fn is(&self, name: &str) -> bool {
         self.key == name || self.title.eq_ignore_ascii_case(name)
     }
 
-    /// Shown always.
+    /// A column that is always shown.
     #[must_use]
     pub const fn new(key: &'static str, title: &'static str) -> Self {
         Self { key, title, show: Show::Always, rank: 1 }
     }
 
-    /// Shown in wide tables.
+    /// A column for wide tables.
     #[must_use]
     pub const fn wide(key: &'static str, title: &'static str) -> Self {
         Self { key, title, show: Show::Wide, rank: 9 }
     }
 
-    /// Shown only when asked for.
+    /// A column shown only on request.
     #[must_use]
     pub const fn on_request(key: &'static str, title: &'static str) -> Self {
         Self { key, title, show: Show::OnRequest, rank: 1 }
     }
 
-    /// The same with another rank.
+    /// The same column with another rank.
     #[must_use]
     pub const fn ranked(self, rank: u8) -> Self {
         Self { rank, ..self }
@@ -208,13 +208,13 @@ impl Column {
 pub enum Layout {
     /// A row of a table.
     Row,
-    /// A row of a table where the terminal is wide enough for sentences, else a block.
+    /// A row if the terminal is wide enough for sentences, else a block.
     RowOrBlock,
     /// A block of `key: value` lines, with the body in full below it.
     Block,
 }
 
-/// What records of one kind look like.
+/// The shape of one kind of record.
 #[derive(Debug)]
 pub struct Shape {
     /// The columns, in order.
@@ -226,31 +226,31 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Rows of a table.
+    /// Records shown as rows.
     #[must_use]
     pub const fn rows(name: &'static str, columns: &'static [Column]) -> Self {
         Self { columns, name, layout: Layout::Row }
     }
 
-    /// Rows of a table with sentences in it, which a narrow terminal shows as blocks.
+    /// Records with sentences, shown as blocks on a narrow terminal.
     #[must_use]
     pub const fn sentences(name: &'static str, columns: &'static [Column]) -> Self {
         Self { columns, name, layout: Layout::RowOrBlock }
     }
 
-    /// Blocks with everything.
+    /// Records shown as blocks with everything.
     #[must_use]
     pub const fn blocks(name: &'static str, columns: &'static [Column]) -> Self {
         Self { columns, name, layout: Layout::Block }
     }
 
-    /// The key of the column that the user calls `name`, by key or by heading.
+    /// The key of the column with this key or title.
     #[must_use]
     pub fn key_of(&self, name: &str) -> Option<&'static str> {
         self.column_of(name).map(|column| column.key)
     }
 
-    /// The same as a column. Where there are bodies, there are envelopes.
+    /// The column with this key or title. Results with bodies have envelopes.
     pub(super) fn column_of(&self, name: &str) -> Option<&'static Column> {
         let has_body = self.columns.iter().any(|column| column.key == BODY);
         let envelope = has_body.then_some(&ENVELOPES);

@@ -1,4 +1,4 @@
-//! Records of jobs that can be read back: their formats, and the files they go to.
+//! Job records that can be imported again: their formats, and their files.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,7 +14,7 @@ use crate::system::files;
 use crate::tool::args::GlobalArgs;
 use crate::tool::{Context, Tool};
 
-/// The body in a record, in whichever form it is there: flattened into what else a record has.
+/// The body in a record, in any encoding: flattened into the record's other fields.
 #[derive(Debug, Default, Deserialize)]
 pub struct Body {
     body: Option<String>,
@@ -23,10 +23,10 @@ pub struct Body {
 }
 
 impl Body {
-    /// Its bytes; `noun` is what a record is about, such as `job`.
+    /// Decodes the body; `noun` is the kind of the record, such as `job`.
     ///
     /// # Errors
-    /// There is none, more than one, or one that is not what it says: exit 65.
+    /// The body is missing, given twice, or not in its encoding: exit 65.
     pub fn bytes(self, noun: &str) -> Result<Vec<u8>, CliError> {
         match (self.body, self.body_base64, self.body_hex) {
             (Some(text), None, None) => Ok(text.into_bytes()),
@@ -40,10 +40,10 @@ impl Body {
     }
 }
 
-/// Reads one line of NDJSON, which is about a `noun`; `version_of` gives what the record says that its version is.
+/// Parses one line of NDJSON as a `noun`; `version_of` returns the version in the record.
 ///
 /// # Errors
-/// It is no such record, or one of another version: exit 65.
+/// It is not such a record, or has another version: exit 65.
 pub fn parse<R: DeserializeOwned>(
     line: &[u8],
     (noun, version): (&str, u64),
@@ -59,17 +59,17 @@ pub fn parse<R: DeserializeOwned>(
     }
 }
 
-/// Whether a line has no record: nothing but blanks.
+/// Whether a line is blank.
 #[must_use]
 pub fn is_blank(line: &Result<Vec<u8>, CliError>) -> bool {
     line.as_ref().is_ok_and(|bytes| bytes.trim_ascii().is_empty())
 }
 
-/// Prepares for records of this shape that go to `to`, a file or - for stdout, as NDJSON unless another structured format was
-/// asked for.
+/// Prepares for records of this shape to `to`, a file or - for stdout; as NDJSON unless another structured format was
+/// requested.
 ///
 /// # Errors
-/// A format that cannot be read back, an encoding that loses something, a column that there is not: exit 2.
+/// A format that cannot be imported, a lossy encoding, an unknown column: exit 2.
 pub fn prepare<T: Tool>(
     tool: &mut Context<T>,
     to: &OsStr,
@@ -82,7 +82,7 @@ pub fn prepare<T: Tool>(
     tool.out.expect(shape)
 }
 
-/// What stands for stdout in place of a file.
+/// Stands for stdout in place of a file.
 pub const STDOUT: &str = "-";
 
 fn choose_format(globals: &GlobalArgs, out: &mut Output) -> Result<(), CliError> {
@@ -97,7 +97,7 @@ fn choose_format(globals: &GlobalArgs, out: &mut Output) -> Result<(), CliError>
     Ok(())
 }
 
-/// Refuses encodings of bodies that lose something.
+/// Refuses lossy encodings of bodies.
 fn require_lossless(encoding: Encoding) -> Result<(), CliError> {
     match encoding {
         Encoding::Auto | Encoding::Base64 | Encoding::Hex => Ok(()),
@@ -108,7 +108,8 @@ fn require_lossless(encoding: Encoding) -> Result<(), CliError> {
     }
 }
 
-/// A file for NDJSON records that did not exist, readable by its owner only: job bodies may be private. None for stdout.
+/// Creates a new file for NDJSON records, readable only by its owner, since job bodies may be private. `None` for
+/// stdout.
 ///
 /// # Errors
 /// The file exists or cannot be written: exit 74.
@@ -124,7 +125,7 @@ pub fn create(path: &OsStr, style: &Style) -> Result<Option<Output>, CliError> {
     Ok(Some(Output::to(Box::new(BufWriter::new(file)), style).at(destination)))
 }
 
-/// Writes a body into a file that did not exist, readable by its owner only. It is on the disk when this returns.
+/// Writes a body to a new file, readable only by its owner. Synced to disk when this returns.
 ///
 /// # Errors
 /// The file exists or cannot be written: exit 74.
@@ -136,11 +137,11 @@ pub(crate) fn write_body(path: &Path, body: &[u8]) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Brings the file's name onto the disk, where the system offers it: its data is worth little without.
+/// Syncs the directory entry, where supported: the data is of little use without its name.
 fn sync_entry(path: &OsStr) {
     let parent = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Ok(directory) = File::open(parent.unwrap_or(Path::new("."))) {
-        // Some file systems cannot, and need not.
+        // Some file systems neither support nor need it.
         let _ = directory.sync_all();
     }
 }

@@ -1,4 +1,4 @@
-//! Tables and blocks for people. Their look may change between releases.
+//! Tables and blocks for people. Their appearance may change between releases.
 
 use comfy_table::{
     Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets,
@@ -21,21 +21,21 @@ use crate::output::wrap;
 pub(super) struct Look {
     pub(super) color: bool,
     pub(super) headers: bool,
-    /// The terminal's width; none when stdout is not a terminal.
+    /// The terminal's width; `None` if stdout is not a terminal.
     pub(super) width: Option<u16>,
     pub(super) encoding: Encoding,
-    /// Whether the columns were chosen, so that all of them are shown.
+    /// Whether the columns were chosen, so that none may be dropped.
     pub(super) chosen: bool,
-    /// Words of the tool that have a colour.
+    /// The tool's own coloured words.
     pub(super) colors: &'static [(&'static str, Role)],
 }
 
-/// The longest cell of a table, in characters; longer ones are cut.
+/// Maximum length of a cell, in characters; longer ones are cut.
 const CELL_LIMIT: usize = 200;
-/// The longest body that a block shows, in bytes.
+/// Maximum length of a body in a block, in bytes.
 const VIEW_LIMIT: usize = 4096;
 
-/// Rows under their headings, and the titles of the columns for which the terminal has no room.
+/// Rows with their headers, and the titles of the columns dropped for lack of space.
 pub(super) fn rows(
     columns: &[Column],
     records: &[Record],
@@ -106,7 +106,7 @@ pub(super) fn rows(
     Ok((lines.collect(), left_out))
 }
 
-/// Whether sentences have room in a table: it fits, or the terminal is wide enough to break them.
+/// Whether sentences fit into a table: directly, or wrapped on a wide enough terminal.
 pub(super) fn has_room(columns: &[Column], records: &[Record], look: Look) -> bool {
     const WIDE: usize = 100;
     let Some(width) = look.width.map(usize::from).filter(|width| *width < WIDE) else {
@@ -128,7 +128,7 @@ fn need<'c>(
     look: Look,
 ) -> Need {
     let is_body = column.key == BODY;
-    // What `--columns` asks for is shown, and so is what a result is known by.
+    // Requested columns stay, and so does the name of a result.
     let stays = look.chosen || is_body || [name, SERVER.key].contains(&column.key);
     let rank = if stays { 0 } else { column.rank };
     Need::of(column.title, cells, (is_number, is_body), (rank, look.width.map(usize::from)))
@@ -140,8 +140,7 @@ fn left_out(columns: &[Column], fit: &Fit) -> Vec<&'static str> {
     hidden.map(|(_, column)| column.title).collect()
 }
 
-/// The columns of a table that is written row by row for which the terminal has room, as far as the first row tells, and
-/// the titles of the others.
+/// The columns of a live table that fit the terminal, judging by the first row, and the titles of the others.
 pub(super) fn live_columns(
     columns: &[Column],
     first: &Record,
@@ -153,7 +152,7 @@ pub(super) fn live_columns(
         let (text, _) = cell_of(column, first, look)?;
         let is_number = numeric(column, std::slice::from_ref(first));
         let mut need = need(column, std::iter::once(text.as_str()), is_number, name, look);
-        // Their headings are on one line.
+        // Headers are not wrapped.
         need.least = need.least.max(column.title.width()) + 1;
         needs.push(need);
     }
@@ -162,8 +161,8 @@ pub(super) fn live_columns(
     Ok((shown, left_out(columns, &fit)))
 }
 
-/// A row of a table that is written row by row, with the headings before the first one. `widths` are those of the columns
-/// so far; they grow with what comes.
+/// A row of a live table, with the headers before the first one. `widths` are the current column widths, which grow as
+/// needed.
 pub(super) fn next_row(
     columns: &[Column],
     record: &Record,
@@ -181,7 +180,7 @@ pub(super) fn next_row(
     }
     let line = |cells: &mut dyn Iterator<Item = &str>| {
         let padded = cells.zip(widths.iter()).zip(columns).map(|((cell, width), column)| {
-            // Numbers with their ends below each other.
+            // Numbers are right-aligned.
             let is_right = numeric(column, std::slice::from_ref(record));
             let blanks = " ".repeat(width.saturating_sub(cell.width()));
             if is_right { format!("{blanks}{cell}") } else { format!("{cell}{blanks}") }
@@ -244,7 +243,7 @@ fn body_view(bytes: &[u8], look: Look) -> Result<String, CliError> {
     Ok(view)
 }
 
-/// What is in a body stands in its place, where it could be read.
+/// The decoded content replaces the body, if it could be decoded.
 fn cell_of(
     column: &Column,
     record: &Record,
@@ -262,7 +261,7 @@ fn cell(key: &str, field: Option<&Field>, look: Look) -> Result<(String, Option<
     let text = match field {
         None => String::new(),
         Some(Field::Value(value)) if key == ENVELOPE => escape::line(&short(value)).into_owned(),
-        // A list can be broken between its words.
+        // A list can be wrapped between its words.
         Some(Field::Value(value @ Value::Array(_))) => {
             escape::line(&value_text(value).replace(',', ", ")).into_owned()
         }
@@ -300,8 +299,8 @@ fn painted(text: String, role: Option<Role>, look: Look) -> Cell {
     cell.fg(color)
 }
 
-/// A value as people read it: text without quotes, nothing for null, commas between the words of a list, other
-/// structures as JSON.
+/// A value for people: text without quotes, nothing for null, commas between the words of a list, other structures as
+/// JSON.
 pub(super) fn value_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

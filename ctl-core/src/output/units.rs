@@ -3,10 +3,10 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-/// Reads `90s`, `5m`, `1h30m`, `500ms`; a bare number means seconds and may have a fraction.
+/// Parses `90s`, `5m`, `1h30m`, `500ms`; a bare number is in seconds and may have a fraction.
 ///
 /// # Errors
-/// A message that names the value and the rule.
+/// A message with the value and the rule.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let trimmed = text.trim();
     let rule = || format!("`{text}` is not a duration (examples: 30, 90s, 500ms, 1h30m)");
@@ -21,10 +21,10 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(trimmed).map_err(|_| rule())
 }
 
-/// Reads `512`, `1k`, `64KiB`, `1MB`: bytes. `k`, `m`, `g` alone are powers of 1024.
+/// Parses `512`, `1k`, `64KiB`, `1MB` as bytes. Bare `k`, `m`, `g` are powers of 1024.
 ///
 /// # Errors
-/// A message that names the value and the rule.
+/// A message with the value and the rule.
 pub fn size(text: &str) -> Result<u64, String> {
     let lower = text.trim().to_ascii_lowercase();
     let binary = match lower.as_bytes() {
@@ -37,7 +37,7 @@ pub fn size(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("`{text}` is not a size (examples: 512, 1k, 64KiB, 1MB)"))
 }
 
-/// A size for people, without loss: `256 MiB`, `1000 bytes`.
+/// A size for people, exact: `256 MiB`, `1000 bytes`.
 #[must_use]
 pub fn show_size(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
@@ -74,7 +74,7 @@ pub fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
-/// Which of several things: `queue /mail`, or `3 queues`.
+/// One name or a count: `queue /mail`, or `3 queues`.
 #[must_use]
 pub fn which(noun: &str, names: &[impl Display]) -> String {
     match names {

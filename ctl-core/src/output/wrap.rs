@@ -1,15 +1,14 @@
-//! Lines that fit a terminal: broken between words, not in them.
+//! Wraps lines between words to fit a terminal.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal};
 
 use unicode_width::UnicodeWidthChar;
 
-/// The least width that is worth the trouble.
+/// Narrower terminals are not worth wrapping for.
 const LEAST: usize = 20;
 
-/// A message whose lines are no longer than `width`, but for words that are. What follows a break is set in by two more
-/// blanks than its line.
+/// Wraps a message to `width`; longer words stay whole. Continuation lines are indented by two more blanks.
 pub(crate) fn words(text: &str, width: usize) -> Cow<'_, str> {
     if width < LEAST || text.lines().all(|line| shown(line) <= width) {
         return Cow::Borrowed(text);
@@ -18,13 +17,13 @@ pub(crate) fn words(text: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(lines.join("\n"))
 }
 
-/// The width of the terminal on stdout, if there is one.
+/// The width of the terminal on stdout, if any.
 pub(crate) fn of_stdout() -> Option<usize> {
     let width = io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
     width.map(|(width, _)| width.0.into())
 }
 
-/// A text behind `column` columns of a line, whose further lines begin below its first word.
+/// Wraps a text that begins at `column`, with a hanging indent.
 pub(crate) fn hanging(text: &str, width: usize, column: usize) -> String {
     if width < LEAST || column + LEAST > width || column + shown(text) <= width {
         return text.to_owned();
@@ -37,7 +36,7 @@ fn broken(line: &str, width: usize) -> String {
     fill(line, width, 0, start.min(width / 2) + 2)
 }
 
-/// A line that begins at `column`, broken before this width; what follows a break is set in.
+/// Wraps a line that begins at `column` to this width, with the given indent.
 fn fill(line: &str, width: usize, mut column: usize, indent: usize) -> String {
     let indent = " ".repeat(indent);
     let mut out = String::new();
@@ -55,7 +54,7 @@ fn fill(line: &str, width: usize, mut column: usize, indent: usize) -> String {
     out
 }
 
-/// The columns that a text takes, without the colours in it.
+/// The columns that a text takes, without its colour codes.
 fn shown(text: &str) -> usize {
     let mut in_color = false;
     let mut columns = 0;

@@ -46,20 +46,20 @@ enum Action {
 }
 
 impl ConfigArgs {
-    /// Whether it works where the file is wrong.
+    /// Whether it works with an invalid file.
     #[must_use]
     pub fn works_without(&self) -> bool {
         !matches!(self.action, Action::Show)
     }
 
-    /// Whether files stay as they are.
+    /// Whether it leaves files unchanged.
     #[must_use]
     pub fn reads_only(&self) -> bool {
         matches!(self.action, Action::Show | Action::Path)
     }
 }
 
-/// What a dotted key names.
+/// The target of a dotted key.
 enum Goal<'k> {
     Selected,
     Default(Key),
@@ -84,7 +84,7 @@ impl<'k> Goal<'k> {
 /// Runs `config`.
 ///
 /// # Errors
-/// The file is wrong (78) or cannot be written (74); a setting that there is not, or a wrong value: exit 2.
+/// The file is invalid (78) or cannot be written (74); an unknown setting or an invalid value: exit 2.
 pub fn run<T: Tool>(context: &mut Context<T>, args: &ConfigArgs) -> Result<Exit, CliError> {
     match &args.action {
         Action::Show => {
@@ -167,7 +167,7 @@ fn change<T: Tool>(
 /// Opens the whole file in the editor.
 ///
 /// # Errors
-/// As [`run`]; what was written is kept where it is wrong.
+/// As [`run`]; an invalid result is kept for another attempt.
 pub(super) fn edit<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> {
     let program = &T::PROGRAM;
     context.refuse_dry_run("config edit", "config show")?;
@@ -183,7 +183,7 @@ pub(super) fn edit<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> 
     context.out.done_with(&done, &["file"], &sentence)
 }
 
-/// What a new file says of itself.
+/// The comment at the top of a new file.
 fn template(program: &Program) -> String {
     let Program { name, servers, .. } = program;
     let mut text = format!(

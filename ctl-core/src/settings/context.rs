@@ -104,13 +104,13 @@ enum Action {
 }
 
 impl ContextArgs {
-    /// Whether it works where the file is wrong, or says so itself.
+    /// Whether it works with an invalid file, or reports that itself.
     #[must_use]
     pub fn works_without(&self) -> bool {
         !matches!(self.action, Action::Show { name: None })
     }
 
-    /// Whether files stay as they are.
+    /// Whether it leaves files unchanged.
     #[must_use]
     pub fn reads_only(&self) -> bool {
         matches!(self.action, Action::Ls | Action::Show { .. } | Action::Validate { .. })
@@ -126,7 +126,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 /// Runs `context`.
 ///
 /// # Errors
-/// The file is wrong, or there is no such context (78); it cannot be written (74); a wrong value (2).
+/// The file is invalid, or the context does not exist (78); the file cannot be written (74); an invalid value (2).
 pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit, CliError> {
     let program = &T::PROGRAM;
     match &args.action {
@@ -207,14 +207,14 @@ fn require<'c>(config: &'c Config, name: &str, program: &Program) -> Result<&'c 
     })
 }
 
-/// What the flags of the line say that can be kept; -o is for the line itself.
+/// The flags of the line that can be stored; -o applies to the line itself.
 fn given<T: Tool>(context: &Context<T>) -> Vec<(Key, String)> {
     let given = context.settings().given().iter().filter(|(name, _)| *name != OUTPUT);
     let key = |name: &str| keys::KEYS.iter().copied().find(|key| key.name == name);
     given.filter_map(|(name, text)| Some((key(name)?, text.clone()))).collect()
 }
 
-/// What a context is to say, checked; an empty text removes.
+/// The new values of a context, checked; an empty text removes one.
 fn values<T: Tool>(
     context: &Context<T>,
     fields: &[(String, String)],
@@ -276,7 +276,7 @@ fn copy(document: &mut DocumentMut, from: &str, to: &str) -> Result<(), CliError
     Ok(())
 }
 
-/// Changes the file, and says so.
+/// Changes the file, and reports the change.
 fn change<T: Tool>(
     context: &mut Context<T>,
     name: &str,
@@ -308,7 +308,7 @@ fn previous<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Says which variables of the environment count more than the context that was selected.
+/// Warns about environment variables that override the selected context.
 fn say_what_overrides<T: Tool>(context: &Context<T>, name: &str) {
     let (program, settings) = (&T::PROGRAM, context.settings());
     let chooser = format!("{}_CONTEXT", program.prefix);
@@ -392,7 +392,7 @@ static CHECKS: Shape = Shape::rows(
     ],
 );
 
-/// Checks files and servers of contexts; the worst decides.
+/// Checks the files and servers of contexts; the worst result decides.
 fn validate<T: Tool>(
     context: &mut Context<T>,
     names: &[String],

@@ -1,4 +1,4 @@
-//! `doctor`: where every setting came from, what each server is, what is wrong, and what to do about it.
+//! `doctor`: the source of every setting, the kind of each server, problems and remedies.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -20,24 +20,24 @@ use crate::tool::{Context, Tool};
 #[derive(Debug, Args)]
 pub struct DoctorArgs {}
 
-/// What a server is.
+/// What is known about a server.
 #[derive(Debug, Default)]
 pub struct Diagnosis {
-    /// What it says of itself, and what it supports; null is unknown.
+    /// What it reports, and what it supports; null is unknown.
     pub facts: Vec<(&'static str, Value)>,
-    /// What is wrong with it, and what to do about that.
+    /// Problems with it, and their remedies.
     pub warnings: Vec<(String, String)>,
 }
 
 impl Diagnosis {
-    /// Adds what the server says.
+    /// Adds a fact reported by the server.
     #[must_use]
     pub fn fact(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.facts.push((name, value.into()));
         self
     }
 
-    /// Adds what is wrong, if it is.
+    /// Adds a problem, if `is_wrong`.
     #[must_use]
     pub fn warn_if(mut self, is_wrong: bool, what: impl Into<String>, next: &str) -> Self {
         if is_wrong {
@@ -46,7 +46,6 @@ impl Diagnosis {
         self
     }
 
-    /// The facts in one line.
     fn text(&self) -> String {
         let shown = |(name, value): &(&str, Value)| match value {
             Value::Null => format!("{name} unknown"),
@@ -69,7 +68,7 @@ static FINDINGS: Shape = Shape::sentences(
     ],
 );
 
-/// What has been found, and how bad the worst of it is.
+/// The findings so far, and the worst severity.
 struct Findings {
     rows: Vec<Record>,
     worst: Exit,
@@ -100,7 +99,7 @@ fn row(status: &'static str, subject: &str, finding: &str) -> Record {
 /// Runs `doctor`.
 ///
 /// # Errors
-/// Failures of writing; what is wrong is the result, and the worst of it the exit code.
+/// Failures of writing. Problems are the result, and the worst of them determines the exit code.
 pub fn run<T: Tool>(context: &mut Context<T>, _: &DoctorArgs) -> Result<Exit, CliError> {
     context.link.dialer_mut().default_timeout(PATIENCE);
     let mut findings = Findings { rows: Vec::new(), worst: Exit::Done };
@@ -139,7 +138,7 @@ fn about_file<T: Tool>(context: &Context<T>, findings: &mut Findings) {
 }
 
 fn about_settings<T: Tool>(context: &mut Context<T>, findings: &mut Findings) {
-    // Also the in-memory server, and those that a session went to.
+    // Includes the in-memory server, and servers that a session switched to.
     let dialer = context.link.dialer_mut();
     let address = dialer.address().map(|address| format!("{address} ({})", dialer.source()));
     let (program, settings) = (&T::PROGRAM, context.settings());
@@ -178,7 +177,7 @@ fn about_settings<T: Tool>(context: &mut Context<T>, findings: &mut Findings) {
     }
 }
 
-/// A file that a setting names.
+/// Checks a file named by a setting.
 fn about_path(key: Key, setting: &Setting<String>, findings: &mut Findings) {
     let path = &setting.value;
     match fs::File::open(path).and_then(|file| file.metadata()) {
@@ -199,7 +198,7 @@ fn about_path(key: Key, setting: &Setting<String>, findings: &mut Findings) {
     }
 }
 
-/// Variables that look like this tool's and are none.
+/// Reports unknown variables with the tool's prefix.
 fn about_variables<T: Tool>(context: &Context<T>, findings: &mut Findings) {
     let program = &T::PROGRAM;
     let prefix = format!("{}_", program.prefix);
@@ -241,5 +240,5 @@ fn about_server<T: Tool>(address: &str, mut link: T::Link, findings: &mut Findin
     }
 }
 
-/// What a person would call slow.
+/// Slower than a user would expect.
 const SLOW: Duration = Duration::from_secs(1);

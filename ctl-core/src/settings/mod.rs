@@ -1,4 +1,4 @@
-//! The commands about settings: contexts, and the configuration file that they are in.
+//! Commands for settings: contexts, and their configuration file.
 
 pub mod config;
 pub mod context;
@@ -16,24 +16,24 @@ use crate::repl::known::KnownNames;
 use crate::tool::program::Program;
 use crate::tool::{Context, Tool};
 
-/// What the value of an argument is called that names a context.
+/// The value name of an argument for a context.
 pub const CONTEXT: &str = "CONTEXT";
-/// What the value of an argument is called that names a key of the file.
+/// The value name of an argument for a key of the file.
 pub const KEY: &str = "KEY";
 
-/// Keeps the names of contexts for completion.
+/// Caches the names of contexts for completion.
 pub(crate) fn keep_names(settings: &Settings, program: &Program, names: &KnownNames) {
     names.keep(CONTEXT, settings.config().contexts.keys().cloned().collect());
     names.keep(KEY, keys::of(program).map(|key| key.shown(program).to_owned()).collect());
 }
 
-/// What completion offers for such an argument.
+/// The completions for such an argument.
 pub(crate) fn candidates(names: &KnownNames, wanted: &Wanted<'_>) -> Option<Vec<String>> {
     let ours = [CONTEXT, KEY].into_iter().find(|name| *name == wanted.value_name);
     ours.map(|name| names.kept(name))
 }
 
-/// A setting a row.
+/// One row per setting.
 static ROWS: Shape = Shape::rows(
     "setting",
     &[
@@ -44,14 +44,14 @@ static ROWS: Shape = Shape::rows(
     ],
 );
 
-/// The file, and what it says.
+/// The file and its content.
 fn file<T: Tool>(context: &Context<T>) -> Result<(Place, Config), CliError> {
     let place = place(context)?;
     let config = place.read(&T::PROGRAM)?;
     Ok((place, config))
 }
 
-/// The file, which may not be there.
+/// The place of the file, which may not exist.
 fn place<T: Tool>(context: &Context<T>) -> Result<Place, CliError> {
     context.settings().place().cloned().ok_or_else(|| {
         CliError::config("there is no home directory for a configuration file")
@@ -59,7 +59,7 @@ fn place<T: Tool>(context: &Context<T>) -> Result<Place, CliError> {
     })
 }
 
-/// The settings in force, with where they came from.
+/// The effective settings and their sources.
 pub(crate) fn in_force(settings: &Settings, program: &Program) -> Result<Vec<Record>, CliError> {
     let chosen = settings.chosen();
     let context =
@@ -91,7 +91,7 @@ fn print(out: &mut Output, rows: Vec<Record>) -> Result<(), CliError> {
     list.finish()
 }
 
-/// The table of a context, made where there is none.
+/// The table of a context, created if necessary.
 fn context_table<'d>(
     document: &'d mut DocumentMut,
     name: &str,
@@ -106,19 +106,19 @@ fn context_table<'d>(
     one.as_table_like_mut().ok_or_else(not_read)
 }
 
-/// A table with an empty line before it.
+/// A table preceded by an empty line.
 fn table() -> Item {
     let mut table = Table::new();
     table.decor_mut().set_prefix("\n");
     Item::Table(table)
 }
 
-/// The file was read before: it cannot have another form now.
+/// The file was parsed before, so its structure cannot be wrong now.
 fn not_read() -> CliError {
     CliError::internal("the configuration file has changed since it was read")
 }
 
-/// Sets a key; what is written beside the value stays.
+/// Sets a key; keeps the comment after the value.
 fn set(table: &mut dyn toml_edit::TableLike, key: Key, program: &Program, text: &str) {
     set_value(table, key.shown(program), key.written(text));
 }
@@ -127,14 +127,15 @@ fn set_value(table: &mut dyn toml_edit::TableLike, name: &str, mut value: toml_e
     if let Some(old) = table.get(name).and_then(Item::as_value) {
         *value.decor_mut() = old.decor().clone();
     }
-    // The key keeps what is written before it.
+    // Keeps the comment before the key.
     match table.get_mut(name) {
         Some(item) => *item = Item::Value(value),
         None => drop(table.insert(name, Item::Value(value))),
     }
 }
 
-/// A value of the command line as it stands in the file: a file's name there is not beside the configuration file.
+/// A command-line value as stored in the file: relative file names are made absolute, since they are not relative to
+/// the configuration file.
 fn meant(key: Key, text: &str, program: &Program) -> Result<String, CliError> {
     key.check(text, program).map_err(|why| {
         CliError::usage(format!("{}: {why}", key.shown(program))).hint(format!(

@@ -1,5 +1,4 @@
-//! A command that handles something: input on its stdin, output as it comes, both at the same time, and ended with all
-//! that it has started.
+//! Runs a handler command: feeds its stdin and reads its output concurrently, and ends it with all its children.
 
 mod data;
 mod last_line;
@@ -18,32 +17,32 @@ pub use data::{Data, DataArgs};
 pub use last_line::LastLine;
 pub use template::{Place, Template};
 
-/// How often a running command is looked at.
+/// How often to poll a running command.
 const SLICE: Duration = Duration::from_millis(10);
-/// How long a command may take to end after SIGTERM, and what it has left behind may keep its pipes open.
+/// How long a command may take to end after SIGTERM, and how long its background processes may hold its pipes open.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Something that the command wrote.
+/// Output of the command.
 #[derive(Debug)]
 pub enum Piece {
-    /// To stdout.
+    /// From stdout.
     Out(Vec<u8>),
-    /// To stderr.
+    /// From stderr.
     Err(Vec<u8>),
 }
 
-/// What is to happen to a running command.
+/// What to do with a running command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// It goes on.
+    /// Let it run.
     GoOn,
-    /// It is asked to end, and after 2 s it is ended.
+    /// Send SIGTERM, and kill it after 2 s.
     End,
-    /// The same, and nobody wants to know how it ended.
+    /// As `End`, without waiting for the result.
     GiveUp,
 }
 
-/// A command that does not outlive this value.
+/// A running command, which ends at the latest when this is dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -52,15 +51,16 @@ pub struct Running {
     /// When it was asked to end.
     asked: Option<Instant>,
     given_up: bool,
-    /// What it had left running, when that was ended.
+    /// The background processes that were ended.
     left: Option<Vec<String>>,
 }
 
 impl Running {
-    /// Starts the command in a process group of its own. What it has of pipes is served: `input` goes to its stdin, and
-    /// its output is there for [`watch`](Self::watch).
+    /// Starts the command in its own process group. Serves its pipes: `input` goes to its stdin, and
+    /// [`watch`](Self::watch) delivers its output.
     ///
-    /// # Errors
+    /// The command does not exist: exit 127; it cannot be run: exit 126; the system has no room for it now: exit 75,
+    /// and nothing of it has run.
     /// The command does not exist: exit 127; it cannot be run: exit 126; the system has no room for it now: exit 75, and
     /// nothing of it has run.
     pub fn start(
@@ -70,20 +70,19 @@ impl Running {
         let own_group = process::group(&mut command);
         let (sender, pieces) = mpsc::sync_channel(16);
         let err = sender.clone();
-        // The threads first: where one cannot be had, the command must not have begun.
+        // Start the threads first: if one cannot be started, the command must not have run.
         let feeder = serve(move |stdin| feed(stdin, input.as_ref()))?;
         let out_pump = serve(move |stdout| pump(stdout, &sender, Piece::Out))?;
         let err_pump = serve(move |stderr| pump(stderr, &err, Piece::Err))?;
         let mut child = process::spawn(&mut command)?;
-        // Who serves a pipe waits for it, so it is taken.
+        // The serving thread waits for the pipe, so sending succeeds.
         child.stdin.take().map(|stdin| feeder.send(stdin));
         child.stdout.take().map(|stdout| out_pump.send(stdout));
         child.stderr.take().map(|stderr| err_pump.send(stderr));
         Ok(Self { child, own_group, pieces, asked: None, given_up: false, left: None })
     }
 
-    /// Waits for the end of the command, and of what it writes. `order` is asked again and again while it runs. None when
-    /// it was given up.
+    /// Waits for the command and its output to end. Polls `order` meanwhile. `None` if it was given up.
     pub fn watch(
         &mut self,
         mut order: impl FnMut() -> Order,
@@ -101,7 +100,7 @@ impl Running {
             }
             match ended {
                 Some((status, _)) if !open => return (!self.given_up).then_some(status),
-                // Something that the command has started keeps its pipes open.
+                // A background process holds the pipes open.
                 Some((_, when)) if when.elapsed() > PATIENCE => {
                     let members = || process::members(&self.child, self.own_group);
                     self.left.get_or_insert_with(members);
@@ -126,8 +125,8 @@ impl Running {
         }
     }
 
-    /// What the command had left running in the background with its output open, and what was ended 2 s after it: names
-    /// with process ids, where the system tells them.
+    /// The background processes that held the command's output open, and were ended after 2 s: names with process ids,
+    /// where the system reports them.
     #[must_use]
     pub fn left_behind(&self) -> Option<String> {
         let left = self.left.as_ref()?;
@@ -135,7 +134,7 @@ impl Running {
         Some(format!("killed processes that its command left running: {names}"))
     }
 
-    /// Asks the command to end, and ends it when it does not.
+    /// Asks the command to end, and kills it if it does not.
     fn end(&mut self) {
         match self.asked {
             None => {
@@ -161,7 +160,7 @@ impl Drop for Running {
     }
 }
 
-/// A thread for a pipe that is yet to come; none comes when the sender is dropped.
+/// Starts a thread for a pipe that is sent later; it ends if the sender is dropped.
 fn serve<P: Send + 'static>(
     work: impl FnOnce(P) + Send + 'static,
 ) -> Result<mpsc::Sender<P>, CliError> {
@@ -173,7 +172,7 @@ fn serve<P: Send + 'static>(
         .map_err(|error| CliError::thread(&error))
 }
 
-/// A command that does not read all of its stdin is no failure.
+/// A command need not read all of its stdin.
 fn feed(mut stdin: impl Write, input: &[u8]) {
     let _ = stdin.write_all(input);
 }

@@ -1,4 +1,4 @@
-//! Files that this program writes at places that somebody else may have prepared. A symbolic link is never followed.
+//! Writes files at places that other users may have prepared. Symbolic links are never followed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -9,16 +9,16 @@ use tempfile::NamedTempFile;
 use crate::error::{CliError, Exit};
 use crate::output::escape;
 
-/// Puts a file in the place of whatever is there, so that nobody reads half of it; a symbolic link is replaced, and not
-/// what it points to. `mode` is cut by the process's umask.
+/// Atomically replaces whatever is there; a symbolic link itself is replaced, not its target. The umask applies to
+/// `mode`.
 ///
 /// # Errors
-/// The file cannot be written beside its place, or not be moved there: a folder is there.
+/// The temporary file cannot be written or renamed, for example because a directory is there.
 pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<File> {
     beside(path, contents, mode)?.persist(path).map_err(|error| error.error)
 }
 
-/// The same where nothing may be there: `AlreadyExists`.
+/// As [`replace`], but fails with `AlreadyExists` if anything is there.
 ///
 /// # Errors
 /// Something is there, or the file cannot be written.
@@ -26,10 +26,10 @@ pub fn create(path: &Path, contents: &[u8], mode: u32) -> io::Result<File> {
     beside(path, contents, mode)?.persist_noclobber(path).map_err(|error| error.error)
 }
 
-/// A file for what a person wants to keep: one that did not exist, readable by its owner only.
+/// Creates a new file for the user's data, readable only by its owner.
 ///
 /// # Errors
-/// The file exists or cannot be made: exit 74.
+/// The file exists or cannot be created: exit 74.
 pub(crate) fn new_file(path: &Path) -> Result<File, CliError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -45,7 +45,7 @@ pub(crate) fn new_file(path: &Path) -> Result<File, CliError> {
     })
 }
 
-/// A new file in the same folder, under a name that nobody can foresee.
+/// A new file in the same directory, under an unpredictable name.
 fn beside(path: &Path, contents: &[u8], mode: u32) -> io::Result<NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut builder = tempfile::Builder::new();
@@ -63,7 +63,7 @@ fn beside(path: &Path, contents: &[u8], mode: u32) -> io::Result<NamedTempFile> 
     Ok(file)
 }
 
-/// A file that goes with this value, unless something else has come to its place.
+/// A file that is removed on drop, unless something else has replaced it.
 #[derive(Debug)]
 pub struct Ours {
     path: PathBuf,
@@ -71,7 +71,7 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// The file that was written to this place.
+    /// The file written at this path.
     #[must_use]
     pub fn new(path: &Path, file: File) -> Self {
         Self { path: path.to_owned(), file }
@@ -81,16 +81,16 @@ impl Ours {
 impl Drop for Ours {
     fn drop(&mut self) {
         if is_at(&self.file, &self.path).unwrap_or(false) {
-            // It may have gone this very moment.
+            // It may have disappeared just now.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Whether this very file is at that place, and not behind a symbolic link there.
+/// Whether this very file is at that path, and not behind a symbolic link.
 ///
 /// # Errors
-/// There is nothing, or it cannot be looked at.
+/// Nothing is there, or it is inaccessible.
 #[cfg(unix)]
 pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
@@ -98,7 +98,7 @@ pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok((here.dev(), here.ino()) == (there.dev(), there.ino()))
 }
 
-/// There is no number of a file to compare here.
+/// This system has no file number to compare.
 #[cfg(not(unix))]
 pub(crate) fn is_at(_file: &File, path: &Path) -> io::Result<bool> {
     Ok(fs::symlink_metadata(path)?.is_file())
@@ -125,7 +125,7 @@ mod tests {
         assert!(there.is_file() && there.permissions().mode() & 0o037 == 0);
         drop(Ours::new(&path, file));
         assert!(!path.exists() && victim.exists());
-        // Nothing is left beside it: the trap, and what it points to.
+        // No temporary file is left: only the link and its target.
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 

@@ -1,4 +1,4 @@
-//! Taking connections, for commands that serve others for a while.
+//! Accepts connections, for commands that run a server.
 
 pub(crate) mod http;
 
@@ -16,13 +16,13 @@ use tokio::time::{sleep, timeout};
 use crate::error::CliError;
 use crate::output::{Output, Record};
 
-/// How often it is looked whether to stop.
+/// How often to check whether to stop.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The address to listen on that `wanted` names: `:PORT` is one of this machine alone. `what` is what would listen there.
+/// Parses `wanted` as the address to listen on; `:PORT` is on this machine only. `what` is what would listen there.
 ///
 /// # Errors
-/// It is none, or other machines could reach it: exit 2.
+/// The address is invalid, or reachable from other machines: exit 2.
 pub(crate) fn address(
     wanted: &str,
     allow_remote: bool,
@@ -45,7 +45,7 @@ pub(crate) fn address(
     )))
 }
 
-/// As [`address`], for TCP alone.
+/// As [`address`], for TCP only.
 ///
 /// # Errors
 /// As [`address`].
@@ -57,7 +57,7 @@ pub(crate) fn tcp_address(
     address(wanted, allow_remote, what).map_err(|error| error.hint("--listen 127.0.0.1:0"))
 }
 
-/// Listens there; also gives the address, whose port was free if 0 was wanted.
+/// Binds the address, and returns the bound one, with its port if 0 was wanted.
 ///
 /// # Errors
 /// It cannot be bound: exit 69.
@@ -70,7 +70,7 @@ pub(crate) fn bind(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), CliE
     })
 }
 
-/// The address as one line, for `--print-addr`: who waits for it has it at once.
+/// Prints the address as one line and flushes it, for `--print-addr`.
 ///
 /// # Errors
 /// Stdout fails: exit 74.
@@ -80,10 +80,11 @@ pub(crate) fn print(out: &mut Output, address: impl Display) -> Result<(), CliEr
     out.flush()
 }
 
-/// Serves each connection in a task of its own, `most` of them at once, until it is over. Others wait to be accepted.
+/// Serves each connection in a task, at most `most` at once, until it should stop. Further connections wait to be
+/// accepted.
 ///
 /// # Errors
-/// The operating system refuses what a server needs.
+/// The operating system denies what a server needs.
 pub(crate) async fn accept<S>(
     listener: TcpListener,
     most: usize,
@@ -123,7 +124,7 @@ pub(crate) async fn each<C, S>(
                     drop(permit);
                 });
             }
-            // Such as a lack of file descriptors, which passes.
+            // Such as too few file descriptors, which is temporary.
             Ok((Err(_), _)) => sleep(TICK).await,
             Err(_) => {}
         }

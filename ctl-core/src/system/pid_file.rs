@@ -1,4 +1,4 @@
-//! The file that tells a supervisor which process this is.
+//! The pid file, for supervisors.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _};
@@ -10,36 +10,35 @@ use crate::error::{CliError, Exit};
 use crate::system::files::{self, Ours};
 use crate::system::process;
 
-/// A pid file; removed when this is dropped, unless it is another's by then.
+/// A pid file; removed on drop, unless another process has replaced it.
 #[derive(Debug)]
 pub struct PidFile {
     _file: Ours,
 }
 
-/// What is at the place of the file.
+/// What is at the path.
 enum There {
     Nothing,
-    /// The file of a process that has ended; locked until it is replaced, so that only one takes it over.
+    /// The file of a process that has ended; locked until it is replaced, so that only one process takes it over.
     Stale(File),
-    /// Somebody else is taking it over.
+    /// Another process is taking it over.
     Contended,
     Running(u32),
-    /// Something that no process has left here to tell its number.
+    /// Not a pid file.
     Foreign,
 }
 
-/// How often a place is looked at that others want as well, and how long in between.
+/// How often to check a contended path, and the pause in between.
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(10);
-/// More than the number of any process takes.
+/// Longer than any process id.
 const LONGEST: u64 = 32;
 
 impl PidFile {
-    /// Writes the number of this process. The file of a process that has ended is taken over. No symbolic link is
-    /// followed.
+    /// Writes the id of this process. Takes over the file of a process that has ended. Symbolic links are not followed.
     ///
     /// # Errors
-    /// The process of the file still runs: exit 1; what is there is no pid file, or the file cannot be written: exit 74.
+    /// The process of the file still runs: exit 1. The file is not a pid file, or cannot be written: exit 74.
     pub fn create(path: &Path) -> Result<Self, CliError> {
         let name = path.to_string_lossy();
         let line = format!("{}\n", std::process::id());
@@ -87,24 +86,24 @@ fn look(path: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> io::Result<
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(There::Contended),
         file => file?,
     };
-    // Locked before it is looked whether it is still there: who has taken it over has put another in its place. Where the
-    // file system knows no locks, two that start at the same moment may both take it over.
+    // Lock before checking that it is still there: whoever took it over has replaced it. Without file locks, two
+    // processes that start at the same moment may both take it over.
     let is_locked = matches!(lock(&file), Err(TryLockError::WouldBlock));
     if is_locked || !files::is_at(&file, path).unwrap_or(false) {
         return Ok(There::Contended);
     }
     let mut text = String::new();
-    // What is not text is no number either.
+    // Text that cannot be read is no process id either.
     let _ = file.by_ref().take(LONGEST).read_to_string(&mut text);
     Ok(match number(text.trim_end()) {
         None => There::Foreign,
-        // This very number, in a container that was started again.
+        // Our own id, in a restarted container.
         Some(pid) if pid != std::process::id() && process::is_running(pid) => There::Running(pid),
         Some(_) => There::Stale(file),
     })
 }
 
-/// The number of a process, and nothing else.
+/// A process id and nothing else.
 fn number(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let pid = text.parse().ok().filter(|pid| digits && *pid <= i32::MAX.unsigned_abs());
@@ -114,7 +113,7 @@ fn number(text: &str) -> Option<u32> {
 #[cfg(unix)]
 fn open(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
-    // Whatever may have come here since: neither a link is followed, nor a pipe waited for.
+    // The path may have changed since: follow no link, and do not block on a pipe.
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
@@ -186,7 +185,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("worker.pid");
         fs::write(&path, format!("{}\n", ended())).unwrap();
-        // Whoever looks while another takes it over finds it contended, and then the other's.
+        // A check during another's takeover finds the file contended, and later the other's.
         let look = || look(&path, File::try_lock).unwrap();
         let There::Stale(held) = look() else { panic!("it is stale") };
         assert!(matches!(look(), There::Contended));

@@ -1,4 +1,4 @@
-//! Ending a child with everything that it has started: process groups, where the system has them.
+//! Ends a child with all its descendants, by process groups where the system has them.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _};
@@ -25,14 +25,14 @@ pub fn spawn(command: &mut Command) -> Result<Child, CliError> {
     })
 }
 
-/// What a client's error is when its cause is this machine, not the server: no room left in the system (75), or something
-/// that this user may not do, such as opening the socket of somebody else (77). `None` for every other cause.
+/// The error for a client failure caused by this machine, not the server: no resources left (75), or missing permission
+/// (77), such as for another user's socket. `None` for any other cause.
 #[must_use]
 pub fn refused_here(error: &impl Display, cause: Option<&io::Error>) -> Option<CliError> {
     Some(classify(cause?)?(error.to_string()))
 }
 
-/// The refusal of the system that this is, if it is one.
+/// The constructor for this error of the system, if it is one.
 fn classify(error: &io::Error) -> Option<fn(String) -> CliError> {
     if is_shortage(error) {
         return Some(CliError::shortage);
@@ -41,49 +41,49 @@ fn classify(error: &io::Error) -> Option<fn(String) -> CliError> {
     is_denied.then_some(CliError::denied)
 }
 
-/// Whether the system has no descriptor, process, thread or memory left, which passes.
+/// Whether the system temporarily has no free descriptor, process, thread or memory.
 #[must_use]
 pub fn is_shortage(error: &io::Error) -> bool {
     system::is_shortage(error)
 }
 
-/// Gives the command a process group of its own, so that all of it can be ended, and says whether it has one; not
-/// at a terminal, where the child has to stay in the foreground to read from it.
+/// Gives the command its own process group, so that all of it can be ended, and returns whether it has one. Not at a
+/// terminal, where the child must stay in the foreground to read.
 pub fn separate(command: &mut Command) -> bool {
     !std::io::stdin().is_terminal() && group(command)
 }
 
-/// Gives the command a process group of its own, for a child that does not read from the terminal. Says whether the
+/// Gives the command its own process group, for a child that does not read from the terminal. Returns whether the
 /// system has such groups.
 pub fn group(command: &mut Command) -> bool {
     system::group(command)
 }
 
-/// Asks the child, or its group, to end. Where there is no gentle way, nothing happens.
+/// Asks the child, or its group, to end. Does nothing where this is not supported.
 pub fn terminate(child: &Child, own_group: bool) {
     system::terminate(child, own_group);
 }
 
-/// Kills what is left of the child's group.
+/// Kills the rest of the child's group.
 pub fn kill(child: &Child, own_group: bool) {
     if own_group {
         system::kill(child);
     }
 }
 
-/// What is running in the child's group: names with process ids, where the system tells them.
+/// The processes in the child's group: names with process ids, where the system reports them.
 #[must_use]
 pub fn members(child: &Child, own_group: bool) -> Vec<String> {
     if own_group { system::members(child.id()) } else { Vec::new() }
 }
 
-/// Whether there is a process with this number. Where the system does not tell, there is none.
+/// Whether a process with this id exists; false where the system does not report it.
 #[must_use]
 pub fn is_running(pid: u32) -> bool {
     system::is_running(pid)
 }
 
-/// The child's exit code, or 128 and the signal that ended it.
+/// The child's exit code, or 128 plus the signal that ended it.
 #[must_use]
 pub fn code(status: ExitStatus) -> u8 {
     if let Some(signal) = system::signal(status) {
@@ -92,7 +92,7 @@ pub fn code(status: ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(255)
 }
 
-/// The number of the signal that ended the child.
+/// The signal that ended the child.
 #[must_use]
 pub fn signal(status: ExitStatus) -> Option<i32> {
     system::signal(status)
@@ -113,7 +113,7 @@ mod system {
 
     pub(super) fn is_running(pid: u32) -> bool {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        // One that belongs to somebody else may not be signalled, but is there.
+        // A process of another user may not be signalled, but exists.
         pid.is_some_and(|pid| matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)))
     }
 
@@ -134,12 +134,11 @@ mod system {
     pub(super) fn members(group: u32) -> Vec<String> {
         let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
         let stats = processes.flatten().map(|process| process.path().join("stat"));
-        // What has ended meanwhile has none.
+        // The process may have ended meanwhile.
         stats.filter_map(|stat| member(&std::fs::read(stat).ok()?, group)).collect()
     }
 
-    /// Reads `PID (NAME) STATE PARENT GROUP ..`; a name may have anything in it. Who has ended, and was not waited for, is
-    /// no member.
+    /// Parses `PID (NAME) STATE PARENT GROUP ..`; a name may contain anything. A zombie is not a member.
     #[cfg(target_os = "linux")]
     fn member(stat: &[u8], group: u32) -> Option<String> {
         let text = String::from_utf8_lossy(stat);
@@ -160,7 +159,7 @@ mod system {
         status.signal()
     }
 
-    /// A process or group that is gone already needs no signal.
+    /// A process or group that has gone needs no signal.
     fn send(child: &Child, own_group: bool, signal: Signal) {
         let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
         let _ = if own_group { kill_process_group(pid, signal) } else { kill_process(pid, signal) };

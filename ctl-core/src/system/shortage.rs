@@ -1,4 +1,4 @@
-//! Waiting until the system has room again: descriptors, processes, threads, memory.
+//! Waits until the system has free resources again: descriptors, processes, threads, memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use crate::error::CliError;
 use crate::output::messages::Messages;
 
-/// The first pause, the longest, and how long it takes at most until somebody's giving up is noticed.
+/// The first pause, the longest, and how often to check for cancellation.
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(5);
 const SLICE: Duration = Duration::from_millis(20);
 
-/// A shortage that several threads may meet, and that is told once.
+/// A shortage that several threads may meet, reported once.
 #[derive(Debug, Default)]
 pub struct Shortage {
     told: AtomicBool,
 }
 
 impl Shortage {
-    /// Tries until something else than a shortage comes of it, with pauses that grow up to 5 s.
+    /// Retries while the system is short of resources, with pauses that grow to 5 s.
     ///
     /// # Errors
-    /// That of the attempt; a shortage only when it is given up.
+    /// The error of the attempt; a shortage only if cancelled.
     pub fn wait_out<T>(
         &self,
         messages: &Messages,

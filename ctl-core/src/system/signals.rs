@@ -1,7 +1,7 @@
-//! Ctrl-C, SIGTERM and SIGHUP: once means "finish what is in flight", twice means "stop at once".
+//! Ctrl-C, SIGTERM and SIGHUP: the first means "finish what is in flight", the second "stop at once".
 //!
-//! SIGHUP does not say the second thing: a terminal that goes away sends it more than once. Where it is ignored from the
-//! start, as under nohup, it stays ignored.
+//! SIGHUP never counts as the second: a closing terminal sends it more than once. If it is ignored from the start, as
+//! under nohup, it stays ignored.
 
 use std::io;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use signal_hook::flag;
 
 use crate::error::{CliError, Exit};
 
-/// What a running command asks whether it should end; clones share the state.
+/// Tells a running command whether to end; clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupts {
-    /// The number of the last signal, 0 for none.
+    /// The last signal, 0 for none.
     signal: Arc<AtomicUsize>,
 }
 
@@ -29,11 +29,10 @@ impl Interrupts {
         Self::default()
     }
 
-    /// Catches SIGINT, SIGTERM and SIGHUP from now on; with `second_stops` the second one of SIGINT or SIGTERM ends the
-    /// process at once.
+    /// Catches SIGINT, SIGTERM and SIGHUP. With `second_stops`, the second SIGINT or SIGTERM ends the process at once.
     ///
     /// # Errors
-    /// The operating system refuses the handlers: exit 70.
+    /// The system denies the handlers: exit 70.
     pub fn install(second_stops: bool) -> Result<Self, CliError> {
         let interrupts = Self::default();
         interrupts
@@ -52,7 +51,7 @@ impl Interrupts {
 
     fn catch(&self, signal: i32, exit: Exit, second_stops: bool) -> io::Result<()> {
         if second_stops {
-            // Registered before the flag that arms it, so that the first signal only arms.
+            // Registered before the handler that arms it, so that the first signal only arms.
             let armed = Arc::new(AtomicBool::new(false));
             flag::register_conditional_shutdown(signal, exit.code().into(), Arc::clone(&armed))?;
             flag::register(signal, armed)?;
@@ -60,13 +59,13 @@ impl Interrupts {
         note(signal, &self.signal)
     }
 
-    /// The exit that a signal asks for, if one came.
+    /// The exit code of the signal, if one came.
     #[must_use]
     pub fn requested(&self) -> Option<Exit> {
         asked_for(&self.signal)
     }
 
-    /// Ends with the exit that a signal asks for, if one came.
+    /// Fails if a signal came.
     ///
     /// # Errors
     /// Exit 129, 130 or 143.
@@ -79,15 +78,15 @@ impl Interrupts {
         self.signal.store(usize::try_from(SIGINT).unwrap_or(usize::MAX), Ordering::SeqCst);
     }
 
-    /// Forgets what came: a session goes on after an interrupted command.
+    /// Forgets the signal: a session continues after an interrupted command.
     pub fn clear(&self) {
         self.signal.store(0, Ordering::SeqCst);
     }
 
-    /// Waits for `duration`, or less when a signal comes.
+    /// Sleeps for `duration`, or less if a signal comes.
     ///
     /// # Errors
-    /// Exit 129, 130 or 143 when a signal came.
+    /// A signal came: exit 129, 130 or 143.
     pub fn sleep(&self, duration: Duration) -> Result<(), CliError> {
         let slice = Duration::from_millis(50);
         let start = Instant::now();
@@ -102,21 +101,21 @@ impl Interrupts {
     }
 }
 
-/// Set by SIGINT: a terminal has shown `^C`, and the cursor is behind it.
+/// Set by SIGINT: the terminal has shown `^C`, and the cursor is behind it.
 static ECHOED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Whether a terminal has shown `^C` since the last call, so that what follows begins with the end of that line.
+/// Whether the terminal has shown `^C` since the last call, so that a line end is needed first.
 pub(crate) fn take_echo() -> bool {
     ECHOED.swap(false, Ordering::SeqCst)
 }
 
-/// Has a signal leave its number in `last` from now on.
+/// Stores the number of a signal in `last` when it arrives.
 pub(crate) fn note(signal: i32, last: &Arc<AtomicUsize>) -> io::Result<()> {
     let number = usize::try_from(signal).unwrap_or(usize::MAX);
     flag::register_usize(signal, Arc::clone(last), number).map(|_| ())
 }
 
-/// The exit that the last signal asks for, 0 being none.
+/// The exit code of the last signal; 0 is none.
 pub(crate) fn asked_for(last: &AtomicUsize) -> Option<Exit> {
     match i32::try_from(last.load(Ordering::SeqCst)) {
         Ok(0) => None,
@@ -136,10 +135,10 @@ pub(crate) fn hangup() -> Option<i32> {
     signal.filter(|_| !is_hangup_ignored())
 }
 
-/// Whether this process was started to ignore SIGHUP, as by nohup. Elsewhere than on Unix: no.
+/// Whether this process was started with SIGHUP ignored, as by nohup. Always false except on Unix.
 #[must_use]
 pub fn is_hangup_ignored() -> bool {
-    // A session asks twice, and a shell is not for nothing.
+    // A session asks twice, and starting a shell is expensive.
     #[cfg(unix)]
     static IS_IGNORED: LazyLock<bool> =
         LazyLock::new(|| hangup::system_says().unwrap_or_else(hangup::shell_says));
@@ -149,13 +148,13 @@ pub fn is_hangup_ignored() -> bool {
     false
 }
 
-/// Whether SIGHUP is ignored. Nobody but the system's C interface tells that everywhere, which is not safe to call.
+/// Whether SIGHUP is ignored. Only the unsafe C interface reports that on all systems.
 #[cfg(unix)]
 mod hangup {
     use std::fs;
     use std::process::{Command, Stdio};
 
-    /// What Linux tells of this process: the signals that it ignores, as bits.
+    /// From Linux's status of this process, which has the ignored signals as bits.
     pub(super) fn system_says() -> Option<bool> {
         let status = fs::read_to_string("/proc/self/status").ok()?;
         let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
@@ -163,7 +162,7 @@ mod hangup {
         Some(ignored >> (signal_hook::consts::SIGHUP - 1) & 1 == 1)
     }
 
-    /// What a shell finds: it cannot catch what it was started to ignore (POSIX, Shell Command Language, trap).
+    /// From a shell: it cannot trap signals ignored at its start (POSIX, Shell Command Language, trap).
     pub(super) fn shell_says() -> bool {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", "trap 'exit 1' HUP; kill -HUP $$; exit 0"]);

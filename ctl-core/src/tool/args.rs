@@ -153,10 +153,10 @@ pub struct GlobalArgs {
 }
 
 impl GlobalArgs {
-    /// How results look, from the flags, the settings and the stream.
+    /// The style of results, from the flags, the settings and the stream.
     ///
     /// # Errors
-    /// A variable with a value that is not allowed: exit 2.
+    /// A variable with an invalid value: exit 2.
     pub fn style(&self, settings: &Settings, terminal: bool) -> Result<Style, CliError> {
         let chosen = settings.setting(keys::OUTPUT, ("--output", self.output), word)?;
         let default = if terminal { Format::Table } else { Format::Plain };
@@ -180,10 +180,10 @@ impl GlobalArgs {
         })
     }
 
-    /// `style` with what these flags say explicitly: one line of a session on top of the session's own.
+    /// `style` with these explicit flags on top: for one line of a session.
     #[must_use]
     pub fn restyle(&self, style: &Style) -> Style {
-        // A line for every value is for people, unless another format is asked for.
+        // A line per value is for people, unless another format is requested.
         let usual = match style.format {
             Format::Plain | Format::Name if style.upright => Format::Table,
             format => format,

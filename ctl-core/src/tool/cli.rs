@@ -1,4 +1,4 @@
-//! The grammar of every tool: its flags, its own commands, and those that all tools have.
+//! The grammar of every tool: its flags, its own commands, and the common ones.
 
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -101,7 +101,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
 ];
 
 impl Common {
-    /// What the command does to what is there.
+    /// The command's effects.
     #[must_use]
     pub fn nature(&self) -> Nature {
         let reads = |reads_only| if reads_only { Nature::Looks } else { Nature::Adds };
@@ -120,7 +120,7 @@ impl Common {
         }
     }
 
-    /// Whether the command works where the configuration file is wrong.
+    /// Whether the command works with an invalid configuration file.
     #[must_use]
     pub fn is_about_settings(&self) -> bool {
         match self {
@@ -147,10 +147,10 @@ pub fn tree<T: Tool>() -> Command {
     with_help(tls::with_names(tree, &tls), &T::PROGRAM)
 }
 
-/// Reads a command line, also as words; `line` begins with the program's name.
+/// Parses a command line, and also returns its words; `line` begins with the program's name.
 ///
 /// # Errors
-/// What clap says: usage errors, and also `--help` and `--version`.
+/// The errors of clap: usage errors, and also `--help` and `--version`.
 pub fn parse<T: Tool>(
     line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
 ) -> Result<(Cli<T>, ArgMatches), clap::Error> {
@@ -160,14 +160,14 @@ pub fn parse<T: Tool>(
     Ok((cli, matches))
 }
 
-/// The ids of the flags that say which servers.
+/// The ids of the flags that select the servers.
 #[must_use]
 pub fn connect_flags<T: Tool>() -> Vec<String> {
     let flags = T::Connect::augment_args(Command::new("connect"));
     flags.get_arguments().map(|flag| flag.get_id().to_string()).collect()
 }
 
-/// How the flag that says which servers is written.
+/// The flags that select the servers, as written.
 #[must_use]
 pub fn server_flags<T: Tool>() -> Vec<String> {
     let flags = T::Connect::augment_args(Command::new("connect"));
@@ -178,7 +178,7 @@ pub fn server_flags<T: Tool>() -> Vec<String> {
     letters.chain([T::PROGRAM.servers.flag.to_owned()]).collect()
 }
 
-/// What the commands of every tool say in this one.
+/// Adds the tool's help texts to the common commands.
 fn with_help(tree: Command, program: &Program) -> Command {
     let Program { name, help, .. } = program;
     let (question, ping) = help.ping;

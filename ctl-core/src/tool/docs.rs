@@ -1,4 +1,4 @@
-//! Documentation made from the grammar: completion scripts, man pages, Markdown tables.
+//! Documentation generated from the grammar: completion scripts, man pages, Markdown tables.
 
 pub mod commands;
 
@@ -80,12 +80,12 @@ fn collect_pages(
     Ok(())
 }
 
-/// The grammar with every option explained, also those that the short help leaves out.
+/// The grammar with every option explained, including those that the short help omits.
 fn explained(command: Command) -> Command {
     command.mut_args(|arg| arg.hide_short_help(false)).mut_subcommands(explained)
 }
 
-/// How a command is called: its own options with their values, those of every command in one word.
+/// A command's synopsis: its own options with their values, and one word for the common ones.
 fn synopsis(command: &Command) -> String {
     let is_left_out = |arg: &Arg| {
         arg.is_positional()
@@ -115,7 +115,7 @@ pub fn commands_markdown(tree: &Command) -> String {
     table
 }
 
-/// The table of exit codes with what they mean, as Markdown.
+/// The table of exit codes and their meanings, as Markdown.
 fn exit_codes_markdown(codes: &[(ExitCode, String)]) -> String {
     let rows = codes.iter().map(|(row, meaning)| format!("| {} | {meaning} |\n", row.exit.code()));
     format!("| Code | Meaning |\n|---|---|\n{}", rows.collect::<String>())
@@ -135,7 +135,7 @@ pub fn readme_sections(tree: &Command, codes: &[(ExitCode, String)]) -> String {
     )
 }
 
-/// What stands between the markers of a section, such as `<!-- commands -->` and `<!-- /commands -->`.
+/// The text between the markers of a section, such as `<!-- commands -->` and `<!-- /commands -->`.
 #[must_use]
 pub fn section<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&open(name))?;
@@ -161,7 +161,7 @@ pub fn grouped_help(tree: &Command, groups: &[(&str, Vec<&str>)]) -> String {
     text
 }
 
-/// A text behind this many columns of a line, for the terminal on stdout, if there is one.
+/// Wraps a text with a hanging indent of this many columns, for the terminal on stdout, if any.
 fn hung(text: &str, column: usize) -> String {
     wrap::of_stdout().map_or_else(|| text.to_owned(), |width| wrap::hanging(text, width, column))
 }
@@ -179,13 +179,13 @@ pub fn exit_help(codes: &[(ExitCode, String)]) -> String {
 /// The width of tables in help texts, unless the terminal is narrower.
 const TABLE_WIDTH: usize = 80;
 
-/// Names longer than this have a line of their own.
+/// Longer names get their own line.
 const NAME_WIDTH: usize = 34;
 
-/// No table is made for a terminal that is narrower.
+/// Narrower terminals get no table.
 const NARROW: usize = 40;
 
-/// Names and what they mean, in two columns.
+/// Names and their meanings, in two columns.
 #[must_use]
 pub fn table<N: AsRef<str>>(rows: &[(N, &str)]) -> String {
     let names = rows.iter().map(|(name, _)| name.as_ref().len());
@@ -215,8 +215,8 @@ pub fn table<N: AsRef<str>>(rows: &[(N, &str)]) -> String {
     text
 }
 
-/// The grammar with the paragraphs of its help texts as one line each, for terminals of any width. The sources break
-/// lines where they get long; a line that is indented, or ends a sentence, stays.
+/// Joins each paragraph of the help texts into one line, for terminals of any width. The sources wrap long lines; a
+/// line end stays after an indented line or a sentence.
 #[must_use]
 pub fn reflow(command: Command) -> Command {
     let command = match command.get_after_help().map(ToString::to_string) {

@@ -1,4 +1,4 @@
-//! What a tool is called, and how it speaks before its flags are known: help, wrong lines, a panic.
+//! A tool's names, and its behaviour before flags are known: help, usage errors, panics.
 
 pub(crate) mod tip;
 
@@ -24,7 +24,7 @@ use crate::tool::cli;
 use crate::tool::docs;
 use crate::tool::examples::Sheet;
 
-/// A tool: its names, its grammar, and what its help says. Everything that knows the queue stands here.
+/// A tool: its names, its grammar, and its help texts. The only place that knows the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
     /// Its name.
@@ -41,27 +41,27 @@ pub struct Program {
     pub groups: &'static [(&'static str, &'static [&'static str])],
     /// The environment variables that it reads, for help and man pages.
     pub environment: &'static [(&'static str, &'static str)],
-    /// Where servers are, when nobody says.
+    /// The default servers, and where their addresses come from.
     pub servers: Servers,
-    /// What a queue is called in the configuration file.
+    /// The name of a queue in the configuration file.
     pub queue: QueueKey,
-    /// What TLS needs.
+    /// The names of the TLS settings.
     pub tls: TlsNames,
     /// The in-memory server.
     pub service: Service,
-    /// The command that puts the records of a file, its last word, into a server.
+    /// The command that loads the records of a file, its last word, into a server.
     pub seed: &'static [&'static str],
-    /// What the help of the commands of every tool says here.
+    /// The tool's own help texts for the common commands.
     pub help: CommonHelp,
     /// The cheat sheets.
     pub sheets: &'static [Sheet],
     /// What exit codes mean beyond [`EXIT_CODES`].
     pub meanings: &'static [(Exit, &'static str)],
-    /// Words of tables that have a colour.
+    /// The coloured words in tables.
     pub colors: &'static [(&'static str, Role)],
 }
 
-/// Where a tool looks for the servers' addresses.
+/// Where a tool gets the servers' addresses.
 #[derive(Debug, Clone, Copy)]
 pub struct Servers {
     /// The flag, such as `--addr`.
@@ -70,42 +70,42 @@ pub struct Servers {
     pub short: &'static str,
     /// The environment variables, the tool's own first. `serve` sets them for its command.
     pub variables: &'static [&'static str],
-    /// The address when there is neither.
+    /// The default address.
     pub default: &'static str,
-    /// What an address may look like, for `connect` in a session.
+    /// The forms of an address, for `connect` in a session.
     pub forms: &'static str,
-    /// Refuses what cannot be the addresses of servers.
+    /// Rejects invalid server addresses.
     pub check: fn(&str) -> Result<(), CliError>,
-    /// The ways to speak to a server, where there are several.
+    /// The transports, if there are several.
     pub transports: &'static [&'static str],
 }
 
-/// What a queue is called in the configuration file.
+/// The queue in the configuration file.
 #[derive(Debug, Clone, Copy)]
 pub struct QueueKey {
-    /// The key of the one that commands without a name are about, such as `tube`.
+    /// The key of the default queue of commands without a name, such as `tube`.
     pub key: &'static str,
-    /// Refuses what cannot be its name.
+    /// Rejects invalid names.
     pub check: fn(&str) -> Result<(), CliError>,
 }
 
-/// What the help of the commands of every tool says of this one.
+/// The tool's own help texts for the common commands.
 #[derive(Debug, Clone, Copy)]
 pub struct CommonHelp {
-    /// What `ping` sends, in parentheses behind its summary.
+    /// What `ping` sends, in parentheses after its summary.
     pub ping: (&'static str, &'static str),
     /// A condition for `watch`, and examples.
     pub watch: (&'static str, &'static str),
     /// The summary of `repl`, and the end of its help.
     pub repl: (&'static str, &'static str),
-    /// The flag by which a script that leaves something behind fails, and what it says.
+    /// The flag that makes a script fail if it leaves something behind, and its help.
     pub strict: (&'static str, &'static str),
     /// The end of the help of `serve`.
     pub serve: &'static str,
 }
 
 impl Program {
-    /// A failure of a client with what can be done about it, as far as that is the same for every tool: by its stable name.
+    /// Adds remedies to a client failure, by its stable name, as far as they are common to all tools.
     #[must_use]
     pub fn advise(&self, error: CliError) -> CliError {
         let Self { name, service, servers, .. } = self;
@@ -127,9 +127,9 @@ impl Program {
         }
     }
 
-    /// Runs a whole command line with `run`, and gives the exit code. A panic is 70; `check` has codes of its own.
+    /// Runs a whole command line with `run`, and returns the exit code. A panic is 70; `check` has its own codes.
     pub fn run(&self, line: &[OsString], run: impl FnOnce() -> Exit) -> Exit {
-        // The panic hook has said what happened.
+        // The panic hook has printed the cause.
         let exit = panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or(Exit::Internal);
         // A monitoring system would take 1 and 2 for verdicts.
         if (exit.code() > 3 || exit == Exit::Usage) && self.is_check(line) {
@@ -138,7 +138,7 @@ impl Program {
         exit
     }
 
-    /// No command: short help for a person, a usage error for a script.
+    /// Without a command: short help on a terminal, a usage error in a script.
     #[must_use]
     pub fn without_command(&self, line: &[OsString], environment: &Environment) -> Exit {
         if io::stdin().is_terminal() && io::stdout().is_terminal() {
@@ -153,7 +153,7 @@ impl Program {
         self.early_failure(&error, line, environment)
     }
 
-    /// What clap says: help and version are results, everything else is exit 2.
+    /// Prints a clap error: help and version are results, everything else is exit 2.
     #[must_use]
     pub fn grammar_error(
         &self,
@@ -162,7 +162,7 @@ impl Program {
         environment: &Environment,
     ) -> Exit {
         if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-            // The same line again, now with everything that help shows. A reader who goes away has seen enough.
+            // Parses the line again with everything that help shows. A closed pipe is fine.
             let _ = match self.documented_tree().try_get_matches_from(line) {
                 Err(help) => help.print(),
                 Ok(_) => error.print(),
@@ -187,7 +187,7 @@ impl Program {
         self.failure(&CliError::usage(message), line, environment)
     }
 
-    /// A failure before flags could be applied. Of a check it is a verdict, too.
+    /// A failure before flags could be applied. For a check it is also a verdict.
     #[must_use]
     pub fn early_failure(
         &self,
@@ -247,7 +247,7 @@ impl Program {
         format!("{}\n", wrap::words(&text, width))
     }
 
-    /// The grammar with grouped commands, environment and exit codes in its help. Made only when help is shown.
+    /// The grammar with grouped commands, environment and exit codes in its help. Built only if help is shown.
     #[must_use]
     pub fn documented_tree(&self) -> Command {
         let tree = (self.tree)();
@@ -261,7 +261,7 @@ impl Program {
         .after_long_help(format!("Environment:\n{environment}\n{}", docs::exit_help(&self.exit_codes())))
     }
 
-    /// The table of exit codes with what they mean here, in ascending order.
+    /// The exit codes and their meanings for this tool, in ascending order.
     #[must_use]
     pub fn exit_codes(&self) -> Vec<(ExitCode, String)> {
         let here = |row: &ExitCode| {
@@ -271,7 +271,7 @@ impl Program {
         EXIT_CODES.iter().map(|row| (*row, here(row))).collect()
     }
 
-    /// Whether the command is `check`, also when the line is wrong otherwise.
+    /// Whether the command is `check`, even on an otherwise invalid line.
     fn is_check(&self, line: &[OsString]) -> bool {
         if !line.iter().any(|word| word == "check") {
             return false;
@@ -296,7 +296,7 @@ impl Program {
         false
     }
 
-    /// Whether the command line or the environment asks for a JSON format, also when the line is wrong otherwise.
+    /// Whether the command line or the environment requests a JSON format, even on an otherwise invalid line.
     fn wants_json(&self, line: &[OsString], environment: &Environment) -> bool {
         let texts: Vec<_> = line.iter().map(|text| text.to_string_lossy()).collect();
         let flag = texts.iter().enumerate().rev().find_map(|(at, text)| {
@@ -311,7 +311,7 @@ impl Program {
     }
 }
 
-/// What is wrong with a command line, which may quote words that came from elsewhere.
+/// Prints a usage error, escaped because it may quote foreign words.
 fn print_escaped(error: &clap::Error) -> io::Result<()> {
     let text = tip::text(error);
     match escape::lines(&text) {
@@ -320,7 +320,7 @@ fn print_escaped(error: &clap::Error) -> io::Result<()> {
     }
 }
 
-/// What is wrong with a command line, in one line.
+/// A usage error in one line.
 fn first_sentence(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "the command line does not say what to check".to_owned();
@@ -331,7 +331,7 @@ fn first_sentence(error: &clap::Error) -> String {
     text.strip_prefix("error: ").unwrap_or(&text).to_owned()
 }
 
-/// A tool with nothing in it, for tests.
+/// An empty tool, for tests.
 #[cfg(test)]
 pub(crate) const TOOL: Program = Program {
     name: "tool",

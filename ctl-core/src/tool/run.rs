@@ -23,7 +23,7 @@ use crate::tool::examples;
 use crate::tool::shells;
 use crate::tool::{Context, Nature};
 
-/// Runs a whole command line, as the program does; the first word is the program's name.
+/// Runs a whole command line like the program; the first word is the program's name.
 pub fn main<T: Interactive>(line: impl IntoIterator<Item = OsString>) -> Exit {
     let line: Vec<OsString> = line.into_iter().collect();
     T::PROGRAM.run(&line, || run::<T>(&line))
@@ -64,7 +64,7 @@ fn run<T: Interactive>(line: &[OsString]) -> Exit {
     })
 }
 
-/// Whether the command works where the configuration file is wrong.
+/// Whether the command works with an invalid configuration file.
 fn is_about_settings<T: Interactive>(line: &Line<T>) -> bool {
     match line {
         Line::Own(_) => false,
@@ -75,7 +75,7 @@ fn is_about_settings<T: Interactive>(line: &Line<T>) -> bool {
 /// Runs one command.
 ///
 /// # Errors
-/// Why the command did not do what was asked.
+/// Why the command failed.
 pub fn dispatch<T: Interactive>(context: &mut Context<T>, line: Line<T>) -> Result<Exit, CliError> {
     let style = context.out.style.clone();
     let nature = nature(&line);
@@ -128,7 +128,7 @@ fn common<T: Interactive>(context: &mut Context<T>, command: Common) -> Result<E
     }
 }
 
-/// Runs a line of a session that is a command of the command line, too.
+/// Runs a line of a session that is also a command of the command line.
 fn session_line<T: Interactive>(
     context: &mut Context<T>,
     matches: &ArgMatches,
@@ -138,7 +138,7 @@ fn session_line<T: Interactive>(
 }
 
 fn serve<T: Interactive>(context: &mut Context<T>, args: &ServeArgs) -> Result<Exit, CliError> {
-    // Signals are caught before anything has to be cleaned up.
+    // Install the handlers before there is anything to clean up.
     let interrupts = context.interrupts()?;
     let messages = context.messages.clone();
     let trace = messages.trace(T::PROGRAM.name);
@@ -154,8 +154,8 @@ fn serve<T: Interactive>(context: &mut Context<T>, args: &ServeArgs) -> Result<E
     )
 }
 
-/// Puts the records of a file into the server at this address, by the tool's own command. Nothing but the address
-/// decides where they go.
+/// Loads the records of a file into the server at this address, with the tool's own command. Only the address decides
+/// where they go.
 fn seed<T: Interactive>(file: &OsStr, address: &str, messages: &Messages) -> Result<(), CliError> {
     let program = T::PROGRAM;
     let words = [program.name, "--no-input", program.servers.flag, address];

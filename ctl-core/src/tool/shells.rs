@@ -1,4 +1,4 @@
-//! Completion in shells: scripts that ask the tool, and what it answers. What is offered is what a session offers.
+//! Shell completion: scripts that ask the tool, and its answers. The completions are the same as in a session.
 
 use std::ffi::{OsStr, OsString};
 use std::marker::PhantomData;
@@ -44,7 +44,7 @@ pub struct CompleteArgs {
     words: Vec<OsString>,
 }
 
-/// The exit code that leaves the word to the shell, which knows files best.
+/// The exit code that leaves completion to the shell, which knows files best.
 const FILES: Exit = Exit::Own(3);
 
 /// The exit code that says that no word ends here: a blank would be wrong.
@@ -99,7 +99,7 @@ pub fn complete<T: Interactive>(
     };
     for (word, about) in rows {
         let word = format!("{before}{word}");
-        // What acts on a terminal is no name that a person types.
+        // Nobody types a name that acts on a terminal.
         if word.chars().any(crate::output::escape::acts) {
             continue;
         }
@@ -116,7 +116,7 @@ pub fn complete<T: Interactive>(
     Ok(exit)
 }
 
-/// The names that this tool knows.
+/// The names known to this tool.
 struct Names<T>(KnownNames, PhantomData<fn() -> T>);
 
 impl<T: Interactive> Values for Names<T> {
@@ -130,23 +130,23 @@ impl<T: Interactive> Values for Names<T> {
     }
 }
 
-/// Whether there are servers to ask for names: those that the line names or whose context it names, or else the usual ones.
+/// Whether there are servers to ask for names: those of the line or of its context, or else the default ones.
 fn points_to_servers<T: Interactive>(context: &mut Context<T>, words: &[OsString]) -> bool {
     let before = words.split_last().map_or(words, |(_, before)| before);
     let line = [OsString::from(T::PROGRAM.name)].into_iter().chain(before.iter().cloned());
-    // What has been typed is no whole line.
+    // A partial line does not parse.
     let tree = cli::tree::<T>().ignore_errors(true);
     let link = tree.try_get_matches_from(line).ok().map(|typed| typed_link(context, &typed));
     match link {
         Some(Ok(Some(link))) => context.link = link,
         Some(Ok(None)) => {}
-        // They cannot be meant, or there is nobody to ask.
+        // They are invalid, or there is no server to ask.
         _ => return false,
     }
     !before.iter().any(|word| word == "--embedded")
 }
 
-/// The servers that these flags mean; none where they name neither servers nor where those are found.
+/// The servers that these flags select; `None` if they name neither servers nor their source.
 fn typed_link<T: Interactive>(
     context: &Context<T>,
     typed: &ArgMatches,
@@ -165,7 +165,7 @@ fn typed_link<T: Interactive>(
         .map(|context| Some(context.link))
 }
 
-/// The words of a line of bash behind the first, and what bash takes for words of their own at the end of the last one.
+/// The words of a bash line after the first, and the part of the last one that bash takes for separate words.
 fn typed_in_bash(dividers: &OsStr, line: &OsStr) -> (Vec<OsString>, String) {
     let (dividers, line) = (dividers.to_string_lossy(), line.to_string_lossy());
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
@@ -194,7 +194,7 @@ fn typed_in_bash(dividers: &OsStr, line: &OsStr) -> (Vec<OsString>, String) {
     (words.split_off(1.min(words.len())), divided)
 }
 
-/// A word as it is typed in bash.
+/// A word as typed in bash.
 fn in_bash(word: &str) -> String {
     let mut typed = String::new();
     for c in word.chars() {
@@ -206,7 +206,7 @@ fn in_bash(word: &str) -> String {
     typed
 }
 
-/// A word without the quotes around it.
+/// A word without its surrounding quotes.
 fn typed_in_nushell(word: &OsString) -> OsString {
     let Some(typed) = word.to_str() else { return word.clone() };
     let quote = typed.chars().next().filter(|c| "'\"`".contains(*c));
@@ -216,7 +216,7 @@ fn typed_in_nushell(word: &OsString) -> OsString {
     inner.unwrap_or(typed).into()
 }
 
-/// A word as it is typed in nushell.
+/// A word as typed in nushell.
 fn in_nushell(word: &str) -> String {
     if word.chars().all(|c| c.is_alphanumeric() || "_-./,:@%+=~^".contains(c)) {
         return word.to_owned();

@@ -1,4 +1,4 @@
-//! Another run to compare with, and what must not be.
+//! Comparing with another run, and conditions that fail the command.
 
 use std::fmt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::error::CliError;
 use crate::output::units;
 use crate::output::{Field, Record};
 
-/// What limits can name, and the column that has it.
+/// The metrics that limits can name, and their columns.
 const METRICS: [(&str, &str); 9] = [
     ("rate", "ops_per_second"),
     ("min", "min_ms"),
@@ -24,7 +24,7 @@ const METRICS: [(&str, &str); 9] = [
     ("max", "max_ms"),
     ("errors", "errors"),
 ];
-/// Those that are told of every comparison.
+/// Metrics reported in every comparison.
 const TOLD: [&str; 4] = ["rate", "p50", "p90", "p99"];
 
 /// The report of another run under the same conditions.
@@ -34,7 +34,7 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// Reads what `-o json` or `-o ndjson` wrote; the last row is that of all clients.
+    /// Parses the output of `-o json` or `-o ndjson`; the last row is that of all clients.
     pub(super) fn read(path: &Path, plan: &Plan) -> Result<Self, CliError> {
         let name = path.to_string_lossy().into_owned();
         let text =
@@ -71,7 +71,7 @@ impl Base {
         self.all.get(key).and_then(Value::as_f64)
     }
 
-    /// How much higher a column is now, in percent.
+    /// The increase of a column, in percent.
     fn change(&self, now: &Record, key: &str) -> Option<f64> {
         let (before, now) = (self.number(key)?, number(now, key)?);
         (before > 0.0).then(|| (now / before - 1.0) * 100.0)
@@ -87,7 +87,7 @@ impl Base {
     }
 }
 
-/// What makes a run a failure: `p99>20%`, `rate<1000`.
+/// A condition that makes a run fail: `p99>20%`, `rate<1000`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Limit {
     text: String,
@@ -99,12 +99,12 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// Whether it is about the difference from another run.
+    /// Whether it is relative to another run.
     pub(super) fn is_relative(&self) -> bool {
         self.is_relative
     }
 
-    /// What is wrong, if something is.
+    /// Describes the violation, if there is one.
     pub(super) fn broken(&self, now: &Record, base: Option<&Base>) -> Option<String> {
         let Self { text, metric, value, .. } = self;
         let (measured, limit, shown) = if self.is_relative {

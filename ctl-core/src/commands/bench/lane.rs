@@ -1,4 +1,4 @@
-//! One client at work: when its operations begin, and how long they take.
+//! One client at work: when its operations start, and how long they take.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -12,10 +12,10 @@ use super::{Bodies, Client, SLICE, Shared};
 use crate::error::CliError;
 use crate::output::times;
 
-/// A client gives up after so many failures in a row.
+/// Number of consecutive failures after which a client gives up.
 const MOST_FAILURES: u32 = 100;
 
-/// What a client has measured.
+/// The measurements of a client.
 pub(super) struct Tally {
     /// Nanoseconds.
     pub(super) times: Histogram<u64>,
@@ -27,12 +27,12 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Nothing yet, in this empty histogram.
+    /// No measurements, with this empty histogram.
     pub(super) fn new(times: Histogram<u64>) -> Self {
         Self { times, bytes: 0, errors: BTreeMap::new(), last_error: None, end: None }
     }
 
-    /// Of a client that has measured nothing.
+    /// The tally of a client that has measured nothing.
     pub(super) fn broken(times: Histogram<u64>) -> Self {
         let mut tally = Self::new(times);
         tally.fail(CliError::internal("a client of the benchmark panicked"));
@@ -44,7 +44,7 @@ impl Tally {
         self.last_error = Some(error);
     }
 
-    /// Adds what another client has measured.
+    /// Adds the measurements of another client.
     pub(super) fn add(&mut self, other: &Self) {
         // Both have the same bounds.
         let _ = self.times.add(&other.times);
@@ -62,7 +62,7 @@ pub(super) struct Lane<'a, C> {
     bodies: Bodies,
     tally: Tally,
     failures: u32,
-    /// Its next place in the schedule of an open loop.
+    /// Its next position in the schedule of an open loop.
     next: u64,
 }
 
@@ -89,7 +89,7 @@ impl<'a, C: Client> Lane<'a, C> {
         self.tally
     }
 
-    /// Operations that should have begun, as many as go together; waits for the first one. None when the run is over.
+    /// The operations that are due, as many as go together; waits for the first one. Empty when the run is over.
     fn wait_for_due(&mut self, rate: f64) -> Vec<Instant> {
         let Shared { plan, start, .. } = self.shared;
         let mut due = Vec::new();

@@ -1,7 +1,7 @@
-//! `bench`: how fast a server answers, in closed and open loop, in a place of its own that is gone afterwards.
+//! `bench`: how fast a server answers, in closed and open loop, in a place of its own that is removed afterwards.
 //!
-//! A tool says what an operation is ([`Client`]); when each begins, how long it took, the report and the comparison with
-//! another run are here. Every run is bounded in number and in time.
+//! A tool defines the operations ([`Client`]). When each starts, how long it takes, the report and the comparison with
+//! another run are here. Every run is bounded in number and time.
 
 mod compare;
 mod lane;
@@ -80,21 +80,21 @@ pub struct LoadArgs {
     fail_if: Vec<Limit>,
 }
 
-/// What a mode does with jobs, which bounds it.
+/// What a mode does with jobs, which determines its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing stays behind an operation.
+    /// An operation leaves nothing behind.
     Passing,
     /// Each operation leaves a job in the queue, until the end.
     Leaving,
-    /// Each operation takes a job that was there before.
+    /// Each operation takes a job that existed before.
     Taking,
 }
 
 /// What is measured.
 #[derive(Debug, Clone, Copy)]
 pub struct Mode {
-    /// What users call it.
+    /// Its name for users.
     pub name: &'static str,
     /// What it does with jobs.
     pub kind: Kind,
@@ -104,30 +104,30 @@ pub struct Mode {
 
 /// One client of a benchmark.
 pub trait Client: Send {
-    /// Carries out an operation for each of these bodies, all sent at once, and tells `done` of each in turn as its answer
-    /// comes. Fewer are told when there is nothing left to take.
+    /// Executes an operation for each of these bodies, all sent at once, and calls `done` for each in turn as its
+    /// answer arrives, and fewer times if there is nothing left to take.
     ///
     /// # Errors
-    /// The failure of the connection: those that `done` was not told of have failed with it.
+    /// The failure of the connection. The operations for which `done` was not called have failed with it.
     fn perform(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError>;
 }
 
-/// Is told how an operation ended, when it does.
+/// Called with the outcome of each operation.
 pub type Done<'a> = dyn FnMut(Result<(), CliError>) + 'a;
 
-/// Operations, unless `--msgs` or `--duration` says otherwise.
+/// Default number of operations.
 const USUAL: u64 = 100_000;
-/// The longest run, unless `--duration` says otherwise.
+/// Default limit of a run's duration.
 const LONGEST: Duration = Duration::from_secs(600);
-/// What a server may be made to keep at most: of bodies, and of its own for each of them.
+/// Maximum amount of data to leave on a server, including its overhead for each body.
 const MOST_KEPT: u64 = 1 << 30;
 const OF_EACH: u64 = 256;
-/// Jobs that are left at once before the benchmark.
+/// Number of jobs put at once before the benchmark.
 const BATCH: u64 = 500;
-/// How often it is looked whether the run is to end.
+/// How often to check whether the run has to end.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// What is going to be measured.
+/// The plan of a run.
 pub struct Plan {
     mode: &'static str,
     clients: u16,
@@ -144,11 +144,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What these flags ask for; `largest` is the largest body that the server takes, if that is known.
+    /// The plan for these flags; `largest` is the maximum body size of the server, if known.
     ///
     /// # Errors
-    /// Flags that exclude each other, or more than a server should be made to keep (2); a larger body (65); another run that
-    /// cannot be read or compared with (65, 66); a file that cannot be made (74).
+    /// Conflicting flags, or more data than a server should be made to keep (2); a body that is too large (65); another
+    /// run that cannot be read or compared with (65, 66); a file that cannot be created (74).
     pub fn new(
         args: &LoadArgs,
         Mode { name: mode, kind, pipelines }: Mode,
@@ -197,19 +197,19 @@ impl Plan {
         Ok(plan)
     }
 
-    /// How many clients there are.
+    /// The number of clients.
     #[must_use]
     pub fn clients(&self) -> u16 {
         self.clients
     }
 
-    /// Whether what the benchmark leaves behind stays.
+    /// Whether to keep what the benchmark leaves behind.
     #[must_use]
     pub fn keeps(&self) -> bool {
         self.keeps
     }
 
-    /// Leaves a job for each operation of a mode that takes them, before it is measured; `send` sends some at once, as
+    /// Puts a job for each operation of a mode that takes them, before it is measured; `send` sends some at once, as
     /// [`Client::perform`] does.
     ///
     /// # Errors
@@ -233,7 +233,7 @@ impl Plan {
     }
 }
 
-/// The bound of a run's operations.
+/// The maximum number of operations of a run.
 fn most(args: &LoadArgs, kind: Kind) -> Result<u64, CliError> {
     let mean = (args.size.smallest + args.size.largest) / 2;
     let room = MOST_KEPT / (mean + OF_EACH);
@@ -259,7 +259,7 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| format!("`{text}` is not a rate (examples: 100, 0.5)"))
 }
 
-/// The largest body that a benchmark makes.
+/// The maximum body size of a benchmark.
 const LARGEST: u64 = MOST_KEPT / 4;
 
 fn sizes(text: &str) -> Result<Sizes, String> {
@@ -270,9 +270,9 @@ fn sizes(text: &str) -> Result<Sizes, String> {
     Ok(sizes)
 }
 
-/// Bodies of the sizes that were asked for, the same in each run.
+/// Bodies of the requested sizes, the same in each run.
 struct Bodies {
-    /// The longest one; the others are its beginning. Text, so that each transport carries it.
+    /// The longest body; the others are its prefixes. It is text, so that every transport can carry it.
     text: Bytes,
     sizes: Sizes,
     random: Random,
@@ -290,13 +290,13 @@ impl Bodies {
     }
 }
 
-/// What all clients share while they run.
+/// Shared by all clients while they run.
 struct Shared<'a> {
     plan: &'a Plan,
     start: Instant,
-    /// Operations that are still to begin.
+    /// Number of operations still to start.
     left: AtomicU64,
-    /// Those that have ended.
+    /// Number of finished operations.
     ended: AtomicU64,
     stop: AtomicBool,
 }
@@ -311,7 +311,7 @@ impl Shared<'_> {
         at.duration_since(self.start) >= self.plan.warmup
     }
 
-    /// How many of so many may begin.
+    /// Claims up to this many operations; returns how many may start.
     fn take(&self, wanted: u64) -> u64 {
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             (left > 0).then(|| left.saturating_sub(wanted))
@@ -320,7 +320,8 @@ impl Shared<'_> {
     }
 }
 
-/// Runs the clients until all operations are done, the time is over, or a signal comes: what was measured till then counts.
+/// Runs the clients until all operations are done, the time is over, or a signal arrives; everything measured until
+/// then counts.
 ///
 /// # Errors
 /// A defect of this tool.

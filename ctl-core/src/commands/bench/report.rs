@@ -1,4 +1,4 @@
-//! What was measured: a row for each client, and one for all of them.
+//! The report: a row for each client, and one for all of them.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::output::{Column, Field, Record, Shape};
 use crate::system::signals::Interrupts;
 use crate::tool::{Context, Tool};
 
-/// What the row of all clients is called.
+/// The name of the row of all clients.
 pub(super) const ALL: &str = "all";
 
-/// The clients of a benchmark and all of them together, as rows.
+/// The clients of a benchmark, and all of them together, as rows.
 pub static ROWS: Shape = Shape::rows(
     "client",
     &[
@@ -43,7 +43,7 @@ pub static ROWS: Shape = Shape::rows(
     ],
 );
 
-/// What a run has measured.
+/// The measurements of a run.
 pub struct Measured {
     rows: Vec<Record>,
     pub(super) all: Tally,
@@ -51,7 +51,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// From what each client has measured; `all` is still empty.
+    /// From the measurements of each client; `all` is still empty.
     pub(super) fn new(plan: &Plan, tallies: Vec<Tally>, mut all: Tally, start: Instant) -> Self {
         let begun = start + plan.warmup;
         let mut rows = Vec::new();
@@ -65,10 +65,10 @@ impl Measured {
         Self { rows, all, last_error }
     }
 
-    /// Shows it, compares it, and gives the exit code. The clients of one are left out.
+    /// Shows and compares the measurements, and returns the exit code. With a single client, its row is omitted.
     ///
     /// # Errors
-    /// Not one operation succeeded: its failure; failures of writing.
+    /// Its failure, if not one operation succeeded; failures of writing.
     pub fn report<T: Tool>(
         mut self,
         context: &mut Context<T>,
@@ -129,7 +129,7 @@ pub(super) fn number(record: &Record, key: &str) -> Option<f64> {
     }
 }
 
-/// The columns that say what was measured: runs that differ in them cannot be compared.
+/// The columns that describe the conditions: runs with different ones cannot be compared.
 pub(super) fn conditions(plan: &Plan) -> Record {
     let Sizes { smallest, largest } = plan.sizes;
     let size = match smallest == largest {
@@ -175,7 +175,7 @@ fn row(plan: &Plan, client: Value, tally: &Tally, begun: Instant) -> Record {
     record.with("errors_by_code", Value::Object(Map::from_iter(by_code)))
 }
 
-/// Numbers and words only, so nothing needs quotes.
+/// Contains only numbers and words, so nothing needs quotes.
 fn csv(rows: &[Record]) -> String {
     let keys: Vec<&str> = ROWS
         .columns

@@ -1,33 +1,33 @@
-//! `--rate`: how fast a bulk command goes, at an even pace.
+//! `--rate`: an evenly paced rate limit of bulk commands.
 
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// So many items in a time.
+/// A number of items per time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
     /// Always positive and finite.
     per_second: f64,
 }
 
-/// What goes out together under a rate goes out at least so often, so that the pace is even.
+/// Items are grouped for at most this long, so that the pace is even.
 const STEP: Duration = Duration::from_millis(100);
-/// How long it takes at most until a signal is noticed.
+/// Maximum delay until a signal is noticed.
 const SLICE: Duration = Duration::from_millis(20);
-/// A slower rate is none.
+/// A lower rate is rejected.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 impl Rate {
-    /// How many go out together.
+    /// Number of items that go out together.
     #[must_use]
     pub fn step(self) -> usize {
-        // As a cast saturates, any rate will do.
+        // The cast saturates, so any rate works.
         ((self.per_second * STEP.as_secs_f64()) as usize).max(1)
     }
 
-    /// The time of so many.
+    /// The time of this many items.
     fn time_of(self, count: usize) -> Duration {
         Duration::try_from_secs_f64(count as f64 / self.per_second).unwrap_or(Duration::MAX)
     }
@@ -58,7 +58,7 @@ impl FromStr for Rate {
     }
 }
 
-/// Gives out turns at a rate. Who is late does not catch up: that would be a burst.
+/// Schedules turns at a rate. Late callers do not catch up, which would be a burst.
 #[derive(Debug)]
 pub(super) struct Pace {
     rate: Rate,
@@ -70,7 +70,7 @@ impl Pace {
         Self { rate, next: Mutex::new(None) }
     }
 
-    /// Waits for the turn of `count` items, or until it is given up.
+    /// Waits for the turn of `count` items, or until `gives_up`.
     pub(super) fn wait(&self, count: usize, gives_up: impl Fn() -> bool) {
         let turn = self.book(count, Instant::now());
         while !gives_up() {
@@ -82,7 +82,7 @@ impl Pace {
         }
     }
 
-    /// When the turn of `count` items begins; that of the next begins when these have had their time.
+    /// When the turn of `count` items starts; the next one starts after their time.
     fn book(&self, count: usize, now: Instant) -> Instant {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let turn = next.map_or(now, |next| next.max(now));

@@ -1,4 +1,4 @@
-//! Asking the servers for what there is to see, each over a connection of its own.
+//! Querying the servers, each over its own connection.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -14,15 +14,16 @@ use crate::link::Link;
 use crate::output::messages::Messages;
 use crate::tool::{Context, Tool};
 
-/// What is known of a server: which questions it does not answer.
+/// The optional questions that a server is known not to answer.
 #[derive(Debug, Default)]
 pub struct Known(Vec<&'static str>);
 
 impl Known {
-    /// The answer to an optional question, unless this server is known to have none: silence is waited for once.
+    /// The answer to an optional question, unless this server is known not to answer it: silence is waited for only
+    /// once.
     ///
     /// # Errors
-    /// That of the question.
+    /// The error of the question.
     pub fn ask<O>(
         &mut self,
         question: &'static str,
@@ -39,7 +40,7 @@ impl Known {
     }
 }
 
-/// Which queues are looked at.
+/// Selects queues.
 #[derive(Debug, Clone, Args)]
 pub struct Choice {
     /// Include only names matching this pattern (* and ?); repeatable
@@ -56,7 +57,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Those that are wanted, by their names, and how many more there are.
+    /// The selected ones, and the number of others.
     #[must_use]
     pub fn of<Q>(&self, queues: Vec<Q>, name: impl Fn(&Q) -> String) -> (Vec<(String, Q)>, usize) {
         let mut wanted: Vec<(String, Q)> = queues
@@ -71,17 +72,17 @@ impl Choice {
     }
 }
 
-/// The servers of a command, and what is asked of them.
+/// The servers of a command, and the query.
 pub(crate) struct Collector<T: Tool> {
     pub(crate) exports: &'static Exports<T>,
     pub(crate) names: Names,
     choice: Choice,
     servers: Vec<Server<T::Link>>,
-    /// Where it is told that a server does not answer, or answers again.
+    /// Where to report that a server does not answer, or answers again.
     messages: Option<Messages>,
 }
 
-/// What a server said, and when.
+/// A server's answer, and its time.
 pub(crate) struct Look {
     pub(crate) metrics: Metrics,
     pub(crate) at: Instant,
@@ -89,10 +90,10 @@ pub(crate) struct Look {
 }
 
 impl<T: Tool> Collector<T> {
-    /// Every server of the command; none is asked yet. Answers are bounded as those of `ping`.
+    /// All servers of the command; none is queried yet. Replies have the time limit of `ping`.
     ///
     /// # Errors
-    /// An address is wrong: exit 2.
+    /// An invalid address: exit 2.
     pub(crate) fn new(
         context: &mut Context<T>,
         exports: &'static Exports<T>,
@@ -105,7 +106,7 @@ impl<T: Tool> Collector<T> {
         Ok(Self { exports, names, choice, servers, messages })
     }
 
-    /// As [`Collector::new`], by the usual names.
+    /// As [`Collector::new`], with the default names.
     ///
     /// # Errors
     /// As [`Collector::new`].
@@ -118,7 +119,7 @@ impl<T: Tool> Collector<T> {
         Self::new(context, exports, names, choice)
     }
 
-    /// Says nothing of servers that come and go: the caller shows them.
+    /// Stops reporting servers that come and go, because the caller shows them.
     pub(crate) fn silence(&mut self) {
         self.messages = None;
     }
@@ -128,12 +129,12 @@ impl<T: Tool> Collector<T> {
         self.servers.iter().map(|server| server.address.as_str())
     }
 
-    /// What every server says now: all are asked at once.
+    /// The current answers of all servers, which are queried in parallel.
     pub(crate) fn looks(&self) -> Vec<Result<Look, CliError>> {
         self.ask_all(|link, known| self.look(link, known))
     }
 
-    /// What one server says now.
+    /// The current answer of one server.
     pub(crate) fn look_at(&self, server: usize) -> Result<Look, CliError> {
         let server = self.servers.get(server);
         let server = server.ok_or_else(|| CliError::internal("there is no such server"))?;
@@ -146,7 +147,7 @@ impl<T: Tool> Collector<T> {
         Ok(Look { metrics, at, took: at.elapsed() })
     }
 
-    /// Asks every server at once.
+    /// Queries all servers in parallel.
     pub(crate) fn ask_all<O: Send>(
         &self,
         question: impl Fn(&mut T::Link, &mut Known) -> Result<O, CliError> + Sync,
@@ -162,17 +163,16 @@ impl<T: Tool> Collector<T> {
     }
 }
 
-/// A server that is asked.
 struct Server<L> {
     address: String,
-    /// Whoever asks has it alone.
+    /// Locked by whoever queries it.
     link: Mutex<Asking<L>>,
 }
 
 struct Asking<L> {
     link: L,
     known: Known,
-    /// It was told that the server does not answer.
+    /// Whether it was reported that the server does not answer.
     is_down: bool,
 }
 
@@ -181,7 +181,7 @@ impl<L: Link> Server<L> {
         Self { address, link: Mutex::new(Asking { link, known: Known::default(), is_down: false }) }
     }
 
-    /// Asks over the connection of this server. One that failed is made anew the next time.
+    /// Queries over the connection of this server. A failed one is replaced the next time.
     fn ask<O>(
         &self,
         messages: Option<&Messages>,

@@ -1,4 +1,4 @@
-//! A small HTTP server for machines that ask: one answer for each connection, and none for who takes too long.
+//! A small HTTP server for programs: one answer for each connection, and none for slow clients.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -14,20 +14,19 @@ use crate::error::{CliError, Exit};
 use crate::system::listen::http;
 use crate::system::signals::Interrupts;
 
-/// How long a connection may take from its first byte to the last of the answer.
+/// Time limit of a connection, from its first byte to the last of the answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A question.
+/// A request.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
     pub(super) path: &'a str,
-    /// What stands behind `?`.
+    /// The text after `?`.
     pub(super) query: &'a str,
-    /// What the client would like to have, empty when it does not say.
+    /// The accepted types; empty if the client does not say.
     pub(super) accept: &'a str,
 }
 
-/// What is answered.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: StatusCode,
@@ -35,7 +34,7 @@ pub(super) struct Reply {
     pub(super) body: String,
 }
 
-/// Answers GET requests, each in a thread of its own, until a signal comes.
+/// Answers GET requests, each in its own thread, until a signal arrives.
 ///
 /// # Errors
 /// The operating system refuses what a server needs: exit 70.

@@ -1,4 +1,4 @@
-//! Metrics as monitoring systems read them: families of samples with labels, written as OpenMetrics.
+//! Metrics for monitoring systems: families of labelled samples, in the OpenMetrics format.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ use prometheus_client::registry::Registry;
 
 use crate::output::Record;
 
-/// How the value of a family moves.
+/// How the value of a family changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Up and down.
     Gauge,
-    /// Only up, until the server starts again. `_total` is put behind its name.
+    /// Only up, until the server restarts. `_total` is appended to its name.
     Counter,
 }
 
-/// Families of samples, in the order in which they came.
+/// Families of samples, in order of insertion.
 #[derive(Debug, Default)]
 pub struct Metrics(Vec<Family>);
 
@@ -37,7 +37,7 @@ struct Sample {
 }
 
 impl Metrics {
-    /// Adds a sample to the family of this name. Characters that a name cannot have become `_`.
+    /// Adds a sample to the family with this name. Characters that are invalid in a name become `_`.
     pub fn add<'a>(
         &mut self,
         kind: Kind,
@@ -62,30 +62,30 @@ impl Metrics {
         samples.map(|sample| (&*sample.labels, sample.value))
     }
 
-    /// The value of the sample of this family that has no label.
+    /// The value of this family's sample without labels.
     pub(crate) fn value(&self, family: &str) -> Option<f64> {
         self.samples(family).find(|(labels, _)| labels.is_empty()).map(|(_, value)| value)
     }
 
-    /// How the values of a family move.
+    /// How the values of a family change.
     pub(crate) fn kind(&self, family: &str) -> Option<Kind> {
         self.family(family).map(|family| family.kind)
     }
 
-    /// The text of a label of the first family whose name ends so.
+    /// The label's text in the first family whose name ends with `end`.
     pub(crate) fn label(&self, end: &str, key: &str) -> Option<&str> {
         let samples = &self.0.iter().find(|family| family.name.ends_with(end))?.samples;
         let labels = samples.iter().flat_map(|sample| &sample.labels);
         labels.filter(|(name, _)| name == key).map(|(_, text)| text.as_str()).next()
     }
 
-    /// The value of the first family whose name ends so.
+    /// The value of the first family whose name ends with `end`.
     pub(crate) fn value_ending(&self, end: &str) -> Option<f64> {
         let family = self.0.iter().find(|family| family.name.ends_with(end))?;
         family.samples.first().map(|sample| sample.value)
     }
 
-    /// Whether the server has started again since: one of its own counters went back.
+    /// Whether the server has restarted since: one of its counters has decreased.
     pub(crate) fn started_after(&self, before: &Metrics) -> bool {
         let counters = self.0.iter().filter(|family| family.kind == Kind::Counter);
         counters.map(|family| family.name.as_str()).any(|name| {
@@ -97,7 +97,7 @@ impl Metrics {
         self.0.iter().find(|family| family.name == name)
     }
 
-    /// Adds all of another server's, with this label.
+    /// Adds all families of another server, with this label.
     pub(super) fn merge(&mut self, other: Metrics, (key, text): (&str, &str)) {
         for mut family in other.0 {
             for sample in &mut family.samples {
@@ -124,7 +124,7 @@ impl Metrics {
         })
     }
 
-    /// The text that is scraped.
+    /// The text for scrapes.
     #[must_use]
     pub fn text(self) -> String {
         let mut registry = Registry::default();

@@ -1,4 +1,4 @@
-//! `exporter`: what the servers have to do, for Prometheus, and for autoscalers that ask for one queue.
+//! `exporter`: the servers' queues for Prometheus, and for autoscalers that query a single queue.
 
 mod collect;
 mod http;
@@ -47,40 +47,40 @@ pub struct ExporterArgs {
     choice: Choice,
 }
 
-/// What the exporter of a tool asks, and what it calls that.
+/// A tool's queries and names for the exporter.
 pub struct Exports<T: Tool> {
-    /// What its own metrics begin with, such as `beanstalkd`.
+    /// The prefix of its own metrics, such as `beanstalkd`.
     pub prefix: &'static str,
-    /// What one queue is called: the label, and the parameter of `/scale`.
+    /// The name of a queue: the label, and the parameter of `/scale`.
     pub noun: &'static str,
-    /// Sets of names, the first of which is usual.
+    /// Naming schemes; the first one is the default.
     pub names: &'static [Names],
-    /// What a server says now, by these names.
+    /// The current metrics of a server, with these names.
     pub scrape: Scrape<T>,
-    /// What there is to do in a queue of this name, which may not exist. `value` is what to scale by.
+    /// The pending work in the queue with this name, which may not exist. `value` is the number to scale by.
     pub scale: fn(&mut T::Link, &str) -> Result<Counts, CliError>,
 }
 
-/// Counts with their names.
+/// Named counts.
 pub type Counts = Vec<(&'static str, i64)>;
 
-/// Asks a server for its metrics.
+/// Queries a server for its metrics.
 pub type Scrape<T> =
     fn(&mut <T as Tool>::Link, &Names, &Choice, &mut Known) -> Result<Metrics, CliError>;
 
-/// A set of names.
+/// A naming scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Names {
-    /// What `--names` calls it.
+    /// Its name for `--names`.
     pub name: &'static str,
-    /// The label that says which server.
+    /// The label for the server.
     pub server: &'static str,
 }
 
-/// Runs `exporter`: every request asks the servers anew, all at once.
+/// Runs `exporter`: every request queries all servers anew, in parallel.
 ///
 /// # Errors
-/// Flags that are wrong (2); an address that cannot be bound (69). With `--once`, that of the worst server.
+/// Invalid flags (2); an address that cannot be bound (69). With `--once`, the error of the worst server.
 pub fn run<T: Tool>(
     context: &mut Context<T>,
     args: &ExporterArgs,
@@ -104,7 +104,7 @@ pub fn run<T: Tool>(
     http::serve(listener, &interrupts, move |asked| exporter.answer(asked))
 }
 
-/// Prints the metrics: as records where documents are wanted, else as they are scraped.
+/// Prints the metrics: as records in document formats, otherwise in the scrape format.
 fn print<T: Tool>(out: &mut Output, exporter: &Exporter<T>) -> Result<Exit, CliError> {
     let (metrics, failures) = exporter.scrape();
     let are_all_down = failures.len() == exporter.0.addresses().len();
@@ -153,7 +153,7 @@ impl<T: Tool> Exporter<T> {
         match asked.path {
             "/metrics" => Reply {
                 status: StatusCode::OK,
-                // The same lines serve both; older readers do not know the newer name.
+                // The same lines serve both formats; older readers do not know the newer name.
                 content_type: match asked.accept.contains("application/openmetrics-text") {
                     true => "application/openmetrics-text; version=1.0.0; charset=utf-8",
                     false => "text/plain; version=0.0.4; charset=utf-8",
@@ -174,7 +174,7 @@ impl<T: Tool> Exporter<T> {
         }
     }
 
-    /// The metrics of all servers, and why others have none.
+    /// The metrics of all servers that answer, and the errors of the others.
     fn scrape(&self) -> (Metrics, Vec<CliError>) {
         let Self(Collector { exports, names, .. }) = self;
         let (mut all, mut failures) = (Metrics::default(), Vec::new());
@@ -198,7 +198,7 @@ impl<T: Tool> Exporter<T> {
         (all, failures)
     }
 
-    /// What there is to do in one queue, on all servers that answer together.
+    /// The pending work in one queue, summed over all servers that answer.
     fn scale(&self, query: &str) -> Reply {
         let noun = self.0.exports.noun;
         let Some(name) = parameter(query, noun) else {

@@ -1,4 +1,4 @@
-//! The command that a server is started for: it ends with the server, and nothing of it is left behind.
+//! The command that a server is started for, which ends with the server and leaves no processes behind.
 
 use std::ffi::OsString;
 use std::process::{Child, Command};
@@ -9,13 +9,13 @@ use crate::error::{CliError, Exit};
 use crate::system::process;
 use crate::system::signals::Interrupts;
 
-/// How often the child is looked at.
+/// How often to check the child.
 const SLICE: Duration = Duration::from_millis(20);
 /// How long a child may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Runs the command with the server's address in these variables of its environment, and gives its exit code. A
-/// signal, or `gone`, ends it.
+/// Runs the command with the server's address in these environment variables, and returns its exit code. A signal, or
+/// `gone`, ends it.
 pub(super) fn run(
     command: &[OsString],
     (variables, address): (&[&str], &str),
@@ -53,7 +53,7 @@ struct Running {
 }
 
 impl Running {
-    /// Asks the child to end, and ends it when it does not.
+    /// Asks the child to end, and kills it if it does not.
     fn end(&mut self) {
         process::terminate(&self.child, self.own_group);
         let start = Instant::now();
@@ -68,7 +68,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // What the command has started and left behind.
+        // Kills what the command has started and left behind.
         process::kill(&self.child, self.own_group);
         let _ = self.child.kill();
         let _ = self.child.wait();

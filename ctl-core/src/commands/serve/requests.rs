@@ -1,4 +1,4 @@
-//! The requests to an in-memory server: shown, written into a file, and when the last one came.
+//! The requests to an in-memory server: displayed, recorded in a file, and the time of the last one.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,21 +14,21 @@ use crate::link::RequestLog;
 use crate::output::messages::{Messages, Trace};
 use crate::system::files;
 
-/// When the requests came.
+/// The times of requests.
 #[derive(Debug, Clone)]
 pub struct Requests {
     start: Instant,
-    /// When the last one came, in milliseconds after the start.
+    /// The time of the last request, in milliseconds after the start.
     last: Arc<AtomicU64>,
-    /// Whether they are those of somebody else than this program.
+    /// Whether they come from other programs.
     are_others: Arc<AtomicBool>,
 }
 
 impl Requests {
-    /// What a server is to call for each request: none if nobody asks for it.
+    /// The callback for each request; `None` if it is not needed.
     ///
     /// # Errors
-    /// The file of `--record` exists, or cannot be made: exit 74.
+    /// The file of `--record` exists, or cannot be created: exit 74.
     pub fn log(
         args: &ServeArgs,
         trace: Trace,
@@ -58,13 +58,13 @@ impl Requests {
         Ok((requests, Some(Box::new(log))))
     }
 
-    /// From now on requests count.
+    /// Requests count from now on.
     pub(super) fn begin(&self) {
         self.last.store(self.elapsed(), Ordering::Relaxed);
         self.are_others.store(true, Ordering::Relaxed);
     }
 
-    /// For how long none has come.
+    /// How long ago the last request was.
     pub(super) fn idle(&self) -> Duration {
         Duration::from_millis(self.elapsed().saturating_sub(self.last.load(Ordering::Relaxed)))
     }
@@ -74,7 +74,7 @@ impl Requests {
     }
 }
 
-/// A line in one write, so that what is there is whole.
+/// Writes a line at once, so that the file always has whole lines.
 fn write(file: &mut File, connection: u64, request: &str) -> std::io::Result<()> {
     let ts = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let line = json!({"ts": ts, "connection": connection, "request": request});

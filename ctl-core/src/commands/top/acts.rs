@@ -1,4 +1,5 @@
-//! What a person does with a queue from the picture: first it is said what would be done, then it is done, if they agree.
+//! A user's changes to a queue in the live view: first the tool shows what would be done, then does it if the user
+//! agrees.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -11,7 +12,7 @@ use crate::output::Format;
 use crate::repl::guest::Interactive;
 use crate::tool::Context;
 
-/// Runs commands in threads, so that the picture goes on.
+/// Runs commands in threads, so that the live view continues.
 pub(super) struct Acts<T: Interactive> {
     own: Arc<Own<T>>,
     answers: (mpsc::Sender<Answer>, mpsc::Receiver<Answer>),
@@ -23,7 +24,7 @@ pub(super) struct Acts<T: Interactive> {
 struct Asked {
     server: String,
     line: Vec<String>,
-    /// Such as `mail: kick the buried jobs`.
+    /// For example `mail: kick the buried jobs`.
     what: String,
 }
 
@@ -37,10 +38,10 @@ impl<T: Interactive> Acts<T>
 where
     T::Link: Send,
 {
-    /// Over connections of their own.
+    /// Creates its own connections.
     ///
     /// # Errors
-    /// As of [`Own::of`].
+    /// Those of [`Own::of`].
     pub(super) fn of(context: &mut Context<T>) -> Result<Self, CliError> {
         Ok(Self { own: Arc::new(Own::of(context)?), answers: mpsc::channel(), asked: None })
     }
@@ -65,7 +66,7 @@ where
         Prompt::Waits(what)
     }
 
-    /// What came of a command, once.
+    /// The outcome of a command, once.
     pub(super) fn came(&mut self) -> Option<Prompt> {
         let Answer { is_done, asked, came } = self.answers.1.try_recv().ok()?;
         Some(match came {
@@ -76,7 +77,7 @@ where
     }
 }
 
-/// What the key of an act asks for; none where no act has it.
+/// The prompt for the key of an act; `None` if no act has it.
 pub(super) fn prompt<T: Interactive>(
     acts: Option<&mut Acts<T>>,
     key: char,

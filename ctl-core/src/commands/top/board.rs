@@ -1,4 +1,4 @@
-//! What a tool shows of its queues and servers, and what of it is known now.
+//! A tool's view of its queues and servers, and its current data.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,87 +8,87 @@ use crate::commands::exporter::{Kind, Look, Metrics};
 use crate::error::CliError;
 use crate::output::{Column, Shape};
 
-/// What `top` shows of a tool's queues, all of it from what its exporter collects.
+/// The view of a tool's queues in `top`, built from what its exporter collects.
 #[derive(Debug)]
 pub struct Board {
     /// The columns of [`Board::figures`], by [`columns`].
     pub shape: &'static Shape,
-    /// What is shown of a queue, in this order.
+    /// The figures of a queue, in order.
     pub figures: &'static [Figure],
-    /// What is shown of a server; [`Source::Sum`] is of its queues.
+    /// The figures of a server; those with [`Source::Sum`] are sums over its queues.
     pub server: &'static [Figure],
     /// The figure that rows are sorted by, and whose history is drawn.
     pub main: &'static str,
-    /// What is wrong with a queue.
+    /// Describes what is wrong with a queue.
     pub problem: fn(&Row<'_>) -> Option<String>,
-    /// What a person can do with a queue, where that is allowed.
+    /// The commands that a user can run on a queue, if allowed.
     pub acts: &'static [Act],
 }
 
-/// A command on a queue, by a key.
+/// A command on a queue, with a key.
 #[derive(Debug)]
 pub struct Act {
-    /// The key; several acts may have one, of which the first that fits is meant.
+    /// The key; if several acts share one, the first that fits is used.
     pub key: char,
-    /// What it does, such as `kick the buried jobs`.
+    /// Its description, such as `kick the buried jobs`.
     pub name: &'static str,
-    /// The command, with `{queue}` in place of the queue's name.
+    /// The command, with `{queue}` for the queue's name.
     pub line: &'static [&'static str],
     /// Whether it makes sense for a queue.
     pub fits: fn(&Row<'_>) -> bool,
 }
 
-/// Something that is shown of a queue or a server.
+/// A displayed value of a queue or a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Figure {
     /// Its key and title.
     pub column: Column,
     /// Where it comes from.
     pub source: Source,
-    /// How it is written.
+    /// Its format.
     pub unit: Unit,
-    /// What is left out first where there is no room: the highest.
+    /// The figures with the highest rank are omitted first when there is no room.
     pub rank: u8,
 }
 
-/// Where a figure comes from.
+/// The source of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// The server's address, where there are several.
+    /// The server's address, if there are several.
     Server,
     /// The name of the queue.
     Name,
     /// What is wrong with it.
     Problem,
-    /// A family of metrics, and a label beside that of the queue.
+    /// A family of metrics, with an optional label besides that of the queue.
     Family(&'static str, Option<(&'static str, &'static str)>),
-    /// How much it grows in a second.
+    /// The increase per second.
     Rate(&'static str, Option<(&'static str, &'static str)>),
-    /// The sum of a figure of the server's queues.
+    /// The sum of a figure over the server's queues.
     Sum(&'static str),
 }
 
-/// How a figure is written.
+/// The format of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// As it is.
+    /// Unchanged.
     Text,
     /// A whole number.
     Count,
-    /// Per second; what can also fall has a sign.
+    /// Per second; with a sign if it can fall.
     PerSecond,
     /// A number of seconds.
     Seconds,
 }
 
 impl Figure {
-    /// A figure of this source and unit; it is left out where there is no room, those of a high rank first.
+    /// A figure with this source and unit. Those with a high rank are omitted first when there is no room.
     #[must_use]
     pub const fn new(column: Column, source: Source, unit: Unit, rank: u8) -> Self {
         Self { column, source, unit, rank }
     }
 
-    /// The server, which is shown where there are several.
+    /// The server, shown if there are several.
     #[must_use]
     pub const fn server() -> Self {
         Self::new(Column::new("server", "SERVER"), Source::Server, Unit::Text, 3)
@@ -106,13 +106,13 @@ impl Figure {
         Self::new(Column::new("problem", "PROBLEM"), Source::Problem, Unit::Text, 2)
     }
 
-    /// A number of jobs, or of those who work on them.
+    /// The number of jobs, or of workers.
     #[must_use]
     pub const fn count(column: Column, family: &'static str, rank: u8) -> Self {
         Self::new(column, Source::Family(family, None), Unit::Count, rank)
     }
 
-    /// The same of samples with this label.
+    /// The same, for samples with this label.
     #[must_use]
     pub const fn labelled(self, label: (&'static str, &'static str)) -> Self {
         match self.source {
@@ -124,7 +124,7 @@ impl Figure {
         }
     }
 
-    /// How much a family grows in a second.
+    /// The increase of a family per second.
     #[must_use]
     pub const fn rate(column: Column, family: &'static str, rank: u8) -> Self {
         Self::new(column, Source::Rate(family, None), Unit::PerSecond, rank)
@@ -136,7 +136,7 @@ impl Figure {
         Self::new(column, Source::Family(family, None), Unit::Seconds, rank)
     }
 
-    /// The sum of the figure of this key over the queues of a server.
+    /// The sum of the figure with this key over the queues of a server.
     #[must_use]
     pub const fn sum(column: Column) -> Self {
         Self::new(column, Source::Sum(column.key), Unit::Count, 0)
@@ -149,7 +149,7 @@ pub const fn columns<const N: usize>(figures: &[Figure; N]) -> [Column; N] {
     let mut columns = [Column::new("", ""); N];
     let mut at = 0;
     while at < N {
-        // Within both; there are no iterators in constants.
+        // Both indexes are within bounds; constants have no iterators.
         #[allow(clippy::indexing_slicing)]
         {
             columns[at] = figures[at].column.ranked(figures[at].rank);
@@ -160,17 +160,17 @@ pub const fn columns<const N: usize>(figures: &[Figure; N]) -> [Column; N] {
 }
 
 impl Board {
-    /// The figure that rows are sorted by when nobody says, or the one of this key or title.
+    /// The figure that rows are sorted by: the default, or the one with this key or title.
     pub(super) fn figure(&self, name: Option<&str>) -> usize {
         let key = name.and_then(|name| self.shape.key_of(name)).unwrap_or(self.main);
         self.figures.iter().position(|figure| figure.column.key == key).unwrap_or(0)
     }
 }
 
-/// What is known of a queue now: one value for each figure of the board.
+/// The current values of a queue, one for each figure of the board.
 #[derive(Debug)]
 pub struct Row<'a> {
-    /// Where it is.
+    /// Its server.
     pub server: &'a str,
     /// Its name.
     pub name: &'a str,
@@ -186,7 +186,7 @@ impl Row<'_> {
         self.values.get(at).copied().flatten()
     }
 
-    /// The value of this figure, or nothing.
+    /// The value of this figure, or 0.
     #[must_use]
     pub fn count(&self, key: &str) -> f64 {
         self.get(key).unwrap_or(0.0)
@@ -197,25 +197,25 @@ impl Row<'_> {
     }
 }
 
-/// How many looks the history of a queue has.
+/// Number of samples in the history of a queue.
 const HISTORY: usize = 60;
-/// How long it is shown that a server has started again.
+/// How long to show that a server has restarted.
 const NEWS: Duration = Duration::from_secs(60);
 
-/// What is known of all servers.
+/// The current data of all servers.
 pub(crate) struct Known {
-    /// What the tool is called, and what it calls a queue.
+    /// The name of the tool, and its word for a queue.
     pub(super) tool: &'static str,
     pub(super) noun: &'static str,
     pub(super) board: &'static Board,
     pub(super) servers: Vec<Server>,
-    /// What of it is wanted where there is no screen.
+    /// The selection where there is no screen.
     view: View,
-    /// In the order of the view.
+    /// Whether rows are in the order of the view.
     is_ordered: bool,
 }
 
-/// What is known of a server.
+/// The data of a server.
 pub(super) struct Server {
     pub(super) address: String,
     /// Why it does not answer, and since when.
@@ -223,23 +223,23 @@ pub(super) struct Server {
     pub(super) version: Option<String>,
     /// The figures of the server.
     pub(super) values: Vec<Option<f64>>,
-    /// How many queues are not looked at.
+    /// Number of unselected queues.
     pub(super) left_out: u64,
-    /// How often it was asked.
+    /// Number of queries.
     pub(super) looks: u64,
     queues: BTreeMap<String, Queue>,
     restarted: Option<Instant>,
-    /// What it said of each of its figures.
+    /// The reported value of each figure.
     said: Vec<Option<f64>>,
-    /// The last look, to find out what has grown since.
+    /// The last sample, to compute rates.
     last: Option<Look>,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// What the server said of each figure.
+    /// The reported value of each figure.
     said: Vec<Option<f64>>,
-    /// What is shown of each figure.
+    /// The displayed value of each figure.
     values: Vec<Option<f64>>,
     history: Vec<f64>,
 }
@@ -255,7 +255,7 @@ impl Known {
         Self { tool, noun, board, servers, view, is_ordered: false }
     }
 
-    /// Takes what a server said, or why it did not.
+    /// Stores a server's answer or error.
     pub(crate) fn take(&mut self, server: usize, look: Result<Look, CliError>) {
         let Some(server) = self.servers.get_mut(server) else { return };
         server.looks += 1;
@@ -265,14 +265,14 @@ impl Known {
         }
     }
 
-    /// Wants only what this filter of a view fits, ordered by a figure as on the screen, if there is one.
+    /// Selects only what matches this filter, ordered by this figure as on the screen, if given.
     pub(super) fn choose(&mut self, filter: Option<&str>, order: Option<usize>) {
         self.view.filter = filter.unwrap_or_default().to_owned();
         self.view.sort = order.unwrap_or(self.view.sort);
         self.is_ordered = order.is_some();
     }
 
-    /// What is known of every queue that is wanted.
+    /// The data of all selected queues.
     pub(super) fn chosen(&self) -> Vec<Row<'_>> {
         if self.is_ordered {
             return self.view.rows(self);
@@ -280,7 +280,7 @@ impl Known {
         self.rows().filter(|row| self.view.wants(row)).collect()
     }
 
-    /// What is known of every queue.
+    /// The data of all queues.
     pub(super) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let figures = self.board.figures;
         self.servers.iter().flat_map(move |server| {
@@ -293,14 +293,14 @@ impl Known {
         })
     }
 
-    /// The last values of the main figure of a queue, the oldest first.
+    /// The last values of a queue's main figure, oldest first.
     pub(super) fn history(&self, row: &Row<'_>) -> &[f64] {
         let server = self.servers.iter().find(|server| server.address == row.server);
         let queue = server.and_then(|server| server.queues.get(row.name));
         queue.map_or(&[], |queue| &queue.history)
     }
 
-    /// How often every server was asked at least.
+    /// The smallest number of queries to any server.
     pub(super) fn looks(&self) -> u64 {
         self.servers.iter().map(|server| server.looks).min().unwrap_or(0)
     }
@@ -322,12 +322,12 @@ impl Server {
         }
     }
 
-    /// Whether it has started again a moment ago.
+    /// Whether it has recently restarted.
     pub(super) fn is_new(&self) -> bool {
         self.restarted.is_some_and(|at| at.elapsed() < NEWS)
     }
 
-    /// What is not known is not shown: neither counts nor what had grown until then.
+    /// Unknown values are not shown, and rates start over.
     fn failed(&mut self, why: String) {
         let since = self.down.take().map_or_else(Instant::now, |(since, _)| since);
         self.down = Some((since, why));
@@ -374,7 +374,7 @@ impl Server {
     }
 }
 
-/// What a server says of each figure of its queues.
+/// The reported values of each figure of a server's queues.
 fn of_queues<'m>(
     figures: &[Figure],
     metrics: &'m Metrics,
@@ -402,7 +402,7 @@ fn of_queues<'m>(
     queues
 }
 
-/// What is shown of what was said now and before; `seconds` have passed since.
+/// The displayed values, from the current and the previous reported ones, `seconds` apart.
 fn shown(
     figures: &[Figure],
     metrics: &Metrics,
@@ -413,7 +413,7 @@ fn shown(
         let now = now.get(at).copied().flatten()?;
         let Source::Rate(family, _) = figure.source else { return Some(now) };
         let grown = now - before.get(at).copied().flatten()?;
-        // A counter that went back has begun anew.
+        // A counter that has decreased was reset.
         let is_known = grown >= 0.0 || metrics.kind(family) == Some(Kind::Gauge);
         seconds.filter(|seconds| is_known && *seconds > 0.0).map(|seconds| grown / seconds)
     };

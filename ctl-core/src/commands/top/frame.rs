@@ -1,4 +1,4 @@
-//! The picture: lines that fit the screen, made of what is known and what a person wants to see.
+//! The live view: lines that fit the screen, built from the data and the user's choices.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,9 +12,9 @@ use crate::output::units;
 
 /// Blanks between columns.
 const GAP: usize = 2;
-/// The least that a text gets where there is no room.
+/// Minimum width of a text.
 const LEAST: usize = 16;
-/// The least room for a history, with its gap.
+/// Minimum width of a history, including its gap.
 const TREND: usize = 12;
 
 const KEYS: &str = "q quit  ? help  enter detail  s sort  / filter  p pause  + - pace";
@@ -33,7 +33,7 @@ const HELP: &[&str] = &[
     "Rates cover the time since the previous sample; - means unknown.",
 ];
 
-/// The lines for a screen of this many columns and rows.
+/// The lines for a screen with this many columns and rows.
 pub(super) fn frame(
     known: &Known,
     view: &View,
@@ -67,7 +67,7 @@ pub(super) fn frame(
     lines
 }
 
-/// What is asked, typed or told, or else the keys.
+/// The current question, input or message, or else the keys.
 fn last_line(view: &View, width: usize, color: bool) -> String {
     let text = |text: &str| cut(&escape::line(text), width);
     match (&view.typing, &view.prompt) {
@@ -81,7 +81,7 @@ fn last_line(view: &View, width: usize, color: bool) -> String {
     }
 }
 
-/// All that is known of one queue.
+/// All data of one queue.
 fn detail(known: &Known, row: &Row<'_>, width: usize, color: bool) -> Vec<String> {
     let board = known.board;
     let widest = board.figures.iter().map(|figure| figure.column.title.width()).max().unwrap_or(0);
@@ -104,12 +104,12 @@ fn detail(known: &Known, row: &Row<'_>, width: usize, color: bool) -> Vec<String
     lines
 }
 
-/// How many servers have a line of their own.
+/// Maximum number of servers with a line of their own.
 fn most_servers(height: usize) -> usize {
     (height.saturating_sub(6) / 2).max(1)
 }
 
-/// How many rows of queues fit beside title, servers, an empty line, titles and keys.
+/// Number of queue rows that fit besides title, servers, an empty line, headings and keys.
 pub(super) fn page(height: usize, servers: usize) -> usize {
     let most = most_servers(height);
     let servers = if servers > most { most + 1 } else { servers };
@@ -135,7 +135,7 @@ fn title(known: &Known, view: &View, width: usize) -> String {
     if room < GAP { cut(&title, width) } else { format!("{title}{}{now}", " ".repeat(room)) }
 }
 
-/// One line for each server; those with trouble first where there is not room for all.
+/// One line for each server; if there is not enough room, those with problems come first.
 fn servers(known: &Known, width: usize, room: usize, color: bool) -> Vec<String> {
     let mut servers: Vec<&Server> = known.servers.iter().collect();
     let hidden = servers.len().saturating_sub(room);
@@ -182,7 +182,7 @@ fn up(figures: &[Figure], server: &Server, address: &str, width: usize, color: b
     if server.is_new() { Role::Warning.paint(&line, color) } else { line }
 }
 
-/// A column as it is shown.
+/// A displayed column.
 struct Shown {
     figure: usize,
     of: Figure,
@@ -248,7 +248,7 @@ fn cells(known: &Known, row: &Row<'_>) -> Vec<String> {
     board.figures.iter().enumerate().map(one).collect()
 }
 
-/// The columns for which there is room; those of a high rank go first.
+/// The columns that fit; those with a high rank are omitted first.
 fn fitting(known: &Known, cells: &[Vec<String>], width: usize) -> Vec<Shown> {
     let several = known.servers.len() > 1;
     let mut columns = Vec::new();
@@ -276,7 +276,7 @@ fn fitting(known: &Known, cells: &[Vec<String>], width: usize) -> Vec<Shown> {
         let Some((at, _)) = droppable.max_by_key(|(_, column)| column.of.rank) else { break };
         columns.remove(at);
     }
-    // What is left goes to the texts, the first first.
+    // The remaining width goes to the texts, from the first.
     let mut left = width.saturating_sub(all(&columns));
     for column in columns.iter_mut().filter(|column| column.of.unit == Unit::Text) {
         let wanted = column.width;
@@ -286,7 +286,7 @@ fn fitting(known: &Known, cells: &[Vec<String>], width: usize) -> Vec<Shown> {
     columns
 }
 
-/// A number as people read it.
+/// A number for users.
 fn number(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Text | Unit::Count => large(value),
@@ -296,12 +296,12 @@ fn number(unit: Unit, value: f64) -> String {
     }
 }
 
-/// Whole up to seven digits, then in millions.
+/// In full up to seven digits, then in millions.
 fn large(value: f64) -> String {
     if value.abs() < 1e7 { format!("{value:.0}") } else { format!("{:.0}M", value / 1e6) }
 }
 
-/// Such as `41s`, `12m`, `3h 05m`, `2d 4h`.
+/// For example `41s`, `12m`, `3h 05m`, `2d 4h`.
 fn age(seconds: f64) -> String {
     let seconds = seconds.max(0.0) as u64;
     match seconds {
@@ -312,7 +312,7 @@ fn age(seconds: f64) -> String {
     }
 }
 
-/// A history, the newest value at the right.
+/// A history, with the newest value at the right.
 fn spark(history: &[f64], width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = history.get(history.len().saturating_sub(width)..).unwrap_or_default();
@@ -324,7 +324,7 @@ fn spark(history: &[f64], width: usize) -> String {
     shown.iter().map(bar).collect()
 }
 
-/// The beginning of a text, with an ellipsis where something is missing.
+/// The start of a text, with an ellipsis if it was cut.
 fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! `top`: what the queues have to do, live. A picture on a terminal, elsewhere one snapshot after the other.
+//! `top`: live figures of the queues. A live view on a terminal, successive snapshots elsewhere.
 
 mod acts;
 pub mod board;
@@ -31,7 +31,7 @@ use crate::output::units;
 use crate::repl::guest::Interactive;
 use crate::tool::{Context, Tool};
 
-/// What the command is called.
+/// The name of the command.
 pub const NAME: &str = "top";
 
 /// Arguments of `top`.
@@ -66,22 +66,22 @@ pub struct TopArgs {
 }
 
 impl TopArgs {
-    /// How often the servers are asked, where there is an end. In a pipe nobody may be there to end it.
+    /// The number of samples, if limited. In a pipe nobody may be there to end it.
     fn looks(&self, is_terminal: bool) -> Option<u64> {
         let is_once = self.once || (!is_terminal && self.interval.is_none());
         self.iterations.or(is_once.then_some(1))
     }
 
-    /// The pause between two looks.
+    /// The polling interval.
     fn every(&self) -> Duration {
         self.interval.unwrap_or(Duration::from_secs(1))
     }
 }
 
-/// The shortest pause: a server has other things to do.
+/// The minimum interval, to spare the server.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// A pause between two looks, as a flag gives it.
+/// Parses a polling interval of a flag.
 pub(crate) fn pause(text: &str) -> Result<Duration, String> {
     let pause = units::duration(text)?;
     if pause < SHORTEST {
@@ -90,10 +90,10 @@ pub(crate) fn pause(text: &str) -> Result<Duration, String> {
     Ok(pause)
 }
 
-/// Runs `top`. Servers that do not answer are shown as such, and come back by themselves.
+/// Runs `top`. Servers that do not answer are shown as such, and return when they do.
 ///
 /// # Errors
-/// Flags that are wrong (2); no server answers the first time: that of the worst; stdout or the terminal fails (74).
+/// Invalid flags (2); no server answers the first time: the error of the worst; stdout or the terminal fails (74).
 pub fn run<T: Interactive>(
     context: &mut Context<T>,
     args: &TopArgs,
@@ -108,10 +108,10 @@ where
     }
     let is_table = matches!(context.out.style.format, Format::Table | Format::Wide);
     let shows = is_table && !args.once && context.out.style.terminal && screen::is_possible();
-    // Columns that there are not are told before anything is asked.
+    // Rejects unknown columns before anything is sent.
     context.out.expect(board.shape)?;
     let sort = board.figure(context.out.style.sort_by.as_deref());
-    // The second signal must not end it before the terminal is given back.
+    // The second signal must not end it before the terminal is restored.
     let interrupts = context.gentle_interrupts()?;
     let mut collector = Collector::usual(context, exports, args.choice.clone())?;
     if shows {
@@ -148,7 +148,7 @@ where
     })
 }
 
-/// Shows a picture until a person leaves.
+/// Shows the live view until the user leaves.
 fn picture<T: Interactive>(
     context: &mut Context<T>,
     collector: Collector<T>,
@@ -236,10 +236,10 @@ where
     }
 }
 
-/// How long a key is waited for before answers are looked at.
+/// How long to wait for a key before checking for answers.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Asks each server in a thread of its own, so that one that keeps silent holds up nobody.
+/// Queries each server in its own thread, so that a silent one does not hold up the others.
 fn ask<T: Tool>(
     collector: Collector<T>,
     pace: &Arc<Pace>,
@@ -279,7 +279,7 @@ mod tests {
     ];
     static SHAPE: Shape = Shape::rows("name", &columns(&FIGURES));
 
-    /// What a tool may show.
+    /// A sample board.
     pub(super) static BOARD: Board = Board {
         shape: &SHAPE,
         figures: &FIGURES,

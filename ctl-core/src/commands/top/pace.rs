@@ -1,9 +1,9 @@
-//! When servers are asked again: every so often, at once when a person asks for it, and never while paused.
+//! When to query servers again: periodically, at once when the user asks for it, and never while paused.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The pace of those who ask; they share it.
+/// The pace, shared by all pollers.
 pub(super) struct Pace {
     state: Mutex<State>,
     changed: Condvar,
@@ -13,17 +13,17 @@ struct State {
     every: Duration,
     paused: bool,
     over: bool,
-    /// How often a person asked for a look.
+    /// Number of manual refreshes.
     asked: u64,
 }
 
-/// What one who asks has done.
+/// The state of one poller.
 pub(super) struct Seen {
     at: Instant,
     asked: u64,
 }
 
-/// Ends everybody's asking when it is dropped.
+/// Ends all polling when it is dropped.
 pub(super) struct Ends(Arc<Pace>);
 
 impl Drop for Ends {
@@ -43,7 +43,7 @@ impl Pace {
         Ends(Arc::clone(self))
     }
 
-    /// Another pace; a look now unless it is paused.
+    /// Changes the pace, and polls now unless paused.
     pub(super) fn set(&self, every: Duration, paused: bool) {
         let mut state = self.lock();
         (state.every, state.paused) = (every, paused);
@@ -51,12 +51,12 @@ impl Pace {
         self.changed.notify_all();
     }
 
-    /// A look was just made.
+    /// A poll was just made.
     pub(super) fn begin(&self) -> Seen {
         Seen { at: Instant::now(), asked: self.lock().asked }
     }
 
-    /// Waits for the next look; false when there is none.
+    /// Waits for the next poll; false when there is none.
     pub(super) fn wait(&self, seen: &mut Seen) -> bool {
         let mut state = self.lock();
         loop {
@@ -68,7 +68,7 @@ impl Pace {
                 *seen = Seen { at: Instant::now(), asked: state.asked };
                 return true;
             }
-            // A paused one is woken.
+            // A paused poller is woken.
             let rest = if state.paused { Duration::from_secs(3600) } else { rest };
             let waited = self.changed.wait_timeout(state, rest);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;

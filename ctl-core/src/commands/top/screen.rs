@@ -1,4 +1,4 @@
-//! The terminal while a picture has it: raw, on its second screen, and given back whatever happens.
+//! The terminal while the live view has it: in raw mode, on the alternate screen, and always restored.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Once;
@@ -16,9 +16,9 @@ use crossterm::{cursor, execute, queue};
 use crate::error::CliError;
 use crate::output::messages::Messages;
 
-/// Whether a picture has the terminal now.
+/// Whether a live view has the terminal.
 static HAS: AtomicBool = AtomicBool::new(false);
-/// A defect took the terminal from a picture.
+/// Whether a panic took the terminal from a live view.
 static LOST: AtomicBool = AtomicBool::new(false);
 
 /// The terminal, until it is dropped.
@@ -27,29 +27,29 @@ pub(super) struct Screen {
     stops: stops::Stops,
 }
 
-/// What happened at the terminal.
+/// An event at the terminal.
 pub(super) enum Happened {
     Key(KeyEvent),
-    /// The screen has another size, or was used by somebody else.
+    /// The screen was resized, or used by another program.
     Changed,
 }
 
-/// Whether a picture can be shown, and keys be read.
+/// Whether a live view is possible.
 pub(super) fn is_possible() -> bool {
     let is_dumb = std::env::var("TERM").is_ok_and(|term| term.is_empty() || term == "dumb");
     io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb
 }
 
 impl Screen {
-    /// Takes the terminal. Messages wait until it is given back.
+    /// Takes the terminal. Messages wait until it is restored.
     ///
     /// # Errors
-    /// The terminal cannot be used: exit 74.
+    /// The terminal is unusable: exit 74.
     pub(super) fn open(messages: &Messages) -> Result<Self, CliError> {
         give_back_on_panic();
         let stops = stops::Stops::watch().map_err(unusable)?;
         messages.hold();
-        // Dropped where taking the terminal fails half-way, too.
+        // Dropped, and so restored, even if taking the terminal fails half-way.
         let screen = Self { messages: messages.clone(), stops };
         take().map_err(unusable)?;
         Ok(screen)
@@ -57,13 +57,13 @@ impl Screen {
 
     /// The number of columns and rows.
     pub(super) fn size(&self) -> (usize, usize) {
-        // A terminal that does not know its size says 0.
+        // A terminal of unknown size reports 0.
         let known = terminal::size().ok().filter(|(width, height)| *width > 0 && *height > 0);
         let (width, height) = known.unwrap_or((80, 24));
         (width.into(), height.into())
     }
 
-    /// Shows these lines, each of which fits.
+    /// Shows these lines, each of which must fit.
     ///
     /// # Errors
     /// The terminal cannot be written: exit 74.
@@ -72,7 +72,7 @@ impl Screen {
         let mut draw = || -> io::Result<()> {
             for (row, line) in lines.iter().enumerate() {
                 let row = u16::try_from(row).unwrap_or(u16::MAX);
-                // Cleared first: behind a full line the cursor still stands on its last character.
+                // Clear first: after a full line the cursor is still on its last character.
                 let clear = Clear(ClearType::CurrentLine);
                 queue!(picture, cursor::MoveTo(0, row), clear, Print(line))?;
             }
@@ -88,7 +88,7 @@ impl Screen {
         draw().map_err(unusable)
     }
 
-    /// Makes the whole screen empty, whatever was on it.
+    /// Clears the whole screen.
     ///
     /// # Errors
     /// The terminal cannot be written: exit 74.
@@ -96,10 +96,10 @@ impl Screen {
         execute!(io::stdout(), Clear(ClearType::All)).map_err(unusable)
     }
 
-    /// Waits so long for something to happen.
+    /// Waits for an event, at most this long.
     ///
     /// # Errors
-    /// The terminal cannot be read: exit 74. A defect elsewhere has ended the picture: exit 70.
+    /// The terminal cannot be read: exit 74. A panic elsewhere has ended the live view: exit 70.
     pub(super) fn wait(&mut self, bound: Duration) -> Result<Option<Happened>, CliError> {
         if LOST.load(Ordering::SeqCst) {
             return Err(CliError::internal(
@@ -107,7 +107,7 @@ impl Screen {
             ));
         }
         if self.stops.was_continued() {
-            // Whoever had the terminal meanwhile has left it as it likes.
+            // Whoever had the terminal may have changed its mode.
             let _ = terminal::disable_raw_mode();
             take().map_err(unusable)?;
             return Ok(Some(Happened::Changed));
@@ -130,10 +130,10 @@ impl Screen {
         })
     }
 
-    /// Gives the terminal back, stops this process, and takes the terminal again once it goes on.
+    /// Restores the terminal, stops this process, and takes the terminal again when it continues.
     ///
     /// # Errors
-    /// The terminal cannot be used again: exit 74.
+    /// The terminal cannot be taken again: exit 74.
     pub(super) fn suspend(&mut self) -> Result<(), CliError> {
         give_back();
         self.stops.stop();
@@ -161,7 +161,7 @@ fn take() -> io::Result<()> {
     )
 }
 
-/// A terminal that cannot be written any more needs nothing back.
+/// An unwritable terminal needs no restoring.
 fn give_back() {
     if HAS.swap(false, Ordering::SeqCst) {
         let _ = execute!(io::stdout(), EnableLineWrap, cursor::Show, LeaveAlternateScreen);
@@ -170,7 +170,7 @@ fn give_back() {
     }
 }
 
-/// What a panic says has to be readable, and so has what follows.
+/// Makes the message of a panic, and what follows, readable.
 fn give_back_on_panic() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -201,8 +201,8 @@ mod stops {
     use signal_hook::consts::{SIGCONT, SIGTSTP};
     use signal_hook::{flag, low_level};
 
-    /// Waits so long for something to read, or for a signal. Reading from a terminal that is gone would never come back: it
-    /// is at its end again and again.
+    /// Waits for input or a signal, at most this long. Reading from a closed terminal would never return, since it is
+    /// at its end every time.
     pub(super) fn wait_for_input(bound: Duration) -> io::Result<()> {
         let stdin = io::stdin();
         let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
@@ -220,7 +220,7 @@ mod stops {
 
     #[derive(Default)]
     struct Flags {
-        /// No picture has the terminal: SIGTSTP does what it always does.
+        /// Set while no live view has the terminal: SIGTSTP then has its default effect.
         outside: Arc<AtomicBool>,
         asked: Arc<AtomicBool>,
         continued: Arc<AtomicBool>,
@@ -228,7 +228,7 @@ mod stops {
 
     static FLAGS: OnceLock<Flags> = OnceLock::new();
 
-    /// Whether the process was asked to stop, or has gone on.
+    /// Whether the process was asked to stop, or has continued.
     pub(super) struct Stops(&'static Flags);
 
     impl Stops {
@@ -255,16 +255,16 @@ mod stops {
             self.0.continued.swap(false, Ordering::SeqCst)
         }
 
-        /// Stops this process until somebody lets it go on.
+        /// Stops this process until it is continued.
         pub(super) fn stop(&self) {
-            // A process that cannot be stopped goes on.
+            // A process that cannot be stopped continues.
             let _ = low_level::emulate_default_handler(SIGTSTP);
             self.is_asked();
             self.was_continued();
         }
     }
 
-    /// Says whether a picture has the terminal.
+    /// Records whether a live view has the terminal.
     pub(super) fn picture(has: bool) {
         if let Some(flags) = FLAGS.get() {
             flags.outside.store(!has, Ordering::SeqCst);
@@ -276,12 +276,12 @@ mod stops {
 mod stops {
     use std::io;
 
-    /// Waits so long for something to read.
+    /// Waits for input, at most this long.
     pub(super) fn wait_for_input(bound: std::time::Duration) -> io::Result<()> {
         crossterm::event::poll(bound).map(drop)
     }
 
-    /// Nothing stops a process here.
+    /// Nothing stops a process on this system.
     pub(super) struct Stops;
 
     impl Stops {

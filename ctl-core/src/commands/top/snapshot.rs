@@ -1,4 +1,4 @@
-//! Snapshots for pipes and programs: rows in plain lines and tables, a document each in JSON and YAML.
+//! Snapshots for pipes and programs: rows in plain lines and tables, one document each in JSON and YAML.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -16,7 +16,7 @@ use crate::system::files;
 use crate::system::signals::Interrupts;
 use crate::tool::{Context, Tool};
 
-/// Writes one snapshot after each look. Documents are one, unless several are asked for: NDJSON has one on each line.
+/// Writes one snapshot after each poll. With several polls, documents become a list, or with NDJSON one line each.
 pub(super) fn all<T: Tool>(
     context: &mut Context<T>,
     args: &TopArgs,
@@ -45,7 +45,7 @@ pub(super) fn all<T: Tool>(
             _ => {
                 match (looks, context.out.style.format) {
                     (1, _) => {}
-                    // One table, whose heading stands once.
+                    // A single table, with one header.
                     (_, Format::Csv) => context.out.style.headers = false,
                     _ => context.out.text("\n")?,
                 }
@@ -66,7 +66,7 @@ pub(super) fn all<T: Tool>(
     Ok(exit)
 }
 
-/// Looks in a file, one on each line.
+/// A file of snapshots, one per line.
 pub(super) struct Recording {
     file: File,
     name: String,
@@ -74,16 +74,16 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Into a new file, for its owner alone.
+    /// Creates a new file, readable by its owner only.
     ///
     /// # Errors
-    /// The file is there already, or cannot be made: exit 74.
+    /// The file already exists, or cannot be created: exit 74.
     pub(super) fn create(path: &Path) -> Result<Self, CliError> {
         let file = files::new_file(path)?;
         Ok(Self { file, name: escape::line(&path.to_string_lossy()).into_owned(), looks: 0 })
     }
 
-    /// Adds what is known, if it is of another look than before.
+    /// Adds a snapshot, unless it was already added.
     ///
     /// # Errors
     /// The file cannot be written: exit 74.
@@ -126,7 +126,7 @@ fn record(known: &Known, row: &Row<'_>) -> Record {
 fn number(figure: &Figure, value: Option<f64>) -> Value {
     match (value, figure.unit) {
         (None, _) => Value::Null,
-        // Three decimals are more than a look is exact.
+        // More than three decimals would exceed the precision of a sample.
         (Some(value), Unit::PerSecond) => json!((value * 1e3).round() / 1e3),
         (Some(value), _) => json!(value as i64),
     }
@@ -138,7 +138,7 @@ pub(crate) fn document(out: &Output, known: &Known) -> Result<Value, CliError> {
     let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let servers: Vec<Value> =
         known.servers.iter().map(|server| of_server(board.server, server)).collect();
-    // A list in which --columns and --sort-by mean what they always do.
+    // A list, to which --columns and --sort-by apply as usual.
     let rows = out.values(board.shape, known.chosen().iter().map(|row| record(known, row)))?;
     let mut document = Map::new();
     document.insert("ts".to_owned(), now.into());

@@ -1,4 +1,4 @@
-//! What a person has chosen to see, and what their keys mean.
+//! The user's choices in the live view, and the meaning of the keys.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -9,68 +9,68 @@ use super::board::{Board, Known, Row, Source};
 use crate::input::glob::fits;
 use crate::output::escape;
 
-/// The shortest and the longest pause between two looks.
+/// The minimum and maximum polling interval.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
-/// The longest filter, in characters.
+/// Maximum length of a filter, in characters.
 const LONGEST: usize = 100;
 
-/// What a person has chosen to see.
+/// The user's choices.
 #[derive(Debug, Clone)]
 pub(super) struct View {
     /// The figure that rows are sorted by.
     pub(super) sort: usize,
-    /// The other way round than is usual for it.
+    /// Reverses the default order.
     pub(super) reversed: bool,
-    /// Only queues that fit, if it is not empty.
+    /// Shows only matching queues, unless it is empty.
     pub(super) filter: String,
-    /// The filter that is being typed.
+    /// The filter being typed.
     pub(super) typing: Option<String>,
     pub(super) paused: bool,
     pub(super) help: bool,
-    /// The row that is chosen.
+    /// The selected row.
     pub(super) chosen: usize,
-    /// Nothing but the row that is chosen is shown, with all that is known of it.
+    /// Shows only the selected row, with all its data.
     pub(super) detail: bool,
-    /// How many rows have been scrolled past.
+    /// Number of rows scrolled past.
     pub(super) skip: usize,
-    /// What is asked or told below the rows.
+    /// The question or message below the rows.
     pub(super) prompt: Prompt,
-    /// The pause between two looks.
+    /// The polling interval.
     pub(super) every: Duration,
 }
 
-/// What is asked or told.
+/// A question or a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Prompt {
     None,
-    /// A command is under way.
+    /// A command is running.
     Waits(String),
-    /// A command would do something.
+    /// A command asks for confirmation.
     Asks(String),
-    /// What came of it.
+    /// The outcome of a command.
     Told(String),
 }
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     Nothing,
-    /// Show what has changed in the view.
+    /// Redraw after a change of the view.
     Show,
-    /// Ask the servers now, and by the pace of the view from now on.
+    /// Poll now, and at the view's interval from now on.
     Look,
-    /// Say what the command of this key would do with the chosen row.
+    /// Show what the command of this key would do to the selected row.
     Act(char),
-    /// Do what was asked.
+    /// Confirm.
     Agree,
-    /// Draw everything anew.
+    /// Redraw everything.
     Redraw,
     Suspend,
     Quit,
 }
 
 impl View {
-    /// Sorted by this figure.
+    /// A view sorted by this figure.
     pub(super) fn new(sort: usize, every: Duration) -> Self {
         Self {
             sort,
@@ -87,7 +87,7 @@ impl View {
         }
     }
 
-    /// Whether the filter fits this one.
+    /// Whether the filter matches this row.
     pub(super) fn wants(&self, row: &Row<'_>) -> bool {
         let filter = &self.filter;
         if filter.contains(['*', '?']) {
@@ -108,7 +108,7 @@ impl View {
         rows
     }
 
-    /// Text from its beginning, and the largest number first.
+    /// Text in ascending order, numbers in descending order.
     fn compare(&self, board: &Board, one: &Row<'_>, other: &Row<'_>) -> Ordering {
         match board.figures.get(self.sort).map(|figure| figure.source) {
             Some(Source::Name) => one.name.cmp(other.name),
@@ -124,7 +124,7 @@ impl View {
         }
     }
 
-    /// Does what a key asks for, of so many figures and with so many rows on a page.
+    /// Handles a key, with this number of figures, and of rows on a page.
     pub(super) fn key(&mut self, key: KeyEvent, figures: usize, page: usize) -> Action {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
@@ -197,7 +197,7 @@ impl View {
             KeyCode::PageDown => self.chosen = self.chosen.saturating_add(page),
             KeyCode::Home => self.chosen = 0,
             KeyCode::End => self.chosen = usize::MAX,
-            // One command is under way at a time.
+            // Only one command runs at a time.
             KeyCode::Char(key) if !matches!(self.prompt, Prompt::Waits(_)) => {
                 return Action::Act(key);
             }
@@ -206,7 +206,7 @@ impl View {
         Action::Show
     }
 
-    /// Chooses no row behind the last, and scrolls so that the chosen one is seen.
+    /// Keeps the selection within the rows, and scrolls so that it is visible.
     pub(super) fn keep_within(&mut self, rows: usize, page: usize) {
         self.chosen = self.chosen.min(rows.saturating_sub(1));
         let last = self.chosen.saturating_sub(page.saturating_sub(1));

@@ -9,7 +9,7 @@ use crate::error::CliError;
 use crate::output::Format;
 use crate::repl::guest::Interactive;
 
-/// The longest value of a field but a body, in bytes.
+/// Maximum length of a field's value in bytes, except for a body.
 const LONGEST: usize = 1024;
 
 /// Runs commands for the page.
@@ -19,24 +19,24 @@ pub(super) struct Acts<T: Interactive> {
     pub(super) own: Own<T>,
 }
 
-/// What the page asks for.
+/// A request of the page.
 #[derive(Debug, Deserialize)]
 pub(super) struct Asked {
     /// The server's address.
     server: String,
     /// The name of a view or an action.
     name: String,
-    /// The queue that is shown.
+    /// The displayed queue.
     #[serde(default)]
     queue: String,
-    /// Values of its fields.
+    /// The values of its fields.
     #[serde(default)]
     values: Map<String, Value>,
-    /// What a person has typed to confirm it; none to see what would be done.
+    /// What the user has typed to confirm it; `None` to see what would be done.
     confirm: Option<String>,
 }
 
-/// What came of it: the result, or why there is none.
+/// The result or the error.
 type Outcome = Result<Value, CliError>;
 
 impl<T: Interactive> Acts<T> {
@@ -48,7 +48,7 @@ impl<T: Interactive> Acts<T> {
         self.run(asked, line, None)
     }
 
-    /// Does it, or says what would be done.
+    /// Executes the action, or reports what it would do.
     pub(super) fn act(&self, asked: &Asked) -> Outcome {
         if !self.write {
             return Err(CliError::usage("this page is read-only").hint("web --write"));

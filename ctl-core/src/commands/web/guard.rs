@@ -1,4 +1,4 @@
-//! Who may ask: a browser that meant this address, the page itself where something is changed, and whoever has the token.
+//! Access control: browsers that address this host, the page itself for changes, and clients with the token.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -9,28 +9,28 @@ use crate::error::CliError;
 use crate::output::from_base64;
 use crate::output::messages::Messages;
 
-/// The header in which the page shows its token.
+/// The header with the page's token.
 pub(super) static PAGE: HeaderName = HeaderName::from_static("x-page-token");
 
-/// What is asked of every request.
+/// The checks of every request.
 #[derive(Debug)]
 pub(super) struct Guard {
     port: u16,
-    /// Whether browsers come over HTTPS.
+    /// Whether the page is served over HTTPS.
     is_https: bool,
     names: Vec<String>,
-    /// What whoever asks has to know.
+    /// The token that clients must know.
     token: Option<String>,
-    /// What only the page itself knows.
+    /// The token that only the page knows.
     page: String,
 }
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It meant another host: a name that was bound to this address afterwards.
+    /// The request is for another host, whose name was bound to this address afterwards.
     Host,
-    /// Another page sent it, or nobody knows who.
+    /// Another page, or an unknown one, sent it.
     Origin,
     /// It does not have the token.
     Token,
@@ -38,7 +38,7 @@ pub(super) enum Refusal {
 
 impl Guard {
     /// # Errors
-    /// There is no randomness: exit 70.
+    /// No randomness is available: exit 70.
     pub(super) fn new(
         (address, is_https): (SocketAddr, bool),
         names: &[String],
@@ -48,7 +48,7 @@ impl Guard {
         Ok(Self { port: address.port(), is_https, names, token, page: secret()? })
     }
 
-    /// What the page is given to prove that it is the page.
+    /// The token by which the page identifies itself.
     pub(super) fn page_token(&self) -> &str {
         &self.page
     }
@@ -60,7 +60,7 @@ impl Guard {
         if !self.is_here(host) {
             return Err(Refusal::Host);
         }
-        // Without HTTPS here, there may be a proxy that has it.
+        // Without HTTPS here, a proxy may provide it.
         let is_own = |origin: &str| {
             origin.split_once("://").is_some_and(|(scheme, from)| {
                 from.eq_ignore_ascii_case(host) && (scheme == "https" || !self.is_https)
@@ -83,7 +83,8 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether somebody who wrote this meant this server: an address was looked up by nobody, and other names may be anybody's.
+    /// Whether a client that uses this host name meant this server: addresses need no lookup, but other names may be
+    /// anybody's.
     fn is_here(&self, host: &str) -> bool {
         let (name, port) = match host.rsplit_once(':') {
             Some((name, port)) if !port.ends_with(']') => (name, port.parse().unwrap_or(0)),
@@ -97,19 +98,19 @@ impl Guard {
     }
 }
 
-/// The password of any user.
+/// The password, with any user name.
 fn password(authorization: &str) -> Option<String> {
     let text = String::from_utf8(from_base64(authorization.strip_prefix("Basic ")?).ok()?).ok()?;
     text.split_once(':').map(|(_, password)| password.to_owned())
 }
 
-/// Takes as long whatever differs.
+/// Compares in constant time.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let differs = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && differs == 0
 }
 
-/// Something that nobody can guess.
+/// A random secret.
 fn secret() -> Result<String, CliError> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes)
@@ -117,7 +118,7 @@ fn secret() -> Result<String, CliError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The token that is asked for, if there is one.
+/// The required token, if there is one.
 ///
 /// # Errors
 /// The file cannot be read, or the token is too short: exit 2.
@@ -147,7 +148,7 @@ pub(super) fn token(
     Ok(Some(token))
 }
 
-/// A shorter token can be guessed.
+/// Shorter tokens can be guessed.
 const SHORTEST: usize = 16;
 
 #[cfg(test)]
@@ -220,7 +221,7 @@ mod tests {
         ] {
             assert_eq!(asked(origin, page), Err(Refusal::Origin), "{origin:?} {page:?}");
         }
-        // Also a look that another page has sent.
+        // Even a read-only request of another page.
         let other = headers(&[(&HOST, host), (&ORIGIN, "http://evil.example")]);
         assert_eq!(guard.check(&other, false), Err(Refusal::Origin));
     }

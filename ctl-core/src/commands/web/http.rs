@@ -1,4 +1,4 @@
-//! The page over HTTP: its three files, one stream of events, and commands.
+//! The page over HTTP: its three files, one event stream, and commands.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -29,25 +29,25 @@ use crate::repl::guest::Interactive;
 use crate::system::listen::http;
 use crate::system::signals::Interrupts;
 
-/// Streams of events at once, and commands.
+/// Maximum number of concurrent event streams, and of commands.
 const STREAMS: usize = 16;
 const COMMANDS: usize = 8;
-/// The largest request, in bytes.
+/// Maximum size of a request, in bytes.
 const LARGEST: usize = 256 << 10;
-/// How long the body of a request may take.
+/// Time limit for receiving the body of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const PAGE: &str = include_str!("page.html");
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
-/// Nothing but the page's own files, and nothing within other pages.
+/// Allows only the page's own files, and no embedding in other pages.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What all connections share.
+/// Shared by all connections.
 struct Shared<T: Interactive> {
     guard: Guard,
-    /// What the page has to know from the start.
+    /// What the page needs from the start.
     title: Value,
     live: Live,
     acts: Arc<Acts<T>>,
@@ -55,7 +55,7 @@ struct Shared<T: Interactive> {
     commands: Semaphore,
 }
 
-/// Serves until a signal comes.
+/// Serves until a signal arrives.
 ///
 /// # Errors
 /// The operating system refuses what a server needs: exit 70.
@@ -147,7 +147,7 @@ async fn route<T: Interactive>(
     }
 }
 
-/// Runs what the page asks for.
+/// Runs a command for the page.
 async fn command<T: Interactive>(
     request: Request<Incoming>,
     is_action: bool,
@@ -247,7 +247,7 @@ impl Body for Answer {
 
 type Waiting = Pin<Box<dyn Future<Output = Option<(watch::Receiver<Bytes>, Bytes)>> + Send>>;
 
-/// A stream of events, each of which is the newest picture when the one before has been taken.
+/// A stream of events, each of which is the newest snapshot when the previous one was taken.
 struct Events {
     next: Waiting,
     _permit: OwnedSemaphorePermit,
@@ -273,7 +273,7 @@ impl Events {
     }
 }
 
-/// The next event; a comment when nothing comes for long, so that a reader who has gone is noticed.
+/// The next event, or a comment after a long silence, so that a vanished reader is noticed.
 async fn next(mut news: watch::Receiver<Bytes>) -> Option<(watch::Receiver<Bytes>, Bytes)> {
     let event = match timeout(Duration::from_secs(15), news.changed()).await {
         Ok(Ok(())) => news.borrow_and_update().clone(),

@@ -1,4 +1,4 @@
-//! The page over HTTPS: its certificate, and who is answered over it.
+//! The page over HTTPS: its certificate, and its clients.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub(super) struct HttpsArgs {
     https_key: Option<PathBuf>,
 }
 
-/// How the connections of browsers are encrypted.
+/// The encryption of browsers' connections.
 #[derive(Clone)]
 pub(super) struct Encryption {
     #[cfg(feature = "tls")]
@@ -27,11 +27,11 @@ pub(super) struct Encryption {
 }
 
 impl HttpsArgs {
-    /// What these files say; none when none is named, so that connections are not encrypted.
+    /// The configuration from these files; `None` without files, so that connections are not encrypted.
     ///
     /// # Errors
-    /// A file is missing (66), cannot be read (74), is not what the flag says or does not fit the other (77); a build without
-    /// TLS (2).
+    /// A file is missing (66), cannot be read (74), has other content than the flag requires or does not match the
+    /// other file (77); a build without TLS (2).
     pub(super) fn read(
         &self,
         tool: &str,
@@ -100,9 +100,9 @@ mod within {
     use super::Encryption;
     use crate::system::listen::http::{self, PATIENCE};
 
-    /// What begins a TLS connection: a handshake record.
+    /// The first byte of a TLS connection: a handshake record.
     const HANDSHAKE: u8 = 22;
-    /// What a browser is told that did not begin one.
+    /// The answer to a browser without TLS.
     const PLAIN: &[u8] =
         b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
         this page is served over https://\n";
@@ -144,7 +144,7 @@ mod within {
     use crate::system::listen::http;
 
     impl Encryption {
-        /// There is none in this build.
+        /// This build has no TLS.
         pub(in crate::commands::web) async fn answer<F, B>(
             &self,
             stream: TcpStream,

@@ -1,4 +1,4 @@
-//! What the servers have to do, asked again and again while somebody looks, and given to all who do.
+//! The servers' figures, polled while somebody watches, and broadcast to all viewers.
 
 use std::thread;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::commands::top::{Board, Figure, Known, Source, Unit, document};
 use crate::output::{Output, Style};
 use crate::tool::Tool;
 
-/// The newest picture for all streams.
+/// The newest snapshot for all streams.
 #[derive(Debug, Clone)]
 pub(super) struct Live {
     news: watch::Receiver<Bytes>,
 }
 
-/// How often it is looked whether somebody looks.
+/// How often to check whether anybody watches.
 const TICK: Duration = Duration::from_millis(50);
 
-/// What has to be known to show figures.
+/// The data needed to show figures.
 pub(super) fn figures(figures: &[Figure]) -> Vec<Value> {
     let shown = figures
         .iter()
@@ -39,7 +39,7 @@ pub(super) fn figures(figures: &[Figure]) -> Vec<Value> {
 }
 
 impl Live {
-    /// Asks the servers every so often, as long as there are streams.
+    /// Polls the servers while there are streams.
     pub(super) fn new<T: Tool>(
         collector: Collector<T>,
         board: &'static Board,
@@ -54,7 +54,7 @@ impl Live {
                 if send.is_closed() {
                     return;
                 }
-                // One is that of new streams. Without them nobody has to work, and what was seen grows old.
+                // One receiver is kept for new streams. Without others, polling stops and the snapshot ages.
                 if send.receiver_count() < 2 {
                     send.send_if_modified(|picture| !std::mem::take(picture).is_empty());
                     thread::sleep(TICK);
@@ -72,13 +72,13 @@ impl Live {
         Self { news }
     }
 
-    /// A stream of pictures, the present one first.
+    /// A stream of snapshots, starting with the current one.
     pub(super) fn stream(&self) -> watch::Receiver<Bytes> {
         let mut news = self.news.clone();
         news.mark_changed();
         news
     }
-    /// One picture; none when nobody asks the servers any more.
+    /// One snapshot; `None` when polling has ended.
     pub(super) async fn picture(&self) -> Option<Bytes> {
         let mut news = self.stream();
         loop {

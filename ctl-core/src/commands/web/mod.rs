@@ -1,8 +1,8 @@
-//! `web`: one page that shows servers and queues, live, and acts on them where that is allowed.
+//! `web`: a page that shows servers and queues live, and changes them if allowed.
 //!
-//! What the page shows and does is what the tool's own commands show and do: a view is a command line that only looks, an
-//! action is one that changes something, with the same counts, confirmations and refusals. The page names them; it never
-//! writes a command line.
+//! The page shows and does exactly what the tool's own commands show and do: a view is a read-only command line, an
+//! action is one that changes something, with the same counts, confirmations and refusals. The page refers to them by
+//! name, and never writes a command line.
 
 mod act;
 mod guard;
@@ -71,29 +71,29 @@ pub struct WebArgs {
     choice: Choice,
 }
 
-/// What the page of a tool shows and does.
+/// The views and actions of a tool's page.
 #[derive(Debug)]
 pub struct Site {
-    /// What is shown of one queue.
+    /// The views of one queue.
     pub views: &'static [View],
-    /// What is shown of a server.
+    /// The views of a server.
     pub server: &'static [View],
-    /// What can be done.
+    /// The actions.
     pub actions: &'static [Action],
 }
 
-/// A table: the result of a command that only looks.
+/// A table: the result of a read-only command.
 #[derive(Debug)]
 pub struct View {
     /// Its name.
     pub name: &'static str,
-    /// The command, with `{field}` where a field's value stands. A word whose field is empty is left out.
+    /// The command, with `{field}` for a field's value. A word with an empty field is omitted.
     pub line: &'static [&'static str],
-    /// What a person can choose.
+    /// The user's choices.
     pub fields: &'static [Field],
-    /// The column by which the next page begins below the last row, and the field that says so.
+    /// The column by which the next page starts after the last row, and the field for its value.
     pub pages: Option<(&'static str, &'static str)>,
-    /// Actions on a row, by their names; the row's `id` is their field of this name.
+    /// Names of the actions on a row; the row's `id` is their field with this name.
     pub actions: &'static [&'static str],
 }
 
@@ -102,50 +102,50 @@ pub struct View {
 pub struct Action {
     /// Its name.
     pub name: &'static str,
-    /// The command, as that of a [`View`]. The field `body` is its stdin.
+    /// The command, as in a [`View`]. The field `body` is its stdin.
     pub line: &'static [&'static str],
-    /// What a person gives.
+    /// The user's input.
     pub fields: &'static [Field],
-    /// It acts on the queue that is shown, and not on one row.
+    /// It acts on the displayed queue, not on a row.
     pub is_of_queue: bool,
-    /// What it would do is shown first, and has to be confirmed.
+    /// Its effect is shown first, and has to be confirmed.
     pub asks: bool,
 }
 
-/// A value of a command line that comes from the page.
+/// A value in a command line that comes from the page.
 #[derive(Debug)]
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// What it may be.
+    /// Its type.
     pub kind: Kind,
-    /// What it is at first.
+    /// Its initial value.
     pub default: &'static str,
 }
 
-/// What a value may be.
+/// The type of a value.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
-    /// The name of the queue, or another one.
+    /// The name of the displayed queue, or of another one.
     Name,
-    /// A number of digits, or nothing.
+    /// Digits, or empty.
     Number,
-    /// One of these words, or nothing.
+    /// One of these words, or empty.
     Word(&'static [&'static str]),
-    /// Any text in one line; the command says whether it is valid.
+    /// A line of text, validated by the command.
     Text,
-    /// Bytes in UTF-8, which are the command's stdin.
+    /// UTF-8 text, which is the command's stdin.
     Body,
 }
 
 impl Field {
-    /// A field that is empty at first.
+    /// A field that is initially empty.
     #[must_use]
     pub const fn new(name: &'static str, kind: Kind) -> Self {
         Self { name, kind, default: "" }
     }
 
-    /// With this value at first.
+    /// Sets the initial value.
     #[must_use]
     pub const fn or(self, default: &'static str) -> Self {
         Self { default, ..self }
@@ -153,7 +153,7 @@ impl Field {
 }
 
 impl Site {
-    /// As the page reads it.
+    /// The form that the page reads.
     fn document(&self, write: bool) -> Value {
         let fields = |fields: &[Field]| -> Vec<Value> {
             let one = |field: &Field| {
@@ -198,7 +198,7 @@ impl Site {
 /// Runs `web` until a signal comes.
 ///
 /// # Errors
-/// Flags that are wrong (2); an address that cannot be bound (69); a token file that cannot be read (66, 74).
+/// Invalid flags (2); an address that cannot be bound (69); a token file that cannot be read (66, 74).
 pub fn run<T: Interactive>(
     context: &mut Context<T>,
     args: &WebArgs,

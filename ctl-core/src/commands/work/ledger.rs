@@ -1,4 +1,4 @@
-//! How commands ended, kept until the server has said what became of their jobs.
+//! The ends of commands, kept until the fate of their jobs is known.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,33 +9,33 @@ use super::CommandEnd;
 use super::shift::lock;
 use crate::output::messages::Messages;
 
-/// What became of a job.
+/// The fate of a job.
 #[derive(Debug, Clone)]
 pub struct Fate {
-    /// The word for it.
+    /// Its word.
     pub word: &'static str,
     /// Why it was lost, if it was.
     pub lost: Option<String>,
-    /// It is what becomes of a job whose command succeeds.
+    /// Whether it is the fate of a job whose command succeeds.
     pub is_best: bool,
-    /// It can come before the command has ended.
+    /// Whether it can be known before the command has ended.
     pub is_early: bool,
 }
 
-/// A job that has ended.
+/// A finished job.
 #[derive(Debug, Clone)]
 pub struct Finished<K, M> {
-    /// What events call it.
+    /// Its key in events.
     pub job: K,
-    /// What else is known of it.
+    /// Further data.
     pub more: M,
     /// How its command ended.
     pub end: CommandEnd,
-    /// What became of it: the word of its [`Fate`].
+    /// Its fate: the word of its [`Fate`].
     pub fate: &'static str,
 }
 
-/// The jobs of a worker; events call them `K`, and `M` is what else is known of them.
+/// The jobs of a worker, identified by `K` in events; `M` is further data.
 pub struct Ledger<K, M> {
     messages: Messages,
     label: fn(&K, &M) -> String,
@@ -44,7 +44,7 @@ pub struct Ledger<K, M> {
 }
 
 impl<K: Eq + Hash, M: Default> Ledger<K, M> {
-    /// A ledger, and where the jobs come that have ended; `label` is what messages call them.
+    /// A ledger, and the receiver of finished jobs; `label` is their name in messages.
     #[must_use]
     pub fn new(
         messages: &Messages,
@@ -54,7 +54,7 @@ impl<K: Eq + Hash, M: Default> Ledger<K, M> {
         (Self { messages: messages.clone(), label, finished, ended: Mutex::default() }, receiver)
     }
 
-    /// The command of a job has ended. Of a job that was lost the fate is known already.
+    /// The command of a job has ended. The fate of a lost job is already known.
     pub fn ended(&self, job: K, more: M, end: CommandEnd, lost: Option<Fate>) {
         match lost {
             None => drop(lock(&self.ended).insert(job, (more, end))),
@@ -62,10 +62,10 @@ impl<K: Eq + Hash, M: Default> Ledger<K, M> {
         }
     }
 
-    /// The server has said what became of a job, or nobody will.
+    /// The fate of a job is known.
     pub fn settled(&self, job: K, fate: &Fate) {
         let ended = lock(&self.ended).remove(&job);
-        // The command still runs, and its end tells.
+        // The command still runs, and its end will be reported.
         if ended.is_none() && fate.is_early {
             return;
         }

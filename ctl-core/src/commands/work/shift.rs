@@ -1,4 +1,4 @@
-//! A worker that runs a command for every job and lets its end decide what becomes of the job: what its slots share, and
+//! A worker that runs a command for every job, and decides the job by the command's end: what its slots share, and
 //! running it under a supervisor.
 
 use std::collections::HashSet;
@@ -27,23 +27,24 @@ use crate::tool::{Context, Tool};
 pub struct Recipe {
     command: Template,
     data: DataArgs,
-    /// Its stdout is the tool's; otherwise it goes to the tool's stderr, because documents or records are on stdout.
+    /// Whether it owns the tool's stdout. Otherwise its output goes to the tool's stderr, because documents or records
+    /// are on stdout.
     owns_stdout: bool,
     max_runtime: Option<Duration>,
 }
 
 impl Recipe {
-    /// A command that gets the data on stdin. Where results are documents, what it prints goes to stderr.
+    /// A command that gets the data on stdin. If results are documents, its output goes to stderr.
     #[must_use]
     pub fn of(command: Template, out: &Output) -> Self {
         let owns_stdout = is_for_commands(out);
         Self { command, data: DataArgs::default(), owns_stdout, max_runtime: None }
     }
 
-    /// By these flags. `places` are what its arguments may have of the job, `example` is a command line that is right.
+    /// From these flags. `places` are the placeholders that its arguments may use, `example` is a valid command line.
     ///
     /// # Errors
-    /// No command is given, or a line for the shell that has one of the places: exit 2.
+    /// No command is given, or a shell line contains a placeholder: exit 2.
     pub fn new<T: Tool>(
         flags: &WorkFlags,
         places: &'static [Place],
@@ -66,14 +67,14 @@ impl Recipe {
     }
 }
 
-/// A job, as its command gets it.
+/// A job as passed to its command.
 #[derive(Debug)]
 pub struct Given<'a> {
-    /// What messages call it, such as `job 7 of mail`.
+    /// Its name in messages, such as `job 7 of mail`.
     pub label: String,
-    /// What stands for the places in arguments.
+    /// The values of placeholders in arguments.
     pub values: &'a [(&'static str, &'a str)],
-    /// What its environment has more.
+    /// Further environment variables.
     pub environment: &'a [(&'static str, String)],
     /// The body.
     pub body: &'a bytes::Bytes,
@@ -82,48 +83,48 @@ pub struct Given<'a> {
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// With this code.
+    /// With this exit code.
     Code(i32),
-    /// By this signal; 0 where the system does not say which.
+    /// By this signal; 0 if the system does not report it.
     Signal(i32),
-    /// It ran for too long, and was ended.
+    /// It exceeded its time limit, and was ended.
     Overtime,
-    /// Nobody waits for it any more: the worker stops, or the job is lost.
+    /// Abandoned: the worker stops, or the job is lost.
     GivenUp,
-    /// The job cannot be given to the command.
+    /// The job cannot be passed to the command.
     Unfit,
 }
 
-/// The pause after a command that failed at once; it doubles with each that follows, up to the longest.
+/// The pause after a command that failed at once; it doubles with each consecutive failure, up to the maximum.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How often it is looked whether the pause is over.
+/// How often to check whether the pause is over.
 const PAUSE_SLICE: Duration = Duration::from_millis(20);
-/// After so many failures a person is told.
+/// Number of failures after which the user is told.
 const SAID_AFTER: u32 = 3;
 
-/// What every slot of a worker shares.
+/// Shared by all slots of a worker.
 pub struct Shift {
     recipe: Recipe,
     messages: Messages,
-    /// What the system has no room for.
+    /// Lack of system resources.
     shortage: Shortage,
     /// Ends running commands.
     kill: AtomicBool,
-    /// The servers that were lost, which was said.
+    /// The lost servers that were reported.
     down: Mutex<HashSet<String>>,
-    /// Whether there are several servers, each with jobs of its own.
+    /// Whether there are several servers, each with its own jobs.
     is_several: bool,
     /// Why no command can be run at all.
     broken: Mutex<Option<CliError>>,
-    /// No further job is taken.
+    /// Whether no further job is taken.
     is_stopping: AtomicBool,
-    /// How many commands have failed since the last that did not.
+    /// Number of consecutive failed commands.
     failures: AtomicU32,
 }
 
 impl Shift {
-    /// A shift that nobody has started yet.
+    /// A shift that has not started.
     #[must_use]
     pub fn new(recipe: Recipe, messages: Messages) -> Self {
         Self {
@@ -139,25 +140,25 @@ impl Shift {
         }
     }
 
-    /// A shift at one server, or at several.
+    /// Sets the number of servers.
     #[must_use]
     pub fn at(self, servers: usize) -> Self {
         Self { is_several: servers > 1, ..self }
     }
 
-    /// The server of a job, where ids alone do not say which job it is.
+    /// The server of a job, if ids alone do not identify the job.
     #[must_use]
     pub fn place(&self, server: impl Display) -> Option<String> {
         self.is_several.then(|| server.to_string())
     }
 
-    /// The way to stderr.
+    /// The writer for stderr.
     #[must_use]
     pub fn messages(&self) -> &Messages {
         &self.messages
     }
 
-    /// Runs the command for a job, unless and until the job is lost. A command that cannot be run at all calls `stop`:
+    /// Runs the command for a job, unless and until the job is lost. If the command cannot be run at all, calls `stop`:
     /// a broken deployment must not put every job aside.
     pub fn run(
         &self,
@@ -194,7 +195,7 @@ impl Shift {
         (ended, CommandEnd { exit, signal, otherwise, time: Some(start.elapsed()), words })
     }
 
-    /// `words` are what it said last, or why it was not run.
+    /// `words` are its last message, or why it was not run.
     fn try_run(
         &self,
         job: &Given<'_>,
@@ -212,7 +213,7 @@ impl Shift {
         };
         let (mut running, _data) = match self.shortage.wait_out(&self.messages, gives_up, start) {
             Ok(running) => running,
-            // It says something of this job only.
+            // Concerns only this job.
             Err(error) if error.exit == Exit::BadData => {
                 *words = Some(error.to_string());
                 return Ok(Ended::Unfit);
@@ -238,7 +239,7 @@ impl Shift {
                 }
             },
         );
-        // So that what is said next is on a line of its own.
+        // The next message starts on a line of its own.
         if last.is_open() {
             pass_on(b"\n");
         }
@@ -256,9 +257,9 @@ impl Shift {
         })
     }
 
-    /// Waits where one command after the other fails at once, each time for longer, before the job of the last one is given
-    /// back: for servers that know no delay, and would deliver it again at once. A success ends it, and so does the end of the
-    /// shift or of the job.
+    /// Waits after consecutive immediate failures, each time for longer, before the last job is given back: for servers
+    /// without delays, which would redeliver it at once. A success resets it; the end of the shift or of the job ends
+    /// it.
     pub fn pause_after(&self, ended: Ended, took: Option<Duration>, is_lost: impl Fn() -> bool) {
         let failures = match ended {
             Ended::Code(0) => {
@@ -286,13 +287,13 @@ impl Shift {
         }
     }
 
-    /// Why no command can be run at all, if that is so.
+    /// Why no command can be run at all, if so.
     #[must_use]
     pub fn take_broken(&self) -> Option<CliError> {
         lock(&self.broken).take()
     }
 
-    /// The worker begins: with these queues, so many at once of what they have.
+    /// Reports the start of the worker, with its queues and concurrency.
     pub fn say_taking(
         &self,
         what: &str,
@@ -312,18 +313,18 @@ impl Shift {
         }
     }
 
-    /// A slot has lost the server: said once, and not for every slot and attempt.
+    /// A slot has lost the server; reported once, not for every slot and attempt.
     pub fn say_disconnected(&self, server: impl Display, error: impl Display) {
         if lock(&self.down).insert(server.to_string()) {
             self.messages.warn(format!("{error}; retrying until it works"));
         }
     }
 
-    /// Does what needs room that the system may not have now, until it has. What was done is given, whatever signal came
-    /// meanwhile: it may have to be ended.
+    /// Retries a step that needs system resources until they are available. A result is returned even if a signal
+    /// arrives meanwhile, since it may have to be cleaned up.
     ///
     /// # Errors
-    /// What `attempt` gives; the signal that came before it was done.
+    /// Errors of `attempt`; the signal that arrived before it was done.
     pub fn wait_out<T>(
         &self,
         interrupts: &Interrupts,
@@ -334,8 +335,8 @@ impl Shift {
         done.or_else(|error| interrupts.check().and(Err(error)))
     }
 
-    /// Runs the worker on a thread of its own and watches it; each job that has ended goes to `report`. Gives the exit
-    /// that a signal asked for, and what the worker gave.
+    /// Runs the worker on its own thread and watches it; each finished job goes to `report`. Returns the exit code of a
+    /// signal, and the worker's result.
     ///
     /// # Errors
     /// No command could be run at all; the first failure of `report`, which ends the worker; no thread.
@@ -346,7 +347,7 @@ impl Shift {
         finished: &Receiver<J>,
         report: impl FnMut(&J) -> Result<(), CliError>,
     ) -> Result<(Option<Exit>, R), CliError> {
-        // It runs once, in whichever attempt to start a thread that succeeds.
+        // Runs once, in the attempt that succeeds in starting a thread.
         let run = Mutex::new(Some(run));
         let run = || lock(&run).take().map(|run| run());
         let (signal, given) = thread::scope(|scope| {
@@ -371,7 +372,7 @@ impl Shift {
     }
 }
 
-/// To the tool's own stderr, whose reader may be gone.
+/// Writes to the tool's own stderr, whose reader may be gone.
 fn pass_on(bytes: &[u8]) {
     let _ = io::stderr().write_all(bytes);
 }
@@ -381,11 +382,11 @@ pub trait Hands {
     /// Takes no further job.
     fn stop(&self);
 
-    /// Whether a job is running, as far as is known.
+    /// Whether a job is running, as far as known.
     fn is_busy(&self) -> bool;
 }
 
-/// The worker's slots, as the supervisor sees them.
+/// The worker's slots as seen by the supervisor.
 struct Slots<'a, 'scope, H, R> {
     shift: &'a Shift,
     hands: &'a H,
@@ -460,7 +461,7 @@ mod tests {
         let failed = Ended::Code(1);
         assert!(pause(failed, Duration::ZERO) >= FIRST_PAUSE);
         assert!(pause(failed, Duration::ZERO) >= FIRST_PAUSE * 2);
-        // One that took its time has been pause enough; nobody waits for the others of it.
+        // A slow failure has been pause enough.
         assert!(pause(failed, Duration::from_secs(60)) < LONGEST_PAUSE);
         assert_eq!(shift.failures.load(Ordering::SeqCst), 3);
         pause(Ended::Code(0), Duration::ZERO);

@@ -1,11 +1,11 @@
-//! A filter's text, taken apart.
+//! Splits a filter into its parts.
 
 use super::Operator;
 
-/// Name, operator and value, as they stand there.
+/// Name, operator and value, verbatim.
 #[derive(Debug)]
 pub(super) struct Parsed {
-    /// The parts of the name, between its dots.
+    /// The dot-separated parts of the name.
     pub(super) name: Vec<String>,
     pub(super) operator: Operator,
     pub(super) value: String,
@@ -28,7 +28,7 @@ pub(super) const SIGNS: [(&str, Operator); 11] = [
 ];
 
 impl Parsed {
-    /// None when it is not `FIELD OP VALUE`.
+    /// `None` if it is not `FIELD OP VALUE`.
     pub(super) fn of(text: &str) -> Option<Self> {
         let mut name = vec![String::new()];
         let mut rest = text.trim_start();
@@ -47,7 +47,7 @@ impl Parsed {
             match chars.next()? {
                 '\\' => part.push(chars.next()?),
                 '.' => name.push(String::new()),
-                // Blanks end a name, wherever they are.
+                // A blank ends the name.
                 ' ' | '\t' => {
                     let is_end =
                         SIGNS.iter().any(|(sign, _)| chars.as_str().trim_start().starts_with(sign));

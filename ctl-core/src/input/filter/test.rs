@@ -1,4 +1,4 @@
-//! What a filter compares with, read by the kind of its field.
+//! The value of a filter, parsed according to its field's kind.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{Field, Kind, Operator, Value};
 use crate::output::escape;
 use crate::output::units;
 
-/// A regular expression may take so much memory, compiled, and while it works.
+/// Maximum size of a compiled regular expression, and of its working memory.
 const REGEX_MEMORY: usize = 1 << 20;
 
 /// A comparison with a value.
@@ -19,11 +19,11 @@ pub(super) enum Test {
     Time(Operator, Duration),
     Text(Operator, Vec<u8>),
     Free(Operator, String, Option<f64>),
-    /// Whether it is to match.
+    /// Whether a match is wanted.
     Regex(bool, Regex),
 }
 
-/// Why there is no such comparison.
+/// Why the comparison is invalid.
 #[derive(Debug)]
 pub(super) struct Why {
     pub(super) what: String,
@@ -128,7 +128,7 @@ fn escaped(why: String) -> Why {
     escape::line(&why).into_owned().into()
 }
 
-/// A value as it stands there, or in double quotes with the escapes of JSON.
+/// A literal value, or one in double quotes with the escapes of JSON.
 fn unquoted(value: &str) -> Result<String, Why> {
     if !value.starts_with('"') {
         return Ok(value.to_owned());

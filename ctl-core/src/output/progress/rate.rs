@@ -1,16 +1,16 @@
-//! How fast something goes: over the last seconds, so that neither a first burst nor a long past shows.
+//! The rate of the last few seconds, so that neither an initial burst nor the distant past distorts it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What lies further back does not count.
+/// Older marks are ignored.
 const WINDOW: Duration = Duration::from_secs(5);
-/// So close to each other, marks are one.
+/// Marks closer together than this are merged.
 const STEP: Duration = Duration::from_millis(100);
-/// Over less time than this there is no rate.
+/// Minimum time for a rate.
 const SHORTEST: Duration = Duration::from_millis(200);
 
-/// Marks of how much was done when.
+/// How much was done at which times.
 #[derive(Debug)]
 pub(super) struct Rate {
     /// Oldest first; never empty.
@@ -18,18 +18,17 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// Nothing is done yet.
     pub(super) fn new(start: Instant) -> Self {
         Self { marks: VecDeque::from([(start, 0)]) }
     }
 
-    /// So much is done by now.
+    /// Records the amount done at `now`.
     pub(super) fn mark(&mut self, now: Instant, done: u64) {
         if self.marks.back().is_some_and(|(last, _)| now.duration_since(*last) < STEP) {
             return;
         }
         self.marks.push_back((now, done));
-        // One mark outside of the window stays: the rate is since then.
+        // One mark outside the window stays as the start of the rate.
         let is_old = |mark: Option<&(Instant, u64)>| {
             mark.is_some_and(|(when, _)| now.duration_since(*when) >= WINDOW)
         };
@@ -38,14 +37,14 @@ impl Rate {
         }
     }
 
-    /// So much per second, if that can be told yet.
+    /// The amount per second, if known yet.
     pub(super) fn per_second(&self, now: Instant, done: u64) -> Option<f64> {
         let (since, before) = *self.marks.front()?;
         let time = now.duration_since(since);
         (time >= SHORTEST).then(|| done.saturating_sub(before) as f64 / time.as_secs_f64())
     }
 
-    /// How long the rest takes if it goes on like this.
+    /// The remaining time at this rate.
     pub(super) fn left(&self, now: Instant, done: u64, total: u64) -> Option<Duration> {
         let rate = self.per_second(now, done).filter(|rate| *rate > 0.0)?;
         Duration::try_from_secs_f64(total.saturating_sub(done) as f64 / rate).ok()
@@ -80,7 +79,7 @@ mod tests {
     fn the_last_seconds_count() {
         let start = Instant::now();
         let mut rate = Rate::new(start);
-        // A burst, and then nothing.
+        // A burst, then a standstill.
         rate.mark(after(start, 1_000), 1_000_000);
         for second in 2..20 {
             rate.mark(after(start, second * 1_000), 1_000_000);

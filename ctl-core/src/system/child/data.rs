@@ -1,4 +1,4 @@
-//! How a command gets the data of a job: on stdin, as a file, or as an argument.
+//! How a command gets the data of a job: on stdin, in a file, or as an argument.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use crate::error::CliError;
 use crate::system::process;
 
-/// Flags that say how a command gets its data; none of them is stdin.
+/// Flags for passing the data; stdin is the default.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct DataArgs {
     /// Pass the data in a temporary file; its path replaces {file}, or becomes the last argument
@@ -22,7 +22,7 @@ pub struct DataArgs {
     pub arg: bool,
 }
 
-/// Data on its way to a command. A file exists as long as this value.
+/// Data on its way to a command. A file is removed when this is dropped.
 #[derive(Debug)]
 pub struct Data {
     input: bytes::Bytes,
@@ -31,7 +31,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// What goes to stdin.
+    /// What to write to stdin.
     #[must_use]
     pub fn input(&self) -> bytes::Bytes {
         self.input.clone()
@@ -46,7 +46,7 @@ impl Data {
     }
 }
 
-/// The longest argument that every system takes, with the NUL behind it.
+/// Maximum length of an argument on all systems, including its NUL.
 const LONGEST: usize = 128 << 10;
 
 impl DataArgs {
@@ -56,11 +56,11 @@ impl DataArgs {
         !self.file && !self.arg
     }
 
-    /// Puts the data where the command finds it.
+    /// Puts the data in place for the command.
     ///
     /// # Errors
-    /// It cannot be an argument: exit 65, which says something of this job only. The file cannot be written: exit 74,
-    /// or 75 when the system has no room for it now.
+    /// It cannot be an argument: exit 65, which concerns only this job. The file cannot be written: exit 74, or 75 if
+    /// the system has no room for it now.
     pub(super) fn hand_over(self, data: &bytes::Bytes) -> Result<Data, CliError> {
         let mut whole = Data { input: bytes::Bytes::new(), argument: None, file: None };
         if self.arg {
@@ -74,7 +74,7 @@ impl DataArgs {
     }
 }
 
-/// Only its owner can read it.
+/// Only the owner can read it.
 fn write(data: &[u8]) -> io::Result<NamedTempFile> {
     let mut file = NamedTempFile::with_prefix("job-")?;
     file.write_all(data)?;

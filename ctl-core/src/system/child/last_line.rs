@@ -1,21 +1,21 @@
-//! The last line of what a command writes, for whoever asks why it failed.
+//! The last line of a command's output, for explaining its failure.
 
 use crate::output::escape;
 
-/// So many bytes of a line are kept.
+/// Maximum bytes to keep of a line.
 const KEPT: usize = 512;
 
 /// Keeps the last line that is not empty.
 #[derive(Debug, Default)]
 pub struct LastLine {
-    /// The last whole line.
+    /// The last complete line.
     line: Vec<u8>,
-    /// The line that has begun, up to [`KEPT`] bytes.
+    /// The beginning of the next line, up to [`KEPT`] bytes.
     next: Vec<u8>,
 }
 
 impl LastLine {
-    /// Takes what was written next.
+    /// Takes the next output.
     pub fn take(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, ends) = match piece.strip_suffix(b"\n") {
@@ -33,13 +33,13 @@ impl LastLine {
         }
     }
 
-    /// Whether a line has begun and not ended.
+    /// Whether the last line is incomplete.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !self.next.is_empty()
     }
 
-    /// The line, escaped; none when nothing was written.
+    /// The line, escaped; `None` without any output.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         let last = [&self.next, &self.line].into_iter().find(|line| !line.trim_ascii().is_empty());

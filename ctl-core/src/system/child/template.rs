@@ -1,4 +1,4 @@
-//! What a worker runs for each job: a program with its arguments, or a line for the shell.
+//! The command that a worker runs for each job: a program with its arguments, or a shell line.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
@@ -10,11 +10,10 @@ use bytes::Bytes;
 use super::data::{Data, DataArgs};
 use crate::error::CliError;
 
-/// A word in arguments that stands for something of the job, such as `{tube}`, and where a line of the shell finds the
-/// same: `$BSCTL_TUBE`.
+/// A placeholder in arguments, such as `{tube}`, and its equivalent in a shell line: `$BSCTL_TUBE`.
 pub type Place = (&'static str, &'static str);
 
-/// A command to be made for each job.
+/// The template of the command for each job.
 #[derive(Debug, Clone)]
 pub struct Template {
     words: Vec<OsString>,
@@ -22,23 +21,23 @@ pub struct Template {
     is_shell: bool,
 }
 
-/// What a shell is to run: nothing is ever put into it.
+/// A shell line, into which nothing is ever substituted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Line {
-    /// The words that the shell reads as its options and as a program.
+    /// The words that the shell reads as its options and as the line.
     words: RangeInclusive<usize>,
-    /// Whether the words behind it are `$0`, `$1`, and so on to the line.
+    /// Whether the words after it become `$0`, `$1`, and so on.
     has_arguments: bool,
 }
 
-/// The word for the file with the job's data, and where a line of the tool's own shell finds it.
+/// The placeholder for the file with the job's data, and its equivalent in a line of the tool's own shell.
 const FILE: Place = ("{file}", "$1");
 
 impl Template {
-    /// From a line for the shell, if there is one, else from the words of a command.
+    /// From a shell line, if given, else from the words of a command.
     ///
     /// # Errors
-    /// There is neither, or one of the places is in what a shell is to run, be it behind `sh -c`: exit 2.
+    /// Neither is given, or a placeholder occurs in a shell line, including one after `sh -c`: exit 2.
     pub fn new(
         shell: Option<&OsStr>,
         words: &[OsString],
@@ -61,7 +60,7 @@ impl Template {
         Ok(template)
     }
 
-    /// Refuses places in a line for a shell.
+    /// Refuses placeholders in a shell line.
     fn check(&self, line: &Line, places: &[Place]) -> Result<(), CliError> {
         let text = |word: &OsString| word.to_string_lossy().into_owned();
         let words: Vec<String> =
@@ -83,8 +82,8 @@ impl Template {
         Ok(())
     }
 
-    /// Where a line finds the file: what comes behind the line is `$0`, `$1`, and so on. A file that no word names is
-    /// the last.
+    /// Where a line finds the file: words after the line are `$0`, `$1`, and so on. A file without a placeholder comes
+    /// last.
     fn file_for(&self, line: &Line) -> String {
         let behind = self.words.get(line.words.end() + 1..).unwrap_or_default();
         let named = behind.iter().position(|word| word.to_string_lossy().contains(FILE.0));
@@ -100,11 +99,11 @@ impl Template {
         self.is_shell
     }
 
-    /// The command for one job, without the rest of its environment. Its data comes as `how` says; `values` stand for
-    /// the places in its arguments.
+    /// The command for one job, without its further environment. `how` says how it gets the data; `values` replace the
+    /// placeholders in its arguments.
     ///
     /// # Errors
-    /// As those of [`DataArgs`]: the data cannot be an argument (65), or its file cannot be written (74).
+    /// Those of [`DataArgs`]: the data cannot be an argument (65), or its file cannot be written (74).
     pub fn command(
         &self,
         values: &[(&str, &str)],
@@ -133,7 +132,7 @@ impl Template {
     }
 }
 
-/// What comes behind these words is `$1` to the line.
+/// Words after these become `$1` and so on.
 fn shell_words(line: &OsStr) -> Vec<OsString> {
     if cfg!(windows) {
         return vec!["cmd".into(), "/C".into(), line.to_owned()];
@@ -141,7 +140,7 @@ fn shell_words(line: &OsStr) -> Vec<OsString> {
     vec!["sh".into(), "-c".into(), line.to_owned(), "sh".into()]
 }
 
-/// Programs that run a line, and which of their arguments that is.
+/// Programs that run a shell line, and which of their arguments that is.
 const SHELLS: &[(&[&str], Reads)] = &[
     (
         &[
@@ -157,36 +156,36 @@ const SHELLS: &[(&[&str], Reads)] = &[
     ),
     (&["script", "flock"], Reads::Behind { letters: b"c", long: &["--command"] }),
     (&["env"], Reads::First { letter: b'S', long: "--split-string" }),
-    // What a remote shell is given is put together of all words; these do the same here.
+    // A remote shell gets all words joined, and these programs do the same.
     (&["ssh", "rsh", "watch", "parallel"], Reads::All),
     (&["cmd", "cmd.exe"], Reads::From(&["/c", "/k", "/r"])),
     (&["pwsh", "pwsh.exe", "powershell", "powershell.exe"], Reads::AllBut("-f")),
 ];
 
-/// Where a program's line is among its arguments.
+/// Which arguments of a program are its line.
 #[derive(Debug, Clone, Copy)]
 enum Reads {
-    /// Behind the options, if one of them is `-c`; what follows are its arguments.
+    /// The one after the options, if `-c` is among them; what follows are its arguments.
     Line,
-    /// Each argument behind one of these letters, or in the same word; or of one of these long options.
+    /// Each argument after one of these letters, or in the same word; or of one of these long options.
     Behind { letters: &'static [u8], long: &'static [&'static str] },
-    /// The same, but only before the first argument that is no option: what follows is a program of its own.
+    /// As `Behind`, but only before the first argument that is not an option: what follows is another program.
     First { letter: u8, long: &'static str },
     /// All arguments.
     All,
-    /// All behind one of these, in upper or lower case.
+    /// All after one of these, in upper or lower case.
     From(&'static [&'static str]),
-    /// All, unless an option that begins so names a script.
+    /// All, unless an option with this prefix names a script.
     AllBut(&'static str),
 }
 
-/// Long options of shells whose argument is the next word.
+/// Long options of shells that take the next word.
 const WITH_ARGUMENT: &[&[u8]] = &[b"--init-file", b"--rcfile"];
 
-/// Options of `env` whose argument is the next word.
+/// Options of `env` that take the next word.
 const ENV_WITH_ARGUMENT: &[&[u8]] = &[b"-u", b"-C", b"--unset", b"--chdir"];
 
-/// The lines that shells run among the words of a command. The shell may be any word: `timeout 5 sh -c` runs it, too.
+/// The shell lines among the words of a command. The shell may be any word, since `timeout 5 sh -c` runs it, too.
 fn lines_of(words: &[OsString]) -> Vec<Line> {
     let shells = words.iter().enumerate().filter_map(|(at, word)| Some((at, reads(word)?)));
     shells
@@ -202,7 +201,7 @@ fn lines_of(words: &[OsString]) -> Vec<Line> {
         .collect()
 }
 
-/// How a program reads lines, if it is known to.
+/// How a program reads lines, if known.
 fn reads(word: &OsStr) -> Option<Reads> {
     let word = word.to_str()?;
     let name = word.rsplit(['/', '\\']).next()?;
@@ -211,7 +210,7 @@ fn reads(word: &OsStr) -> Option<Reads> {
 }
 
 impl Reads {
-    /// The lines among its arguments.
+    /// The shell lines among its arguments.
     fn lines(self, arguments: &[OsString]) -> Vec<RangeInclusive<usize>> {
         let Some(last) = arguments.len().checked_sub(1) else { return Vec::new() };
         match self {
@@ -250,18 +249,18 @@ impl Reads {
     }
 }
 
-/// Whether a word begins so, in upper or lower case.
+/// Whether a word has this prefix, in upper or lower case.
 fn starts(word: &OsStr, begin: &str) -> bool {
     let begins = word.as_encoded_bytes().get(..begin.len());
     begins.is_some_and(|word| word.eq_ignore_ascii_case(begin.as_bytes()))
 }
 
-/// Whether a word has one of these letters as an option, or is one of these long ones, with its argument or without.
+/// Whether a word has one of these letters as an option, or is one of these long options, with or without an argument.
 fn is_option(word: &[u8], letters: &[u8], long: &[&str]) -> bool {
     match word {
         [b'-', b'-', ..] => {
             let name = word.split(|&byte| byte == b'=').next().unwrap_or_default();
-            // A long option may be cut short.
+            // Long options may be abbreviated.
             name.len() > 2 && long.iter().any(|option| option.as_bytes().starts_with(name))
         }
         [b'-', given @ ..] => given.iter().any(|letter| letters.contains(letter)),
@@ -269,7 +268,7 @@ fn is_option(word: &[u8], letters: &[u8], long: &[&str]) -> bool {
     }
 }
 
-/// Which of a shell's arguments is the line that it runs, if one is.
+/// Which argument of a shell is its line, if any.
 fn line_among(arguments: &[OsString]) -> Option<usize> {
     let mut runs_line = false;
     let last = arguments.len().checked_sub(1);
@@ -283,7 +282,7 @@ fn line_among(arguments: &[OsString]) -> Option<usize> {
             }
             [sign @ (b'-' | b'+'), letters @ ..] => {
                 runs_line |= *sign == b'-' && letters.contains(&b'c');
-                // Each of them names an option of its own: `-euo pipefail`.
+                // Each of them takes an option name: `-euo pipefail`.
                 letters.iter().filter(|letter| matches!(letter, b'o' | b'O')).count()
             }
             _ => return runs_line.then_some(at),
@@ -296,13 +295,13 @@ fn line_among(arguments: &[OsString]) -> Option<usize> {
     last.filter(|_| runs_line)
 }
 
-/// Whether the place is in the line; `${id}` is a variable of the shell.
+/// Whether the line has the placeholder; `${id}` is a shell variable.
 fn has_place(line: &str, place: &str) -> bool {
     let mut before = line.match_indices(place).filter_map(|(at, _)| line.get(..at));
     before.any(|before| !before.ends_with('$'))
 }
 
-/// Puts the values into their places, each once: what a value holds is not looked at again.
+/// Substitutes the values in a single pass: a value is not scanned again.
 fn fill_in(word: &OsStr, values: &[(&str, &OsStr)]) -> OsString {
     let Some(mut rest) = word.to_str() else { return word.to_owned() };
     let mut filled = OsString::new();
@@ -425,7 +424,7 @@ mod tests {
         }
         let error = template(&["ssh", "host", "wc {file}"]).unwrap_err();
         assert!(error.message.contains("a script of your own"), "{error}");
-        // A program behind these reads its own options.
+        // A program after one of these reads its own options.
         for words in [
             &["env", "A=b", "curl", "-S", "{tube}"][..],
             &["env", "-i", "-u", "S", "curl", "-S", "{tube}"],
@@ -435,7 +434,7 @@ mod tests {
         ] {
             assert!(template(words).is_ok(), "{words:?}");
         }
-        // Scripts and the arguments of scripts are no lines.
+        // Scripts and their arguments are not lines.
         for command in ["bash -o pipefail", "sh --", "nice sh -e"] {
             let mut words: Vec<&str> = command.split(' ').collect();
             words.extend(["{tube}.sh", "-c", "{id}"]);
@@ -457,7 +456,7 @@ mod tests {
             assert_eq!(error.exit.code(), 2);
             assert!(error.message.contains(instead), "{behind:?}: {error}");
         }
-        // And there it is.
+        // The placeholder names the argument.
         let named = template(&["sh", "-c", "wc \"$2\"", "sh", "a", "{file}", "b"]).unwrap();
         let made = arguments(&named, FILED, "mail");
         assert!(Path::new(&made[4]).is_absolute() && made[5] == "b", "{made:?}");
@@ -472,7 +471,7 @@ mod tests {
         let own = template(&["sh", "-c", "echo ${tube} $0 ${file}", "{tube}"]).unwrap();
         let made = arguments(&own, FILED, "a;b");
         assert_eq!(&made[..3], ["-c", "echo ${tube} $0 ${file}", "a;b"]);
-        // A program that only looks like a shell keeps its places.
+        // A program that only resembles a shell keeps its placeholders.
         let other = template(&["curl", "-c", "{tube}"]).unwrap();
         assert_eq!(arguments(&other, STDIN, "mail"), ["-c", "mail"]);
     }

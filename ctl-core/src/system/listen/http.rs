@@ -1,4 +1,4 @@
-//! A small HTTP server: one answer for each connection.
+//! A small HTTP server: one response per connection.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -17,16 +17,16 @@ use super::accept;
 use crate::error::{CliError, Exit};
 use crate::system::signals::Interrupts;
 
-/// So many connections are served at once.
+/// Maximum number of connections served at once.
 pub(crate) const CONNECTIONS: usize = 64;
-/// How long the head of a request may take.
+/// Time limit for the head of a request.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Serves every connection until a signal comes, with so many threads for what blocks. Who is being answered then still has
-/// a moment.
+/// Serves connections until a signal comes, with `threads` threads for blocking work. Responses in progress get a
+/// moment to finish.
 ///
 /// # Errors
-/// The operating system refuses what a server needs: exit 70.
+/// The operating system denies what a server needs: exit 70.
 pub(crate) fn serve<S>(
     listener: TcpListener,
     threads: usize,
@@ -52,7 +52,7 @@ where
     Ok(interrupts.requested().unwrap_or(Exit::Interrupted))
 }
 
-/// Answers one request. Whoever goes away, or sends what is no request, is nobody's concern.
+/// Answers one request. Disconnects and malformed requests are ignored.
 pub(crate) async fn answer<F, B>(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     respond: impl Fn(Request<Incoming>) -> F,

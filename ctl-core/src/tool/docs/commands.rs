@@ -1,4 +1,4 @@
-//! The commands `completions`, `man` and `docs` of every tool.
+//! The common commands `completions`, `man` and `docs`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub struct ManArgs {
 }
 
 impl ManArgs {
-    /// Whether files are written.
+    /// Whether it writes files.
     #[must_use]
     pub fn writes(&self) -> bool {
         self.out.is_some()
@@ -86,7 +86,7 @@ pub fn man(out: &mut Output, program: &Program, args: &ManArgs) -> Result<Exit, 
     out.done_with(&record, &["pages", "directory"], &format!("wrote {count} to {place}"))
 }
 
-/// Runs `docs`: the sections of the README that are made from the grammar.
+/// Runs `docs`: the README sections generated from the grammar.
 ///
 /// # Errors
 /// Failures of writing.

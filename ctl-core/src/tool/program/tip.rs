@@ -1,4 +1,4 @@
-//! What a wrong command line was probably meant to be, where clap's own tip leads astray.
+//! Better suggestions for wrong command lines, where clap's own are misleading.
 
 use std::ffi::OsString;
 
@@ -6,11 +6,11 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
-/// Takes away the tip to pass a flag as a value when some command has that flag, and says which flag was meant when a word
-/// follows the same letter in the other case.
+/// Removes the suggestion to pass a flag as a value if some command has that flag, and names the intended flag if the
+/// word follows the same letter in the other case.
 pub(super) fn correct(error: &mut clap::Error, tree: &Command, line: &[OsString]) {
     if error.kind() == ErrorKind::InvalidSubcommand {
-        // A letter or two are like every word that has them.
+        // A word of one or two letters resembles too many others.
         let is_short = |word: &ContextValue| matches!(word, ContextValue::String(word) if word.chars().count() < 3);
         if error.get(ContextKind::InvalidSubcommand).is_some_and(is_short) {
             error.remove(ContextKind::SuggestedSubcommand);
@@ -35,7 +35,7 @@ pub(super) fn correct(error: &mut clap::Error, tree: &Command, line: &[OsString]
     }
 }
 
-/// What an error says, with the rule that a number breaks in words that a person uses.
+/// The text of an error, with a broken number rule in plain words.
 pub(crate) fn text(error: &clap::Error) -> String {
     let text = error.render().to_string();
     if error.kind() != ErrorKind::ValueValidation {
@@ -44,7 +44,7 @@ pub(crate) fn text(error: &clap::Error) -> String {
     RULES.iter().fold(text, |text, (of_program, of_person)| text.replace(of_program, of_person))
 }
 
-/// The rules of numbers: as the parser says them, and as a person does.
+/// The rules of numbers: in the parser's words, and in plain words.
 const RULES: &[(&str, &str)] = &[
     ("invalid digit found in string", "it is not a whole number"),
     ("number too large to fit in target type", "the number is too large"),
@@ -62,7 +62,7 @@ fn has_flag(tree: &Command, written: &str) -> bool {
     })
 }
 
-/// The flag that names something, when its letter in the other case stands before this word.
+/// The flag for a name, if its letter in the other case precedes this word.
 fn other_case(tree: &Command, line: &[OsString], word: &str) -> Option<String> {
     let at = line.iter().position(|other| other == word)?;
     let before = line.get(at.checked_sub(1)?)?.to_str()?;
