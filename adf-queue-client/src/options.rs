@@ -265,7 +265,7 @@ impl ConnectOptions {
         if self.address.transport().is_http() {
             return Ok(());
         }
-        let why = "over WebSocket a pulled message belongs to its connection, and goes back when that ends: \
+        let why = "over WebSocket a pulled message belongs to its connection, and returns to its queue when that closes: \
                    use an address with http:// or http+json://";
         Err(Error::unsupported(why).with_action(action))
     }

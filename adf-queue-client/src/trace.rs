@@ -228,7 +228,7 @@ pub(crate) fn forsaken(pull: &Request) {
             messaging.destination.name = %Line(pull.queue()),
             request_id = %pull.id(),
         },
-        "a pull over HTTP was given up: what it takes has to be recovered by its request id"
+        "a pull over HTTP was abandoned: recover what it takes by its request id"
     );
     #[cfg(not(feature = "tracing"))]
     let _ = pull;
@@ -258,7 +258,7 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
                 "error.type" = error.kind().name(),
                 pause_ms = pause.as_millis() as i64,
             },
-            "the server refused what the worker asks"
+            "the server refused the worker's request"
         ),
         WorkerEventKind::Settled { queue, message, fate } => tracing::debug!(
             target: TARGET,

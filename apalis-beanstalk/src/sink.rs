@@ -59,7 +59,7 @@ fn put_options(usual: PutOptions, task: &ExecutionContext) -> Result<PutOptions,
     }
     if let Some(at) = task.run_at() {
         let at = UNIX_EPOCH.checked_add(Duration::from_secs(at)).ok_or_else(|| {
-            Error::Unsupported(format!("second {at} is beyond all time of this machine"))
+            Error::Unsupported(format!("second {at} is beyond the range of this machine's clock"))
         })?;
         options = options.delay(at.duration_since(SystemTime::now()).unwrap_or_default());
     }

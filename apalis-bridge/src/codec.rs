@@ -73,7 +73,7 @@ impl fmt::Display for RawError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RawError::NotText(error) => write!(f, "it is not text: {error}"),
-            RawError::NotEmpty(bytes) => write!(f, "it should be empty, and has {bytes} bytes"),
+            RawError::NotEmpty(bytes) => write!(f, "it should be empty but has {bytes} bytes"),
         }
     }
 }
@@ -132,7 +132,7 @@ mod tests {
         assert!(error.to_string().starts_with("it is not text: "), "{error}");
         BodyCodec::<()>::of_body(&Raw, Vec::new()).unwrap();
         let error = BodyCodec::<()>::of_body(&Raw, vec![1]).unwrap_err();
-        assert_eq!(error.to_string(), "it should be empty, and has 1 bytes");
+        assert_eq!(error.to_string(), "it should be empty but has 1 bytes");
     }
 
     #[cfg(feature = "json")]

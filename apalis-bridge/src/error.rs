@@ -24,7 +24,7 @@ impl<E: fmt::Display> fmt::Display for Error<E> {
             Error::Client(error) => error.fmt(f),
             Error::Encode(error) => write!(f, "the task cannot be encoded: {error}"),
             Error::Unsupported(what) => f.write_str(what),
-            Error::NoRuntime => f.write_str("the backend needs a tokio runtime around it"),
+            Error::NoRuntime => f.write_str("the backend needs a tokio runtime"),
         }
     }
 }

@@ -69,7 +69,9 @@ fn submission(
     let at = match task.run_at() {
         Some(at) => {
             let at = UNIX_EPOCH.checked_add(Duration::from_secs(at)).ok_or_else(|| {
-                Error::Unsupported(format!("second {at} is beyond all time of this machine"))
+                Error::Unsupported(format!(
+                    "second {at} is beyond the range of this machine's clock"
+                ))
             })?;
             Some(at).filter(|at| *at > SystemTime::now())
         }

@@ -150,7 +150,7 @@ fn options_of_a_server_are_its_address_and_what_was_chosen() {
         (r#"{"address": "h:1", "reply_timout": 1}"#, "unknown field `reply_timout`"),
         (r#"{"reply_timeout": 1}"#, "missing field `address`"),
         (r#"{"address": "h:0"}"#, "h:0"),
-        (r#"{"address": "h:1", "reply_timeout": -1}"#, "no number of seconds"),
+        (r#"{"address": "h:1", "reply_timeout": -1}"#, "not a usable number of seconds"),
         (r#"{"address": "h:1", "reply_timeout": "soon"}"#, "such as 250ms or 1.5s"),
         (r#"["h:1"]"#, "expected"),
         ("7", "an address, or a map of options"),

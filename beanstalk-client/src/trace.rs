@@ -476,7 +476,7 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
                         in_a_row = i64::from(*in_a_row),
                         pause_ms = pause.as_millis() as i64,
                     },
-                    "the server refuses what the worker asks"
+                    "the server refuses the worker's requests"
                 );
             }
             Kind::Reclaimed(job) => {
@@ -486,7 +486,7 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
                         slot,
                         messaging.message.id = %job,
                     },
-                    "the job is held again"
+                    "the job was reclaimed"
                 );
             }
             Kind::ShortTimeToRun { job, ttr } => {

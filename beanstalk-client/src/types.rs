@@ -303,7 +303,7 @@ impl FromStr for Seconds {
         let number = decimal(text.as_bytes()).and_then(|n| u32::try_from(n).ok());
         number.map(Seconds).ok_or_else(|| {
             Error::invalid(format!(
-                "seconds {} are not valid: it is a whole number from 0 to {}",
+                "seconds {} is not valid: it must be a whole number from 0 to {}",
                 excerpt(text.as_bytes()),
                 u32::MAX
             ))
@@ -429,7 +429,7 @@ impl fmt::Display for Inserted {
 
 /// The result of a reserve. All three are ordinary outcomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a reserved job is lost to others until its time to run is over"]
+#[must_use = "a dropped reserved job stays unavailable to others until its time to run expires"]
 pub enum Reserved {
     /// A job, held by this connection until it is deleted, released or buried, or its time to run expires.
     Job(Job),

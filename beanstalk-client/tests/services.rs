@@ -239,7 +239,7 @@ async fn a_broken_service_stops_the_worker_and_its_jobs_are_ready_again() {
         let options = WorkerOptions::new(server.address()).unwrap().slots(slots).prefetch(prefetch);
         let (report, told) = Running::start(options, Breaks(5)).end().await;
         assert_eq!((report.finished, report.buried, report.lost), (5, 0, 0), "{report}");
-        assert_eq!(told, ["the service is not ready any more: the database is gone"]);
+        assert_eq!(told, ["the service is no longer ready: the database is gone"]);
         until("the end of its connections", async || {
             client.stats().await.unwrap().current_connections == 1
         })

@@ -85,7 +85,7 @@ impl<T: Row> Listing<T> {
         let (lines, is_forged) = match reply {
             AdminReply::List { lines, is_forged } => (lines, is_forged),
             AdminReply::Line(line) => {
-                let error = Error::protocol("the server answered with a line, not with a list");
+                let error = Error::protocol("the server replied with a line instead of a list");
                 return Err(error.with_detail(excerpt(&line)));
             }
         };

@@ -29,8 +29,8 @@ fn wrong_settings_are_refused_with_the_value_and_the_rule() {
         ("once".parse::<Unique>().unwrap_err(), "it is random, by-payload, none or id:ID"),
         ("id:".parse::<Unique>().unwrap_err(), "unique id"),
         ("job".parse::<Grab>().unwrap_err(), "it is plain, uniq or all"),
-        ("0 12 1 6".parse::<Schedule>().unwrap_err(), "it is five numbers"),
-        ("0 12 1 6 x".parse::<Schedule>().unwrap_err(), "it is five numbers"),
+        ("0 12 1 6".parse::<Schedule>().unwrap_err(), "it must be five numbers"),
+        ("0 12 1 6 x".parse::<Schedule>().unwrap_err(), "it must be five numbers"),
         ("60 12 1 6 3".parse::<Schedule>().unwrap_err(), "minute 60"),
         (
             "high 3, normal 2".parse::<MaxQueue>().unwrap_err(),

@@ -165,7 +165,7 @@ pub(crate) fn magic(address: &Address, packet: &Packet, is_noted: &mut bool) {
             server.address = %address.endpoint().host(),
             server.port = address.endpoint().port().map(i64::from),
         },
-        "the server passes on {} with the magic of a request; it is taken as an answer",
+        "the server forwards {} with the magic of a request; it is accepted as a reply",
         packet.packet_type
     );
     #[cfg(not(feature = "tracing"))]

@@ -361,7 +361,7 @@ impl fmt::Display for LostReason {
         f.write_str(match self {
             LostReason::ConnectionLost => "the connection was lost",
             LostReason::Stopped => "the worker was stopped",
-            LostReason::TimedOut => "the time that was announced for it is over",
+            LostReason::TimedOut => "the time announced for it has passed",
         })
     }
 }

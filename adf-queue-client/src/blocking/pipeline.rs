@@ -46,7 +46,7 @@ impl Client {
 }
 
 /// The answers of a pipeline of pushes, in order. See [`Client::push_many`].
-#[must_use = "nothing is sent until answers are asked for"]
+#[must_use = "nothing is sent until the replies are requested"]
 pub struct PushMany<'a, I> {
     client: &'a mut Client,
     pushes: I,

@@ -55,7 +55,7 @@ fn put(frame: &mut BytesMut, bytes: &[u8]) {
 
 pub(super) fn decode(frame: Bytes) -> Result<Response> {
     read(&frame).ok_or_else(|| {
-        Error::protocol("the frame is no answer of the protocol").with_detail(excerpt(&frame))
+        Error::protocol("the frame is not a reply of the protocol").with_detail(excerpt(&frame))
     })
 }
 

@@ -44,7 +44,7 @@ pub(super) fn host_line(host: &str) -> Result<String> {
         return Ok(format!("Host: {host}"));
     }
     let shown = excerpt(host.as_bytes());
-    Err(Error::invalid(format!("host {shown} is not valid: it has to be visible ASCII")))
+    Err(Error::invalid(format!("host {shown} is not valid: it must be visible ASCII")))
 }
 
 #[derive(Debug)]
@@ -81,9 +81,9 @@ impl Head {
                     .collect(),
                 len,
             })),
-            httparse::Status::Partial if data.len() >= MAX_HEAD => {
-                Err(Error::protocol(format!("the head of the answer has over {MAX_HEAD} bytes")))
-            }
+            httparse::Status::Partial if data.len() >= MAX_HEAD => Err(Error::protocol(format!(
+                "the head of the reply is longer than {MAX_HEAD} bytes"
+            ))),
             httparse::Status::Partial => Ok(None),
         }
     }

@@ -63,7 +63,7 @@ pub fn encode(encoding: Encoding, request: &Request, host: &str, out: &mut Bytes
     }
     if body.is_empty() || body.len() > MAX_BODY {
         return Err(Error::invalid(format!(
-            "body of {} bytes is not valid over HTTP: it has 1 to {MAX_BODY} bytes (WebSocket takes an empty one)",
+            "body of {} bytes is not valid over HTTP: it must have 1 to {MAX_BODY} bytes (WebSocket accepts an empty one)",
             body.len()
         )));
     }
@@ -170,7 +170,7 @@ impl Answer {
             Some(0) => Ok(Length::Whole),
             Some(length) if length <= self.max_body => Ok(Length::Counted(length)),
             Some(length) => Err(self.too_long(length)),
-            None => Err(Error::protocol("the Content-Length of the answer is no number")),
+            None => Err(Error::protocol("the Content-Length of the reply is not a number")),
         }
     }
 
@@ -288,7 +288,7 @@ impl Answer {
     pub fn finish(self, encoding: Encoding) -> Result<Response> {
         let body = self.body(
             encoding.content_type(),
-            "the server answered with a page instead of a result: is this an Adf.QueueServer, without a proxy before it?",
+            "the server answered with a page instead of a result: is this an Adf.QueueServer, without a proxy in front of it?",
         )?;
         encoding.decode(body)
     }
@@ -301,20 +301,20 @@ impl Answer {
     pub fn page(self) -> Result<Bytes> {
         self.body(
             "text/html",
-            "the server answered with no page in HTML: is this an Adf.QueueServer, without a proxy before it?",
+            "the server did not answer with an HTML page: is this an Adf.QueueServer, without a proxy in front of it?",
         )
     }
 
     fn body(self, content_type: &str, otherwise: &'static str) -> Result<Bytes> {
         let Some(head) = self.head.filter(|_| self.length == Length::Whole) else {
-            return Err(Error::protocol("the answer ended before it was whole"));
+            return Err(Error::protocol("the reply is incomplete"));
         };
         let status = head.status_line();
         match head.status {
             200 if head.is("Content-Type", content_type) => Ok(self.body.freeze()),
             200 => Err(Error::protocol(otherwise)),
             400 | 411 | 413 => {
-                let message = format!("the server did not take the request: {status}");
+                let message = format!("the server rejected the request: {status}");
                 Err(Error::invalid(message)
                     .with_fate(Fate::Refused)
                     .with_detail(excerpt(&self.body)))
@@ -326,7 +326,7 @@ impl Answer {
 }
 
 fn bad_chunk(line: &[u8]) -> Error {
-    Error::protocol("the chunks of the answer are not valid").with_detail(excerpt(line))
+    Error::protocol("the chunks of the reply are not valid").with_detail(excerpt(line))
 }
 
 /// Parses a hexadecimal number of up to 15 digits.

@@ -69,7 +69,7 @@ pub(super) fn text(body: &[u8]) -> Result<&str> {
 
 pub(super) fn decode(frame: &[u8]) -> Result<Response> {
     let bad = |why: Option<serde_json::Error>| {
-        let error = Error::protocol("the text is no answer of the protocol");
+        let error = Error::protocol("the text is not a reply of the protocol");
         let shown = excerpt(frame);
         error.with_detail(why.map_or(shown.clone(), |why| format!("{shown}: {why}")))
     };

@@ -365,7 +365,7 @@ impl Course {
         {
             let limit = rooms.limit();
             let message = format!(
-                "the queue {queue} is full: {ready} messages are ready or on their way, and the limit is {limit} (more consumers, or a larger max_ready)"
+                "the queue {queue} is full: {ready} messages are ready or in flight, and the limit is {limit} (more consumers, or a larger max_ready)"
             );
             return self.told(Error::new(ErrorKind::QueueFull, Fate::NotSent, message));
         }

@@ -321,7 +321,7 @@ impl<W: Clone> Session<W> {
             return Ok(Event::InRun { waiter, place, outcome: response.outcome });
         }
         Err(Error::protocol(format!(
-            "the server answered a {action} with the request id {id}, which is not under way"
+            "the server answered a {action} with the request id {id}, which is not in flight"
         )))
     }
 

@@ -102,7 +102,7 @@ fn check_empty(page: &[u8]) -> Result<()> {
     let head = b"</thead>";
     let end = page.windows(head.len()).rposition(|part| part == head);
     match end.and_then(|end| behind(page.get(end..)?, TOO_LATE)) {
-        Some(_) => Err(Error::protocol("the server did not get to its queues in time: ask again")),
+        Some(_) => Err(Error::protocol("the server could not read its queues in time: try again")),
         None => Ok(()),
     }
 }

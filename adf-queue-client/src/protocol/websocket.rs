@@ -201,7 +201,7 @@ impl Frames {
         let Some((header, start, len)) = header(data)? else { return Ok(Next::Missing(1)) };
         if header.mask.is_some() || header.rsv1 || header.rsv2 || header.rsv3 {
             return Err(Error::protocol(
-                "the frame is masked, or of an extension, as no server's is",
+                "the frame is masked or uses an extension, which servers must not do",
             ));
         }
         let len = self.fits(header.opcode, len)?.saturating_add(start);
@@ -256,14 +256,16 @@ impl Frames {
     fn sort(&mut self, header: &FrameHeader, payload: Bytes) -> Result<Option<Incoming>> {
         match header.opcode {
             OpCode::Control(_) if !header.is_final => {
-                Err(Error::protocol("a control frame comes in one piece"))
+                Err(Error::protocol("a control frame is fragmented"))
             }
             OpCode::Control(Control::Ping) => Ok(Some(Incoming::Ping(payload))),
             OpCode::Control(Control::Pong) => Ok(Some(Incoming::Pong)),
             OpCode::Control(Control::Close) => Ok(Some(Incoming::Close)),
             OpCode::Data(Data::Continue) => {
                 let Some(mut parts) = self.parts.take() else {
-                    return Err(Error::protocol("a part of a message came without its beginning"));
+                    return Err(Error::protocol(
+                        "a continuation frame arrived without a message to continue",
+                    ));
                 };
                 parts.extend_from_slice(&payload);
                 if header.is_final {
@@ -272,9 +274,9 @@ impl Frames {
                 self.parts = Some(parts);
                 Ok(None)
             }
-            opcode if opcode != self.encoding.opcode() || self.parts.is_some() => {
-                Err(Error::protocol("a message of another kind came than this path has"))
-            }
+            opcode if opcode != self.encoding.opcode() || self.parts.is_some() => Err(
+                Error::protocol("the message has the wrong type (text or binary) for this path"),
+            ),
             _ if header.is_final => Ok(Some(Incoming::Message(payload))),
             _ => {
                 self.parts = Some(payload.into());
@@ -432,11 +434,11 @@ mod tests {
     fn what_is_no_frame_of_a_server_is_an_error() {
         for (data, why) in [
             (&b"\x82\x81abcdx"[..], "masked"),
-            (b"\xc2\x01x", "of an extension"),
-            (b"\x81\x01x", "of another kind"),
-            (b"\x80\x01x", "without its beginning"),
+            (b"\xc2\x01x", "an extension"),
+            (b"\x81\x01x", "wrong type"),
+            (b"\x80\x01x", "without a message"),
             (b"\x89\x7e\0\x7e", "larger than the limit"),
-            (b"\x09\x01x", "in one piece"),
+            (b"\x09\x01x", "fragmented"),
             (b"\x82\x7f\0\0\0\0\x04\0\0\x01", "larger than the limit"),
             (b"\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff", "larger than the limit"),
             (b"\x83\x01x", "does not speak WebSocket"),

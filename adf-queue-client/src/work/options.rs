@@ -233,8 +233,7 @@ mod lanes {
             for server in self.servers.options() {
                 if server.address.transport().is_http() {
                     return Err(Error::unsupported(
-                        "a worker needs WebSocket: over HTTP a pull that is given up still takes a message, \
-                         which nobody gives back (use an address with adf:// or adf+json://)",
+                        "a worker needs WebSocket: over HTTP an abandoned pull still takes a message, which is never returned (use an address with adf:// or adf+json://)",
                     ));
                 }
                 server.check()?;
@@ -256,7 +255,7 @@ mod lanes {
         pub(crate) fn check_served(&self, queue: &QueueName) -> Result<()> {
             if self.dead_letter.as_ref() == Some(queue) {
                 return Err(Error::invalid(format!(
-                    "queue {queue} is the dead-letter queue: serve it by a worker of its own"
+                    "queue {queue} is the dead-letter queue: serve it with a separate worker"
                 )));
             }
             self.check_queue(queue)
@@ -293,7 +292,7 @@ queue_core::serde_options! {
     prefetch: usize = |o| o.prefetch, |o, v| Ok(o.prefetch(v));
     max_duplications: u16 = |o| o.max_duplications, |o, v| {
         let times = NonZeroU16::new(v)
-            .ok_or_else(|| Error::invalid("max_duplications 0 is not valid: it is 1 or more"))?;
+            .ok_or_else(|| Error::invalid("max_duplications 0 is not valid: it must be 1 or more"))?;
         Ok(o.max_duplications(times))
     };
     dead_letter: Option<QueueName> = |o| o.dead_letter.clone(), |mut o, v| {

@@ -159,6 +159,6 @@ async fn a_broken_service_stops_the_worker_and_its_messages_go_back_to_where_the
     let (server, options) = filled(["1", "2", "3", "4", "5"]).await;
     let (report, told) = Running::start(options, Breaks(2)).end().await;
     assert_eq!((report.deleted, report.dead_lettered), (2, 0), "{report}");
-    assert_eq!(told, ["the service is not ready any more: the database is gone"]);
+    assert_eq!(told, ["the service is no longer ready: the database is gone"]);
     assert_eq!(left(&server), ["3", "4", "5"]);
 }

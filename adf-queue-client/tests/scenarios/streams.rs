@@ -25,7 +25,7 @@ fn options(transport: Transport) -> ConnectOptions {
 
 fn only_once(error: &Error) {
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::ConnectionLost, Fate::NotSent));
-    assert!(error.to_string().contains("only the stream it was given"), "{error}");
+    assert!(error.to_string().contains("made from a stream cannot reconnect"), "{error}");
 }
 
 #[test]

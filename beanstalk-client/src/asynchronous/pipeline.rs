@@ -47,7 +47,7 @@ impl Client {
 }
 
 /// The replies of a pipeline, in the order of its commands. See [`Client::call_many`].
-#[must_use = "nothing is sent until replies are asked for"]
+#[must_use = "nothing is sent until the replies are requested"]
 pub struct CallMany<'a, I: Iterator> {
     client: &'a mut Client,
     commands: I,

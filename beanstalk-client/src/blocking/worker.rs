@@ -172,7 +172,7 @@ fn fill<'a, 'b>(
 }
 
 fn tell(lane: Lane, options: &WorkerOptions, board: &Board, error: io::Error) {
-    let why = "there is no thread for a slot; it starts when there is one";
+    let why = "no thread could be started for a slot; it will be tried again";
     let error = Error::new(ErrorKind::Connect, Fate::NotSent, why).with_source(error);
     board.tell(options.address(lane.server), lane.slot, WorkerEventKind::Disconnected(error));
     board.set_state(lane.slot, SlotState::BackingOff);

@@ -176,7 +176,7 @@ impl Response {
             ),
             Response::ExpectedCrlf => Error::refused(
                 K::ExpectedCrlf,
-                "EXPECTED_CRLF: the server found a body of another length than announced",
+                "EXPECTED_CRLF: the length of the body differs from the announced one",
             ),
             Response::BodyTooLarge { job, size, limit } => Error::new(
                 K::BodyTooLarge,
@@ -200,7 +200,7 @@ impl Response {
             Response::Other(line) => Error::refused(K::UnexpectedReply, "unexpected reply")
                 .with_detail(crate::error::excerpt(&line))
                 .with_reply(line),
-            other => Error::protocol(format!("the reply {} does not belong to it", other.word())),
+            other => Error::protocol(format!("unexpected reply {}", other.word())),
         }
     }
 }

@@ -404,7 +404,7 @@ impl fmt::Display for Poison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Poison::Reserves(times) => write!(f, "it was reserved {times} times"),
-            Poison::Timeouts(times) => write!(f, "its time to run was over {times} times"),
+            Poison::Timeouts(times) => write!(f, "its time to run expired {times} times"),
             Poison::Size(bytes) => write!(f, "its body has {bytes} bytes"),
             Poison::Damaged => f.write_str("the server lost the end of its body in a crash"),
         }

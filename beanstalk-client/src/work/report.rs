@@ -146,7 +146,7 @@ pub enum LostReason {
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            LostReason::TimeToRun => "its time to run was over",
+            LostReason::TimeToRun => "its time to run expired",
             LostReason::NotFound => "the server has given it to others",
             LostReason::Refused => "the server refused to prolong the reservation",
             LostReason::ConnectionLost => "the connection was lost",
@@ -203,7 +203,7 @@ pub enum WorkerEventKind {
         #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
         pause: Duration,
     },
-    /// A job whose connection was lost is held again; see [`WorkerOptions::reclaim`](crate::WorkerOptions::reclaim).
+    /// A job whose connection was lost was reclaimed; see [`WorkerOptions::reclaim`](crate::WorkerOptions::reclaim).
     Reclaimed(JobId),
     /// A job's time to run is 3 s or less: a slow moment is enough to lose it, even with the heartbeat. Reported once
     /// for each connection.
@@ -251,7 +251,7 @@ impl fmt::Display for WorkerEventKind {
                 let pause = Written(*pause);
                 write!(f, "{command} was answered {reply} ({in_a_row} in a row), waiting {pause}")
             }
-            WorkerEventKind::Reclaimed(job) => write!(f, "job {job} is held again"),
+            WorkerEventKind::Reclaimed(job) => write!(f, "job {job} was reclaimed"),
             WorkerEventKind::ShortTimeToRun { job, ttr } => {
                 write!(f, "job {job} has a time to run of only {}", Written(*ttr))
             }

@@ -298,7 +298,7 @@ fn a_command_is_ended_with_its_jobs_time_to_run() {
             .map(|line| serde_json::from_str::<Value>(line).unwrap()["fate"].clone())
             .collect();
         assert_eq!(fates, ["lost", "buried"], "{}", ran.err);
-        assert!(ran.err.contains("its time to run was over 1 times"), "{}", ran.err);
+        assert!(ran.err.contains("its time to run expired 1 times"), "{}", ran.err);
         assert_eq!(state(address, id), "buried");
     });
 }

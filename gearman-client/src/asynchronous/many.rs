@@ -187,7 +187,7 @@ impl Boxes {
 }
 
 /// The answers to many requests, in the order of the requests. See [`Client::call_many`].
-#[must_use = "nothing is sent until answers are asked for"]
+#[must_use = "nothing is sent until the replies are requested"]
 pub struct CallMany<I: Iterator> {
     boxes: Boxes,
     requests: I,
@@ -294,7 +294,7 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
 }
 
 /// The events of many foreground jobs. See [`Client::submit_many`].
-#[must_use = "nothing is sent until events are asked for"]
+#[must_use = "nothing is sent until the events are requested"]
 pub struct SubmitMany<W, I> {
     boxes: Boxes,
     jobs: I,

@@ -158,7 +158,7 @@ impl Drop for Boxes<'_> {
 }
 
 /// The answers to many requests, in the order of the requests. See [`Client::call_many`].
-#[must_use = "nothing is sent until answers are asked for"]
+#[must_use = "nothing is sent until the replies are requested"]
 pub struct CallMany<'a, I: Iterator> {
     boxes: Boxes<'a>,
     requests: I,
@@ -266,7 +266,7 @@ impl<I: Iterator<Item: Request>> Iterator for CallMany<'_, I> {
 }
 
 /// The events of many foreground jobs. See [`Client::submit_many`].
-#[must_use = "nothing is sent until events are asked for"]
+#[must_use = "nothing is sent until the events are requested"]
 pub struct SubmitMany<'a, W, I> {
     boxes: Boxes<'a>,
     jobs: I,

@@ -185,9 +185,9 @@ impl Framing {
 /// The error for bytes that are not a packet.
 fn bad_magic(data: &[u8]) -> Error {
     let what = if data.first() == Some(&0) {
-        "the packet does not start with the magic that is expected"
+        "the packet does not start with the expected magic"
     } else {
-        "text came where a packet is expected"
+        "received text instead of a packet"
     };
     Error::protocol(what).with_detail(excerpt(data))
 }
@@ -293,11 +293,11 @@ mod tests {
     #[test]
     fn what_is_no_packet_is_an_error_at_its_first_byte() {
         for (bytes, message) in [
-            (&b"E"[..], "text came where a packet is expected: \"E\""),
-            (b"ERR x\r\n", "text came where a packet is expected: \"ERR x\\r\\n\""),
+            (&b"E"[..], "received text instead of a packet: \"E\""),
+            (b"ERR x\r\n", "received text instead of a packet: \"ERR x\\r\\n\""),
             (
                 b"\0REQ\0\0\0\x11",
-                "the packet does not start with the magic that is expected: \"\\x00REQ\\x00\\x00\\x00\\x11\"",
+                "the packet does not start with the expected magic: \"\\x00REQ\\x00\\x00\\x00\\x11\"",
             ),
         ] {
             let error = decode_in_pieces(bytes, bytes.len()).unwrap_err();

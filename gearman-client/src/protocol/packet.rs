@@ -332,7 +332,7 @@ impl Packet {
         // This search handles several bytes at a time.
         let Some(end) = CStr::from_bytes_until_nul(rest).ok().map(CStr::count_bytes) else {
             return Err(Error::protocol(format!(
-                "{} does not have its {} arguments",
+                "{} lacks some of its {} arguments",
                 self.packet_type,
                 self.packet_type.arguments().len()
             )));
@@ -392,7 +392,7 @@ pub(crate) fn size_of_packet(parts: &[usize]) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "a packet of {size} bytes is too large: the protocol carries {} bytes at most",
+        "packet of {size} bytes is too large: the protocol carries at most {} bytes",
         u32::MAX
     )))
 }
@@ -449,6 +449,6 @@ mod tests {
         let body = Bytes::from_static(b"H:x:1");
         let packet = Packet { magic: Magic::Response, packet_type: PacketType::WorkComplete, body };
         let error = packet.arguments().unwrap_err();
-        assert_eq!(error.to_string(), "WORK_COMPLETE does not have its 2 arguments");
+        assert_eq!(error.to_string(), "WORK_COMPLETE lacks some of its 2 arguments");
     }
 }

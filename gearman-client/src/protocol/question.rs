@@ -82,7 +82,7 @@ fn about(answered: &[u8], asked: &[u8]) -> Result<(), Error> {
     if answered.get(..end) == Some(asked) {
         return Ok(());
     }
-    Err(Error::protocol("the server answered about another job").with_detail(excerpt(answered)))
+    Err(Error::protocol("the reply is about another job").with_detail(excerpt(answered)))
 }
 
 fn flag(text: &[u8]) -> Result<bool, Error> {
@@ -117,7 +117,7 @@ impl<W: AsRef<[u8]>> Request for Echo<W> {
 
     fn decode(&self, answer: Packet, _: &Origin) -> Result<Bytes, Error> {
         if answer.body != self.0.as_ref() {
-            return Err(Error::protocol("the server echoed other bytes than it was sent"));
+            return Err(Error::protocol("the server echoed different data than it was sent"));
         }
         Ok(answer.body)
     }
@@ -153,7 +153,7 @@ impl Request for SetExceptions {
         if name.eq_ignore_ascii_case(Self::NAME) {
             return Ok(());
         }
-        Err(Error::protocol("the server set another option than it was asked to")
+        Err(Error::protocol("the server set a different option than requested")
             .with_detail(excerpt(name)))
     }
 }

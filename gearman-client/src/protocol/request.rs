@@ -381,7 +381,7 @@ pub(crate) fn received_handle(bytes: &[u8]) -> Result<Short, Error> {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let name = bytes.get(..end).unwrap_or_default();
     Short::new(name).filter(|short| !short.as_bytes().is_empty()).ok_or_else(|| {
-        Error::protocol("the server sent a job handle that is not valid").with_detail(excerpt(name))
+        Error::protocol("the server sent an invalid job handle").with_detail(excerpt(name))
     })
 }
 

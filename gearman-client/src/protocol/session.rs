@@ -273,7 +273,9 @@ impl<T: Copy> Session<T> {
                     let asked = head.request;
                     Err(Error::protocol(format!("the server answered {asked} with {answer}")))
                 }
-                None => Err(Error::protocol(format!("{answer} came, which answers no request"))),
+                None => {
+                    Err(Error::protocol(format!("unexpected {answer}, which matches no request")))
+                }
             },
         }
     }

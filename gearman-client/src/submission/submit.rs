@@ -206,7 +206,7 @@ impl FromStr for Schedule {
     fn from_str(text: &str) -> Result<Self, Error> {
         let wrong = || {
             Error::invalid(format!(
-                "schedule {} is not valid: it is five numbers, for minute, hour, day, month and day of the week",
+                "schedule {} is not valid: it must be five numbers, for minute, hour, day, month and day of the week",
                 queue_core::excerpt(text.as_bytes())
             ))
         };

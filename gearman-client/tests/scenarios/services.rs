@@ -157,7 +157,7 @@ async fn a_broken_service_stops_the_worker_and_its_jobs_go_back(address: String)
     });
     let report = Running::start(watched, Breaks(2)).end().await;
     assert_eq!((report.completed, report.failed), (2, 0), "{report}");
-    assert_eq!(*told.lock().unwrap(), ["the service is not ready any more: the database is gone"]);
+    assert_eq!(*told.lock().unwrap(), ["the service is no longer ready: the database is gone"]);
     let worker = Running::start(to(&address), Breaks(usize::MAX));
     worker.until("the rest", |handle| handle.report().completed == 4).await;
     assert_eq!(worker.stop().await.completed, 4);

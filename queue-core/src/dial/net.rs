@@ -121,7 +121,7 @@ async fn transport<S: System>(
 async fn tcp(dial: &Dial, host: &str, port: u16, limit: Limit) -> Result<TcpStream, Error> {
     let addresses = within(limit, resolve(host, port))
         .await
-        .map_err(|_| limit.error_while(format!("the name {host} was not resolved in this time")))?
+        .map_err(|_| limit.error_while(format!("the name {host} was not resolved in time")))?
         .map_err(|error| Error::cannot_connect(format_args!("{host}:{port}"), error))?;
     first_of(dial, Attempts::new(host, port, addresses.len()), addresses, limit).await
 }
@@ -131,7 +131,7 @@ async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let mut lookup = pin!(lookup_host((host, port)));
     let addresses = poll_fn(|cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| lookup.as_mut().poll(cx)));
-        let no_thread = || io::Error::other("no thread can be started to look the name up");
+        let no_thread = || io::Error::other("no thread could be started for the name lookup");
         polled.unwrap_or_else(|_| Poll::Ready(Err(no_thread())))
     });
     Ok(addresses.await?.collect())

@@ -178,7 +178,7 @@ impl TlsOptions {
             if self.authorities.is_some() || self.revocations.is_some() {
                 return Err(unusable(
                     "the platform's verifier",
-                    "it knows neither authorities nor revocation lists of the caller's",
+                    "it supports neither authorities nor revocation lists of the caller",
                 ));
             }
             let verifier = rustls_platform_verifier::Verifier::new(provider)
@@ -222,7 +222,7 @@ impl TlsOptions {
         if roots.is_empty() {
             return Err(Error::failed(
                 ErrorKind::Tls,
-                "no certificate authority is known: the system has none, so give some with authorities_pem",
+                "there are no certificate authorities: the system has none, so pass some with authorities_pem",
             ));
         }
         Ok(roots)

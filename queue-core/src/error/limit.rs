@@ -162,10 +162,10 @@ mod tests {
     #[test]
     fn an_error_names_its_limit_and_what_was_going_on() {
         let limit = Limit::of(Deadline::Connect, Some(Duration::ZERO));
-        let error = limit.error_while("the name h was not resolved in this time");
+        let error = limit.error_while("the name h was not resolved in time");
         assert_eq!(
             error.to_string(),
-            "no connection within the connect timeout: the name h was not resolved in this time"
+            "no connection within the connect timeout: the name h was not resolved in time"
         );
     }
 }

@@ -12,7 +12,7 @@ use crate::{Error, excerpt};
 pub fn read_duration(what: &str, text: &str) -> Result<Duration, Error> {
     let wrong = || {
         Error::invalid(format!(
-            "{what} {} is not valid: it is a number with ms, s, m, h or d behind it, such as 250ms or 1.5s",
+            "{what} {} is not valid: it must be a number followed by ms, s, m, h or d, such as 250ms or 1.5s",
             excerpt(text.as_bytes())
         ))
     };

@@ -34,7 +34,7 @@ where
             type Value = Servers<O>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of addresses, or text with commas between them")
+                f.write_str("a list of addresses, or comma-separated text")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Servers<O>, E> {
@@ -118,7 +118,7 @@ pub mod seconds {
 
         fn visit_f64<E: de::Error>(self, seconds: f64) -> Result<Self::Value, E> {
             let time = Duration::try_from_secs_f64(seconds).map_err(|error| {
-                E::custom(format!("{seconds} is no number of seconds that can be used: {error}"))
+                E::custom(format!("{seconds} is not a usable number of seconds: {error}"))
             });
             time.map(Some)
         }

@@ -85,7 +85,7 @@ impl<E: std::fmt::Display> NotCalled<E> {
     pub fn words(&self) -> Option<String> {
         match self {
             NotCalled::Broken(Some(error)) => {
-                Some(format!("the service is not ready any more: {error:#}"))
+                Some(format!("the service is no longer ready: {error:#}"))
             }
             NotCalled::Broken(None) | NotCalled::InVain => None,
         }
@@ -174,7 +174,7 @@ mod tests {
         let shared = SharedService::new(Tokens { is_broken: true, ..Tokens::default() });
         let first = polled(pin!(shared.call(1, pending::<()>())));
         let Poll::Ready(Err(first)) = first else { panic!("it is ready") };
-        let words = "the service is not ready any more: out of tokens";
+        let words = "the service is no longer ready: out of tokens";
         assert_eq!(first.words().as_deref(), Some(words));
         let second = polled(pin!(shared.call(2, pending::<()>())));
         let Poll::Ready(Err(second)) = second else { panic!("it is ready") };

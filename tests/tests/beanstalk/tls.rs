@@ -157,7 +157,7 @@ fn a_certificate_that_the_platform_does_not_know_is_refused<F: Face>() {
     assert!(!error.contains("plain text"), "{error}");
     // The two would contradict each other, and neither is passed over in silence.
     let error = refused::<F>(to(proxy, trusting(&authority).platform_verifier())).to_string();
-    assert!(error.contains("knows neither authorities nor revocation lists"), "{error}");
+    assert!(error.contains("supports neither authorities nor revocation lists"), "{error}");
     assert_eq!(server.requests(), []);
     // Without it that authority is trusted.
     let mut client = F::connect(to(proxy, trusting(&authority))).unwrap();

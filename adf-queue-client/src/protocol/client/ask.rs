@@ -130,15 +130,11 @@ impl Answer {
 
     fn unexpected(&self) -> Error {
         let what = match self {
-            Answer::Yes => "a sign of life",
-            Answer::Success(_) | Answer::Pushed(_) => "the answer to another action",
-            Answer::Delivery(_) => "a message",
-            Answer::Nothing => "nothing",
+            Answer::Yes => "heartbeat",
+            Answer::Success(_) | Answer::Pushed(_) => "reply to another action",
+            Answer::Delivery(_) => "message",
+            Answer::Nothing => "empty reply",
         };
-        Error::new(
-            ErrorKind::Protocol,
-            Fate::Unknown,
-            format!("{what} came, and was not asked for"),
-        )
+        Error::new(ErrorKind::Protocol, Fate::Unknown, format!("unexpected {what}"))
     }
 }

@@ -114,7 +114,7 @@ impl Link {
         let is_too_much = self.pulls.spare() > MAX_SPARE
             || self.pulls.kept_bytes() > self.options.max_message_size;
         if is_too_much && self.session.is_some() {
-            let why = "too many pulls were given up, so the connection was closed to give their messages back";
+            let why = "too many pulls were abandoned, so the connection was closed to return their messages";
             return Err(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why));
         }
         Ok(())

@@ -101,7 +101,7 @@ impl Course {
             Ask::Plain(action, queue, body) => Request::new(action, id(), queue, body),
             Ask::Raw(request) => request,
             Ask::Pushes(_) => {
-                let what = "HTTP has one request at a time: push one after the other";
+                let what = "HTTP carries one request at a time: wait for each push before the next";
                 return Err(Error::new(ErrorKind::Unsupported, Fate::NotSent, what));
             }
         };

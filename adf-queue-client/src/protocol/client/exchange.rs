@@ -459,5 +459,5 @@ impl Exchange {
 
 /// The server's answer does not match the request.
 pub(crate) fn unasked() -> Error {
-    Error::protocol("the server answered what it was not asked")
+    Error::protocol("the server sent a reply that was not requested")
 }

@@ -465,7 +465,7 @@ fn what_is_no_result_is_an_error_that_says_so() {
         (no_length, ErrorKind::InvalidInput, Fate::Refused, "411 Length Required"),
         (failed, ErrorKind::Protocol, Fate::Unknown, "500 Internal Server Error"),
         ("SSH-2.0-OpenSSH\r\n", ErrorKind::Protocol, Fate::Unknown, "does not speak HTTP"),
-        (&counted(1), ErrorKind::Protocol, Fate::Unknown, "was not asked"),
+        (&counted(1), ErrorKind::Protocol, Fate::Unknown, "was not requested"),
     ] {
         let mut bench = Bench::asked(push());
         bench.comes(text.as_bytes());

@@ -390,11 +390,11 @@ fn note_failure(metrics: &mut Metrics, error: Option<&Error>) {
 
 /// The error for a message whose connection is gone.
 pub(super) fn job_lost() -> Error {
-    let why = "the connection that pulled this message is gone, and the server has given the message back";
+    let why = "the connection that pulled this message is gone, and the server has returned the message to its queue";
     Error::new(ErrorKind::JobLost, Fate::NotSent, why)
 }
 
 pub(super) fn only_one_stream() -> Error {
-    let why = "the connection is closed, and this client has only the stream it was given";
+    let why = "the connection is closed, and a client made from a stream cannot reconnect";
     Error::new(ErrorKind::ConnectionLost, Fate::NotSent, why)
 }

@@ -908,7 +908,7 @@ fn answers_to_pushes_that_go_together_are_found_in_any_order() {
     bench.comes(&pushed(4, 40));
     bench.turn();
     let error = bench.outcome(counted).unwrap().unwrap_err();
-    assert!(error.to_string().contains("the request id 4, which is not under way"), "{error}");
+    assert!(error.to_string().contains("the request id 4, which is not in flight"), "{error}");
 }
 
 #[test]
@@ -917,10 +917,10 @@ fn a_request_with_an_id_that_pushes_have_is_refused() {
     let mut bench = Bench::open(options());
     let batch = bench.begin(pushes(&["one", "two"]));
     let taken = bench.refused(Ask::Raw(raw("2")));
-    assert!(taken.to_string().contains("under way already"), "{taken}");
+    assert!(taken.to_string().contains("already in flight"), "{taken}");
     bench.turn();
     let taken = bench.refused(Ask::Raw(raw("2")));
-    assert!(taken.to_string().contains("under way already"), "{taken}");
+    assert!(taken.to_string().contains("already in flight"), "{taken}");
     let free = bench.begin(Ask::Raw(raw("02")));
     bench.go();
     assert_eq!(all_pushed(bench.outcome(batch).unwrap()), [Ok(1), Ok(2)]);

@@ -127,7 +127,7 @@ impl<W: Wired> Pool<W> {
             return Ok(());
         }
         let message = format!(
-            "{MOST_GIVEN_UP} pulls over HTTP were given up and still wait on the server, which has no way to take one back: pull from their queues again, or use WebSocket"
+            "{MOST_GIVEN_UP} abandoned pulls over HTTP still wait on the server, which cannot cancel them: pull from their queues again, or use WebSocket"
         );
         Err(Error::unsupported(message))
     }

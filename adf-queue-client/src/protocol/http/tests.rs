@@ -60,7 +60,7 @@ fn a_page_is_a_page_and_nothing_else() {
     let page = "HTTP/1.1 200 OK\nContent-Type: text/html; charset=utf-8\nContent-Length: 4\n\npage";
     assert_eq!(read(page.as_bytes(), 3).unwrap().page().unwrap(), "page");
     let error = read(COUNT.as_bytes(), 3).unwrap().page().unwrap_err();
-    assert!(error.to_string().contains("no page in HTML"), "{error}");
+    assert!(error.to_string().contains("not answer with an HTML page"), "{error}");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_pull_that_waits_has_begun_and_is_not_whole() {
     let head = COUNT.split_inclusive("\n\n").next().unwrap();
     let answer = read(head.as_bytes(), 1000).unwrap();
     assert!(answer.has_begun() && !answer.is_whole());
-    assert!(answer.finish(Encoding::Json).unwrap_err().to_string().contains("before it was whole"));
+    assert!(answer.finish(Encoding::Json).unwrap_err().to_string().contains("is incomplete"));
 }
 
 #[test]

@@ -61,7 +61,7 @@ impl Producer {
 }
 
 /// The answers to many puts, in order. See [`Producer::put_many`].
-#[must_use = "nothing is put until answers are asked for"]
+#[must_use = "nothing is put until the replies are requested"]
 pub struct PutMany<'a, I: Iterator> {
     producer: &'a Producer,
     tube: TubeName,

@@ -54,11 +54,11 @@ impl ClientSession {
             let Some(task) = &mut self.task else { return Pulse::Close(None) };
             if !self.can_reconnect {
                 self.give_up(closed(
-                    "the connection is closed, and this client has only the stream it was given",
+                    "the connection is closed, and a client made from a stream cannot reconnect",
                 ));
             } else if task.attempts == 0 {
                 let error = task.last.take().unwrap_or_else(|| {
-                    closed("the connection is closed, and the retry policy allows no other")
+                    closed("the connection is closed, and the retry policy does not allow reconnecting")
                 });
                 self.give_up(error);
             } else if self.health.is_overdue(now) {

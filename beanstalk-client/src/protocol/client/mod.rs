@@ -206,7 +206,7 @@ impl ClientSession {
 
     /// The error of a caller that waits for an outcome without a goal.
     pub(crate) fn over() -> Error {
-        closed("nothing is waited for on this connection")
+        closed("no request is pending on this connection")
     }
 
     pub(crate) fn count<C: Command, T>(&mut self, outcome: &Result<T>) {

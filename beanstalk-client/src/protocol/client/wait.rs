@@ -264,8 +264,7 @@ fn still_waits() -> Error {
     Error::new(
         ErrorKind::Timeout(Deadline::Reply),
         Fate::NotSent,
-        "a dropped reserve still waits on this connection, and the server reads nothing behind it; the job is still held: \
-         reserve again, or finish the job",
+        "a dropped reserve is still pending on this connection and blocks later commands; the job is still reserved: reserve again, or finish the job",
     )
 }
 

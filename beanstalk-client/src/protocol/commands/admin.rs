@@ -62,7 +62,7 @@ peek_heads! {
 
 /// The error for a reply that is out of step or does not belong to this command.
 pub(super) fn about_another(what: &str, asked: impl Display, told: impl Display) -> Error {
-    Error::protocol(format!("the reply is about {what} {told}, and {what} {asked} was asked for"))
+    Error::protocol(format!("the reply is about {what} {told} instead of {what} {asked}"))
 }
 
 fn found(response: Response) -> Result<Option<Job>, Error> {
@@ -96,7 +96,7 @@ impl Command for Kick {
         match response {
             Response::Kicked(Some(count)) if count <= self.bound() => Ok(count),
             Response::Kicked(Some(count)) => Err(Error::protocol(format!(
-                "the server says that it has kicked {count} jobs, and was asked for {} at most",
+                "the server reports {count} kicked jobs, more than the requested maximum of {}",
                 self.bound()
             ))),
             other => Err(other.refuse()),

@@ -104,7 +104,7 @@ impl Command for ReserveJob {
             // Old servers read it as `reserve` followed by garbage.
             Response::BadFormat | Response::UnknownCommand => Err(Error::refused(
                 ErrorKind::Unsupported,
-                "the server does not have this command: it needs beanstalkd 1.12 or later",
+                "the server does not support this command: it needs beanstalkd 1.12 or later",
             )),
             other => Err(other.refuse()),
         }

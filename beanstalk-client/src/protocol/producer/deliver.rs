@@ -64,7 +64,7 @@ impl Outbox {
     ) -> Result<()> {
         let Some(lane) = self.lanes.get_mut(server) else { return Ok(()) };
         let Some(entry) = lane.log.take_oldest() else {
-            return Err(Error::protocol("a reply came that answers no command"));
+            return Err(Error::protocol("the server sent a reply that matches no command"));
         };
         let frame = lane.log.frame(&entry);
         let parcel = match entry.item {
@@ -349,7 +349,7 @@ fn check_used(response: Response, tube: &TubeName) -> Result<()> {
     match response {
         Response::Using(used) if used == tube.as_str() => Ok(()),
         // The puts after it went to the previous tube.
-        other => Err(Error::protocol("the server did not change the tube that puts go to")
+        other => Err(Error::protocol("the server did not select the tube of the put")
             .with_cause(other.refuse())
             .with_command("use")),
     }

@@ -481,7 +481,7 @@ pub(crate) fn full() -> Error {
 /// The error of a put whose tube has reached its limit of ready jobs.
 fn tube_is_full(tube: &TubeName, ready: u64, limit: u64) -> Error {
     let message = format!(
-        "the tube {tube} is full: {ready} jobs are ready or on their way, and the limit is {limit} (more consumers, or a larger max_ready)"
+        "the tube {tube} is full: {ready} jobs are ready or in flight, and the limit is {limit} (more consumers, or a larger max_ready)"
     );
     Error::new(ErrorKind::QueueFull, Fate::NotSent, message).with_command("put")
 }

@@ -106,7 +106,7 @@ impl Session {
             Err(error) => return Err(self.fail(ticket, error)),
         };
         let Some(answered) = self.take_begun() else {
-            let error = Error::protocol("a reply came that answers no command");
+            let error = Error::protocol("the server sent a reply that matches no command");
             return Err(self.fail(ticket, error));
         };
         let number = Ticket(self.answered);
@@ -146,7 +146,7 @@ impl Session {
                 return match response {
                     Response::Using(_) | Response::Watching(_) => Ok(()),
                     other => Err(Error::protocol(format!(
-                        "the server answered {} when the used tube and the watch list were restored",
+                        "the server replied {} while the used tube and the watch list were restored",
                         other.word()
                     ))),
                 };

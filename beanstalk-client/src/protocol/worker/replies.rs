@@ -38,7 +38,7 @@ impl WorkerSlot {
             }
         }
         if self.session.has_unsolicited_bytes_in(io) {
-            return Err(Error::protocol("a reply came that answers no command"));
+            return Err(Error::protocol("the server sent a reply that matches no command"));
         }
         Ok(())
     }
@@ -81,7 +81,7 @@ impl WorkerSlot {
             (What::Confirm(key), response) => self.confirmed(key, response, now)?,
             (What::WatchList, other) => {
                 return Err(Error::protocol(format!(
-                    "the server answered {} when the watch list was made",
+                    "the server replied {} while the watch list was set up",
                     other.word()
                 )));
             }

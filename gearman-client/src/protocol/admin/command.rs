@@ -193,7 +193,7 @@ fn one_word(what: &str, word: &[u8]) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "{what} {} cannot stand in an admin command: it is not visible ASCII without spaces",
+        "{what} {} cannot be part of an admin command: it is not visible ASCII without spaces",
         excerpt(word)
     )))
 }
@@ -216,7 +216,7 @@ impl FromStr for MaxQueue {
     fn from_str(text: &str) -> Result<Self, Error> {
         let wrong = || {
             Error::invalid(format!(
-                "queue size {} is not valid: it is a number, or of the form high 3, normal 2, low 1",
+                "queue size {} is not valid: it must be a number, or of the form high 3, normal 2, low 1",
                 excerpt(text.as_bytes())
             ))
         };

@@ -54,7 +54,7 @@ impl AdminReply {
                 Ok(value.to_owned())
             }
             AdminReply::List { .. } => {
-                Err(Error::protocol("the server answered with a list, not with a line"))
+                Err(Error::protocol("the server replied with a list instead of a line"))
             }
         }
     }
@@ -72,7 +72,7 @@ impl AdminReply {
 
 fn no_answer(reply: &[u8]) -> Error {
     Error::protocol(format!(
-        "the server answered {}, which is no answer to this command of Gearman: is a Gearman server there?",
+        "the server answered {}, which is not a reply to this command (is this a Gearman server?)",
         excerpt(reply)
     ))
 }
@@ -378,7 +378,7 @@ mod tests {
             for error in [in_list, line.clone().value().unwrap_err(), line.ok().unwrap_err()] {
                 assert_eq!((error.kind(), error.fate()), (ErrorKind::Protocol, Fate::Unknown));
                 assert!(error.to_string().contains(text.trim()), "{error}");
-                assert!(error.to_string().contains("is a Gearman server there?"), "{error}");
+                assert!(error.to_string().contains("is this a Gearman server?"), "{error}");
             }
         }
         // Rows of servers that end them with CRLF or LF at random.

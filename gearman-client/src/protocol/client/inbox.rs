@@ -60,7 +60,7 @@ impl<T: Copy + PartialEq> Inbox<T> {
         if self.backlog + event.weight() > max {
             self.choked.push(to);
             let message = format!(
-                "the events of the job that wait to be read passed the limit of {max} bytes (read faster, or raise \
+                "the unread events of the job exceed the limit of {max} bytes (read faster, or raise \
                  max_backlog)"
             );
             let error = Error::new(ErrorKind::Backlog, Fate::Unknown, message);

@@ -98,7 +98,7 @@ pub(crate) fn answer<R: Request>(request: &R, origin: &Origin, mail: Mail) -> Re
             }
         }
         Mail::Lost(error) => Err(error),
-        Mail::Event(_) => Err(Error::protocol("an event came before its job was created")),
+        Mail::Event(_) => Err(Error::protocol("an event arrived before its job was created")),
     };
     outcome.map_err(|error| error.with_command(request.packet_type().name()))
 }
@@ -330,7 +330,7 @@ impl Link {
 }
 
 fn only_one_stream() -> Error {
-    let why = "the connection is closed, and this client has only the stream it was given";
+    let why = "the connection is closed, and a client made from a stream cannot reconnect";
     Error::new(ErrorKind::ConnectionLost, Fate::NotSent, why)
 }
 

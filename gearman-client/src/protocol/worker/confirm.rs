@@ -160,10 +160,10 @@ impl Confirmations {
         now: Instant,
     ) -> Result<(Option<Grab>, Told), Error> {
         let Some(asked) = self.asked.pop_front() else {
-            return Err(Error::protocol(format!("{by} came, which answers no request")));
+            return Err(Error::protocol(format!("unexpected {by}, which matches no request")));
         };
         if asked.grab.is_some() != is_grab {
-            return Err(Error::protocol(format!("{by} came, which answers another request")));
+            return Err(Error::protocol(format!("unexpected {by}, which matches another request")));
         }
         self.grabs -= usize::from(is_grab);
         self.has_answers = true;

@@ -321,7 +321,9 @@ impl WorkerSession {
             }
             PacketType::Error => self.refused(packet, now),
             other => {
-                return Err(Error::protocol(format!("{other} came, which answers no request")));
+                return Err(Error::protocol(format!(
+                    "unexpected {other}, which matches no request"
+                )));
             }
         }
         Ok(None)

@@ -147,7 +147,7 @@ impl Link {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "a {action} with the request id {id} is under way already: wait for its answer"
+            "a {action} with the request id {id} is already in flight: wait for its reply"
         )))
     }
 

@@ -84,7 +84,7 @@ impl WorkerSession {
         let handle = self.held(job)?;
         match report {
             Report::Status(_, 0) => {
-                let why = "a progress of 0 parts is not valid: it ends some clients";
+                let why = "a progress of 0 parts is not valid: it crashes some clients";
                 return Err(Error::invalid(why).with_command(PacketType::WorkStatus.name()));
             }
             Report::Status(numerator, denominator) => {
