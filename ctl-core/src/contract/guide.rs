@@ -35,7 +35,7 @@ pub fn every_command_of_the_guide_can_be_typed<T: Tool>() {
     assert!(typed >= 3, "{typed}");
 }
 
-/// The lines behind a prompt, and what stands between backticks with a space in it.
+/// The lines behind a prompt, and backticked text with a space in it.
 fn shown(page: &str) -> impl Iterator<Item = &str> {
     page.lines().flat_map(|line| {
         let quoted = line.split('`').skip(1).step_by(2).filter(|code| code.contains(' '));

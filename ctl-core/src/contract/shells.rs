@@ -82,7 +82,7 @@ pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
     assert_eq!(offered(&format!("{flag} 127.0.0.1:1 {} ", case.list)), [""; 0]);
 }
 
-/// Names of fields, the operators that a field has, and the words that its values are: of every command that has filters.
+/// Field names, the operators of a field, and the words it can have as values: for every command with filters.
 pub fn bash_goes_on_with_a_filter<T: Interactive>(case: &Case<T>) {
     let name = case.program.name;
     let offered = |line: &str| offered(&case.program, "127.0.0.1:1", &format!("{name} {line}"));
@@ -106,7 +106,7 @@ pub fn bash_goes_on_with_a_filter<T: Interactive>(case: &Case<T>) {
         let operators = offered(&format!("{command} --filter {field}"));
         assert!(operators.contains(&format!("{field}==")), "{command}: {operators:?}");
     }
-    // Bash takes what stands before an equals sign for a word of its own.
+    // Bash treats the text before an equals sign as a separate word.
     assert_eq!(offered("tap --filter from=c"), ["client"]);
     assert_eq!(offered("tap --filter from=="), ["client", "server"]);
     assert_eq!(offered("tap --filter=error!=t"), ["true"]);
@@ -117,7 +117,7 @@ pub fn bash_goes_on_with_a_filter<T: Interactive>(case: &Case<T>) {
     assert_eq!(offered("tap --filter body~=x"), [""; 0]);
 }
 
-/// A command and those below it, with the words that name them.
+/// A command and its descendants, with the words that name them.
 fn with_children(command: &clap::Command) -> Vec<(String, &clap::Command)> {
     let name = command.get_name();
     let below = command.get_subcommands().flat_map(with_children);
@@ -125,7 +125,7 @@ fn with_children(command: &clap::Command) -> Vec<(String, &clap::Command)> {
     [(name.to_owned(), command)].into_iter().chain(below).collect()
 }
 
-/// Names of queues are offered where patterns of them are meant.
+/// Names of queues are also completed for patterns.
 pub fn bash_offers_names_where_patterns_are_meant<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
@@ -138,7 +138,7 @@ pub fn bash_offers_names_where_patterns_are_meant<T: Tool>(case: &Case<T>) {
     }
 }
 
-/// Files are left to the shell, and no script is long.
+/// Files are left to the shell, and scripts are short.
 pub fn files_are_left_to_the_shell_and_scripts_are_short<T: Tool>(case: &Case<T>) {
     for (line, code) in [
         (&["complete", "zsh", "--", "repl", "-f", ""][..], 3),

@@ -9,7 +9,7 @@ use super::Case;
 use super::session::repl;
 use crate::tool::Tool;
 
-/// What is shown is told with its server also where only one of several answers, and a verdict names those that answer.
+/// Results name their server even if only one of several answers, and a verdict names those that answer.
 pub fn live_servers_are_named_when_one_is_dead<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
@@ -30,7 +30,7 @@ pub fn live_servers_are_named_when_one_is_dead<T: Tool>(case: &Case<T>) {
     assert!(verdict.out().contains(&format!("; {address} answers")), "{}", verdict.out());
 }
 
-/// A server that does this with each connection, in a thread of its own.
+/// A server that runs this for each connection, on a thread of its own.
 fn serves(serve: fn(TcpStream)) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

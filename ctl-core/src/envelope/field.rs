@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use super::{Decode, ENVELOPE, decode};
 use crate::input::filter::{Field, Kind, Value};
 
-/// The field of a job whose body may have an envelope.
+/// The field for jobs whose body may have an envelope.
 pub const FIELD: Field = Field::new(ENVELOPE, Kind::Free).of_body().open().known(&[
     "class",
     "attempts",

@@ -19,10 +19,10 @@ use crate::output::escape;
 use self::parse::Parsed;
 use self::test::Test;
 
-/// The value name of a filter, by which completion knows it.
+/// The value name of a filter, which completion looks for.
 pub(crate) const VALUE: &str = "FILTER";
 
-/// The flag of commands that choose what they act on.
+/// The flag of commands that select by filter.
 #[derive(Debug, Clone, Default, Args)]
 pub struct FilterArgs {
     /// Keep only items that match, e.g. 'pri<100', 'age>1h' or 'body~=REGEX'; repeated filters must all match
@@ -87,13 +87,13 @@ impl Field {
         Self { is_open: true, ..self }
     }
 
-    /// Names beneath it that completion offers; one that ends with a dot has others beneath it.
+    /// Dotted names under it for completion; one that ends with a dot has further names under it.
     #[must_use]
     pub const fn known(self, known: &'static [&'static str]) -> Self {
         Self { known, ..self }
     }
 
-    /// Its name.
+    /// The field's name.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name

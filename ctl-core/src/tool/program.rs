@@ -55,7 +55,7 @@ pub struct Program {
     pub help: CommonHelp,
     /// The cheat sheets.
     pub sheets: &'static [Sheet],
-    /// What exit codes mean beyond [`EXIT_CODES`].
+    /// Meanings of exit codes in addition to [`EXIT_CODES`].
     pub meanings: &'static [(Exit, &'static str)],
     /// The coloured words in tables.
     pub colors: &'static [(&'static str, Role)],

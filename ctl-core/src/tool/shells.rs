@@ -47,10 +47,10 @@ pub struct CompleteArgs {
 /// The exit code that leaves completion to the shell, which knows files best.
 const FILES: Exit = Exit::Own(3);
 
-/// The exit code that says that no word ends here: a blank would be wrong.
+/// The exit code if the word is incomplete, so that no blank may follow.
 const OPEN: Exit = Exit::Own(4);
 
-/// The script of a shell for this tool.
+/// The completion script of a shell for this tool.
 #[must_use]
 pub fn script(shell: Asking, name: &str) -> String {
     let script = match shell {
@@ -62,8 +62,8 @@ pub fn script(shell: Asking, name: &str) -> String {
     script.replace("TOOL", name)
 }
 
-/// Runs `complete`: a line for each way to go on, with what it does behind a TAB. Exit 3 means that the word is the name
-/// of a file, 4 that it goes on behind what is offered.
+/// Runs `complete`: a line per completion, with its description after a TAB. Exit 3 means that the word is a file name, 4
+/// that it continues after the completion.
 ///
 /// # Errors
 /// Failures of writing.

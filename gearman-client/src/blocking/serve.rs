@@ -116,7 +116,7 @@ impl Shop<'_> {
                 } else if desk.put(job, self.options.slots) {
                     let post = post.clone();
                     let work = move || self.work(desk, &post);
-                    // Without a thread to be had the others do it, or this one.
+                    // If no thread can be started, the other threads do it, or this one does.
                     if spawn_scoped(scope, None, work).is_err()
                         && let Some(job) = desk.no_thread()
                         && let Some(registered) = self.registered(lane, &job)

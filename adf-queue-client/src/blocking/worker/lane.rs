@@ -151,7 +151,7 @@ impl Floor<'_> {
             return;
         }
         let work = || self.desk.work(|(key, job)| self.run_aside(key, &job));
-        // Without a thread to be had the others do it, or this one.
+        // If no thread can be started, the other threads do it, or this one does.
         if spawn_scoped(scope, None, work).is_err()
             && let Some((key, job)) = self.desk.no_thread()
         {

@@ -11,8 +11,8 @@ pub(super) struct Parsed {
     pub(super) value: String,
 }
 
-/// The signs; of those that begin alike the longest comes first. Both ways round are taken of what other languages write
-/// either way: an equality with a value that begins with `~` needs quotes.
+/// The operators; of those with the same beginning, the longest comes first. `~=` and `=~` are both accepted, because
+/// languages differ; a value that begins with `~` therefore needs quotes after `=`.
 pub(super) const SIGNS: [(&str, Operator); 11] = [
     ("!~=", Operator::MatchesNot),
     ("!~", Operator::MatchesNot),
