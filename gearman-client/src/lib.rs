@@ -68,10 +68,10 @@
 //!
 //! # Observability
 //!
-//! [`Client::metrics`] counts connections, requests, answers, bytes, and errors by their kind, and
-//! [`Client::connection_states`] says what the connection to each server is doing; [`Worker::handle`] gives the same of a
-//! worker while it runs, and what became of its jobs so far. [`ConnectOptions::on_event`] tells when a client loses a server,
-//! skips it and has it back, and which requests go elsewhere or are sent again.
+//! [`Client::metrics`] counts connections, requests, answers, bytes, and errors by kind, and
+//! [`Client::connection_states`] returns the state of the connection to each server. [`Worker::handle`] gives the same
+//! for a running worker, and the outcomes of its jobs so far. [`ConnectOptions::on_event`] reports when a client loses a
+//! server, skips it and reconnects, and which requests are moved or resent.
 //!
 //! With the feature `tracing` the crate emits spans and events that follow OpenTelemetry's [messaging
 //! conventions](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/), with the crate's name as their

@@ -36,9 +36,9 @@ use crate::{ClientEvent, ClientEventKind};
 /// after a lost connection only until the reply timeout has passed since its start. With a total, each server that it
 /// goes to gets an equal share of the remaining time.
 ///
-/// With the feature `serde` they are an address, or a map with the address and what else was chosen, under the names of
-/// the setters: `{"address": "localhost:4730", "reply_timeout": 2}`. Durations are seconds, or text such as `250ms`;
-/// `"never"` is none. Connectors and observers are code, and TLS options hold keys: none of them is written or read.
+/// With the feature `serde` they are an address, or a map with the address and any settings, under the names of the
+/// setters: `{"address": "localhost:4730", "reply_timeout": 2}`. Durations are seconds, or text such as `250ms`;
+/// `"never"` means none. Connectors and observers are code and TLS options hold keys, so none of them is serialized.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     pub(crate) server: ServerOptions<Gearmand>,
@@ -143,10 +143,9 @@ impl ConnectOptions {
     }
 
     /// Calls `observer` for every event of a client that concerns this server: connections, losses, the time for which the
-    /// server is skipped, requests that go elsewhere or are sent again. It is called where that happens, outside of the
-    /// client's locks, and must not block. If it panics, the client continues. Each of several observers is told, in the
-    /// order in which they were set. Workers have
-    /// [`WorkerOptions::on_event`](crate::WorkerOptions::on_event) instead.
+    /// server is skipped, requests that are moved or resent. It is called where the event occurs, outside of the client's
+    /// locks, and must not block. If it panics, the client continues. Several observers are called in the order in which
+    /// they were set. Workers have [`WorkerOptions::on_event`](crate::WorkerOptions::on_event) instead.
     ///
     /// ```
     /// use gearman_client::{ClientEventKind, Servers};
@@ -167,7 +166,7 @@ impl ConnectOptions {
         self
     }
 
-    /// Tells the observer, if there is one.
+    /// Calls the observer, if any.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn tell(&self, what: ClientEventKind) {
         if let Some(observer) = &self.observer {
@@ -175,9 +174,9 @@ impl ConnectOptions {
         }
     }
 
-    /// Tells `observer` how long operations took, and how many messages were sent and received: the measurements that
-    /// OpenTelemetry's conventions for messaging ask of a client. It is called where an operation ends, and must not wait. If
-    /// it panics, the operation goes on. See [`Measurement`] for what it is told.
+    /// Calls `observer` with the duration of operations and the number of messages sent and received: the measurements
+    /// that OpenTelemetry's messaging conventions ask of a client. It is called where an operation ends, and must not
+    /// block. If it panics, the operation continues. See [`Measurement`] for the values.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};

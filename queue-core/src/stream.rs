@@ -10,14 +10,13 @@ use std::{
 
 use futures_core::Stream;
 
-/// A stream of what a step gives, one call after the other, until it gives `None`: what the named streams of the clients
-/// are made of.
+/// A stream of the results of successive calls of a step, until it returns `None`. The clients' named streams wrap it.
 ///
-/// A step stays in progress from one poll to the next, so it need not be cancel safe. All steps use one allocation.
+/// A step stays in progress from one poll to the next, so it need not be cancel-safe. All steps use one allocation.
 pub struct Steps<'a, T>(Pin<Box<dyn Stream<Item = T> + Send + 'a>>);
 
 impl<'a, T: 'a> Steps<'a, T> {
-    /// Begins with this state, and calls `step` when it is polled.
+    /// Starts with this state, and calls `step` when polled.
     pub fn new<S, F, R>(state: S, step: F) -> Self
     where
         S: Send + 'a,

@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Client {
-    /// The messages of a queue as a [`Stream`]: a [`pull`](Self::pull) after the other, by a clone of this client, which remains
+    /// The messages of a queue as a [`Stream`] of successive [`pull`](Self::pull)s by a clone of this client, which remains
     /// available for everything else, including settling messages from the stream.
     ///
     /// ```
@@ -40,7 +40,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong name.
+    /// `InvalidInput` for an invalid name.
     pub fn messages<Q>(&self, queue: Q) -> Result<MessageStream>
     where
         Q: TryInto<QueueName>,
@@ -52,7 +52,8 @@ impl Client {
 
 /// The messages of a queue. See [`Client::messages`].
 ///
-/// It ends after an error, whose [`fate`](Error::fate) says what became of the pull; [`Client::messages`] begins a new one.
+/// It ends after an error, whose [`fate`](Error::fate) tells whether the pull took effect. [`Client::messages`] starts a new
+/// stream.
 ///
 /// # Cancel safety
 ///
@@ -83,7 +84,8 @@ impl Stream for MessageStream {
 }
 
 impl ProducerOptions {
-    /// The events as a stream, for a task of their own: what [`on_event`](Self::on_event) is told, besides other observers.
+    /// The events as a stream, for a separate task: the same as for [`on_event`](Self::on_event), in addition to other
+    /// observers.
     ///
     /// It keeps up to `capacity` events, never delays the producer, and counts those that its reader
     /// [missed](EventStream::missed). It ends when these options and all producers made from them are dropped.
@@ -114,7 +116,8 @@ impl ProducerOptions {
 }
 
 impl WorkerOptions {
-    /// The events as a stream, for a task of their own: what [`on_event`](Self::on_event) is told, besides other observers.
+    /// The events as a stream, for a separate task: the same as for [`on_event`](Self::on_event), in addition to other
+    /// observers.
     ///
     /// It keeps up to `capacity` events, never delays the worker, and counts those that its reader
     /// [missed](EventStream::missed). It ends when these options and all workers made from them are dropped.
@@ -143,7 +146,7 @@ impl WorkerOptions {
 }
 
 impl<'a, I: Iterator<Item = Push> + Send + 'a> PushMany<'a, I> {
-    /// The answers as a [`Stream`]: what [`next`](Self::next) gives.
+    /// The answers as a [`Stream`] of what [`next`](Self::next) returns.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -171,8 +174,8 @@ impl<'a, I: Iterator<Item = Push> + Send + 'a> PushMany<'a, I> {
 ///
 /// # Cancel safety
 ///
-/// A dropped wait loses nothing, except over HTTP when the stream is dropped with it: the fate of the message in flight is
-/// not known then. When the stream is dropped, what was not sent by then is never sent.
+/// A dropped wait loses nothing. If the stream is dropped, pushes that were not sent yet are never sent; over HTTP, the fate
+/// of the message in flight is then unknown.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is polled"]
 pub struct PushManyStream<'a>(Steps<'a, Result<MessageId>>);

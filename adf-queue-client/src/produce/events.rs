@@ -6,8 +6,8 @@ use queue_core::Written;
 
 use crate::{Address, Error, QueueName};
 
-/// Something that happened to a producer. See [`ProducerOptions::on_event`](crate::ProducerOptions::on_event). With the
-/// feature `serde` it can be written, not read: it holds errors of this process.
+/// An event of a producer. See [`ProducerOptions::on_event`](crate::ProducerOptions::on_event). With the feature `serde` it
+/// can only be serialized, because it holds errors of this process.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -19,13 +19,14 @@ pub struct ProducerEvent {
 }
 
 impl fmt::Display for ProducerEvent {
-    /// The server, and what happened, on one line.
+    /// The server and the event on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.server, self.what)
     }
 }
 
-/// What happened. A producer learns of its servers by its pushes; what became of one is told to its caller.
+/// What happened. A producer notices the state of its servers by its pushes; the outcome of a single push goes to its
+/// caller.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
@@ -35,9 +36,9 @@ pub enum ProducerEventKind {
     /// The server could not be reached, or was lost: pushes skip it. Each kind of error is reported once until it
     /// answers again.
     Disconnected(Error),
-    /// The server is passed over for this time; told for each failure.
+    /// The server is skipped for this time; reported for each failure.
     BackingOff(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
-    /// A push goes to another server, for this one has failed it.
+    /// A push moves to another server after this one has failed it.
     Moved,
     /// A push of unknown fate is resent; see [`at_least_once`](crate::ProducerOptions::at_least_once).
     Resent,

@@ -148,7 +148,7 @@ impl WorkerOptions {
     }
 
     /// Calls `observer` for every event. It is called where the event happens, and must not block. If it panics, the
-    /// worker continues. Each of several observers is told, in the order in which they were set.
+    /// worker continues. Several observers are called in the order in which they were set.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
         self.observer = Some(Observer::new(observer).after(self.observer));

@@ -150,8 +150,7 @@ impl fmt::Display for LostReason {
     }
 }
 
-/// Something that happened to a worker. With the feature `serde` it can be written, not read: it holds errors of this
-/// process.
+/// An event of a worker. With the feature `serde` it can only be serialized, because it holds errors of this process.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

@@ -129,7 +129,8 @@ impl fmt::Debug for JobStream<'_> {
 }
 
 impl ProducerOptions {
-    /// The events as a stream, for a task of their own: what [`on_event`](Self::on_event) is told, besides other observers.
+    /// The events as a stream, for a separate task: the same as for [`on_event`](Self::on_event), in addition to other
+    /// observers.
     ///
     /// It keeps up to `capacity` events, never delays the producer, and counts those that its reader
     /// [missed](EventStream::missed). It ends when these options and all producers made from them are dropped.
@@ -160,7 +161,8 @@ impl ProducerOptions {
 }
 
 impl WorkerOptions {
-    /// The events as a stream, for a task of their own: what [`on_event`](Self::on_event) is told, besides other observers.
+    /// The events as a stream, for a separate task: the same as for [`on_event`](Self::on_event), in addition to other
+    /// observers.
     ///
     /// It keeps up to `capacity` events, never delays the worker, and counts those that its reader
     /// [missed](EventStream::missed). It ends when these options and all workers made from them are dropped.

@@ -6,8 +6,8 @@ use queue_core::Written;
 
 use crate::{Address, Error, TubeName};
 
-/// Something that happened to a producer. See [`ProducerOptions::on_event`](crate::ProducerOptions::on_event). With the
-/// feature `serde` it can be written, not read: it holds errors of this process.
+/// An event of a producer. See [`ProducerOptions::on_event`](crate::ProducerOptions::on_event). With the feature `serde` it
+/// can only be serialized, because it holds errors of this process.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -19,13 +19,13 @@ pub struct ProducerEvent {
 }
 
 impl fmt::Display for ProducerEvent {
-    /// The server, and what happened, on one line.
+    /// The server and the event on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.server, self.what)
     }
 }
 
-/// What happened. Puts are counted; what became of one is told to its caller.
+/// What happened. Events count puts; the outcome of a single put goes to its caller.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
@@ -34,9 +34,9 @@ pub enum ProducerEventKind {
     Connected,
     /// No connection could be made, or it was lost. Each kind of error is reported once until a connection succeeds.
     Disconnected(Error),
-    /// The server is not tried again before this time is over, unless a put comes that needs it; told for each failure.
+    /// The server is not tried again until this time has passed, unless a put needs it. Reported for each failure.
     BackingOff(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
-    /// The server takes no jobs for now: `DRAINING` or `OUT_OF_MEMORY`. They go to another server, if there is one.
+    /// The server currently accepts no jobs: `DRAINING` or `OUT_OF_MEMORY`. They go to another server, if there is one.
     Refused {
         /// The error of the first refused put.
         error: Error,

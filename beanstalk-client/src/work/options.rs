@@ -10,10 +10,10 @@ use queue_core::{JobLimit, Measurement, Measures, Observer, Written, read_durati
 use crate::Job;
 use crate::{ConnectOptions, Error, Retries, RetryPolicy, Servers, TubeName, WorkerEvent};
 
-/// How long one reserve waits in the server, unless set.
+/// Default time that one reserve waits on the server.
 pub(crate) const RESERVE_WAIT: Duration = Duration::from_secs(15);
 
-/// How a worker works. Made from the addresses of one server or of several; setters consume and return it.
+/// Settings of a worker. Created from the addresses of one or several servers; setters consume and return it.
 ///
 /// ```
 /// use std::time::Duration;

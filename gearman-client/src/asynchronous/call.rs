@@ -61,12 +61,12 @@ impl<'a, R: Request> Call<'a, R> {
         }
     }
 
-    /// The server at which it has failed.
+    /// The server that failed it.
     pub(crate) fn failed_at(&self) -> Option<usize> {
         self.route.attempts.failed_at()
     }
 
-    /// The server that is tried, or that has answered.
+    /// The server being tried, or the one that has answered.
     pub(crate) fn server(&self) -> Option<&Address> {
         match &self.stage {
             Stage::Trying(_, attempt) => Some(&attempt.link.address),

@@ -105,7 +105,8 @@ impl ConnectOptions {
 }
 
 impl WorkerOptions {
-    /// The events as a stream, for a task of their own: what [`on_event`](Self::on_event) is told, besides other observers.
+    /// The events as a stream, for a separate task: the same as for [`on_event`](Self::on_event), in addition to other
+    /// observers.
     ///
     /// It keeps up to `capacity` events, never delays the worker, and counts those that its reader
     /// [missed](EventStream::missed). It ends when these options and all workers made from them are dropped.
@@ -166,7 +167,7 @@ impl Job {
 ///
 /// # Cancel safety
 ///
-/// A dropped wait loses nothing. When the stream is dropped, the job goes on, and its events are discarded, as for [`Job`].
+/// A dropped wait loses nothing. If the stream is dropped, the job continues, and its events are discarded, as for [`Job`].
 #[derive(Debug)]
 #[must_use = "the events of the job are read through it"]
 pub struct JobEventStream(Steps<'static, Result<JobEvent>>);
@@ -180,7 +181,7 @@ impl Stream for JobEventStream {
 }
 
 impl<I: Iterator<Item: Request>> CallMany<I> {
-    /// The answers as a [`Stream`]: what [`next`](Self::next) gives.
+    /// The answers as a [`Stream`] of what [`next`](Self::next) returns.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -23,9 +23,9 @@ pub struct Client {
     pub(super) links: Vec<Link>,
     pub(super) router: Router,
     turn: usize,
-    /// The server at which a request has failed last.
+    /// The server that last failed a request.
     failed_at: usize,
-    /// Only errors.
+    /// Only its errors are used.
     failures: Metrics,
 }
 
@@ -230,14 +230,14 @@ impl Client {
         }
     }
 
-    /// A request whose answer was lost with the server that failed last is sent again.
+    /// Reports that a request is resent after its answer was lost with the server that failed last.
     pub(super) fn resends(&self) {
         if let Some(link) = self.links.get(self.failed_at) {
             link.options.tell(ClientEventKind::Resent);
         }
     }
 
-    /// The limit of a call that starts now, and how many rounds over the servers it may make after the first.
+    /// The limit of a call that starts now, and the number of retry rounds over the servers.
     pub(super) fn policy(&self) -> (Limit, u32) {
         match self.links.first() {
             Some(link) => (link.options.total_limit(), link.options.retry.attempts()),

@@ -1,4 +1,4 @@
-//! A job as its client sees it: how it is submitted, where it is, what it reports; and what the client reports.
+//! A client's view of a job: its submission, handle and events; and the events of the client.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod client_events;

@@ -11,8 +11,7 @@ use crate::{
     work::{Failed, ledger::Running},
 };
 
-/// Something that happened to a worker. With the feature `serde` it can be written, not read: it holds errors of this
-/// process.
+/// An event of a worker. With the feature `serde` it can only be serialized, because it holds errors of this process.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

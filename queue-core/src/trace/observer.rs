@@ -16,7 +16,7 @@ impl<E> Observer<E> {
         Observer(Arc::new(observer))
     }
 
-    /// Tells `first` of each event, too, and before this one.
+    /// Also reports each event to `first`, before this observer.
     #[must_use]
     pub fn after(self, first: Option<Self>) -> Self
     where
@@ -31,7 +31,7 @@ impl<E> Observer<E> {
         }
     }
 
-    /// Tells it of an event.
+    /// Reports an event.
     pub fn tell(&self, event: &E) {
         // The panic hook has already reported the panic.
         let _ = catch_unwind(AssertUnwindSafe(|| (self.0)(event)));

@@ -276,13 +276,13 @@ impl Link {
         self.pace = Pace::new(Some(timeout), Some(self.options.write_timeout));
     }
 
-    /// What an observer is to be told of the exchanges since the last time, if there is anything.
+    /// The events of the exchanges since the last call, if any.
     pub(crate) fn take_events(&mut self) -> Option<Vec<ClientEventKind>> {
         let events = self.events.as_mut().filter(|events| !events.is_empty())?;
         Some(std::mem::take(events))
     }
 
-    /// Whether a connection is wanted that nobody makes. Who is told so has to see to it.
+    /// Whether a connection is wanted and nobody makes it. A caller that gets `true` has to.
     pub(crate) fn claim(&mut self) -> bool {
         let is_lacking = self.stage == Stage::Wanted && !self.is_moved;
         self.is_moved |= is_lacking;
@@ -447,7 +447,7 @@ impl Link {
     fn lose(&mut self, error: &Error, io: &mut Io<Error>, now: Instant) {
         trace::lost(&self.address, error);
         self.disconnected(error);
-        // One connection may have been unlucky: a server that has just been restarted need not be waited for.
+        // A single connection may be unlucky: a server that was just restarted needs no delay.
         if self.has_served || !std::mem::replace(&mut self.is_unproven, true) {
             self.health.lost();
         } else {
