@@ -184,7 +184,7 @@ impl WorkerOptions {
     }
 
     /// Calls `observer` for every event: connections, and handlers that failed, with their error messages. It is called
-    /// where that happens, and must not block. If it panics, the worker continues. Each of several observers is told, in
+    /// where that happens, and must not block. If it panics, the worker continues. Several observers are called in
     /// the order in which they were set.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[must_use]

@@ -39,10 +39,10 @@ pub trait Peer {
     /// A connection was made to it; the previous one is gone.
     fn connected(&mut self);
 
-    /// These bytes arrived. Returns whether the connection goes on, and appends the answer.
+    /// These bytes arrived. Returns whether the connection continues, and appends the answer.
     fn received(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> bool;
 
-    /// The other side has closed its sending side. Returns whether the connection goes on, and appends the answer.
+    /// The other side has closed its sending side. Returns whether the connection continues, and appends the answer.
     fn half_closed(&mut self, answer: &mut Vec<u8>) -> bool {
         let _ = answer;
         false

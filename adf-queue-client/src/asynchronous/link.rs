@@ -99,7 +99,7 @@ impl Drop for Link {
 /// A caller's end of a task.
 struct Call<'a> {
     link: &'a Link,
-    /// `None` once it is over.
+    /// `None` once it has passed.
     number: Option<u64>,
 }
 

@@ -194,7 +194,7 @@ impl Course {
 
     /// # Errors
     ///
-    /// When its time is over: why no server has accepted it.
+    /// The error once its time has expired: why no server has accepted it.
     pub(crate) fn next(&mut self, router: &mut Router, now: Instant) -> Result<Step> {
         if self.until.is_some_and(|until| until <= now) {
             return Err(self.over(router));
@@ -358,7 +358,7 @@ impl Course {
         self.last_error = Some(error);
     }
 
-    /// Its time is over.
+    /// Its time has expired.
     fn over(&mut self, router: &Router) -> Error {
         if let (Some(ready), Some(queue), Some(rooms)) =
             (self.found_full, &self.limited, &router.rooms)

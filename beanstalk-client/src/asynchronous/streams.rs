@@ -51,7 +51,7 @@ impl Client {
 
 /// The jobs of a client's watched tubes. See [`Client::jobs`].
 ///
-/// It ends after an error, whose [`fate`](crate::Error::fate) says what became of the reserve; [`Client::jobs`] begins a new
+/// It ends after an error, whose [`fate`](crate::Error::fate) tells whether the reserve took effect; [`Client::jobs`] begins a new
 /// one.
 ///
 /// # Cancel safety
@@ -60,7 +60,7 @@ impl Client {
 /// [`reserve`](Client::reserve), and a job that comes after all is given to the next one, of the stream or of the client.
 /// Commands of the client before that end the wait on the server, as described there, and a connection that ends with it
 /// gives back the jobs that it held: settle a job before waiting for the next one. Jobs that were yielded and not settled stay
-/// reserved by the client until their time to run is over.
+/// reserved by the client until their time to run expires.
 #[must_use = "nothing is reserved until it is polled"]
 pub struct JobStream<'a> {
     client: &'a mut Client,
@@ -110,7 +110,7 @@ impl Stream for JobStream<'_> {
         }
         let reserved = ready!(this.poll_reserved(cx));
         if let Ok(Reserved::TimedOut) = reserved {
-            // The next one is for the next poll, so that a server that always says so keeps nobody busy.
+            // Left to the next poll, so that a server that always replies so cannot cause a busy loop.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

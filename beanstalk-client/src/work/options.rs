@@ -276,7 +276,7 @@ impl WorkerOptions {
     }
 
     /// Calls `observer` for every event: connections, failures, the outcome of each job. It is called by the slots and
-    /// must not block. If it panics, the worker continues. Each of several observers is told, in the order in which they
+    /// must not block. If it panics, the worker continues. Several observers are called in the order in which they
     /// were set.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {

@@ -53,7 +53,7 @@ impl Worker {
     }
 }
 
-/// The jobs of a worker that are taken by hand. See [`Worker::jobs`].
+/// The manually taken jobs of a worker. See [`Worker::jobs`].
 ///
 /// # Cancel safety
 ///
@@ -275,7 +275,7 @@ where
 ///
 /// # Cancel safety
 ///
-/// A dropped wait loses nothing. When the stream is dropped, jobs in flight go on, and their events are discarded.
+/// A dropped wait loses nothing. When the stream is dropped, jobs in flight continue, and their events are discarded.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is polled"]
 pub struct SubmitManyStream<'a>(Steps<'a, (usize, Result<JobEvent>)>);

@@ -424,7 +424,7 @@ impl Worker {
         self.limit.as_ref().is_some_and(|limit| limit.poll_reached(cx).is_ready())
     }
 
-    /// The next job that is taken by hand, unless the worker is stopped before it comes.
+    /// The next manually taken job, unless the worker is stopped before it comes.
     #[cfg(feature = "stream")]
     pub(crate) async fn next_until_stopped(&self) -> Option<GrabbedJob> {
         self.start();

@@ -321,7 +321,7 @@ impl Lane {
         self.with(|role| role.session.leave(job));
     }
 
-    /// Whether this connection has lost a job, or its time is over, as far as can be seen without waiting.
+    /// Whether this connection has lost a job, or its time has expired, as far as can be seen without waiting.
     pub(super) fn is_lost(&mut self, job: &JobHandle) -> bool {
         let since = now();
         self.with(|role| role.look(since));
@@ -329,7 +329,7 @@ impl Lane {
         self.post.lost_reason(job).is_some()
     }
 
-    /// Waits at most `timeout` until this connection has lost a job, or its time is over; returns why.
+    /// Waits at most `timeout` until this connection has lost a job, or its time has expired; returns why.
     pub(super) fn wait_lost(&mut self, job: &JobHandle, timeout: Duration) -> Option<LostReason> {
         let until = self.post.lost_by(job, timeout.max(GLANCE));
         let lost = self.call(Some(until), |role, _| role.lost_reason(job, now()));

@@ -58,7 +58,7 @@ const SLICE: Duration = Duration::from_millis(200);
 /// The same while handlers run in separate threads, whose results have to go out: the first slice and the longest.
 const SHORT_SLICES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
 
-/// Results are written at the latest when this many bytes are queued.
+/// Maximum number of bytes to queue before results are written.
 const ENOUGH_OUTGOING: usize = 64 * 1024;
 
 impl Shop<'_> {

@@ -133,7 +133,7 @@ impl Framing {
     ///
     /// # Errors
     ///
-    /// Those of [`Decoder::next`].
+    /// The errors of [`Decoder::next`].
     #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     pub(crate) fn take<F>(&self, io: &mut Io<F>) -> Result<Option<Packet>, Error> {
         match self.find(io.data())? {

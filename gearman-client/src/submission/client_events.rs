@@ -25,7 +25,7 @@ impl fmt::Display for ClientEvent {
     }
 }
 
-/// What happened. A client connects when a call needs the server; what came of a call is told to its caller.
+/// What happened. A client connects when a call needs the server; the outcome of a call goes to its caller.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]

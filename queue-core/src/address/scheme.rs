@@ -162,7 +162,7 @@ impl Scheme {
     ///
     /// # Errors
     ///
-    /// Those of the formatter.
+    /// The errors of the formatter.
     pub(crate) fn write(
         &self,
         endpoint: Endpoint<'_>,

@@ -19,14 +19,14 @@ pub trait Duplex: Read + Write + Send {
     ///
     /// # Errors
     ///
-    /// Those of the operating system.
+    /// Any error of the operating system.
     fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
     /// After this time without progress, `write` fails with `WouldBlock` or `TimedOut`. `None` means no limit.
     ///
     /// # Errors
     ///
-    /// Those of the operating system.
+    /// Any error of the operating system.
     fn set_write_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
     /// Closes the sending side and leaves the receiving side open. If a stream does not support it, a client that needs
@@ -34,7 +34,7 @@ pub trait Duplex: Read + Write + Send {
     ///
     /// # Errors
     ///
-    /// Those of the operating system; `Unsupported` if the stream has no half-close.
+    /// Any error of the operating system; `Unsupported` if the stream has no half-close.
     fn shutdown_write(&mut self) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }

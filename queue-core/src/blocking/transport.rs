@@ -22,7 +22,7 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// Those of the operating system.
+    /// Any error of the operating system.
     pub fn new(mut stream: Box<dyn Duplex>) -> io::Result<Self> {
         stream.set_read_timeout(None)?;
         stream.set_write_timeout(None)?;
@@ -33,7 +33,7 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// Those of the operating system, except for interruptions.
+    /// Any error of the operating system, except for interruptions.
     pub fn read(&mut self, space: &mut [u8], limit: impl Until) -> io::Result<Option<usize>> {
         loop {
             if let Some(timeout) = change(self.read_timeout, limit) {
@@ -52,7 +52,7 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// Those of the operating system, except for interruptions; accepting nothing is an error.
+    /// Any error of the operating system, except for interruptions; accepting nothing is an error.
     pub fn write(&mut self, bytes: &[u8], limit: impl Until) -> io::Result<Option<usize>> {
         if bytes.is_empty() {
             return Ok(self.flush(limit)?.then_some(0));
@@ -75,7 +75,7 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// Those of the operating system.
+    /// Any error of the operating system.
     pub fn flush(&mut self, limit: impl Until) -> io::Result<bool> {
         loop {
             match settle(self.stream.flush().map(|()| 0), limit) {
@@ -99,7 +99,7 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// Those of the stream; see [`Duplex::shutdown_write`].
+    /// Any error of the stream; see [`Duplex::shutdown_write`].
     pub fn shutdown_write(&mut self) -> io::Result<()> {
         self.stream.shutdown_write()
     }

@@ -9,7 +9,7 @@ use crate::{Deadline, Error, now};
 
 /// When a step has to be done.
 pub trait Until: Copy {
-    /// The remaining time; zero when it is over, `None` when there is no limit.
+    /// The remaining time; zero once it has passed, `None` when there is no limit.
     fn remaining(self) -> Option<Duration>;
 }
 

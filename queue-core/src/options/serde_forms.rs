@@ -67,7 +67,7 @@ pub mod seconds {
     ///
     /// # Errors
     ///
-    /// Those of the serializer.
+    /// The errors of the serializer.
     pub fn serialize<Z: Serializer>(time: &Duration, serializer: Z) -> Result<Z::Ok, Z::Error> {
         match time.subsec_nanos() {
             0 => serializer.serialize_u64(time.as_secs()),
@@ -143,7 +143,7 @@ pub mod seconds {
         ///
         /// # Errors
         ///
-        /// Those of the serializer.
+        /// The errors of the serializer.
         pub fn serialize<Z: Serializer>(
             time: &Option<Duration>,
             serializer: Z,
@@ -177,7 +177,7 @@ pub mod counts {
     ///
     /// # Errors
     ///
-    /// Those of the serializer.
+    /// The errors of the serializer.
     pub fn serialize<K: Serialize, Z: Serializer>(
         counts: &[(K, u64)],
         serializer: Z,

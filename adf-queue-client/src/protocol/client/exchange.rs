@@ -399,7 +399,7 @@ impl Exchange {
         (call.attempts, call.sent, call.has_failed) = (call.attempts - 1, None, true);
     }
 
-    /// The caller's time is over. A pull that the server has stays in flight.
+    /// The caller's time has expired. A pull that the server has stays in flight.
     fn give_up(&mut self, io: &Io<Error>, now: Instant) -> Pulse {
         let Some(call) = &mut self.call else { return self.idle(now) };
         let late = Error::from(call.total.error()).with_fate(call.fate(io));

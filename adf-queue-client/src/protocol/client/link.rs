@@ -53,7 +53,7 @@ pub(crate) struct Link {
     /// The current or last connection.
     pub(super) epoch: Option<Epoch>,
     pub(super) can_dial: bool,
-    /// Whether somebody moves the bytes.
+    /// Whether a task or thread moves the bytes.
     pub(super) is_moved: bool,
     /// Whether no caller is left.
     pub(super) is_leaving: bool,

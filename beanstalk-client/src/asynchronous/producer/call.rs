@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// A put and its slot. Dropping it abandons the slot; an accepted put goes on.
+/// A put and its slot. Dropping it abandons the slot; an accepted put continues.
 pub(super) struct Call<'a> {
     shared: &'a Arc<SharedOutbox>,
     policy: &'a Policy,

@@ -147,7 +147,7 @@ struct Owner {
 }
 
 impl Parcel {
-    /// When the owner has to be told that the time is over.
+    /// When to tell the owner that the time has expired.
     fn due_at(&self) -> Option<Instant> {
         self.owner.and(self.deadline)
     }
@@ -291,7 +291,7 @@ impl Outbox {
         }
     }
 
-    /// The caller of a slot is gone. An accepted put goes on.
+    /// The caller of a slot is gone. An accepted put continues.
     pub(crate) fn abandon(&mut self, slot: SlotId) {
         match self.slots.get(slot) {
             Some(state @ Slot::Queued { .. }) => *state = Slot::Abandoned,
@@ -379,7 +379,7 @@ impl Outbox {
         }
     }
 
-    /// Refuses further puts, including those that wait for room; accepted ones go on.
+    /// Refuses further puts, including those that wait for room; accepted ones continue.
     pub(crate) fn close(&mut self) {
         self.is_closing = true;
         for slot in std::mem::take(&mut self.line) {

@@ -40,7 +40,7 @@ pub(crate) struct Link {
     slots: Slots,
     stage: Stage,
     can_dial: bool,
-    /// Whether somebody moves the bytes.
+    /// Whether a task or thread moves the bytes.
     is_moved: bool,
     /// Whether no caller is left.
     is_leaving: bool,

@@ -40,7 +40,7 @@ pub(crate) enum Step {
     GiveUp(Error),
 }
 
-/// What an observer is told of a request that is tried again.
+/// The event to report for a request that is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct News {
     is_moved: bool,

@@ -385,7 +385,7 @@ impl Lane {
         Pulse::Over
     }
 
-    /// The error for a late answer or write, unless the connection goes on.
+    /// The error for a late answer or write, unless the connection continues.
     fn late(&mut self, late: Late, io: &mut Io<Error>, now: Instant) -> Option<Pulse> {
         let which = match late {
             Late::Write => Deadline::Write,

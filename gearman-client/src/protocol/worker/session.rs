@@ -77,7 +77,7 @@ pub struct WorkerSession {
     window: usize,
     /// The jobs that this connection holds.
     running: HashMap<Short, Held, Keys>,
-    /// Those that may not start yet.
+    /// Jobs that may not start yet.
     waiting: Vec<Assignment>,
     /// Jobs that were assigned to this connection again while they run here, because their timeout has passed.
     again: Vec<Assignment>,
