@@ -51,8 +51,8 @@ impl Client {
 
 /// The jobs of a client's watched tubes. See [`Client::jobs`].
 ///
-/// It ends after an error, whose [`fate`](crate::Error::fate) tells whether the reserve took effect; [`Client::jobs`] begins a new
-/// one.
+/// It ends after an error, whose [`fate`](crate::Error::fate) tells whether the reserve took effect. [`Client::jobs`]
+/// starts a new stream.
 ///
 /// # Cancel safety
 ///

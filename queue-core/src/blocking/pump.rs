@@ -206,8 +206,8 @@ impl<F> Wire<F> {
         Ok(())
     }
 
-    /// Returns when something has arrived, when the time has expired, or when a write makes no progress. Once everything is
-    /// written, the role may be able to use data that it left.
+    /// Returns when something has arrived, when the time has expired, or when a write makes no progress. Once
+    /// everything is written, the role may be able to use data that it left.
     fn move_bytes(&mut self, half_close: bool, until: Option<Instant>) -> io::Result<()> {
         let waits = !self.io.is_drained() && !self.io.data().is_empty();
         let was_half_closed = self.is_half_closed;
