@@ -77,8 +77,8 @@ pub(crate) fn call(
     )
 }
 
-/// What a worker asks for by itself, if that is an operation on messages: a pull, a settlement, a copy for the dead-letter
-/// queue.
+/// Starts the operation for a worker's own request, if it concerns messages: a pull, a settlement, a copy for the
+/// dead-letter queue.
 pub(crate) fn worker_asks(
     options: &ConnectOptions,
     ask: &Ask,
@@ -90,7 +90,7 @@ pub(crate) fn worker_asks(
     }
 }
 
-/// What came of it. A message is counted as consumed when its handler begins.
+/// Records its outcome. A message counts as consumed when its handler starts.
 pub(crate) fn worker_answered(operation: &mut Operation, outcome: &Result<Answer, Error>) {
     match outcome {
         Ok(Answer::Success(Success::Pushed(id))) => operation.is_about(id),
@@ -103,7 +103,7 @@ pub(crate) fn worker_answered(operation: &mut Operation, outcome: &Result<Answer
     operation.concluded(failure(outcome));
 }
 
-/// What came of a call, within its span if it has one.
+/// Records the outcome of a call, within its span if it has one.
 pub(crate) fn answered(operation: &mut Operation, outcome: &Result<Answer, Error>) {
     match outcome {
         Ok(Answer::Success(Success::Pushed(id))) => operation.is_about(id),

@@ -86,12 +86,12 @@
 //! its parent; the sender carries that context in its envelope, which this crate does not interpret. Fields are
 //! computed only for enabled spans.
 //!
-//! [`ConnectOptions::on_measurement`], and its namesakes of workers and producers, tell the four
-//! [messaging metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
-//! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Calls that
-//! were dropped are not measured. A worker's own reserves and settlements are measured and have spans as those of a client: a settlement
-//! within the span of its job, the others on their own. A worker's reserves are measured with the time that they wait
-//! in the server. The guide maps both to OpenTelemetry's crates.
+//! [`ConnectOptions::on_measurement`], and its counterparts for workers and producers, report the four [messaging
+//! metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
+//! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Dropped
+//! calls are not measured. A worker's own reserves and settlements are measured and have spans like those of a client: a
+//! settlement within the span of its job, a reserve as a root. The duration of a reserve includes its wait on the
+//! server. The guide maps both to OpenTelemetry's crates.
 //!
 //! Each event is one line. Bodies are never logged, only their length; neither is text from servers nor, unless
 //! [`WorkerOptions::log_errors`] is set, text from handlers.

@@ -93,7 +93,7 @@ pub(crate) fn pipeline<C: Command>(client: &ClientSession) -> Operation {
     )
 }
 
-/// The tube that a command is about, where it is one that is known.
+/// The tube that a command concerns, if known.
 fn tube(session: &Session, effect: Effect, job: Option<JobRef>) -> Option<Cow<'_, str>> {
     if let Some(job) = job {
         return session.tube_of(job).map(|tube| tube.as_str().into());
@@ -237,7 +237,7 @@ fn put_failed(error: &Error) {
     let _ = error;
 }
 
-/// What a worker tells of what it asks one server for: reserves, and the last commands of jobs.
+/// Reports the requests of a worker to one server: reserves, and the last commands of jobs.
 #[derive(Debug)]
 pub(crate) struct Asking {
     measures: Measures,
@@ -250,7 +250,7 @@ impl Asking {
         Asking { measures, server: server.map(|server| server.address().clone()) }
     }
 
-    /// The last command of a job is about to be sent; nothing, if nobody is told.
+    /// Starts the operation for the last command of a job; `None` without an observer.
     pub(crate) fn settles<C: Command>(
         &self,
         command: &C,
@@ -269,7 +269,7 @@ impl Asking {
         operation.is_told().then(|| Box::new(operation))
     }
 
-    /// The same of a reserve.
+    /// As [`Self::settles`], for a reserve.
     pub(crate) fn reserves(
         &self,
         command: &ReserveWithTimeout,
@@ -289,12 +289,12 @@ impl Asking {
     }
 }
 
-/// The connection ended before a worker's command was answered.
+/// Records that the connection ended before a worker's command was answered.
 pub(crate) fn broken_off(operation: &mut Operation, error: &Error) {
     operation.ended(Some(error.kind().name()));
 }
 
-/// The server answers a worker's reserve. A job is counted as consumed when its handler begins.
+/// Records the answer to a worker's reserve. A job counts as consumed when its handler starts.
 pub(crate) fn reserved(operation: &mut Operation, response: &Response) {
     match response {
         Response::Reserved(job) => {
@@ -307,7 +307,7 @@ pub(crate) fn reserved(operation: &mut Operation, response: &Response) {
     }
 }
 
-/// The server answers the last command of a worker's job.
+/// Records the answer to the last command of a worker's job.
 pub(crate) fn settled(operation: &mut Operation, response: &Response) {
     match response {
         Response::Deleted | Response::Released | Response::Buried(_) => operation.ended(None),
@@ -315,7 +315,7 @@ pub(crate) fn settled(operation: &mut Operation, response: &Response) {
     }
 }
 
-/// What a worker tells of the jobs of one server.
+/// Reports the jobs of one server's slots.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 #[derive(Debug)]
 pub(crate) struct Telling {
@@ -397,7 +397,7 @@ impl Telling {
     }
 }
 
-/// A handler that runs.
+/// A running handler.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 #[derive(Debug)]
 pub(crate) struct Process {

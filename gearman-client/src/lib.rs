@@ -91,11 +91,12 @@
 //! its parent; the sender carries that context in its envelope, which this crate does not interpret. Fields are
 //! computed only for enabled spans.
 //!
-//! [`ConnectOptions::on_measurement`], and its namesakes of workers and producers, tell the four
-//! [messaging metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
-//! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Calls that
-//! were dropped are not measured. A worker's own grabs and results are measured and have spans as those of a client: a settlement
-//! within the span of its job, the others on their own. The settlement of a result ends when a later answer confirms it. The guide maps both to OpenTelemetry's crates.
+//! [`ConnectOptions::on_measurement`], and its counterpart for workers, report the four [messaging
+//! metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
+//! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Dropped
+//! calls are not measured. A worker's own grabs and results are measured and have spans like those of a client: a
+//! settlement within the span of its job, a grab as a root. The settlement of a result ends when a later answer confirms
+//! it. The guide maps both to OpenTelemetry's crates.
 //!
 //! Each event is one line. Workloads and results are never logged, only their length; neither is text from servers nor,
 //! unless [`WorkerOptions::log_errors`] is set, text from handlers.

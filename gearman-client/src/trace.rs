@@ -208,7 +208,7 @@ pub(crate) fn attempt(process: &Operation, attempt: u32) {
     let _ = (process, attempt);
 }
 
-/// What a worker tells of what it asks one server for, and of results.
+/// Reports the requests of a worker to one server, and its results.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
     measures: Measures,
@@ -219,7 +219,7 @@ impl Asking {
         Asking { measures: measures.clone() }
     }
 
-    /// A grab is about to be sent; nothing, if nobody is told.
+    /// Starts the operation for a grab; `None` without an observer.
     pub(crate) fn grabs(
         &self,
         grab: PacketType,
@@ -239,7 +239,7 @@ impl Asking {
         operation.is_told().then(|| Box::new(operation))
     }
 
-    /// The end of a job is about to be sent.
+    /// Starts the operation for the end of a job.
     pub(crate) fn ends(
         &self,
         end: PacketType,
@@ -262,14 +262,14 @@ impl Asking {
     }
 }
 
-/// A grab has brought a job. It is counted as consumed when its handler begins.
+/// Records that a grab has returned a job. It counts as consumed when its handler starts.
 pub(crate) fn grabbed(operation: &mut Operation, job: &Assignment) {
     operation.is_about(job.handle.name().escape_ascii());
     operation.has_size(job.workload.len());
     operation.ended(None);
 }
 
-/// A job came to the application.
+/// Records a job that was handed to the application.
 pub(crate) fn consumed(measures: &Measures, job: &Assignment) {
     if measures.is_set() {
         let server = job.handle.server();
@@ -278,7 +278,8 @@ pub(crate) fn consumed(measures: &Measures, job: &Assignment) {
     }
 }
 
-/// What a handler made of a job, within the span of that. Its words only where that was asked for: they may quote the job.
+/// Records the outcome of a handler, within the span of its job. Its message is included only if configured, since it may
+/// quote the job.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn done<T>(job: &JobHandle, outcome: &Result<T, Failed>, tells_errors: bool) {
     #[cfg(feature = "tracing")]

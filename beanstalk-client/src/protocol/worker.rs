@@ -261,7 +261,7 @@ impl WorkerSlot {
         }
     }
 
-    /// Queues a command. It only fails when the connection is to be closed, and then nothing is sent.
+    /// Queues a command. Fails only if the connection has to be closed; then nothing is sent.
     fn send<C: Command>(&mut self, command: &C, what: What, now: Instant) {
         self.send_told(command, what, None, now);
     }

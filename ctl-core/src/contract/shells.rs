@@ -28,8 +28,8 @@ fn offered(program: &Program, address: &str, line: &str) -> Vec<String> {
     ran.lines().iter().map(|line| (*line).to_owned()).collect()
 }
 
-/// Waits until bash offers the name of this queue: who completes does not wait long for the names that a server has, so a
-/// busy machine may offer none.
+/// Waits until bash offers the name of this queue: completion waits only briefly for a server's names, so a busy machine
+/// may offer none.
 #[track_caller]
 fn offers_name(program: &Program, address: &str, line: &str, queue: &str) {
     let mut found = Vec::new();
@@ -42,7 +42,7 @@ fn offers_name(program: &Program, address: &str, line: &str, queue: &str) {
     panic!("{line}: {queue} is not in {found:?}");
 }
 
-/// Commands where a command is meant, names where a name is meant, and nothing where nobody knows.
+/// Commands where a command is expected, names where a name is, and otherwise nothing.
 pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
@@ -78,7 +78,7 @@ pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
     let there = format!("--config {} --context there {} ", file.display(), case.list);
     offers(&there, "there");
     offers(&format!("{flag} {elsewhere} {} ", case.list), "there");
-    // A server that is not there keeps nobody waiting, and says nothing.
+    // An unreachable server causes neither delay nor output.
     assert_eq!(offered(&format!("{flag} 127.0.0.1:1 {} ", case.list)), [""; 0]);
 }
 

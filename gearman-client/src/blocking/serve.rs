@@ -165,7 +165,7 @@ impl Shop<'_> {
         if self.stop.is_set() {
             lane.stop();
         }
-        // A job that is lost is counted, and the server has given it to others.
+        // A lost job was counted, and the server has given it to another worker.
         let _ = span.run(|| lane.finish(&job.handle, ended(&outcome)));
         let may_wait = self.options.batch_results && lane.backlog() < ENOUGH_OUTGOING;
         if lane.has_jobs() && !may_wait {
@@ -180,14 +180,14 @@ impl Shop<'_> {
             if let Some(registered) = self.handlers.get(&job.function) {
                 post.with(|role| role.session.begin(&job.handle));
                 let (outcome, span) = self.run(registered, post, &job, Place::Aside(post));
-                // A job that is lost is counted, and the server has given it to others.
+                // A lost job was counted, and the server has given it to another worker.
                 let _ = span.run(|| post.finish(&job.handle, ended(&outcome)));
             }
         });
     }
 
-    /// What comes of a handler, and the span of its job, within which that is sent. A panic is a failure of its job, and of
-    /// nothing else.
+    /// The outcome of a handler, and the span of its job, within which the outcome is sent. A panic is a failure of its job
+    /// only.
     fn run(
         &self,
         registered: &Registered,

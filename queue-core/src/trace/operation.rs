@@ -234,8 +234,10 @@ impl Drop for Batch {
     }
 }
 
-/// An [`Operation`] with a span of this name, level and kind, which is made only if that is enabled, or if somebody measures;
-/// so are the [`Facts`]. With `root` before the level, it is no child of the present span. Numbers are signed: the bridges to OpenTelemetry make text of others. A macro, because a span has its name, and the target that filters know, from where it stands.
+/// An [`Operation`] with a span of this name, level and kind. The span and its [`Facts`] are created only if the span is
+/// enabled or there is an observer. With `root` before the level, it is not a child of the current span. Numbers are
+/// signed, because the bridges to OpenTelemetry turn others into text. A macro, because a span's name and target are
+/// determined by where it is written.
 #[macro_export]
 macro_rules! operation {
     (root $level:ident, $($rest:tt)+) => {

@@ -166,7 +166,7 @@ impl Floor<'_> {
         }
     }
 
-    /// A panic is a failure of its message, and of nothing else.
+    /// A panic is a failure of its message only.
     fn handle(&self, registered: &Registered<Handler>, key: Key, job: &JobContext) -> Decided {
         let (queue, message) = (job.queue().clone(), job.message_id());
         self.board.tell(self.index, WorkerEventKind::Started { queue, message });
@@ -185,13 +185,13 @@ impl Floor<'_> {
     }
 }
 
-/// What a handler has decided, and the span of its message, within which that is settled.
+/// The decision of a handler, and the span of its message, within which the message is settled.
 struct Decided {
     decision: Option<Decision>,
     span: Span,
 }
 
-/// The role, as the wire sees it: what handlers have decided comes first.
+/// The role as seen by the wire: decisions of handlers come first.
 struct Station<'a> {
     role: &'a mut worker::Lane,
     floor: &'a Floor<'a>,

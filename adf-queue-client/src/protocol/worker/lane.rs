@@ -212,7 +212,7 @@ impl Lane {
         self.lines.iter_mut().find(|line| line.queue == *queue).map(step)
     }
 
-    /// Asks the server something, about this message if it is about one, for as long as that takes.
+    /// Makes a request to the server without a limit, about this message if it concerns one.
     pub(super) fn begin(
         &mut self,
         ask: Ask,

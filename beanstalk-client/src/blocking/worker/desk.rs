@@ -229,7 +229,7 @@ pub(super) fn run<R: IntoOutcome>(
     let span = process.span().clone();
     span.run(|| {
         let made = catch_unwind(AssertUnwindSafe(|| Ended::with(handler(job.clone()))));
-        // A panic is a failure of its job, and is told within its span.
+        // A panic is a failure of its job, and is logged within its span.
         let mut ended = made.unwrap_or_else(|panic| Ended::panicked(&*panic));
         telling.ended(&mut process, job.id, job.view(), &mut ended);
         ended

@@ -70,8 +70,8 @@ pub(crate) enum Reset {
 }
 
 impl Session {
-    /// The tube of a job that this connection has reserved, if it can be told: all that it has reserved are of the only one
-    /// that it watches.
+    /// The tube of a job that this connection has reserved, if it is known: all its reserved jobs are from the only watched
+    /// tube.
     pub(crate) fn tube_of(&self, job: JobRef) -> Option<&TubeName> {
         let Holdings { has_reserved, is_mixed, .. } = self.holdings;
         let is_own = job.reservation == Some(self.epoch);
@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// What makes this connection like a new one, with the tube `default` used and watched, and no job reserved.
+    /// How to give this connection the state of a new one: the tube `default` used and watched, and no job reserved.
     pub(crate) fn to_reset(&self) -> Reset {
         if !self.is_open() || self.awaits_replies() || !self.holdings.is_empty() {
             return Reset::Close;

@@ -97,7 +97,7 @@ impl WorkerSlot {
         self.send_told(command, What::Finish(key, fate), told, now);
     }
 
-    /// Gives up everything that is held: it goes back when the connection is closed, with its priority unchanged.
+    /// Abandons everything that is held: closing the connection gives it back with its priority unchanged.
     pub(super) fn abandon(&mut self) {
         for held in self.held.take() {
             match held.phase() {

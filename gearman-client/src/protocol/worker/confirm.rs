@@ -75,7 +75,7 @@ impl Confirmations {
         self.number += 1;
     }
 
-    /// That packet was a question, which ends behind so many bytes of the connection; gives its number.
+    /// That packet was a request with this end offset; returns its number.
     pub(super) fn asked(&mut self, grab: Option<Grab>, end: u64, told: Told, now: Instant) -> u64 {
         self.asked.push_back(Asked { number: self.number, grab, since: now, end, told });
         self.grabs += usize::from(grab.is_some());
@@ -147,8 +147,8 @@ impl Confirmations {
         !self.unconfirmed.is_empty()
     }
 
-    /// The oldest question has its answer, which confirms what was sent before it. Gives the kind of a grab, and what is
-    /// told of it.
+    /// The oldest request has its answer, which confirms everything sent before it. Returns the kind of a grab, and its
+    /// operation.
     ///
     /// # Errors
     ///

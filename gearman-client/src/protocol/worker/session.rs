@@ -197,13 +197,13 @@ impl WorkerSession {
         }
     }
 
-    /// Has grabs and results told of.
+    /// Sets the observer of grabs and results.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn set_asking(&mut self, asking: Asking) {
         self.asking = asking;
     }
 
-    /// The function of its jobs, if it has only one.
+    /// Its function, if it has only one.
     pub(super) fn only_function(&self) -> Option<&FunctionName> {
         match self.abilities.as_slice() {
             [(only, _)] => Some(only),
@@ -211,7 +211,7 @@ impl WorkerSession {
         }
     }
 
-    /// Takes at most the jobs that this limit allows.
+    /// Takes at most the number of jobs that this limit allows.
     pub fn set_limit(&mut self, limit: JobLimit) {
         self.limit = Some(Claims::new(limit));
     }

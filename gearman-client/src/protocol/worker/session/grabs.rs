@@ -91,7 +91,7 @@ impl WorkerSession {
         {
             Some(grab) => {
                 self.confirmations.step(now);
-                // No more than that is shown for certain.
+                // The answer proves only this kind.
                 (Some(named.map_or(grab, |named| named.min(grab))), Answer::Late, None)
             }
             None => {
