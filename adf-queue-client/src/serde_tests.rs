@@ -127,7 +127,7 @@ fn options_of_producers_and_workers() {
     );
     let error =
         from_str::<WorkerOptions>(r#"{"servers": "a", "max_duplications": 0}"#).unwrap_err();
-    assert!(error.to_string().contains("it is 1 or more"), "{error}");
+    assert!(error.to_string().contains("it must be 1 or more"), "{error}");
     assert!(from_str::<WorkerOptions>(r#"{"servers": "a", "slot": 1}"#).is_err());
 }
 

@@ -319,7 +319,7 @@ mod tests {
             Stats::parse(late.as_bytes()).unwrap_err(),
             QueueStats::parse(late.as_bytes(), &"/q".parse().unwrap()).unwrap_err(),
         ] {
-            assert!(error.to_string().ends_with("ask again"), "{error}");
+            assert!(error.to_string().ends_with("try again"), "{error}");
         }
         let asked = page(&[], ">search timeout.</td>", "\n");
         assert_eq!(

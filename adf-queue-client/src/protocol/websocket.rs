@@ -377,7 +377,7 @@ mod tests {
         assert!(said(answer("another key", "\n").as_bytes()).contains("another request"));
         assert!(said(b"UNKNOWN_COMMAND\r\n").contains("does not speak HTTP"));
         let endless = [&b"HTTP/1.1 101 X\nA: "[..], &[b'a'; 17 << 10]].concat();
-        assert!(said(&endless).contains("over 16384 bytes"));
+        assert!(said(&endless).contains("longer than 16384 bytes"));
         let long = "h".repeat(513);
         let before = out.clone();
         assert!(start(Encoding::Json, &long, &mut out).is_err());
