@@ -103,7 +103,7 @@
 //! | `stream` | no | named types with `futures_core::Stream`: messages (`Client::messages`), events (`ProducerOptions::event_stream`, `WorkerOptions::event_stream`) and answers (`into_stream`) | futures-core |
 //! | `tower` | no | tower services as handlers, with their layers: [`Worker::register_service`] | tower-service |
 //! | `tracing` | no | spans and events for connections, requests and messages | tracing |
-//! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, decisions, reports, metrics and statistics; `Serialize` for errors and events | |
+//! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, outcomes, reports, metrics and statistics; `Serialize` for errors and events | |
 //!
 //! Options are read from configuration as an address, a list of addresses, or a map with the names of the setters.
 //! Omitted keys have their defaults, and unknown keys are errors. A `Delivery` and a `Push` are not serializable: a
@@ -174,8 +174,8 @@ pub use self::{
     push::Push,
     servers::Servers,
     work::{
-        Decision, IntoDecision, JobFate, LostReason, WorkerEvent, WorkerEventKind, WorkerOptions,
-        WorkerReport,
+        Decision, IntoOutcome, JobFate, LostReason, Outcome, WorkerEvent, WorkerEventKind,
+        WorkerOptions, WorkerReport,
     },
 };
 

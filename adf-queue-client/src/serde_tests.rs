@@ -35,7 +35,7 @@ fn settings() {
         is_written_as(transport, json!(transport.name()));
     }
     is_written_as(Selection::ByKey, json!("by-key"));
-    is_written_as(Decision::DeadLetter, json!("dead-letter"));
+    is_written_as(Outcome::DeadLetter, json!("dead-letter"));
 }
 
 #[test]

@@ -5,17 +5,18 @@ use std::time::Duration;
 use crate::*;
 
 #[test]
-fn decisions_are_read_as_they_are_written() {
-    for (decision, text) in [
-        (Decision::Delete, "delete"),
-        (Decision::ReturnLeft, "return-left"),
-        (Decision::ReturnRight, "return-right"),
-        (Decision::DeadLetter, "dead-letter"),
+fn outcomes_are_read_as_they_are_written() {
+    for (outcome, text) in [
+        (Outcome::Delete, "delete"),
+        (Outcome::ReturnLeft, "return-left"),
+        (Outcome::ReturnRight, "return-right"),
+        (Outcome::DeadLetter, "dead-letter"),
+        (Outcome::Retry, "retry"),
     ] {
-        assert_eq!(decision.to_string(), text);
-        assert_eq!(text.parse::<Decision>().unwrap(), decision);
+        assert_eq!(outcome.to_string(), text);
+        assert_eq!(text.parse::<Outcome>().unwrap(), outcome);
     }
-    let error = "drop".parse::<Decision>().unwrap_err();
+    let error = "drop".parse::<Outcome>().unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("return-right or dead-letter"), "{error}");
 }

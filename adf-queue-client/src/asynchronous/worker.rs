@@ -16,7 +16,8 @@ use tokio::task::JoinSet;
 
 use self::lane::Lane;
 use crate::{
-    Error, IntoDecision, JobContext, QueueName, Result, WorkerHandle, WorkerOptions, WorkerReport,
+    Decision, Error, IntoOutcome, JobContext, Outcome, QueueName, Result, WorkerHandle,
+    WorkerOptions, WorkerReport,
     work::{Board, Ended, Registered},
 };
 
@@ -53,7 +54,7 @@ type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 /// * **Handlers** run in tasks; those that have proved quick are first polled in the task that receives their messages.
 /// * **Outcome.** `Ok` deletes the message. An error or a panic returns it to the right end, at once, because the
 ///   server has no delays; [`max_duplications`](WorkerOptions::max_duplications) limits the repetitions. A handler that
-///   returns a [`Decision`](crate::Decision) decides itself.
+///   returns an [`Outcome`](crate::Outcome) decides itself.
 /// * **Lost messages.** When the connection is lost, the server gives its messages to other workers, or to this one
 ///   again, while their handlers keep running. [`JobContext::lost`] notifies the handlers, and their decisions are not
 ///   sent. Until such a handler ends, it keeps its slot, and this worker starts no other run of the same message.
@@ -84,7 +85,7 @@ impl Worker {
     }
 
     /// Serves a queue: `handler` runs for each of its messages. The output of its future decides how to settle the
-    /// message ([`IntoDecision`]).
+    /// message ([`IntoOutcome`]).
     ///
     /// # Errors
     ///
@@ -95,13 +96,13 @@ impl Worker {
         Error: From<Q::Error>,
         H: Fn(JobContext) -> T + Send + Sync + 'static,
         T: Future + Send + 'static,
-        T::Output: IntoDecision,
+        T::Output: IntoOutcome,
     {
         let queue = queue.try_into()?;
         self.options.check_served(&queue)?;
         let handler: Handler = Box::new(move |job| {
             let running = handler(job);
-            Box::pin(async move { running.await.into_decision().into() })
+            Box::pin(async move { running.await.into_outcome().into() })
         });
         self.handlers.insert(queue, Registered::new(handler));
         Ok(())
@@ -109,7 +110,7 @@ impl Worker {
 
     /// Serves a queue with a tower service that all messages share: its middleware applies to the whole worker, and it
     /// needs no `Clone`. A response or an error, including one of the middleware, decides how to settle the message as
-    /// for any handler ([`IntoDecision`]). The blocking face has no counterpart, since a service returns a future.
+    /// for any handler ([`IntoOutcome`]). The blocking face has no counterpart, since a service returns a future.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -153,7 +154,7 @@ impl Worker {
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
         S: tower_service::Service<JobContext> + Send + 'static,
-        S::Response: IntoDecision + 'static,
+        S::Response: IntoOutcome + 'static,
         S::Error: std::fmt::Display + Send + 'static,
         S::Future: Send + 'static,
     {
@@ -177,14 +178,15 @@ impl Worker {
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
         H: Fn(JobContext) -> R + Send + Sync + 'static,
-        R: IntoDecision,
+        R: IntoOutcome,
     {
         let handler = Arc::new(handler);
         self.register(queue, move |job| {
             let handler = handler.clone();
             async move {
-                let ended = in_thread(move || handler(job).into_decision()).await;
-                ended.unwrap_or_else(|| Err("the runtime has ended".into()))
+                let ended = in_thread(move || handler(job).into_outcome()).await;
+                let ended = ended.map(|(outcome, reason)| Decision { outcome, reason });
+                ended.unwrap_or_else(|| Outcome::Retry.because("the runtime has ended"))
             }
         })
     }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use self::lane::Lane;
 use crate::{
-    Error, IntoDecision, JobContext, QueueName, Result, WorkerHandle, WorkerOptions, WorkerReport,
+    Error, IntoOutcome, JobContext, QueueName, Result, WorkerHandle, WorkerOptions, WorkerReport,
     work::{Board, Ended, Registered},
 };
 
@@ -43,7 +43,7 @@ type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 ///   the others.
 /// * **Outcome.** `Ok` deletes the message. An error or a panic returns it to the right end, at once, because the
 ///   server has no delays; [`max_duplications`](WorkerOptions::max_duplications) limits the repetitions. A handler that
-///   returns a [`Decision`](crate::Decision) decides itself.
+///   returns an [`Outcome`](crate::Outcome) decides itself.
 /// * **Lost messages.** When the connection is lost, the server gives its messages to other workers, or to this one
 ///   again, while their handlers keep running. [`JobContext::is_lost`] tells the handlers, and their decisions are not
 ///   sent. Until such a handler ends, it keeps its slot, and this worker starts no other run of the same message.
@@ -74,7 +74,7 @@ impl Worker {
     }
 
     /// Serves a queue: `handler` runs for each of its messages. Its return value decides how to settle the message
-    /// ([`IntoDecision`]).
+    /// ([`IntoOutcome`]).
     ///
     /// # Errors
     ///
@@ -84,11 +84,11 @@ impl Worker {
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
         H: Fn(&JobContext) -> R + Send + Sync + 'static,
-        R: IntoDecision,
+        R: IntoOutcome,
     {
         let queue = queue.try_into()?;
         self.options.check_served(&queue)?;
-        let handler: Handler = Box::new(move |job| handler(job).into_decision().into());
+        let handler: Handler = Box::new(move |job| handler(job).into_outcome().into());
         self.handlers.insert(queue, Registered::new(handler));
         Ok(())
     }

@@ -9,7 +9,7 @@ use queue_core::{
 };
 
 use crate::{
-    Address, ConnectOptions, ConnectionState, Decision, Delivery, JobContext, LostReason, Metrics,
+    Address, ConnectOptions, ConnectionState, Delivery, JobContext, LostReason, Metrics, Outcome,
     WorkerEvent, WorkerEventKind, WorkerOptions, WorkerReport,
     protocol::worker::{Key, Lane, News},
     trace,
@@ -174,16 +174,10 @@ impl Board {
         }
     }
 
-    /// Passes a handler's decision to its lane, which starts no further handler if it is stopping.
-    pub(crate) fn finish(
-        &self,
-        lane: &mut Lane,
-        key: Key,
-        decision: Option<Decision>,
-        now: Instant,
-    ) {
+    /// Passes a handler's outcome to its lane, which starts no further handler if it is stopping.
+    pub(crate) fn finish(&self, lane: &mut Lane, key: Key, outcome: Outcome, now: Instant) {
         self.heed_stop(lane, now);
-        lane.finish(key, decision, now);
+        lane.finish(key, outcome, now);
     }
 
     /// A handler starts with a message; it is notified when that is lost.

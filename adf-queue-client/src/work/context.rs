@@ -9,7 +9,7 @@ use crate::{Address, Delivery, LostReason};
 
 /// The context passed to a handler: the message and its state. Cloning is cheap.
 ///
-/// The handler's return value decides how to settle the message ([`Decision`](crate::Decision)).
+/// The handler's return value decides how to settle the message ([`Outcome`](crate::Outcome)).
 #[derive(Clone)]
 pub struct JobContext {
     delivery: Arc<Delivery>,

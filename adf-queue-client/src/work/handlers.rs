@@ -4,13 +4,13 @@ use std::{any::Any, sync::OnceLock};
 
 use queue_core::{Quick, Signal};
 
-use crate::{Decision, LostReason};
+use crate::{LostReason, Outcome};
 
 /// The result of a handler.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// How to settle the message; `None` when the handler failed.
-    pub(crate) decision: Option<Decision>,
+    /// The outcome for the message.
+    pub(crate) outcome: Outcome,
     /// The message of the failure.
     pub(crate) error: Option<String>,
     /// Whether it panicked.
@@ -24,12 +24,9 @@ impl Ended {
     }
 }
 
-impl From<Result<Decision, String>> for Ended {
-    fn from(ended: Result<Decision, String>) -> Self {
-        match ended {
-            Ok(decision) => Ended { decision: Some(decision), error: None, is_panic: false },
-            Err(error) => Ended { decision: None, error: Some(error), is_panic: false },
-        }
+impl From<(Outcome, Option<String>)> for Ended {
+    fn from((outcome, error): (Outcome, Option<String>)) -> Self {
+        Ended { outcome, error, is_panic: false }
     }
 }
 
@@ -49,7 +46,7 @@ impl<H> Registered<H> {
 /// A panic is a failure of its message only.
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Ended {
     let words = format!("the handler panicked: {}", queue_core::panic_text(panic));
-    Ended { decision: None, error: Some(words), is_panic: true }
+    Ended { outcome: Outcome::Retry, error: Some(words), is_panic: true }
 }
 
 /// The loss of a message.

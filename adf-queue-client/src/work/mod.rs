@@ -4,10 +4,10 @@
 mod board;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod context;
-mod decision;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod handlers;
 mod options;
+mod outcome;
 mod report;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod test_job;
@@ -24,7 +24,7 @@ pub use self::{
     test_job::TestJob,
 };
 pub use self::{
-    decision::{Decision, IntoDecision},
     options::WorkerOptions,
+    outcome::{Decision, IntoOutcome, Outcome},
     report::{JobFate, LostReason, WorkerEvent, WorkerEventKind, WorkerReport},
 };

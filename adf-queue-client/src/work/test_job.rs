@@ -12,16 +12,16 @@ use crate::{Address, Delivery, LostReason};
 /// It stands in for the worker: the test decides when the message is lost or the worker stops.
 ///
 /// ```
-/// use adf_queue_client::{Decision, Delivery, JobContext, LostReason, TestJob};
+/// use adf_queue_client::{Outcome, Delivery, JobContext, LostReason, TestJob};
 ///
-/// fn send(job: &JobContext) -> Decision {
-///     if job.is_lost() || job.is_stopping() { Decision::ReturnLeft } else { Decision::Delete }
+/// fn send(job: &JobContext) -> Outcome {
+///     if job.is_lost() || job.is_stopping() { Outcome::ReturnLeft } else { Outcome::Delete }
 /// }
 ///
 /// let test = TestJob::new(Delivery::for_test("/mail".try_into()?, "ann"));
-/// assert_eq!(send(&test.context()), Decision::Delete);
+/// assert_eq!(send(&test.context()), Outcome::Delete);
 /// test.lose(LostReason::ConnectionLost);
-/// assert_eq!(send(&test.context()), Decision::ReturnLeft);
+/// assert_eq!(send(&test.context()), Outcome::ReturnLeft);
 /// # Ok::<(), adf_queue_client::Error>(())
 /// ```
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use std::{
 };
 
 use adf_queue_client::{
-    Client, ConnectOptions, Decision, IntoDecision, JobContext, RetryPolicy, Worker,
-    WorkerEventKind, WorkerHandle, WorkerOptions, WorkerReport,
+    Client, ConnectOptions, IntoOutcome, JobContext, Outcome, RetryPolicy, Worker, WorkerEventKind,
+    WorkerHandle, WorkerOptions, WorkerReport,
 };
 use fixtures::adf_queue::Server;
 use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
@@ -32,7 +32,7 @@ impl Running {
     fn start<S>(options: WorkerOptions, service: S) -> Self
     where
         S: Service<JobContext> + Send + 'static,
-        S::Response: IntoDecision + 'static,
+        S::Response: IntoOutcome + 'static,
         S::Error: std::fmt::Display + Send + 'static,
         S::Future: Send + 'static,
     {
@@ -122,9 +122,9 @@ async fn what_the_service_and_its_layers_give_decides_about_the_message() {
                 match &**job.body() {
                     b"slow" if is_first => pending().await,
                     b"bad" if is_first => Err(std::io::Error::other("no such picture")),
-                    b"left" if is_first => Ok(Decision::ReturnLeft),
+                    b"left" if is_first => Ok(Outcome::ReturnLeft),
                     b"panic" if is_first => panic!("a service of a test"),
-                    _ => Ok(Decision::Delete),
+                    _ => Ok(Outcome::Delete),
                 }
             }
         },

@@ -8,8 +8,8 @@ use std::{
 };
 
 use adf_queue_client::{
-    Address, ConnectOptions, Decision, ErrorKind, JobLimit, LostReason, QueueName, Servers,
-    Transport, Worker, WorkerOptions, blocking,
+    Address, ConnectOptions, Decision, ErrorKind, JobLimit, LostReason, Outcome, QueueName,
+    Servers, Transport, Worker, WorkerOptions, blocking,
 };
 
 use crate::{
@@ -23,6 +23,7 @@ over_websocket! {
     handlers_run_at_once_in_as_many_slots,
     a_handler_that_fails_or_panics_has_its_message_again_and_the_slot_lives,
     a_handler_decides_what_becomes_of_its_message,
+    an_outcome_by_the_type_of_an_error_is_taken_and_its_reason_told,
     what_fails_too_often_goes_to_the_dead_letter_queue,
     what_comes_too_often_is_not_run,
     a_run_ends_with_the_last_message_of_its_limit,
@@ -67,7 +68,7 @@ fn messages_of_several_queues_are_handled_and_deleted<F: WorkerFace>(world: &Wor
         handler(move |job| {
             assert_eq!((job.duplications(), job.is_lost()), (1, false));
             seen.note(job);
-            Ok(Decision::Delete)
+            Ok(Outcome::Delete)
         }),
     );
     for number in 0..60 {
@@ -91,7 +92,7 @@ fn handlers_run_at_once_in_as_many_slots<F: WorkerFace>(world: &World) {
         &queues,
         handler(move |_| {
             together.wait();
-            Ok(Decision::Delete)
+            Ok(Outcome::Delete)
         }),
     );
     for _ in 0..4 {
@@ -114,7 +115,7 @@ fn a_handler_that_fails_or_panics_has_its_message_again_and_the_slot_lives<F: Wo
         handler(move |job| match (seen.note(job), text(job.body())) {
             (1, "errs") => Err("no such picture".to_owned()),
             (1, "panics") => panic!("on purpose"),
-            _ => Ok(Decision::Delete),
+            _ => Ok(Outcome::Delete),
         }),
     );
     for body in ["errs", "panics", "fine"] {
@@ -142,10 +143,10 @@ fn a_handler_decides_what_becomes_of_its_message<F: WorkerFace>(world: &World) {
             let body = text(job.body()).to_owned();
             seen.change(|order| order.push(body.clone()));
             Ok(match (body.as_str(), job.is_redelivered()) {
-                ("left", false) => Decision::ReturnLeft,
-                ("right", false) => Decision::ReturnRight,
-                ("dead", _) => Decision::DeadLetter,
-                _ => Decision::Delete,
+                ("left", false) => Outcome::ReturnLeft,
+                ("right", false) => Outcome::ReturnRight,
+                ("dead", _) => Outcome::DeadLetter,
+                _ => Outcome::Delete,
             })
         }),
     );
@@ -156,6 +157,27 @@ fn a_handler_decides_what_becomes_of_its_message<F: WorkerFace>(world: &World) {
     assert_eq!(dead.body(), "dead");
     client.delete(&dead).unwrap();
     assert_eq!(client.count(&queues[0]).unwrap(), 0);
+    drop_queues(client, &queues);
+}
+
+fn an_outcome_by_the_type_of_an_error_is_taken_and_its_reason_told<F: WorkerFace>(world: &World) {
+    let (mut client, queues) = queues::<F>(world, 2);
+    client.rpush(&queues[0], "x".into()).unwrap();
+    let (told, observe) = told();
+    let options = options(world).dead_letter(queues[1].clone()).limit(JobLimit::new(1));
+    let running = F::work(
+        options.on_event(observe),
+        &queues[..1],
+        handler(|job| {
+            let number = text(job.body()).parse::<u8>();
+            Ok(Decision::classify(number.map(drop), |_| Outcome::DeadLetter))
+        }),
+    );
+    assert_eq!(running.ended().dead_lettered, 1);
+    told.wait_for("failed invalid digit found in string");
+    let dead = client.try_pull(&queues[1]).unwrap().unwrap();
+    assert_eq!(dead.body(), "x");
+    client.delete(&dead).unwrap();
     drop_queues(client, &queues);
 }
 
@@ -170,7 +192,7 @@ fn what_fails_too_often_goes_to_the_dead_letter_queue<F: WorkerFace>(world: &Wor
         &queues[..1],
         handler(move |job| {
             seen.note(job);
-            Err("never".to_owned())
+            Err::<Outcome, _>("never".to_owned())
         }),
     );
     client.rpush(&queues[0], "bad".into()).unwrap();
@@ -202,7 +224,7 @@ fn what_comes_too_often_is_not_run<F: WorkerFace>(world: &World) {
         &queues,
         handler(move |job| {
             seen.note(job);
-            Ok(Decision::Delete)
+            Ok(Outcome::Delete)
         }),
     );
     told.wait_for("poisoned 3");
@@ -223,7 +245,7 @@ fn a_run_ends_with_the_last_message_of_its_limit<F: WorkerFace>(world: &World) {
     let running = F::work(
         options(world).slots(3).limit(limit.clone()),
         &queues,
-        handler(|_| Ok(Decision::Delete)),
+        handler(|_| Ok(Outcome::Delete)),
     );
     let report = running.ended();
     assert_eq!((report.deleted, report.total(), limit.is_reached()), (7, 7, true));
@@ -250,7 +272,7 @@ fn a_run_until_its_queues_are_empty_leaves_nothing_and_ends<F: WorkerFace>(world
             if times == 1 && text(job.body()) == "19" {
                 pushes.lock().unwrap().rpush(second.clone(), "more").unwrap();
             }
-            Ok(if times == 1 { Decision::ReturnRight } else { Decision::Delete })
+            Ok(if times == 1 { Outcome::ReturnRight } else { Outcome::Delete })
         }),
     );
     let report = running.ended();
@@ -260,7 +282,7 @@ fn a_run_until_its_queues_are_empty_leaves_nothing_and_ends<F: WorkerFace>(world
     let report = F::work(
         options(world).recheck(PATIENCE).until_empty(),
         &queues,
-        handler(|_| Ok(Decision::Delete)),
+        handler(|_| Ok(Outcome::Delete)),
     );
     assert_eq!(report.ended().total(), 0);
     drop_queues(client, &queues);
@@ -279,7 +301,7 @@ fn a_graceful_stop_lets_handlers_end_and_leaves_the_rest_in_order<F: WorkerFace>
         handler(move |job| {
             seen.note(job);
             assert!(job.wait_stopping(PATIENCE) && job.is_stopping());
-            Ok(Decision::Delete)
+            Ok(Outcome::Delete)
         }),
     );
     bodies.wait_for(1);
@@ -311,7 +333,7 @@ fn a_stop_at_once_gives_messages_back_and_tells_handlers<F: WorkerFace>(world: &
         handler(move |job| {
             seen.note(job);
             assert_eq!(job.wait_lost(PATIENCE), Some(LostReason::Stopped));
-            Ok(Decision::Delete)
+            Ok(Outcome::Delete)
         }),
     );
     bodies.wait_for(1);
@@ -331,7 +353,7 @@ fn a_missing_queue_is_told_and_served_once_it_is_there<F: WorkerFace>(world: &Wo
     let running = F::work(
         options(world).limit(JobLimit::new(1)).on_event(observe),
         std::slice::from_ref(&queue),
-        handler(|_| Ok(Decision::Delete)),
+        handler(|_| Ok(Outcome::Delete)),
     );
     told.wait_for("refused queue_not_found");
     client.create_queue(&queue).unwrap();
@@ -346,7 +368,7 @@ fn an_observer_that_panics_harms_nobody<F: WorkerFace>(world: &World) {
     let running = F::work(
         options(world).limit(JobLimit::new(1)).on_event(|_| panic!("on purpose")),
         &queues,
-        handler(|_| Ok(Decision::Delete)),
+        handler(|_| Ok(Outcome::Delete)),
     );
     assert_eq!(running.ended().deleted, 1);
     assert_eq!(client.count(&queues[0]).unwrap(), 0);
@@ -373,7 +395,7 @@ fn all_servers_are_served_and_one_that_is_away_holds_up_nobody<F: WorkerFace>() 
     let running = F::work(
         options.limit(limit).on_event(observe),
         std::slice::from_ref(&queue),
-        handler(|_| Ok(Decision::Delete)),
+        handler(|_| Ok(Outcome::Delete)),
     );
     told.wait_for("disconnected");
     assert_eq!(running.handle.servers().len(), 3);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use adf_queue_client::{
-    Address, ConnectOptions, Decision, JobContext, JobLimit, LostReason, QueueName, RetryPolicy,
+    Address, ConnectOptions, JobContext, JobLimit, LostReason, Outcome, QueueName, RetryPolicy,
     Transport, Worker, WorkerOptions,
 };
 use fixtures::proxy::Proxy;
@@ -69,7 +69,7 @@ fn a_handler_whose_connection_is_lost_is_told_and_its_message_is_run_again_after
                 assert_eq!((job.duplications(), job.is_lost()), (2, false));
             }
             running.fetch_sub(1, Ordering::SeqCst);
-            Ok(Decision::Delete)
+            Ok(Outcome::Delete)
         }),
     );
     bodies.wait_for(1);
@@ -91,7 +91,7 @@ fn a_queue_that_is_deleted_and_made_again_is_served<F: WorkerFace>(world: &World
         std::slice::from_ref(&queue),
         handler(move |job| {
             seen.note(job);
-            Ok(Decision::Delete)
+            Ok(Outcome::Delete)
         }),
     );
     for round in 0..3 {
@@ -117,7 +117,7 @@ fn what_others_put_back_is_run<F: WorkerFace>(world: &World) {
     let worker = F::work(
         crate::workers::options(world).on_event(observe),
         std::slice::from_ref(&queue),
-        handler(|_| Ok(Decision::Delete)),
+        handler(|_| Ok(Outcome::Delete)),
     );
     told.wait_for("connected");
     client.rcancel(&pulled).unwrap();
@@ -139,7 +139,7 @@ fn ten_thousand_messages_survive_a_worker_that_is_cut_off_in_the_middle<F: Worke
         let seen = bodies.clone();
         let note = handler(move |job: &JobContext| {
             seen.note(job);
-            Ok(Decision::Delete)
+            Ok(Outcome::Delete)
         });
         F::work(options.slots(4).prefetch(4), std::slice::from_ref(&queue), note)
     };
@@ -177,7 +177,7 @@ fn a_server_that_accepts_and_closes_is_not_hammered<F: WorkerFace>() {
     let worker = F::work(
         WorkerOptions::new(servers).on_event(observe),
         &[queue_name(), queue_name()],
-        handler(|_| Ok(Decision::Delete)),
+        handler(|_| Ok(Outcome::Delete)),
     );
     told.wait_for("disconnected");
     let before = proxy.accepted();
@@ -244,7 +244,7 @@ fn an_async_handler_is_told_of_a_stop_and_of_a_loss() {
                     if job.is_redelivered() {
                         job.stopping().await;
                         tell.change(|told| told.push("stopping".to_owned()));
-                        return Ok(Decision::ReturnLeft);
+                        return Ok(Outcome::ReturnLeft);
                     }
                     let reason = job.lost().await;
                     tell.change(|told| told.push(reason.to_string()));

@@ -168,6 +168,8 @@ pub(crate) fn options(world: &World) -> WorkerOptions {
     options.recheck(Duration::from_millis(200))
 }
 
-pub(crate) fn handler(handler: impl Fn(&JobContext) -> Ended + Send + Sync + 'static) -> Handler {
-    Arc::new(handler)
+pub(crate) fn handler<D: Into<Decision>>(
+    handler: impl Fn(&JobContext) -> Result<D, String> + Send + Sync + 'static,
+) -> Handler {
+    Arc::new(move |job| handler(job).map(Into::into))
 }

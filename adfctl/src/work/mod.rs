@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use adf_queue_client::{
-    Decision, Delivery, JobContext, JobFate, LostReason, MessageId, QueueName, WorkerEvent,
+    Delivery, JobContext, JobFate, LostReason, MessageId, Outcome, QueueName, WorkerEvent,
     WorkerEventKind, WorkerHandle,
 };
 use clap::ValueEnum;
@@ -52,14 +52,14 @@ impl Fates {
     ///
     /// # Errors
     /// It failed: it goes to the right end, or is dead when it was delivered too often.
-    pub fn decision(self, ended: Ended, duplications: u16) -> Result<Decision, &'static str> {
+    pub fn decision(self, ended: Ended, duplications: u16) -> Result<Outcome, &'static str> {
         match ended {
-            Ended::Code(0) => Ok(Decision::Delete),
-            Ended::Code(TEMPFAIL) => Ok(Decision::ReturnRight),
-            Ended::Unfit => Ok(Decision::DeadLetter),
-            Ended::GivenUp => Ok(Decision::ReturnLeft),
+            Ended::Code(0) => Ok(Outcome::Delete),
+            Ended::Code(TEMPFAIL) => Ok(Outcome::ReturnRight),
+            Ended::Unfit => Ok(Outcome::DeadLetter),
+            Ended::GivenUp => Ok(Outcome::ReturnLeft),
             Ended::Code(_) | Ended::Signal(_) | Ended::Overtime => match self.on_fail {
-                OnFail::Left if duplications < self.most => Ok(Decision::ReturnLeft),
+                OnFail::Left if duplications < self.most => Ok(Outcome::ReturnLeft),
                 OnFail::Left | OnFail::Right => Err("the command failed"),
             },
         }
@@ -84,11 +84,7 @@ impl Shift {
     ///
     /// # Errors
     /// Its command failed.
-    pub fn handle(
-        &self,
-        job: &JobContext,
-        worker: &WorkerHandle,
-    ) -> Result<Decision, &'static str> {
+    pub fn handle(&self, job: &JobContext, worker: &WorkerHandle) -> Result<Outcome, &'static str> {
         let (id, queue) = (job.message_id().to_string(), job.queue().as_str());
         let server = self.shift.place(job.server());
         let key = (server, job.queue().clone(), job.message_id());
@@ -161,11 +157,11 @@ mod tests {
         let right = Fates { on_fail: OnFail::Right, most: 3 };
         let left = Fates { on_fail: OnFail::Left, ..right };
         for (ended, times, at_right, at_left) in [
-            (Ended::Code(0), 9, Ok(Decision::Delete), Ok(Decision::Delete)),
-            (Ended::Code(75), 9, Ok(Decision::ReturnRight), Ok(Decision::ReturnRight)),
-            (Ended::Unfit, 1, Ok(Decision::DeadLetter), Ok(Decision::DeadLetter)),
-            (Ended::GivenUp, 9, Ok(Decision::ReturnLeft), Ok(Decision::ReturnLeft)),
-            (Ended::Code(1), 2, Err(()), Ok(Decision::ReturnLeft)),
+            (Ended::Code(0), 9, Ok(Outcome::Delete), Ok(Outcome::Delete)),
+            (Ended::Code(75), 9, Ok(Outcome::ReturnRight), Ok(Outcome::ReturnRight)),
+            (Ended::Unfit, 1, Ok(Outcome::DeadLetter), Ok(Outcome::DeadLetter)),
+            (Ended::GivenUp, 9, Ok(Outcome::ReturnLeft), Ok(Outcome::ReturnLeft)),
+            (Ended::Code(1), 2, Err(()), Ok(Outcome::ReturnLeft)),
             (Ended::Signal(9), 3, Err(()), Err(())),
             (Ended::Overtime, 4, Err(()), Err(())),
         ] {

@@ -64,7 +64,7 @@ impl Outcome {
     /// [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed). The server stores no reasons.
     #[must_use]
     pub fn because(self, reason: impl fmt::Display) -> Decision {
-        Decision { outcome: self, reason: Some(reason.to_string()) }
+        Decision { outcome: self, reason: Some(format!("{reason:#}")) }
     }
 }
 
@@ -120,7 +120,7 @@ pub struct Decision {
 
 impl Decision {
     /// Turns a result with a custom error into a decision: `classify` maps the error to an outcome, and its `Display`
-    /// text becomes the reason.
+    /// text becomes the reason, in its alternate form (`{:#}`), which for anyhow's errors includes the causes.
     pub fn classify<T, E>(result: Result<T, E>, classify: impl FnOnce(&E) -> Outcome) -> Self
     where
         T: IntoOutcome,
@@ -176,10 +176,11 @@ impl IntoOutcome for Decision {
 }
 
 impl<T: IntoOutcome, E: fmt::Display> IntoOutcome for Result<T, E> {
+    /// The text of an error is its alternate form (`{:#}`), which for anyhow's errors includes the causes.
     fn into_outcome(self) -> (Outcome, Option<String>) {
         match self {
             Ok(value) => value.into_outcome(),
-            Err(error) => (Outcome::Retry, Some(error.to_string())),
+            Err(error) => (Outcome::Retry, Some(format!("{error:#}"))),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use adf_queue_client::{
-    Client, ConnectOptions, Decision, Delivery, Error, ErrorKind, JobContext, JobFate, Producer,
+    Client, ConnectOptions, Delivery, Error, ErrorKind, JobContext, JobFate, Outcome, Producer,
     ProducerOptions, RetryPolicy, Selection, Servers, Worker, WorkerEvent, WorkerEventKind,
     WorkerHandle, WorkerOptions, WorkerReport,
 };
@@ -467,23 +467,23 @@ struct Ending {
 }
 
 impl Desk {
-    async fn handle(&self, job: JobContext) -> Result<Decision, &'static str> {
+    async fn handle(&self, job: JobContext) -> Result<Outcome, &'static str> {
         let mut rng = self.rng.lock().unwrap().fork();
         let key = key_of(job.body()).unwrap();
         self.stage.delivered(self.actor, key, job.server(), job.message_id());
         sleep(self.stage.run_time(&mut rng)).await;
         match rng.below(12) {
             _ if !self.stage.kinds.has(Kind::Failure) => {}
-            0 => return Ok(Decision::ReturnLeft),
+            0 => return Ok(Outcome::ReturnLeft),
             1 => return Err("it fails on purpose"),
-            2 if job.body().last() == Some(&COPIES) => return Ok(Decision::DeadLetter),
+            2 if job.body().last() == Some(&COPIES) => return Ok(Outcome::DeadLetter),
             _ => {}
         }
         if !job.is_lost() {
             self.stage.note(self.actor, Event::Finish { key, deadline: None });
             self.endings.lock().unwrap().push(Ending { job, key });
         }
-        Ok(Decision::Delete)
+        Ok(Outcome::Delete)
     }
 
     fn hear(&self, event: &WorkerEvent) {

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::Handlers;
 use crate::{
-    Address, ConnectOptions, Error, JobContext, WorkerEventKind,
+    Address, ConnectOptions, Error, IntoOutcome, JobContext, Outcome, WorkerEventKind,
     protocol::worker::{self, Job},
     work::{Board, Ended, Loss, panicked},
 };
@@ -104,7 +104,7 @@ impl Lane {
     async fn handle(&self, context: JobContext) -> Ended {
         // Only queues with a handler are pulled from.
         let Some(registered) = self.handlers.get(context.queue()) else {
-            return Err("the queue has no handler".to_owned()).into();
+            return Outcome::Retry.because("the queue has no handler").into_outcome().into();
         };
         let start = now();
         let made = contain(|| (registered.handler)(context)).await;
@@ -114,7 +114,7 @@ impl Lane {
 
     fn ended(&self, key: worker::Key, context: &JobContext, process: &mut Operation, ended: Ended) {
         self.board.handled(self.index, key, context, process, &ended);
-        let finish = |role: &mut worker::Lane| self.board.finish(role, key, ended.decision, now());
+        let finish = |role: &mut worker::Lane| self.board.finish(role, key, ended.outcome, now());
         self.role.with(|role| (finish(role), true));
     }
 }

@@ -6,7 +6,7 @@ use queue_core::{NotCalled, SharedService};
 use tower_service::Service;
 
 use super::Handling;
-use crate::{Decision, IntoDecision, JobContext, WorkerHandle, work::Ended};
+use crate::{IntoOutcome, JobContext, Outcome, WorkerHandle, work::Ended};
 
 /// A handler that calls the service, and stops the worker when the service is broken.
 pub(super) fn handler<S>(
@@ -15,7 +15,7 @@ pub(super) fn handler<S>(
 ) -> impl Fn(JobContext) -> Handling + Send + Sync
 where
     S: Service<JobContext> + Send + 'static,
-    S::Response: IntoDecision + 'static,
+    S::Response: IntoOutcome + 'static,
     S::Error: fmt::Display + Send + 'static,
     S::Future: Send + 'static,
 {
@@ -25,14 +25,14 @@ where
         Box::pin(async move {
             let lost = job.clone();
             match service.call(job, lost.lost()).await {
-                Ok(running) => running.await.into_decision().into(),
+                Ok(running) => running.await.into_outcome().into(),
                 Err(not_called) => {
                     if let NotCalled::Broken(_) = not_called {
                         worker.stop();
                     }
                     // The decision about a lost message is never sent.
                     Ended {
-                        decision: Some(Decision::ReturnLeft),
+                        outcome: Outcome::ReturnLeft,
                         error: not_called.words(),
                         is_panic: false,
                     }

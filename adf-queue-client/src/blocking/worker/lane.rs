@@ -19,7 +19,7 @@ use queue_core::{
 
 use super::{Handler, Handlers};
 use crate::{
-    Address, ConnectOptions, Decision, Error, JobContext, WorkerEventKind, WorkerOptions,
+    Address, ConnectOptions, Error, JobContext, Outcome, WorkerEventKind, WorkerOptions,
     protocol::worker::{self, Key},
     work::{Board, Registered, panicked},
 };
@@ -144,8 +144,8 @@ impl Floor<'_> {
     ) {
         let Some(registered) = self.handlers.get(job.queue()) else { return };
         if registered.quick.is_proven() {
-            let Decided { decision, span } = self.handle(registered, key, &job);
-            return span.run(|| self.board.finish(role, key, decision, now()));
+            let Decided { outcome, span } = self.handle(registered, key, &job);
+            return span.run(|| self.board.finish(role, key, outcome, now()));
         }
         if !self.desk.put((key, job), self.slots) {
             return;
@@ -172,22 +172,22 @@ impl Floor<'_> {
         self.board.tell(self.index, WorkerEventKind::Started { queue, message });
         let mut process = self.board.process(self.index, job);
         let span = process.span().clone();
-        let decision = span.run(|| {
+        let outcome = span.run(|| {
             let start = now();
             // State of the handler may be left half done; that is the handler's responsibility.
             let made = catch_unwind(AssertUnwindSafe(|| (registered.handler)(job)));
             registered.quick.note(now().saturating_duration_since(start));
             let ended = made.unwrap_or_else(|panic| panicked(&*panic));
             self.board.handled(self.index, key, job, &mut process, &ended);
-            ended.decision
+            ended.outcome
         });
-        Decided { decision, span }
+        Decided { outcome, span }
     }
 }
 
 /// The decision of a handler, and the span of its message, within which the message is settled.
 struct Decided {
-    decision: Option<Decision>,
+    outcome: Outcome,
     span: Span,
 }
 
@@ -203,8 +203,8 @@ impl Role for Station<'_> {
     fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
         let Floor { board, mail, .. } = self.floor;
         board.heed_stop(self.role, now);
-        for (key, Decided { decision, span }) in mail.take() {
-            span.run(|| board.finish(self.role, key, decision, now));
+        for (key, Decided { outcome, span }) in mail.take() {
+            span.run(|| board.finish(self.role, key, outcome, now));
         }
         self.role.exchange(io, now)
     }

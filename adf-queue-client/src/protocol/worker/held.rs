@@ -16,7 +16,7 @@ use super::{
     line::Line,
 };
 use crate::{
-    Decision, Delivery, Error, ErrorKind, Fate, JobFate, LostReason, MessageId, QueueName, Refusal,
+    Delivery, Error, ErrorKind, Fate, JobFate, LostReason, MessageId, Outcome, QueueName, Refusal,
     RequestId, Result, WorkerEventKind,
     protocol::{
         Action,
@@ -187,14 +187,14 @@ impl Lane {
         }
     }
 
-    /// A handler has ended, with a decision, or without one because it failed.
-    pub(crate) fn finish(&mut self, key: Key, decision: Option<Decision>, now: Instant) {
+    /// A handler has ended with this outcome.
+    pub(crate) fn finish(&mut self, key: Key, outcome: Outcome, now: Instant) {
         let Some(held) = self.hold.messages.get(&key) else { return };
         let is_last_time = held.duplications >= self.terms.max_duplications;
         match held.stage {
             Stage::Running => {
                 self.hold.stopped(key);
-                self.decided(key, decision, is_last_time, now);
+                self.decided(key, outcome, is_last_time, now);
             }
             Stage::Lost => {
                 self.hold.stopped(key);
@@ -205,14 +205,14 @@ impl Lane {
         self.start_next();
     }
 
-    fn decided(&mut self, key: Key, decision: Option<Decision>, is_last_time: bool, now: Instant) {
-        match decision {
-            Some(Decision::Delete) => self.settle(key, JobFate::Deleted, now),
-            Some(Decision::ReturnLeft) => self.settle(key, JobFate::ReturnedLeft, now),
-            Some(Decision::ReturnRight) => self.settle(key, JobFate::ReturnedRight, now),
-            Some(Decision::DeadLetter) => self.set_aside(key, now),
-            None if is_last_time => self.set_aside(key, now),
-            None => self.settle(key, JobFate::ReturnedRight, now),
+    fn decided(&mut self, key: Key, outcome: Outcome, is_last_time: bool, now: Instant) {
+        match outcome {
+            Outcome::Delete => self.settle(key, JobFate::Deleted, now),
+            Outcome::ReturnLeft => self.settle(key, JobFate::ReturnedLeft, now),
+            Outcome::ReturnRight => self.settle(key, JobFate::ReturnedRight, now),
+            Outcome::DeadLetter => self.set_aside(key, now),
+            Outcome::Retry if is_last_time => self.set_aside(key, now),
+            Outcome::Retry => self.settle(key, JobFate::ReturnedRight, now),
         }
     }
 

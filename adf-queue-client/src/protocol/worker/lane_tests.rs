@@ -10,7 +10,7 @@ use queue_core::{
 
 use super::{Job, Key, Lane, News, Terms};
 use crate::{
-    ConnectOptions, Decision, JobFate, LostReason, QueueName, WorkerEventKind,
+    ConnectOptions, JobFate, LostReason, Outcome, QueueName, WorkerEventKind,
     protocol::client::{
         link_proof::Served,
         link_tests::{SECOND, refused},
@@ -158,11 +158,11 @@ impl Face {
     }
 
     /// One of the handlers comes to its end.
-    fn end_one(&mut self, decision: Option<Decision>) {
+    fn end_one(&mut self, outcome: Outcome) {
         if !self.running.is_empty() {
             let job = self.running.swap_remove(self.random.below(self.running.len()));
             let now = self.proof.now();
-            self.lane().finish(job.key, decision, now);
+            self.lane().finish(job.key, outcome, now);
         }
     }
 
@@ -170,14 +170,14 @@ impl Face {
         self.settled.iter().filter(|(_, _, known)| *known == fate).count()
     }
 
-    /// Steps on a good network until that holds; handlers give this decision.
-    fn until(&mut self, decision: Option<Decision>, mut holds: impl FnMut(&mut Self) -> bool) {
+    /// Steps on a good network until that holds; handlers give this outcome.
+    fn until(&mut self, outcome: Outcome, mut holds: impl FnMut(&mut Self) -> bool) {
         for _ in 0..20_000 {
             if holds(self) {
                 return;
             }
             self.step();
-            self.end_one(decision);
+            self.end_one(outcome);
         }
         panic!(
             "it does not come to that: {:?} {:?} {:?}",
@@ -186,9 +186,9 @@ impl Face {
     }
 
     /// Steps until nothing is under way: neither held nor ready, nor on its way for a good while.
-    fn until_idle(&mut self, decision: Option<Decision>, queues: &[&str]) {
+    fn until_idle(&mut self, outcome: Outcome, queues: &[&str]) {
         let mut idle = 0;
-        self.until(decision, |face| {
+        self.until(outcome, |face| {
             let ready: usize = queues.iter().map(|queue| face.count(queue)).sum();
             idle = if ready + face.lane().held() == 0 { idle + 1 } else { 0 };
             idle > 300
@@ -246,18 +246,18 @@ fn any_schedule_and_any_network_settles_every_message_once() {
                 let taken = face.lane().hold.taken();
                 assert!(taken <= most, "seed {seed}: {taken} are held");
                 if face.random.one_in(3) {
-                    let decision = match face.random.below(5) {
-                        0 => Some(Decision::ReturnLeft),
-                        1 => Some(Decision::ReturnRight),
-                        2 => None,
-                        _ => Some(Decision::Delete),
+                    let outcome = match face.random.below(5) {
+                        0 => Outcome::ReturnLeft,
+                        1 => Outcome::ReturnRight,
+                        2 => Outcome::Retry,
+                        _ => Outcome::Delete,
                     };
-                    face.end_one(decision);
+                    face.end_one(outcome);
                 }
             }
         }
         face.proof.faults = Faults::default();
-        face.until_idle(Some(Decision::Delete), &["/q", "/other"]);
+        face.until_idle(Outcome::Delete, &["/q", "/other"]);
         face.stop();
         face.until_over();
         assert_eq!(
@@ -291,11 +291,11 @@ fn any_schedule_and_any_network_moves_what_fails_to_the_dead_letter_queue() {
             face.push("/q", &number.to_string());
             for _ in 0..12 {
                 face.step();
-                face.end_one(None);
+                face.end_one(Outcome::Retry);
             }
         }
         face.proof.faults = Faults::default();
-        face.until_idle(None, &["/q"]);
+        face.until_idle(Outcome::Retry, &["/q"]);
         face.stop();
         face.until_over();
         let dead = face.ready("/dead");
@@ -319,14 +319,14 @@ fn a_worker_stopped_at_any_moment_leaves_the_rest_in_its_order() {
         for _ in 0..face.random.below(80) {
             face.step();
             if face.random.one_in(4) {
-                face.end_one(Some(Decision::Delete));
+                face.end_one(Outcome::Delete);
             }
         }
         face.stop();
         let started = face.started.len();
         let mut steps = 0;
         while face.step() != Pulse::Over {
-            face.end_one(Some(Decision::Delete));
+            face.end_one(Outcome::Delete);
             steps += 1;
             assert!(steps < 2_000, "seed {seed}: it does not end");
         }
@@ -343,7 +343,7 @@ fn a_worker_stopped_at_any_moment_leaves_the_rest_in_its_order() {
 fn handlers_that_outlast_the_grace_lose_their_messages() {
     let mut face = Face::new(2, terms(), &["/q"], server(&["/q"]));
     face.push("/q", "slow");
-    face.until(None, |face| !face.running.is_empty() || face.lane().held() > 0);
+    face.until(Outcome::Retry, |face| !face.running.is_empty() || face.lane().held() > 0);
     while face.running.is_empty() {
         face.step();
     }
@@ -367,7 +367,7 @@ fn a_queue_that_is_not_there_is_told_and_asked_again_until_it_is() {
         }
         assert!(face.ask("createqueue", "/q", "").contains("ok"));
         face.push("/q", "x");
-        face.until(Some(Decision::Delete), |face| face.settled_as(JobFate::Deleted) == 1);
+        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
     }
 }
 
@@ -381,9 +381,7 @@ fn a_queue_that_was_deleted_and_made_again_while_its_pull_waits_is_served() {
             assert!(face.ask("createqueue", "/q", "").contains("ok"));
             face.push("/q", "x");
             face.push("/q", "y");
-            face.until(Some(Decision::Delete), |face| {
-                face.settled_as(JobFate::Deleted) == 2 * round
-            });
+            face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 2 * round);
         }
     }
 }
@@ -399,7 +397,7 @@ fn what_others_put_back_while_a_pull_waits_is_found() {
         face.quiet();
         face.requests = pulled - 1;
         assert!(face.ask("rcancel", "/q", "").contains("\"result\":\"ok\""));
-        face.until(Some(Decision::Delete), |face| face.settled_as(JobFate::Deleted) == 1);
+        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
         assert_eq!(face.started, ["x"]);
     }
 }
@@ -415,8 +413,8 @@ fn what_fails_is_run_again_though_a_pull_waits_already() {
         }
         // A pull waits for the second slot.
         face.quiet();
-        face.end_one(None);
-        face.until(Some(Decision::Delete), |face| face.settled_as(JobFate::Deleted) == 1);
+        face.end_one(Outcome::Retry);
+        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
         assert_eq!(face.started, ["x", "x"]);
     }
 }
@@ -427,14 +425,14 @@ fn what_comes_too_often_is_put_back_without_being_run_and_asked_for_less_and_les
         let mut face =
             Face::new(seed, Terms { max_duplications: 1, ..terms() }, &["/q"], server(&["/q"]));
         face.push("/q", "poison");
-        face.until(None, |face| face.poisoned > 0);
+        face.until(Outcome::Retry, |face| face.poisoned > 0);
         let start = face.proof.now();
-        face.until(None, |face| face.poisoned > 40);
+        face.until(Outcome::Retry, |face| face.poisoned > 40);
         assert!(face.proof.now() - start > 5 * SECOND, "it is asked for without pause");
         assert_eq!(face.started, ["poison"]);
         // What is good among it is run.
         face.push("/q", "good");
-        face.until(Some(Decision::Delete), |face| face.started.len() == 2);
+        face.until(Outcome::Delete, |face| face.started.len() == 2);
     }
 }
 
@@ -444,10 +442,10 @@ fn a_message_that_the_dead_letter_queue_does_not_take_stays() {
         let terms = Terms { max_duplications: 1, dead_letter: Some(name("/dead")), ..terms() };
         let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
         face.push("/q", "x");
-        face.until(None, |face| face.refused > 2);
+        face.until(Outcome::Retry, |face| face.refused > 2);
         assert_eq!(face.settled_as(JobFate::DeadLettered), 0);
         assert!(face.ask("createqueue", "/dead", "").contains("ok"));
-        face.until(None, |face| face.settled_as(JobFate::DeadLettered) == 1);
+        face.until(Outcome::Retry, |face| face.settled_as(JobFate::DeadLettered) == 1);
         assert_eq!((face.ready("/dead"), face.count("/q")), (vec!["x".to_owned()], 0));
     }
 }
@@ -467,7 +465,7 @@ fn a_limit_is_kept_and_none_is_pulled_beyond_it() {
             let pulls: usize = face.lane().pulls();
             let waiting = face.lane().hold.waiting();
             assert!((pulls + waiting) as u64 <= limit.left(), "seed {seed}: too many pulls");
-            face.end_one(Some(Decision::Delete));
+            face.end_one(Outcome::Delete);
             steps += 1;
             assert!(steps < 20_000, "seed {seed}: it does not end: {:?}", face.lane());
         }
@@ -511,7 +509,7 @@ fn a_lane_that_goes_gives_its_share_of_a_limit_back() {
     drop(first);
     let mut second = Face::new(2, terms, &["/q"], server(&["/q"]));
     second.push("/q", "x");
-    second.until(Some(Decision::Delete), |face| face.settled_as(JobFate::Deleted) == 1);
+    second.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
     second.until_over();
 }
 
@@ -530,13 +528,13 @@ fn a_worker_until_its_queues_are_empty_ends_on_any_network_when_they_are() {
         let (mut steps, mut puts_back) = (0, 10);
         while face.step() != Pulse::Over {
             if face.random.one_in(3) {
-                let decision = match face.random.below(4) {
-                    0 if puts_back > 0 => Decision::ReturnLeft,
-                    1 if puts_back > 0 => Decision::ReturnRight,
-                    _ => Decision::Delete,
+                let outcome = match face.random.below(4) {
+                    0 if puts_back > 0 => Outcome::ReturnLeft,
+                    1 if puts_back > 0 => Outcome::ReturnRight,
+                    _ => Outcome::Delete,
                 };
-                puts_back -= i32::from(decision != Decision::Delete && !face.running.is_empty());
-                face.end_one(Some(decision));
+                puts_back -= i32::from(outcome != Outcome::Delete && !face.running.is_empty());
+                face.end_one(outcome);
             }
             steps += 1;
             assert!(steps < 40_000, "seed {seed}: it does not end: {:?}", face.lane());
@@ -556,13 +554,13 @@ fn a_worker_until_its_queues_are_empty_is_not_held_up_by_what_others_took_before
         let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
         face.push("/q", "x");
         // It has seen the message, and somebody else has it when the pull comes.
-        face.until(None, |face| face.lane().pulls() > 0 || face.lane().held() > 0);
+        face.until(Outcome::Retry, |face| face.lane().pulls() > 0 || face.lane().held() > 0);
         let is_taken = face.count("/q") == 1;
         if is_taken {
             assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
         }
         for _ in 0..2_000 {
-            face.end_one(Some(Decision::Delete));
+            face.end_one(Outcome::Delete);
             if face.step() == Pulse::Over {
                 break;
             }
@@ -580,7 +578,7 @@ fn a_worker_until_its_queues_are_empty_looks_for_no_message_where_there_is_no_qu
         face.push("/q", "x");
         let mut steps = 0;
         while face.step() != Pulse::Over {
-            face.end_one(Some(Decision::Delete));
+            face.end_one(Outcome::Delete);
             steps += 1;
             assert!(steps < 20_000, "seed {seed}: it does not end: {:?}", face.lane());
         }

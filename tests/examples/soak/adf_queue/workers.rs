@@ -9,7 +9,7 @@ use std::{
 };
 
 use adf_queue_client::{
-    Decision, JobContext, JobFate, MessageId, Worker, WorkerEvent, WorkerEventKind, WorkerHandle,
+    JobContext, JobFate, MessageId, Outcome, Worker, WorkerEvent, WorkerEventKind, WorkerHandle,
     WorkerOptions, WorkerReport, blocking,
 };
 use tokio::runtime::Runtime;
@@ -101,7 +101,7 @@ enum Act {
     Succeed(Duration),
     Fail,
     Panic,
-    GiveBack(Decision),
+    GiveBack(Outcome),
 }
 
 impl Act {
@@ -123,9 +123,9 @@ fn begin(desk: &Desk<MessageId>, job: &JobContext) -> (u64, Act) {
         _ if desk.stage.is_calm() => quick,
         0 => Act::Succeed(Duration::from_secs(1) + rng.millis(6000)),
         1..=20 => Act::Fail,
-        21..=30 => Act::GiveBack(Decision::ReturnLeft),
-        31..=40 => Act::GiveBack(Decision::ReturnRight),
-        41..=60 if may_be_copied(job.body()) => Act::GiveBack(Decision::DeadLetter),
+        21..=30 => Act::GiveBack(Outcome::ReturnLeft),
+        31..=40 => Act::GiveBack(Outcome::ReturnRight),
+        41..=60 if may_be_copied(job.body()) => Act::GiveBack(Outcome::DeadLetter),
         61..=70 => Act::Panic,
         71..=90 => Act::Succeed(rng.millis(300)),
         _ => quick,
@@ -134,13 +134,13 @@ fn begin(desk: &Desk<MessageId>, job: &JobContext) -> (u64, Act) {
 }
 
 /// The handler is done.
-fn end(desk: &Desk<MessageId>, ticket: u64, act: Act) -> Result<Decision, &'static str> {
+fn end(desk: &Desk<MessageId>, ticket: u64, act: Act) -> Result<Outcome, &'static str> {
     match act {
         Act::Succeed(_) => desk.finish(ticket),
         Act::Fail | Act::GiveBack(_) | Act::Panic => desk.give_back(ticket),
     }
     match act {
-        Act::Succeed(_) => Ok(Decision::Delete),
+        Act::Succeed(_) => Ok(Outcome::Delete),
         Act::Fail => Err("it fails on purpose"),
         Act::GiveBack(decision) => Ok(decision),
         Act::Panic => panic::panic_any(ON_PURPOSE),
