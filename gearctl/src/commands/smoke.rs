@@ -82,16 +82,11 @@ impl Smoke {
     }
 
     /// Leaves as little behind as can be after a failure.
-    fn abandon(&mut self, link: &mut Link, mut worker: Worker, function: &FunctionName) {
-        // The server frees a job whose client has gone when a worker asks for it.
-        if let Ok(Some(job)) = worker.next_job(MOMENT) {
-            let _ = worker.complete(job, b"");
-        }
+    fn abandon(&mut self, link: &mut Link, worker: Worker, function: &FunctionName) {
         let _ = worker.stop();
         // A function that is dropped with a job in it may take gearmand along.
-        match status_of(link, function) {
-            Ok(None) => {}
-            Ok(Some(status)) if status.total == 0 => drop(self.remove(link, function)),
+        match self.until(|| is_emptied(link, function)) {
+            Ok(true) => drop(self.remove(link, function)),
             _ => self.left_behind = Some("not tried, as it may have a job"),
         }
     }
@@ -192,6 +187,20 @@ impl Smoke {
             }
         }
     }
+}
+
+/// Whether the function has no job any more. The server frees a job whose client has gone when a worker asks for it, once it
+/// has noticed that.
+fn is_emptied(link: &mut Link, function: &FunctionName) -> Result<bool, CliError> {
+    if status_of(link, function)?.is_none_or(|status| status.total == 0) {
+        return Ok(true);
+    }
+    let mut worker = worker(link.worker_options()?, function)?;
+    if let Ok(Some(job)) = worker.next_job(MOMENT) {
+        let _ = worker.complete(job, b"");
+    }
+    let _ = worker.stop();
+    Ok(false)
 }
 
 fn submit<'a>(
