@@ -18,7 +18,7 @@ fn outcomes_are_read_as_they_are_written() {
     }
     let error = "drop".parse::<Outcome>().unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::InvalidInput);
-    assert!(error.to_string().contains("return-right or dead-letter"), "{error}");
+    assert!(error.to_string().contains("dead-letter or retry"), "{error}");
 }
 
 #[test]

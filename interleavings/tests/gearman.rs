@@ -35,14 +35,16 @@ fn jobs(world: &World) -> usize {
     line.map_or(0, |line| line.split('\t').nth(1).unwrap().parse().unwrap())
 }
 
-fn work(options: WorkerOptions, stops: bool) -> usize {
+/// Runs a worker whose handler reports this many bytes twice.
+fn work(options: WorkerOptions, stops: bool, bytes: usize) -> usize {
     let mut worker = Worker::new(options).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = runs.clone();
     worker
         .register("f", move |job| {
             counted.fetch_add(1, Ordering::Relaxed);
-            job.status(1, 2)?;
+            job.data(vec![0; bytes])?;
+            job.data(vec![0; bytes])?;
             Ok::<_, Failure>("done")
         })
         .unwrap();
@@ -63,7 +65,7 @@ fn a_worker_runs_each_job_once_and_ends_at_its_limit() {
         search(100, move || {
             let world = filled(4);
             let options = WorkerOptions::new(servers(&world)).slots(slots);
-            assert_eq!(work(options.limit(JobLimit::new(3)), false), 3);
+            assert_eq!(work(options.limit(JobLimit::new(3)), false, 1), 3);
             assert_eq!(jobs(&world), 1);
         });
     }
@@ -74,8 +76,20 @@ fn a_worker_that_is_stopped_at_any_moment_ends_and_loses_nothing() {
     for slots in [1, 2] {
         search(100, move || {
             let world = filled(4);
-            let ran = work(WorkerOptions::new(servers(&world)).slots(slots), true);
+            let ran = work(WorkerOptions::new(servers(&world)).slots(slots), true, 1);
             assert_eq!(ran + jobs(&world), 4);
         });
     }
 }
+
+#[test]
+fn a_handler_whose_reports_find_no_room_goes_on_once_they_are_written() {
+    search(50, || {
+        let world = filled(2);
+        let options = WorkerOptions::new(servers(&world)).slots(2).limit(JobLimit::new(2));
+        assert_eq!(work(options, false, ENOUGH), 2);
+    });
+}
+
+/// More than a connection queues.
+const ENOUGH: usize = 1 << 20;
