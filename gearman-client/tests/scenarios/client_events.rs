@@ -95,15 +95,19 @@ fn a_server_that_goes_and_comes_back_is_told_of<F: Face>() {
     assert_eq!(used(&mut client), address);
     assert_eq!(told.sorted(&address, 1), ["connected"]);
     first.kill();
-    assert_eq!(used(&mut client), second.address());
+    // A call that meets the loss may move on without an attempt to connect; a later one makes it.
+    let started = Instant::now();
+    while !told.of(&address).contains(&"backing off") {
+        assert_eq!(used(&mut client), second.address());
+        assert!(started.elapsed() < PATIENCE, "{:?}", told.of(&address));
+        thread::sleep(Duration::from_millis(1));
+    }
     assert_eq!(told.sorted(second.address(), 1), ["connected"]);
-    let away = told.until(&address, |told| {
-        ["lost", "not reached", "moved", "backing off"].iter().all(|what| told.contains(what))
-    });
-    for what in ["lost", "not reached", "moved"] {
+    let away = told.until(&address, |told| told.contains(&"moved"));
+    for what in ["lost", "not reached"] {
         assert_eq!(away.iter().filter(|it| **it == what).count(), 1, "{away:?}");
     }
-    assert!(away.contains(&"backing off"), "{away:?}");
+    assert!(away.contains(&"moved"), "{away:?}");
     first.restart().unwrap();
     let started = Instant::now();
     while used(&mut client) != address {
