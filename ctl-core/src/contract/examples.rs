@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -171,7 +172,11 @@ impl Begun {
     /// Ends it as a supervisor does, unless it looked once, because nobody watches.
     fn stop(mut self, place: &str) {
         let looked_once = place.ends_with(" top") && self.child.wait().unwrap().success();
-        self.first_words(place);
+        // A line that watches may have come too late to see anything.
+        let (state, news) = &*self.said;
+        let waits = |state: &mut (String, usize)| !state.0.contains('\n') && state.1 < 2;
+        let waited = news.wait_timeout_while(state.lock().unwrap(), Duration::from_secs(20), waits);
+        drop(waited.unwrap());
         if !looked_once {
             signal(&self.child, Signal::TERM);
             let status = self.child.wait().unwrap();
