@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Read, Write},
-    sync::Arc,
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -13,7 +13,7 @@ use fixtures::{
 use queue_core::{
     blocking::Duplex,
     lock,
-    sync::{Condvar, Mutex, pass},
+    sync::{Condvar, Mutex},
 };
 use shuttle::{
     Config, MaxSteps, Runner,
@@ -87,9 +87,6 @@ pub struct Stream {
     timeout: Option<Duration>,
 }
 
-/// Longer waits than this are those for something that is sure to come, or they are lost wake-ups.
-const LONG: Duration = Duration::from_secs(1);
-
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut server = lock(&self.world.0.server);
@@ -106,22 +103,15 @@ impl Read for Stream {
                 Some(_) => return Ok(0),
                 None => {}
             }
-            match self.timeout {
-                Some(timeout) if timeout < LONG => {
-                    server.advance(timeout);
-                    drop(server);
-                    self.world.0.changed.notify_all();
-                    pass(timeout);
-                    return Err(io::ErrorKind::WouldBlock.into());
-                }
-                _ => {
-                    server = self
-                        .world
-                        .0
-                        .changed
-                        .wait(server)
-                        .unwrap_or_else(std::sync::PoisonError::into_inner);
-                }
+            // A long wait is for something that is sure to come, or it is a lost wake-up.
+            let timeout = self.timeout.unwrap_or(Duration::MAX);
+            let waited = self.world.0.changed.wait_timeout(server, timeout);
+            let (again, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            server = again;
+            if waited.timed_out() {
+                server.advance(timeout);
+                self.world.0.changed.notify_all();
+                return Err(io::ErrorKind::WouldBlock.into());
             }
         }
     }

@@ -5,7 +5,7 @@
 pub(crate) mod model;
 
 #[cfg(shuttle)]
-pub use self::model::{Condvar, Mutex, MutexGuard, WaitTimeoutResult, pass, thread};
+pub use self::model::{Condvar, Mutex, MutexGuard, WaitTimeoutResult, thread};
 #[cfg(shuttle)]
 pub use shuttle::{sync::atomic, thread_local};
 #[cfg(not(shuttle))]

@@ -17,6 +17,9 @@ use super::program::{Running, ended, signal};
 use crate::tool::Tool;
 use crate::tool::examples::{Ends, Example, Sheet};
 
+/// Time for a line to say something.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A folder with what the lines need, and servers that stand for those they name.
 struct Stage<T: Tool> {
     folder: tempfile::TempDir,
@@ -107,7 +110,7 @@ pub fn every_line_of_the_cheat_sheets_does_what_it_says<T: Tool>(case: &Case<T>)
 fn perform<T: Tool>(case: &Case<T>, sheet: &Sheet) {
     let mut stage = Stage::<T>::new();
     let mut running = Vec::new();
-    for example in sheet.examples {
+    for (at, example) in sheet.examples.iter().enumerate() {
         let place = format!("{}: {}", sheet.topic, example.line);
         let mut shell = stage.shell(case, example);
         match example.ends {
@@ -117,16 +120,22 @@ fn perform<T: Tool>(case: &Case<T>, sheet: &Sheet) {
                 assert_eq!(ran.code, Some(code.into()), "{place}: {said:?}");
             }
             Ends::Stopped => {
-                let mut begun = Begun::of(shell);
+                let begun = Begun::of(shell);
                 if let Some(shown) = listened(example.line) {
                     let said = begun.first_words(&place);
                     stage.meant.push((shown.to_owned(), stage.address_in(&said)));
                 }
-                running.push((place, begun));
+                running.push((place, begun, sheet.examples.get(at + 1)));
             }
         }
     }
-    running.into_iter().for_each(|(place, begun)| begun.stop(&place));
+    for (place, begun, next) in running {
+        begun.stop(&place, || {
+            if let Some(next) = next {
+                let _ = ended(stage.shell(case, next).spawn().unwrap());
+            }
+        });
+    }
 }
 
 /// A line that runs beside the others.
@@ -160,23 +169,31 @@ impl Begun {
         Self { child: Running::of(child), said }
     }
 
-    /// What it says first, up to the end of a line: from then on, it does what it is for.
-    fn first_words(&mut self, place: &str) -> String {
+    /// What it has said once that has a line, once it has ended, or after this time.
+    fn says(&self, within: Duration) -> String {
         let (state, news) = &*self.said;
         let waits = |state: &mut (String, usize)| !state.0.contains('\n') && state.1 < 2;
-        let state = news.wait_while(state.lock().unwrap(), waits).unwrap();
-        assert!(state.0.contains('\n'), "{place} ended and said {:?}", state.0);
-        state.0.clone()
+        news.wait_timeout_while(state.lock().unwrap(), within, waits).unwrap().0.0.clone()
     }
 
-    /// Ends it as a supervisor does, unless it looked once, because nobody watches.
-    fn stop(mut self, place: &str) {
+    /// What it says first, up to the end of a line: from then on, it does what it is for.
+    fn first_words(&self, place: &str) -> String {
+        let said = self.says(PATIENCE);
+        assert!(said.contains('\n'), "{place} said {said:?}");
+        said
+    }
+
+    /// Ends it as a supervisor does, unless it looked once, because nobody watches. A line that watches may have come too
+    /// late for the line after it, which is then run `again`.
+    fn stop(mut self, place: &str, mut again: impl FnMut()) {
         let looked_once = place.ends_with(" top") && self.child.wait().unwrap().success();
-        // A line that watches may have come too late to see anything.
-        let (state, news) = &*self.said;
-        let waits = |state: &mut (String, usize)| !state.0.contains('\n') && state.1 < 2;
-        let waited = news.wait_timeout_while(state.lock().unwrap(), Duration::from_secs(20), waits);
-        drop(waited.unwrap());
+        for _ in 0..5 {
+            if self.says(Duration::from_secs(5)).contains('\n') {
+                break;
+            }
+            again();
+        }
+        self.first_words(place);
         if !looked_once {
             signal(&self.child, Signal::TERM);
             let status = self.child.wait().unwrap();

@@ -26,7 +26,7 @@ pub(crate) fn now() -> Instant {
 }
 
 /// Lets this much time pass, and others run meanwhile.
-pub fn pass(time: Duration) {
+fn pass(time: Duration) {
     AHEAD.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     shuttle::thread::yield_now();
 }
