@@ -381,22 +381,12 @@ impl<L: Link, D: Decoder> Line<L, D> {
         let pattern = Pattern { pieces: std::mem::take(&mut self.expected.pieces) };
         self.expected = Expected::default();
         let wanted = format!("expected {pattern}");
-        loop {
-            match pattern.compare(&self.unread) {
-                Match::Whole(length) => {
-                    self.unread.drain(..length);
-                    return Ok(());
-                }
-                Match::Differs(at) => {
-                    let received = quote(&self.unread);
-                    return Err(format!("differs at byte {at}: {wanted}, received {received}"));
-                }
-                Match::Partial => {}
-            }
+        while !pattern.take(&mut self.unread)? {
             if !self.read_more(&wanted)? {
                 return Err(format!("{wanted}, but the server closed the connection"));
             }
         }
+        Ok(())
     }
 
     fn expect_end(&mut self) -> Result<(), String> {
@@ -426,23 +416,14 @@ impl<L: Link, D: Decoder> Line<L, D> {
 
     /// False at the end of the connection.
     fn read_more(&mut self, wanted: &str) -> Result<bool, String> {
-        let mut buffer = [0; 4096];
         loop {
-            match self.link.read(&mut buffer) {
-                Ok(0) => return Ok(false),
-                Ok(count) => {
-                    self.unread.extend(buffer.iter().take(count));
-                    return Ok(true);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
-                    return Ok(false);
-                }
+            match self.link.read_on(&mut self.unread) {
                 // The recorded server may have answered something that is no whole request.
                 Err(error) if is_late(&error) && !self.asked.is_empty() => self.send_rest()?,
-                Err(error) => {
-                    let so_far = quote(&self.unread);
-                    return Err(format!("{wanted}, received only {so_far}: {error}"));
+                read => {
+                    return read.map_err(|error| {
+                        format!("{wanted}, received only {}: {error}", quote(&self.unread))
+                    });
                 }
             }
         }
