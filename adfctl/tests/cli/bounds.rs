@@ -1,16 +1,13 @@
 //! `--timeout` bounds a command, whatever a server does.
 
 use ctl_core::contract::bounds::{Peer, the_timeout_holds_for_every_command};
-use ctl_core::contract::formats::Sample;
 
 use crate::harness::*;
 use crate::samples::SAMPLES;
 
 #[test]
 fn the_timeout_holds_for_every_command_whatever_the_server_does() {
-    // A worker goes on until somebody stops it.
-    let ends = |sample: &&Sample| !sample.is_offline() && sample.command != "work";
-    let lines: Vec<&[&str]> = SAMPLES.succeed.iter().filter(ends).map(|it| it.line).collect();
+    let lines = SAMPLES.bounded();
     assert!(lines.len() > 20);
     let peers = [
         Peer::Silent,

@@ -51,7 +51,7 @@ impl Sample {
 
     /// Whether it contacts no server, or succeeds when none answers.
     #[must_use]
-    pub fn is_offline(&self) -> bool {
+    fn is_offline(&self) -> bool {
         let about_settings = ["context ", "config "].iter().any(|it| self.command.starts_with(it));
         !self.asks
             || about_settings
@@ -65,18 +65,71 @@ impl Sample {
     }
 }
 
-/// Sample lines for every command of a tool.
+/// Lines that succeed with every tool.
+const COMMON: &[Sample] = &[
+    Sample::of("smoke", &["smoke"]),
+    Sample::of("top", &["top", "--once"]),
+    Sample::of("ping", &["ping", "--count", "2", "--interval", "1ms"]),
+    Sample::of("latency", &["latency", "--every", "100ms", "-i", "1ms", "-c", "1"]),
+    Sample::of("exporter", &["exporter", "--once"]),
+    Sample::of("bench", &["bench", "--msgs", "5"]),
+    Sample::of("serve", &["serve", "--print-addr", "--", "true"]),
+    Sample::of("context add", &["context", "add", "new", "-n"]),
+    Sample::of("context ls", &["context", "ls"]),
+    Sample::of("context show", &["context", "show"]),
+    Sample::of("context unselect", &["context", "unselect", "-n"]),
+    Sample::of("context validate", &["context", "validate"]),
+    Sample::of("config path", &["config", "path"]),
+    Sample::of("config set", &["config", "set", "retry", "1", "-n"]),
+    Sample::of("config show", &["config", "show"]),
+    Sample::of("doctor", &["doctor"]),
+    Sample::of("completions", &["completions", "bash"]),
+    Sample::of("man", &["man"]),
+    Sample::of("docs", &["docs"]),
+];
+
+/// Lines of every tool's commands that cannot succeed in such a test.
+const COMMON_FAILING: &[Sample] = &[
+    Sample::of("web", &["web", "--listen", "127.0.0.1:x"]),
+    Sample::of("context copy", &["context", "copy", "none", "new"]),
+    Sample::of("context edit", &["context", "edit", "none"]),
+    Sample::of("context previous", &["context", "previous"]),
+    Sample::of("context rm", &["context", "rm", "none"]),
+    Sample::of("context select", &["context", "select", "none"]),
+    Sample::of("config edit", &["config", "edit", "-n"]),
+    Sample::of("config unset", &["config", "unset", "retry"]),
+];
+
+/// Sample lines for the commands that a tool does not share with all others, or that need arguments of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Samples {
     /// Lines that succeed against the server of `prepared`.
-    pub succeed: &'static [Sample],
+    pub succeeding: &'static [Sample],
     /// Lines of commands that cannot succeed in such a test.
-    pub fail: &'static [Sample],
+    pub failing: &'static [Sample],
     /// Starts a server with the data that the lines need; also returns what has to stay alive.
     pub prepared: fn() -> (Box<dyn Any>, String),
 }
 
 impl Samples {
+    /// Every line that succeeds against the server of `prepared`.
+    pub fn succeed(&self) -> impl Iterator<Item = &'static Sample> + use<> {
+        self.succeeding.iter().chain(COMMON)
+    }
+
+    /// A line for every command.
+    fn all(&self) -> impl Iterator<Item = &'static Sample> + use<> {
+        self.succeed().chain(self.failing).chain(COMMON_FAILING)
+    }
+
+    /// The lines of commands that ask a server and end by themselves.
+    #[must_use]
+    pub fn bounded(&self) -> Vec<&'static [&'static str]> {
+        // A worker goes on until somebody stops it.
+        let ends = |sample: &&Sample| !sample.is_offline() && sample.command != "work";
+        self.succeed().filter(ends).map(|sample| sample.line).collect()
+    }
+
     fn run<T: Tool>(&self, case: &Case<T>, format: &str, sample: &Sample) -> Ran {
         let (_server, address) = (self.prepared)();
         let line = [&["-o", format], sample.line].concat();
@@ -101,14 +154,14 @@ fn commands(tree: &Command) -> BTreeSet<String> {
 
 /// Every command has a sample.
 pub fn every_command_has_a_sample<T: Interactive>(case: &Case<T>) {
-    let samples = case.samples.succeed.iter().chain(case.samples.fail);
-    let samples: BTreeSet<String> = samples.map(|sample| sample.command.to_owned()).collect();
+    let samples = case.samples.all().map(|sample| sample.command.to_owned());
+    let samples: BTreeSet<String> = samples.collect();
     assert_eq!(samples, commands(&tree::<T>()));
 }
 
 /// stderr has no JSON.
 pub fn json_is_one_document_for_every_command<T: Tool>(case: &Case<T>) {
-    for sample in case.samples.succeed {
+    for sample in case.samples.succeed() {
         let ran = case.samples.run(case, "json", sample);
         assert_eq!(ran.code, Some(0), "{sample:?} {ran:?}");
         let document: Result<Value, _> = serde_json::from_slice(&ran.bytes);
@@ -120,7 +173,7 @@ pub fn json_is_one_document_for_every_command<T: Tool>(case: &Case<T>) {
 
 /// A check prints a single verdict.
 pub fn ndjson_is_one_document_per_line_for_every_command<T: Tool>(case: &Case<T>) {
-    for sample in case.samples.succeed {
+    for sample in case.samples.succeed() {
         let ran = case.samples.run(case, "ndjson", sample).exits(0);
         if sample.is_check() {
             ran.json();
@@ -133,7 +186,7 @@ pub fn ndjson_is_one_document_per_line_for_every_command<T: Tool>(case: &Case<T>
 
 /// Checks have their own formats.
 pub fn yaml_is_read_for_every_command<T: Tool>(case: &Case<T>) {
-    for sample in case.samples.succeed.iter().filter(|sample| !sample.is_check()) {
+    for sample in case.samples.succeed().filter(|sample| !sample.is_check()) {
         let ran = case.samples.run(case, "yaml", sample).exits(0);
         let value: Result<Value, _> = serde_yaml::from_slice(&ran.bytes);
         assert!(value.is_ok(), "{sample:?} {value:?} {}", ran.out());
@@ -143,7 +196,7 @@ pub fn yaml_is_read_for_every_command<T: Tool>(case: &Case<T>) {
 /// Except for records, which must stay readable by `import`.
 pub fn tables_and_plain_lines_work_for_every_command<T: Tool>(case: &Case<T>) {
     for format in ["table", "wide", "plain", "name"] {
-        for sample in case.samples.succeed {
+        for sample in case.samples.succeed() {
             if ["drain", "export"].contains(&sample.command) {
                 continue;
             }
@@ -158,7 +211,7 @@ pub fn tables_and_plain_lines_work_for_every_command<T: Tool>(case: &Case<T>) {
 pub fn a_dead_port_is_69_with_one_error_object_for_every_command<T: Tool>(case: &Case<T>) {
     let (server, dead) = Case::<T>::server();
     drop(server);
-    for sample in case.samples.succeed {
+    for sample in case.samples.succeed() {
         // A session connects only at its first line.
         if sample.is_offline() || sample.command == "repl" {
             continue;
@@ -178,7 +231,7 @@ pub fn a_dead_port_is_69_with_one_error_object_for_every_command<T: Tool>(case: 
 
 /// For a check this is UNKNOWN.
 pub fn a_wrong_flag_is_2_with_one_error_object_for_every_command<T: Tool>(case: &Case<T>) {
-    for sample in case.samples.succeed.iter().chain(case.samples.fail) {
+    for sample in case.samples.all() {
         let ran = case.program.bare(&[&["-o", "json", "--no-such-flag"], sample.line].concat());
         if sample.is_check() {
             let start = format!("{} UNKNOWN - ", case.program.prefix);
@@ -194,7 +247,7 @@ pub fn a_wrong_column_is_2_before_anything_is_sent<T: Tool>(case: &Case<T>) {
     let (server, dead) = Case::<T>::server();
     drop(server);
     let mut told = 0;
-    for sample in case.samples.succeed {
+    for sample in case.samples.succeed() {
         let is_other = ["repl", "watch"].contains(&sample.command);
         if sample.is_offline() || !sample.has_shape || is_other {
             continue;
