@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::Handlers;
 use crate::{
-    Address, ConnectOptions, Error, IntoOutcome, JobContext, Outcome, WorkerEventKind,
+    Address, ConnectOptions, Error, JobContext, Outcome, WorkerEventKind,
     protocol::worker::{self, Job},
     work::{Board, Ended, Loss, panicked},
 };
@@ -104,7 +104,7 @@ impl Lane {
     async fn handle(&self, context: JobContext) -> Ended {
         // Only queues with a handler are pulled from.
         let Some(registered) = self.handlers.get(context.queue()) else {
-            return Outcome::Retry.because("the queue has no handler").into_outcome().into();
+            return (Outcome::Retry, Some("the queue has no handler".to_owned())).into();
         };
         let start = now();
         let made = contain(|| (registered.handler)(context)).await;
