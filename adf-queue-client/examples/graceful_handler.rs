@@ -1,7 +1,7 @@
 //! A worker for systemd and Kubernetes, with the async face: SIGTERM or Ctrl-C lets running handlers finish.
 //!
-//! It pulls no message after the signal, gives its handlers 25 seconds to finish, prints what it did and exits with 0. Messages
-//! whose handlers run for longer go back to the server.
+//! It pulls no message after the signal, gives its handlers 25 seconds to finish, prints what it did and exits with 0.
+//! Messages whose handlers run for longer go back to the server.
 //!
 //! `cargo run --example graceful_handler -- 127.0.0.1:6230 /mail`
 

@@ -1,8 +1,9 @@
-//! Handles messages of a queue until it has seen the number that it was told, with a tower service and its layers as the
-//! handler.
+//! Handles messages of a queue until it has seen the number that it was told, with a tower service and its layers as
+//! the handler.
 //!
-//! A body is the number of milliseconds that its message takes. Whatever the number of slots, at most two are handled at a time,
-//! at most fifty begin in a second, and one that takes longer than half a second fails: it is put back at the right end.
+//! A body is the number of milliseconds that its message takes. Whatever the number of slots, at most two are handled
+//! at a time, at most fifty begin in a second, and one that takes longer than half a second fails: it is put back at
+//! the right end.
 //!
 //! `cargo run --example handler_service --features tower -- 127.0.0.1:6230 /naps 10`
 

@@ -38,11 +38,12 @@
 //!
 //! # Guarantees
 //!
-//! * **Bodies are bytes**, in and out, over binary frames; what a transport cannot carry is refused before a byte is sent.
+//! * **Bodies are bytes**, in and out, over binary frames; what a transport cannot carry is refused before a byte is
+//!   sent.
 //! * **Every failed call reports the fate of its request** ([`Fate`]): not sent, unknown, or refused. Only read-only
 //!   requests, and what was definitely not sent, are repeated automatically.
-//! * **An answer never goes to the wrong caller**: answers are found by action and id, a dropped future leaves the connection in
-//!   step, and a connection that is out of step is closed.
+//! * **An answer never goes to the wrong caller**: answers are found by action and id, a dropped future leaves the
+//!   connection in step, and a connection that is out of step is closed.
 //! * **An abandoned pull loses no message**: the message goes to the next pull, or back to the server.
 //! * **A message is settled where it was pulled**: a [`Delivery`] knows its queue and its connection, because the
 //!   server checks neither, and would move or lose the message.
@@ -82,10 +83,10 @@
 //!
 //! [`ConnectOptions::on_measurement`], and its counterparts for workers and producers, report the four [messaging
 //! metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
-//! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Dropped
-//! calls are not measured. A worker's own pulls and settlements are measured and have spans like those of a client: a
-//! settlement within the span of its message, a pull as a root. The duration of a pull includes its wait on the server.
-//! The guide maps both to OpenTelemetry's crates.
+//! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes.
+//! Dropped calls are not measured. A worker's own pulls and settlements are measured and have spans like those of a
+//! client: a settlement within the span of its message, a pull as a root. The duration of a pull includes its wait on
+//! the server. The guide maps both to OpenTelemetry's crates.
 //!
 //! Each event is one line. Bodies are never logged, only their length; neither is text from servers nor, unless
 //! [`WorkerOptions::log_errors`] is set, text from handlers.

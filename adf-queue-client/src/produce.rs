@@ -110,9 +110,9 @@ impl ProducerOptions {
         self
     }
 
-    /// Calls `observer` for every event: servers that fail and answer again, pushes that are moved or resent, queues that are
-    /// created. It is called by the pushing tasks or threads, outside of the producer's locks, and must not block. If it
-    /// panics, the producer continues. Several observers are called in the order in which they were set.
+    /// Calls `observer` for every event: servers that fail and answer again, pushes that are moved or resent, queues
+    /// that are created. It is called by the pushing tasks or threads, outside of the producer's locks, and must not
+    /// block. If it panics, the producer continues. Several observers are called in the order in which they were set.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&ProducerEvent) + Send + Sync + 'static) -> Self {
         self.observer = Some(Observer::new(observer).after(self.observer));

@@ -231,8 +231,8 @@ impl Link {
         self.ask(what, |client| client.delete(message))
     }
 
-    /// Puts pulled messages back to where they were: over WebSocket by closing the connection, which also wakes those who
-    /// wait for one; over HTTP each by itself, the last one first.
+    /// Puts pulled messages back to where they were: over WebSocket by closing the connection, which also wakes those
+    /// who wait for one; over HTTP each by itself, the last one first.
     ///
     /// # Errors
     /// The failure of the connection, over HTTP.

@@ -25,7 +25,8 @@ type DefaultCodec = apalis_bridge::Json;
 #[cfg(not(feature = "json"))]
 type DefaultCodec = apalis_bridge::Raw;
 
-/// An apalis backend for beanstalkd, for tasks with arguments of type `A` that a codec `C` writes into the bodies of jobs.
+/// An apalis backend for beanstalkd, for tasks with arguments of type `A` that a codec `C` writes into the bodies of
+/// jobs.
 ///
 /// A clone pushes by the same producer, and has a worker of its own when it runs.
 pub struct BeanstalkBackend<A, C = DefaultCodec> {
@@ -44,8 +45,8 @@ pub struct BeanstalkBackend<A, C = DefaultCodec> {
 const WINDOW: usize = 1024;
 
 impl<A, C: Default> BeanstalkBackend<A, C> {
-    /// A backend for one tube of these servers: [`Servers`], or addresses as text, separated by commas. It connects when it
-    /// is used.
+    /// A backend for one tube of these servers: [`Servers`], or addresses as text, separated by commas. It connects
+    /// when it is used.
     ///
     /// # Errors
     ///
@@ -82,8 +83,8 @@ impl<A, C> BeanstalkBackend<A, C> {
         }
     }
 
-    /// Changes how it takes jobs: slots, heartbeat, retries, grace and so on. Slots are the number of jobs that it runs at a
-    /// time.
+    /// Changes how it takes jobs: slots, heartbeat, retries, grace and so on. Slots are the number of jobs that it runs
+    /// at a time.
     #[must_use]
     pub fn worker(mut self, change: impl FnOnce(WorkerOptions) -> WorkerOptions) -> Self {
         self.options = change(self.options);
@@ -97,8 +98,8 @@ impl<A, C> BeanstalkBackend<A, C> {
         self
     }
 
-    /// Whether tasks know their attempts and their tube, from the job's counters (`stats-job`); no unless set. It costs a
-    /// round trip for each job whose counters were not read [before](beanstalk_client::Inspect).
+    /// Whether tasks know their attempts and their tube, from the job's counters (`stats-job`); no unless set. It costs
+    /// a round trip for each job whose counters were not read [before](beanstalk_client::Inspect).
     #[must_use]
     pub fn count_attempts(mut self, count: bool) -> Self {
         self.counts_attempts = count;

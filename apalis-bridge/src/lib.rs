@@ -1,7 +1,8 @@
 //! What the [apalis](https://docs.rs/apalis) backends of this project share. Use one of them instead:
 //! `queue-toolkit-apalis-beanstalk` or `queue-toolkit-apalis-gearman`, which re-export what their users need.
 //!
-//! * [`Desk`] is where the worker of a queue client offers jobs as tasks, and [`Bridge`] where an apalis worker takes them;
+//! * [`Desk`] is where the worker of a queue client offers jobs as tasks, and [`Bridge`] where an apalis worker takes
+//!   them;
 //! * [`SettleLayer`] ends each job by what came of its task, panics included;
 //! * [`Pushes`] keeps the puts of a sink under way;
 //! * `Json` and [`Raw`] are codecs for the bodies of jobs.

@@ -79,8 +79,8 @@ impl fmt::Display for Panicked {
 
 impl error::Error for Panicked {}
 
-/// The outermost layer of a worker's services, which ends jobs by `S`, a [`Settle`]. It contains panics, so that one is the
-/// failure of its job and not the end of the worker.
+/// The outermost layer of a worker's services, which ends jobs by `S`, a [`Settle`]. It contains panics, so that one is
+/// the failure of its job and not the end of the worker.
 pub struct SettleLayer<S>(PhantomData<fn() -> S>);
 
 impl<S> SettleLayer<S> {

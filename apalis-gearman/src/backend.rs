@@ -25,8 +25,8 @@ type DefaultCodec = apalis_bridge::Json;
 #[cfg(not(feature = "json"))]
 type DefaultCodec = apalis_bridge::Raw;
 
-/// An apalis backend for Gearman, for tasks with arguments of type `A` that a codec `C` writes into workloads. It encodes
-/// results, too.
+/// An apalis backend for Gearman, for tasks with arguments of type `A` that a codec `C` writes into workloads. It
+/// encodes results, too.
 ///
 /// A clone pushes by the same client, and has a worker of its own when it runs.
 pub struct GearmanBackend<A, C = DefaultCodec> {
@@ -44,8 +44,8 @@ pub struct GearmanBackend<A, C = DefaultCodec> {
 const WINDOW: usize = 1024;
 
 impl<A, C: Default> GearmanBackend<A, C> {
-    /// A backend for one function of these servers: [`Servers`], or addresses as text, separated by commas. It connects when
-    /// the servers can be reached.
+    /// A backend for one function of these servers: [`Servers`], or addresses as text, separated by commas. It connects
+    /// when the servers can be reached.
     ///
     /// # Errors
     ///
@@ -64,7 +64,8 @@ impl<A, C: Default> GearmanBackend<A, C> {
 }
 
 impl<A, C> GearmanBackend<A, C> {
-    /// A backend that takes jobs of this function by these options, and submits tasks without a queue of their own to it.
+    /// A backend that takes jobs of this function by these options, and submits tasks without a queue of their own to
+    /// it.
     #[must_use]
     pub fn with(options: WorkerOptions, client: Client, function: FunctionName, codec: C) -> Self {
         GearmanBackend {
@@ -79,8 +80,9 @@ impl<A, C> GearmanBackend<A, C> {
         }
     }
 
-    /// Changes how it takes jobs: slots, grace and so on. Slots are the number of jobs that it runs at a time. A limit of jobs
-    /// ends the flow of tasks, but not the apalis worker; and a crash ledger is for handlers of the client's own worker.
+    /// Changes how it takes jobs: slots, grace and so on. Slots are the number of jobs that it runs at a time. A limit
+    /// of jobs ends the flow of tasks, but not the apalis worker; and a crash ledger is for handlers of the client's
+    /// own worker.
     #[must_use]
     pub fn worker(mut self, change: impl FnOnce(WorkerOptions) -> WorkerOptions) -> Self {
         self.options = change(self.options);

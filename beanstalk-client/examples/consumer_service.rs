@@ -1,7 +1,8 @@
 //! Takes jobs from a tube until it is empty, with a tower service and its layers as the handler.
 //!
-//! A body is the number of milliseconds that its job takes. Whatever the number of slots, at most two jobs run at a time, at most
-//! fifty begin in a second, and one that takes longer than half a second fails: it is released with a delay.
+//! A body is the number of milliseconds that its job takes. Whatever the number of slots, at most two jobs run at a
+//! time, at most fifty begin in a second, and one that takes longer than half a second fails: it is released with a
+//! delay.
 //!
 //! `cargo run --example consumer_service --features tower -- 127.0.0.1:11300 naps`
 

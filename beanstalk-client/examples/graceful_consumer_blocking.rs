@@ -1,7 +1,7 @@
 //! A worker for systemd and Kubernetes, with the blocking face: SIGTERM or Ctrl-C lets running jobs finish.
 //!
-//! It takes no new job after the signal, gives its handlers 25 seconds to finish, prints what it did and exits with 0. Jobs that
-//! run for longer go back to the server.
+//! It takes no new job after the signal, gives its handlers 25 seconds to finish, prints what it did and exits with 0.
+//! Jobs that run for longer go back to the server.
 //!
 //! `cargo run --example graceful_consumer_blocking -- 127.0.0.1:11300 mail`
 

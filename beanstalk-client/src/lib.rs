@@ -58,8 +58,8 @@
 //! `call_pair` to finish a job and ask for the next in one write, and `call_many` for pipelines. [`protocol`] is all of
 //! it without input and output.
 //!
-//! [`Worker`] and [`blocking::Worker`] run a handler for every job, on any number of servers: they keep reservations alive,
-//! retry what failed and bury what fails too often, survive restarts of servers, and stop in an orderly way.
+//! [`Worker`] and [`blocking::Worker`] run a handler for every job, on any number of servers: they keep reservations
+//! alive, retry what failed and bury what fails too often, survive restarts of servers, and stop in an orderly way.
 //!
 //! # Observability
 //!
@@ -88,10 +88,10 @@
 //!
 //! [`ConnectOptions::on_measurement`], and its counterparts for workers and producers, report the four [messaging
 //! metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
-//! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Dropped
-//! calls are not measured. A worker's own reserves and settlements are measured and have spans like those of a client: a
-//! settlement within the span of its job, a reserve as a root. The duration of a reserve includes its wait on the
-//! server. The guide maps both to OpenTelemetry's crates.
+//! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes.
+//! Dropped calls are not measured. A worker's own reserves and settlements are measured and have spans like those of a
+//! client: a settlement within the span of its job, a reserve as a root. The duration of a reserve includes its wait on
+//! the server. The guide maps both to OpenTelemetry's crates.
 //!
 //! Each event is one line. Bodies are never logged, only their length; neither is text from servers nor, unless
 //! [`WorkerOptions::log_errors`] is set, text from handlers.

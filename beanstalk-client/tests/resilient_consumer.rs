@@ -230,8 +230,8 @@ fn leaves_alone_what_it_lost_while_frozen(name: &str) {
                 client.touch(job).unwrap();
             }
         });
-        // While it was frozen, a slot of it that waited may have been given a job again that another of its slots had lost.
-        // That one it holds, and may end.
+        // While it was frozen, a slot of it that waited may have been given a job again that another of its slots had
+        // lost. That one it holds, and may end.
         let ended = std::mem::take(&mut *deletes.lock().unwrap());
         let stale: Vec<_> = held.iter().filter(|job| ended.contains(&job.id.to_string())).collect();
         for job in &held {

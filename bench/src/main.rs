@@ -47,7 +47,8 @@ enum What {
     Gearmand(gearmand::Options),
     /// Instructions of the Gearman clients and workers for each job, counted by valgrind
     GearmandInstructions(instructions::InstructionsOptions),
-    /// How fast gearmand and the in-memory server take submissions while many jobs are queued, with unique ids and without
+    /// How fast gearmand and the in-memory server take submissions while many jobs are queued, with unique ids and
+    /// without
     GearmandDepth(gearmand::DepthOptions),
     /// What Gearman clients and workers cost beside the work: memory, silence, the time after a server returned
     GearmandCosts(gearmand::CostsOptions),

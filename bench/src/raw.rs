@@ -1,6 +1,7 @@
 //! Loops over plain sockets, which only move the bytes of a plan; they know no queue.
 //!
-//! No deadlines, no reconnecting. Buffers are reused, everything that can go out at once does, and `TCP_NODELAY` is set.
+//! No deadlines, no reconnecting. Buffers are reused, everything that can go out at once does, and `TCP_NODELAY` is
+//! set.
 
 use std::{
     io::{Read, Write},

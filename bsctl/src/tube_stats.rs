@@ -65,9 +65,9 @@ pub fn oldest_age(link: &mut Link, tube: &TubeName) -> Result<u64, CliError> {
     Ok(ages.into_iter().next().unwrap_or(0))
 }
 
-/// The age of the job of each tube that would be reserved next, in seconds; 0 without one. They are asked together, in two
-/// pipelines. The connection uses the default tube then: a tube that is used stays, and who only looks must not keep it
-/// alive.
+/// The age of the job of each tube that would be reserved next, in seconds; 0 without one. They are asked together, in
+/// two pipelines. The connection uses the default tube then: a tube that is used stays, and who only looks must not
+/// keep it alive.
 ///
 /// # Errors
 /// The failure of the connection; a tube that cannot be used.

@@ -117,8 +117,8 @@ impl Running {
         open.filter_map(|seen| seen.handle.as_ref())
     }
 
-    /// How many jobs have not ended, as far as is known. Of one whose submission is not answered yet, nothing has come: it
-    /// counts all the same.
+    /// How many jobs have not ended, as far as is known. Of one whose submission is not answered yet, nothing has come:
+    /// it counts all the same.
     #[must_use]
     pub fn count_open(&self) -> usize {
         if !self.over && self.jobs.is_empty() { 1 } else { self.open().count() }

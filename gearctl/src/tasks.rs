@@ -41,8 +41,8 @@ pub struct TaskArgs {
     #[arg(long)]
     pub unique_hash: bool,
 
-    /// Submit without unique ids: gearmand stays fast with a deep queue, but one with a persistent queue loses such jobs on
-    /// a restart [default: a random id for each job]
+    /// Submit without unique ids: gearmand stays fast with a deep queue, but one with a persistent queue loses such
+    /// jobs on a restart [default: a random id for each job]
     #[arg(long, conflicts_with_all = ["unique", "unique_hash"])]
     pub no_unique: bool,
 

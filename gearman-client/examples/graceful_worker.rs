@@ -1,7 +1,7 @@
 //! A worker for systemd and Kubernetes, with the async face: SIGTERM or Ctrl-C lets running jobs finish.
 //!
-//! It takes no new job after the signal, gives its handlers 25 seconds to finish, prints what it did and exits with 0. The server
-//! hands jobs that run for longer to another worker.
+//! It takes no new job after the signal, gives its handlers 25 seconds to finish, prints what it did and exits with 0.
+//! The server hands jobs that run for longer to another worker.
 //!
 //! `cargo run --example graceful_worker -- 127.0.0.1:4730 reverse`
 

@@ -3,8 +3,8 @@
 //! `cargo run --example resilient_submit -- 127.0.0.1:4730 square 1000`
 //!
 //! A server that restarts forgets its jobs, and a connection that is lost may take an answer with it. Squaring a number
-//! twice does no harm, so these jobs are declared idempotent: what may have been lost is submitted again, under the same
-//! unique id, for as long as the retry policy says.
+//! twice does no harm, so these jobs are declared idempotent: what may have been lost is submitted again, under the
+//! same unique id, for as long as the retry policy says.
 
 use std::{env, error::Error, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Does jobs until it has seen the number that it was told, with a tower service and its layers as the handler.
 //!
-//! A workload is the number of milliseconds that its job takes. Whatever the number of slots, at most two jobs run at a time, at
-//! most fifty begin in a second, and one that takes longer than half a second ends with an exception.
+//! A workload is the number of milliseconds that its job takes. Whatever the number of slots, at most two jobs run at a
+//! time, at most fifty begin in a second, and one that takes longer than half a second ends with an exception.
 //!
 //! `cargo run --example worker_service --features tower -- 127.0.0.1:4730 nap 10`
 

@@ -43,8 +43,8 @@
 //! * **Every failed call reports the fate of its request** ([`Fate`]): not sent, unknown, or refused. Only what was
 //!   definitely not sent is repeated automatically; what may have run is repeated only if the caller declared it
 //!   [idempotent](SubmitOptions::idempotent).
-//! * **An answer never goes to the wrong caller**: a dropped future leaves the connection in step, and a connection that
-//!   is out of step is closed.
+//! * **An answer never goes to the wrong caller**: a dropped future leaves the connection in step, and a connection
+//!   that is out of step is closed.
 //! * **No job is joined to another by accident**: every submission has a random unique id unless it sets one.
 //! * **A result is never sent for a different job**: servers number handles from the start again when they restart, so
 //!   a job is bound to the connection that delivered it.
@@ -70,8 +70,8 @@
 //!
 //! [`Client::metrics`] counts connections, requests, answers, bytes, and errors by kind, and
 //! [`Client::connection_states`] returns the state of the connection to each server. [`Worker::handle`] gives the same
-//! for a running worker, and the outcomes of its jobs so far. [`ConnectOptions::on_event`] reports when a client loses a
-//! server, skips it and reconnects, and which requests are moved or resent.
+//! for a running worker, and the outcomes of its jobs so far. [`ConnectOptions::on_event`] reports when a client loses
+//! a server, skips it and reconnects, and which requests are moved or resent.
 //!
 //! With the feature `tracing` the crate emits spans and events that follow OpenTelemetry's [messaging
 //! conventions](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/), with the crate's name as their
@@ -93,10 +93,10 @@
 //!
 //! [`ConnectOptions::on_measurement`], and its counterpart for workers, report the four [messaging
 //! metrics](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/), without a dependency on
-//! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes. Dropped
-//! calls are not measured. A worker's own grabs and results are measured and have spans like those of a client: a
-//! settlement within the span of its job, a grab as a root. The settlement of a result ends when a later answer confirms
-//! it. The guide maps both to OpenTelemetry's crates.
+//! OpenTelemetry: [`Instrument`] has their names, units and buckets, [`Measurement`] the value and the attributes.
+//! Dropped calls are not measured. A worker's own grabs and results are measured and have spans like those of a client:
+//! a settlement within the span of its job, a grab as a root. The settlement of a result ends when a later answer
+//! confirms it. The guide maps both to OpenTelemetry's crates.
 //!
 //! Each event is one line. Workloads and results are never logged, only their length; neither is text from servers nor,
 //! unless [`WorkerOptions::log_errors`] is set, text from handlers.

@@ -142,10 +142,10 @@ impl ConnectOptions {
         self
     }
 
-    /// Calls `observer` for every event of a client that concerns this server: connections, losses, the time for which the
-    /// server is skipped, requests that are moved or resent. It is called where the event occurs, outside of the client's
-    /// locks, and must not block. If it panics, the client continues. Several observers are called in the order in which
-    /// they were set. Workers have [`WorkerOptions::on_event`](crate::WorkerOptions::on_event) instead.
+    /// Calls `observer` for every event of a client that concerns this server: connections, losses, the time for which
+    /// the server is skipped, requests that are moved or resent. It is called where the event occurs, outside of the
+    /// client's locks, and must not block. If it panics, the client continues. Several observers are called in the
+    /// order in which they were set. Workers have [`WorkerOptions::on_event`](crate::WorkerOptions::on_event) instead.
     ///
     /// ```
     /// use gearman_client::{ClientEventKind, Servers};

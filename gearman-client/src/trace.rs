@@ -278,8 +278,8 @@ pub(crate) fn consumed(measures: &Measures, job: &Assignment) {
     }
 }
 
-/// Records the outcome of a handler, within the span of its job. Its message is included only if configured, since it may
-/// quote the job.
+/// Records the outcome of a handler, within the span of its job. Its message is included only if configured, since it
+/// may quote the job.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn done<T>(job: &JobHandle, outcome: &Result<T, Failed>, tells_errors: bool) {
     #[cfg(feature = "tracing")]

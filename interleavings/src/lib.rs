@@ -20,8 +20,9 @@ use shuttle::{
     scheduler::{PctScheduler, RandomScheduler},
 };
 
-/// Runs a scenario under this many schedules drawn at random, and as many that change threads rarely, each of which begins with
-/// another thread; `TIMES` in the environment multiplies both. A run that ends in a panic or a deadlock is printed, so that `shuttle::replay` can repeat it.
+/// Runs a scenario under this many schedules drawn at random, and as many that change threads rarely, each of which
+/// begins with another thread; `TIMES` in the environment multiplies both. A run that ends in a panic or a deadlock is
+/// printed, so that `shuttle::replay` can repeat it.
 pub fn search(schedules: usize, scenario: impl Fn() + Send + Sync + 'static) {
     let times = std::env::var("TIMES").map_or(1, |times| times.parse().expect("TIMES is a number"));
     let schedules = schedules * times;

@@ -28,8 +28,8 @@ pub fn resolved_by(
 /// How much the operating system holds for a [`narrow`] connection in each direction, about.
 pub const NARROW: usize = 256 * 1024;
 
-/// Connects both faces by sockets with small buffers, however large or small the machine's own are: what is larger than a
-/// few [`NARROW`] and is not read cannot be written whole.
+/// Connects both faces by sockets with small buffers, however large or small the machine's own are: what is larger than
+/// a few [`NARROW`] and is not read cannot be written whole.
 #[must_use]
 pub fn narrow(options: ConnectOptions) -> ConnectOptions {
     let address: SocketAddr = options.address().to_string().parse().unwrap();

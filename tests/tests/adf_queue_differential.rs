@@ -1,16 +1,18 @@
 //! The in-memory Adf.QueueServer against the real one: the same bytes to both, the same answers back.
 //!
-//! Random sequences of requests on several WebSocket connections, binary and JSON, and over HTTP go to a fresh in-memory server and to the
-//! real one that `ADF_QUEUE_SERVER` names; after every step all answers must be equal, byte by byte, and at the end the status page and
-//! what the queues hold. Names of queues, and request ids over HTTP, belong to the run, so that the real server may have other users.
-//! Sequences have pings, frames and requests that are odd or broken, and connections that are closed and reset; nothing in them depends on
-//! time. Where no real server is named, the in-memory one answers sequences that were recorded from it (`recorded/`).
+//! Random sequences of requests on several WebSocket connections, binary and JSON, and over HTTP go to a fresh
+//! in-memory server and to the real one that `ADF_QUEUE_SERVER` names; after every step all answers must be equal, byte
+//! by byte, and at the end the status page and what the queues hold. Names of queues, and request ids over HTTP, belong
+//! to the run, so that the real server may have other users. Sequences have pings, frames and requests that are odd or
+//! broken, and connections that are closed and reset; nothing in them depends on time. Where no real server is named,
+//! the in-memory one answers sequences that were recorded from it (`recorded/`).
 //!
-//! Usually it is the same 30 sequences of each kind, so that a run says something about the change it tests; `DIFFERENTIAL_CASES=1000` runs
-//! as many new ones.
+//! Usually it is the same 30 sequences of each kind, so that a run says something about the change it tests;
+//! `DIFFERENTIAL_CASES=1000` runs as many new ones.
 //!
-//! What the real server must not be sent, and sequences do not have: a pull as JSON from a queue that may be missing, which ends it, and
-//! pulls over HTTP from a queue that may be deleted, each of which would hold one of its threads for ever.
+//! What the real server must not be sent, and sequences do not have: a pull as JSON from a queue that may be missing,
+//! which ends it, and pulls over HTTP from a queue that may be deleted, each of which would hold one of its threads for
+//! ever.
 
 #[path = "adf_queue_differential/exchange.rs"]
 mod exchange;
@@ -111,7 +113,8 @@ fn agree(memory: &mut Side, mut reference: impl FnMut() -> Heard) -> Result<(), 
     }
 }
 
-/// Some answer is there on both sides, and differs; or one side has another answer over WebSocket, where all there are have come.
+/// Some answer is there on both sides, and differs; or one side has another answer over WebSocket, where all there are
+/// have come.
 fn is_final(one: &Heard, other: &Heard) -> bool {
     let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
     names.into_iter().any(|name| {
@@ -202,8 +205,8 @@ fn recorded_sequences_are_answered_as_the_real_server_did() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// How long nothing has to come over HTTP until what came is taken for all. Only recording needs this: whoever compares knows what to wait
-/// for.
+/// How long nothing has to come over HTTP until what came is taken for all. Only recording needs this: whoever compares
+/// knows what to wait for.
 const QUIET: Duration = Duration::from_millis(300);
 
 fn record(real: &AdfQueueServer, steps: Vec<Step>) -> Result<Recorded, String> {
@@ -222,7 +225,8 @@ fn record(real: &AdfQueueServer, steps: Vec<Step>) -> Result<Recorded, String> {
     Ok(recorded)
 }
 
-/// `ADF_QUEUE_SERVER=… cargo test -p tests --test all adf_queue_differential -- --ignored` replaces the recorded sequences.
+/// `ADF_QUEUE_SERVER=… cargo test -p tests --test all adf_queue_differential -- --ignored` replaces the recorded
+/// sequences.
 #[test]
 #[ignore = "replaces what was recorded from the real server"]
 fn sequences_are_recorded() {

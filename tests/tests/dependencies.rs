@@ -1,4 +1,5 @@
-//! Every dependency that a manifest names is used by the package's sources, and every one of the workspace's table by a package.
+//! Every dependency that a manifest names is used by the package's sources, and every one of the workspace's table by a
+//! package.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! What the client crates show: read from their sources, so that a list of it in a test or a document cannot fall behind.
+//! What the client crates show: read from their sources, so that a list of it in a test or a document cannot fall
+//! behind.
 
 #[path = "public/closed.rs"]
 mod closed;

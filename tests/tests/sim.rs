@@ -1,9 +1,11 @@
-//! Deterministic simulation: the real clients, producers and workers and an in-memory server in one thread and in virtual
-//! time, with a network that loses, splits and holds up bytes as a seed says. Each seed draws which kinds of fault it has at all, and ends in a
-//! healed world, where each producer and each consumer has to answer a call, and nothing may be left over.
+//! Deterministic simulation: the real clients, producers and workers and an in-memory server in one thread and in
+//! virtual time, with a network that loses, splits and holds up bytes as a seed says. Each seed draws which kinds of
+//! fault it has at all, and ends in a healed world, where each producer and each consumer has to answer a call, and
+//! nothing may be left over.
 //!
-//! `SIM_SEEDS` sets how many seeds are run (1,000; of Adf.QueueServer 100), `SIM_FIRST` the first one (0); with `SIM_WIRE` set every byte that
-//! passes is printed. `SIM_CANCELLED` sets how many callers give up waiting for a job (20,000).
+//! `SIM_SEEDS` sets how many seeds are run (1,000; of Adf.QueueServer 100), `SIM_FIRST` the first one (0); with
+//! `SIM_WIRE` set every byte that passes is printed. `SIM_CANCELLED` sets how many callers give up waiting for a job
+//! (20,000).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! One trace from the sender to the handler, through an envelope of the caller's, with the crates of OpenTelemetry; and the
-//! measurements on its meters.
+//! One trace from the sender to the handler, through an envelope of the caller's, with the crates of OpenTelemetry; and
+//! the measurements on its meters.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

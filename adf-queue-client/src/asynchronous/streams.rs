@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Client {
-    /// The messages of a queue as a [`Stream`] of successive [`pull`](Self::pull)s by a clone of this client, which remains
-    /// available for everything else, including settling messages from the stream.
+    /// The messages of a queue as a [`Stream`] of successive [`pull`](Self::pull)s by a clone of this client, which
+    /// remains available for everything else, including settling messages from the stream.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -52,14 +52,14 @@ impl Client {
 
 /// The messages of a queue. See [`Client::messages`].
 ///
-/// It ends after an error, whose [`fate`](Error::fate) tells whether the pull took effect. [`Client::messages`] starts a new
-/// stream.
+/// It ends after an error, whose [`fate`](Error::fate) tells whether the pull took effect. [`Client::messages`] starts
+/// a new stream.
 ///
 /// # Cancel safety
 ///
-/// No message is lost when the stream, or a wait for its next message, is dropped: a pull in flight stays there, and its
-/// message goes to the next pull of this queue by the client or its clones, as described at [`pull`](Client::pull). Messages
-/// that were yielded and not settled stay pulled.
+/// No message is lost when the stream, or a wait for its next message, is dropped: a pull in flight stays there, and
+/// its message goes to the next pull of this queue by the client or its clones, as described at [`pull`](Client::pull).
+/// Messages that were yielded and not settled stay pulled.
 #[derive(Debug)]
 #[must_use = "nothing is pulled until it is polled"]
 pub struct MessageStream(Steps<'static, Result<Delivery>>);
@@ -174,8 +174,8 @@ impl<'a, I: Iterator<Item = Push> + Send + 'a> PushMany<'a, I> {
 ///
 /// # Cancel safety
 ///
-/// A dropped wait loses nothing. If the stream is dropped, pushes that were not sent yet are never sent; over HTTP, the fate
-/// of the message in flight is then unknown.
+/// A dropped wait loses nothing. If the stream is dropped, pushes that were not sent yet are never sent; over HTTP, the
+/// fate of the message in flight is then unknown.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is polled"]
 pub struct PushManyStream<'a>(Steps<'a, Result<MessageId>>);

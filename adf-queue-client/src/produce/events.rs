@@ -6,8 +6,8 @@ use queue_core::Written;
 
 use crate::{Address, Error, QueueName};
 
-/// An event of a producer. See [`ProducerOptions::on_event`](crate::ProducerOptions::on_event). With the feature `serde` it
-/// can only be serialized, because it holds errors of this process.
+/// An event of a producer. See [`ProducerOptions::on_event`](crate::ProducerOptions::on_event). With the feature
+/// `serde` it can only be serialized, because it holds errors of this process.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

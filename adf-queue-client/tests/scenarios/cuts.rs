@@ -42,8 +42,8 @@ fn longest(transport: Transport) -> usize {
     }
 }
 
-/// Breaks each answer to this action one byte later than the one before, in turns by an end and by a reset, until one is whole:
-/// how many were not.
+/// Breaks each answer to this action one byte later than the one before, in turns by an end and by a reset, until one
+/// is whole: how many were not.
 pub(crate) fn break_each(
     server: &Server,
     action: &str,
@@ -61,8 +61,8 @@ pub(crate) fn break_each(
     unreachable!("no answer is endless")
 }
 
-/// A request that changes something on the server: how it stands before, what is asked, and how it stands after it was done
-/// once. Done twice, none of them is answered by the end of a connection.
+/// A request that changes something on the server: how it stands before, what is asked, and how it stands after it was
+/// done once. Done twice, none of them is answered by the end of a connection.
 struct Change<F> {
     action: &'static str,
     before: Before,

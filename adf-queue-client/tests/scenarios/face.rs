@@ -207,8 +207,8 @@ methods! {
     reconnect() -> ();
 }
 
-/// The tests of one function over a [`Face`] and a [`World`](crate::support::World), by one transport: {async, blocking} x
-/// {in-memory, real}.
+/// The tests of one function over a [`Face`] and a [`World`](crate::support::World), by one transport: {async,
+/// blocking} x {in-memory, real}.
 macro_rules! by_transport {
     ($name:ident, $module:ident, $transport:ident) => {
         mod $module {

@@ -1,5 +1,5 @@
-//! `export`: the messages of queues as NDJSON records. The protocol can look at a message only by pulling it, so each is
-//! pulled, written, and given back with all others.
+//! `export`: the messages of queues as NDJSON records. The protocol can look at a message only by pulling it, so each
+//! is pulled, written, and given back with all others.
 
 use std::collections::HashSet;
 
@@ -201,9 +201,9 @@ impl Look<'_> {
     }
 }
 
-/// Gives everything back by closing the connection, which the server does in one step, the last message first. Each message
-/// that returns this way wakes a waiting pull, so the pulls would get the last messages. Where pulls wait, all messages but
-/// the first ones, one for each pull, are therefore put back before that, one by one, which wakes nobody.
+/// Gives everything back by closing the connection, which the server does in one step, the last message first. Each
+/// message that returns this way wakes a waiting pull, so the pulls would get the last messages. Where pulls wait, all
+/// messages but the first ones, one for each pull, are therefore put back before that, one by one, which wakes nobody.
 pub(super) fn give_back(
     link: &mut Link,
     queue: &QueueName,

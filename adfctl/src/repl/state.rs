@@ -93,8 +93,8 @@ impl<'t> State<'t> {
         self.tool.link.opened().is_some_and(|client| client.is_connected())
     }
 
-    /// Looks whether the connection is still the one that the session knew. On a loss it forgets the messages and gives a
-    /// sentence for the person.
+    /// Looks whether the connection is still the one that the session knew. On a loss it forgets the messages and gives
+    /// a sentence for the person.
     pub(super) fn note_loss(&mut self) -> Option<String> {
         let client = self.tool.link.opened()?;
         let alive = client.check_connection();

@@ -18,12 +18,12 @@ use crate::{
 };
 
 impl Client {
-    /// The jobs of the watched tubes as a [`Stream`]: one `reserve-with-timeout` after the other, without those that time
-    /// out.
+    /// The jobs of the watched tubes as a [`Stream`]: one `reserve-with-timeout` after the other, without those that
+    /// time out.
     ///
     /// Jobs are settled by the client that reserved them, which the stream lends: [`JobStream::client`]. It yields
-    /// [`DeadlineSoon`](Reserved::DeadlineSoon) only to a caller that holds jobs while it waits for the next one. For several
-    /// jobs at once, and jobs that take long, use a [`Worker`](crate::Worker).
+    /// [`DeadlineSoon`](Reserved::DeadlineSoon) only to a caller that holds jobs while it waits for the next one. For
+    /// several jobs at once, and jobs that take long, use a [`Worker`](crate::Worker).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -56,11 +56,11 @@ impl Client {
 ///
 /// # Cancel safety
 ///
-/// No job is lost when the stream, or a wait for its next job, is dropped: the reserve stays in flight as after a dropped
-/// [`reserve`](Client::reserve), and a job that comes after all is given to the next one, of the stream or of the client.
-/// Commands of the client before that end the wait on the server, as described there, and a connection that ends with it
-/// gives back the jobs that it held: settle a job before waiting for the next one. Jobs that were yielded and not settled stay
-/// reserved by the client until their time to run expires.
+/// No job is lost when the stream, or a wait for its next job, is dropped: the reserve stays in flight as after a
+/// dropped [`reserve`](Client::reserve), and a job that comes after all is given to the next one, of the stream or of
+/// the client. Commands of the client before that end the wait on the server, as described there, and a connection that
+/// ends with it gives back the jobs that it held: settle a job before waiting for the next one. Jobs that were yielded
+/// and not settled stay reserved by the client until their time to run expires.
 #[must_use = "nothing is reserved until it is polled"]
 pub struct JobStream<'a> {
     client: &'a mut Client,
@@ -265,8 +265,8 @@ where
 ///
 /// # Cancel safety
 ///
-/// A dropped wait loses nothing. When the stream is dropped, outstanding replies are read and dropped by the next call, and
-/// jobs among them are offered to the next reserve.
+/// A dropped wait loses nothing. When the stream is dropped, outstanding replies are read and dropped by the next call,
+/// and jobs among them are offered to the next reserve.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is polled"]
 pub struct CallManyStream<'a, R>(Steps<'a, Result<R>>);

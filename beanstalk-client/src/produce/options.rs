@@ -146,9 +146,9 @@ impl ProducerOptions {
         self
     }
 
-    /// Calls `observer` for every event: connections, servers that refuse jobs, puts that are moved or resent, full tubes. It
-    /// is called by whichever task or thread moves the producer's bytes, outside of its locks, and must not block. If it
-    /// panics, the producer continues. Several observers are called in the order in which they were set.
+    /// Calls `observer` for every event: connections, servers that refuse jobs, puts that are moved or resent, full
+    /// tubes. It is called by whichever task or thread moves the producer's bytes, outside of its locks, and must not
+    /// block. If it panics, the producer continues. Several observers are called in the order in which they were set.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&ProducerEvent) + Send + Sync + 'static) -> Self {
         self.observer = Some(Observer::new(observer).after(self.observer));

@@ -38,8 +38,8 @@ use crate::{
     trace::Asking,
 };
 
-/// What a worker does on one connection at a time: reserve, run, touch, finish, over and over; and from one connection to
-/// the next.
+/// What a worker does on one connection at a time: reserve, run, touch, finish, over and over; and from one connection
+/// to the next.
 ///
 /// ```text
 ///                          ┌───────── finish + reserve in one write ─────────┐

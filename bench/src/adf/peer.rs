@@ -1,5 +1,5 @@
-//! What somebody writes who has no client but a WebSocket library: `tokio-tungstenite`, a request, and a loop that waits for its
-//! answer. A stream has one owner, so many callers have a task with a connection each.
+//! What somebody writes who has no client but a WebSocket library: `tokio-tungstenite`, a request, and a loop that
+//! waits for its answer. A stream has one owner, so many callers have a task with a connection each.
 
 use std::{
     net::SocketAddr,

@@ -117,7 +117,7 @@ pub trait Contender {
     /// What it is called in the table.
     fn name(&self) -> &'static str;
 
-    /// Does the work: pushes `jobs` messages, or takes and deletes the `jobs` messages that are there. The time is that of
-    /// the messages, without the start of threads; a worker connects within it.
+    /// Does the work: pushes `jobs` messages, or takes and deletes the `jobs` messages that are there. The time is that
+    /// of the messages, without the start of threads; a worker connects within it.
     fn run(&mut self, work: &Work<'_>) -> Result<Duration>;
 }

@@ -36,8 +36,8 @@ impl Counted for Scenario {
     }
 }
 
-/// The round trip has a worker in this process, and where 1,000 or more are in flight there are too few jobs to tell two
-/// runs apart.
+/// The round trip has a worker in this process, and where 1,000 or more are in flight there are too few jobs to tell
+/// two runs apart.
 fn is_small(scenario: &Scenario) -> bool {
     scenario.size == 64
         && scenario.functions == 1

@@ -129,7 +129,8 @@ fn line(data: &[u8]) -> Option<&[u8]> {
     data.windows(CRLF.len()).position(|two| two == CRLF).and_then(|end| data.get(..end))
 }
 
-/// The length of the body behind a command. A put that the server cannot read has none: what follows is its next command.
+/// The length of the body behind a command. A put that the server cannot read has none: what follows is its next
+/// command.
 fn command_body(line: &[u8]) -> Option<u64> {
     match command::parse(line, Version::default()) {
         Ok(Command::Put(put)) if !put.trailing_garbage => Some(put.bytes.into()),

@@ -15,8 +15,8 @@ use crate::link::Link;
 /// How often jobs are touched while their reader is waited for: often enough for the shortest time to run.
 const BETWEEN_TOUCHES: Duration = Duration::from_millis(300);
 
-/// Hands reserved jobs over and deletes them; after the last ones the list ends. Those that have not arrived are kept from
-/// running out of time; when it fails, they go back to the queue with the connection.
+/// Hands reserved jobs over and deletes them; after the last ones the list ends. Those that have not arrived are kept
+/// from running out of time; when it fails, they go back to the queue with the connection.
 ///
 /// # Errors
 /// Failures of writing or of the connection; a signal.

@@ -1,5 +1,5 @@
-//! Jobs that go from one tube into another: put there first, and deleted where they were when the server has confirmed it.
-//! So none is lost; one whose fate is not known may be there twice, and is named.
+//! Jobs that go from one tube into another: put there first, and deleted where they were when the server has confirmed
+//! it. So none is lost; one whose fate is not known may be there twice, and is named.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

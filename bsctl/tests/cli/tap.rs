@@ -96,7 +96,8 @@ fn a_replay_that_is_given_another_job_ends() {
     });
 }
 
-/// greenstalk, in Python: what it says is shown, changed by nothing, and can be said again to a server that gives other ids.
+/// greenstalk, in Python: what it says is shown, changed by nothing, and can be said again to a server that gives other
+/// ids.
 #[test]
 fn a_client_in_python_is_understood_and_played_back() {
     const SCRIPT: &str = r#"

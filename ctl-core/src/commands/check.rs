@@ -383,8 +383,8 @@ impl Report {
         Self { verdict, summary: format!("{}: {}", error.code, error.message), judged }
     }
 
-    /// The figures that are reported: those that thresholds ask for and those that alert; where no threshold asks for any,
-    /// those that the verdict depends on.
+    /// The figures that are reported: those that thresholds ask for and those that alert; where no threshold asks for
+    /// any, those that the verdict depends on.
     fn reported(&self) -> impl Iterator<Item = &Judged> {
         let is_asked = self.judged.iter().any(Judged::has_threshold);
         let is_reported =
@@ -392,7 +392,8 @@ impl Report {
         self.judged.iter().filter(is_reported)
     }
 
-    /// One line. Of many subjects it has only the figures that thresholds ask for, and of those as many as there is room.
+    /// One line. Of many subjects it has only the figures that thresholds ask for, and of those as many as there is
+    /// room.
     fn nagios(&self, headline: &str, many: bool) -> String {
         let mut line = escape::clip(headline, LINE / 2).into_owned();
         let mut before = " | ";

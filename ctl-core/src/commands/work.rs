@@ -139,8 +139,8 @@ impl WorkFlags {
         flags.map(|name| format!("--{name}")).collect()
     }
 
-    /// The end of a worker's own patience: after `--grace` its commands are ended, and get time for that before their jobs
-    /// are given up.
+    /// The end of a worker's own patience: after `--grace` its commands are ended, and get time for that before their
+    /// jobs are given up.
     #[must_use]
     pub fn last_grace(&self) -> Duration {
         self.grace.saturating_add(LAST_RESORT)

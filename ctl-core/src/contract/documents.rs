@@ -143,8 +143,8 @@ fn below(command: &Command) -> Vec<&Command> {
     visible(command).flat_map(|command| [vec![command], below(command)].concat()).collect()
 }
 
-/// The examples in the help of a command: those behind `Example:`, and the indented lines below `Examples:`. Wide blanks
-/// divide a line from what it does.
+/// The examples in the help of a command: those behind `Example:`, and the indented lines below `Examples:`. Wide
+/// blanks divide a line from what it does.
 fn examples(command: &Command) -> Vec<(String, String)> {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let (mut lines, mut is_below): (Vec<String>, _) = (Vec::new(), false);

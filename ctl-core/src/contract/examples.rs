@@ -183,8 +183,8 @@ impl Begun {
         said
     }
 
-    /// Ends it as a supervisor does, unless it looked once, because nobody watches. A line that watches may have come too
-    /// late for the line after it, which is then run `again`.
+    /// Ends it as a supervisor does, unless it looked once, because nobody watches. A line that watches may have come
+    /// too late for the line after it, which is then run `again`.
     fn stop(mut self, place: &str, mut again: impl FnMut()) {
         let looked_once = place.ends_with(" top") && self.child.wait().unwrap().success();
         for _ in 0..5 {

@@ -28,8 +28,8 @@ fn offered(program: &Program, address: &str, line: &str) -> Vec<String> {
     ran.lines().iter().map(|line| (*line).to_owned()).collect()
 }
 
-/// Waits until bash offers the name of this queue: completion waits only briefly for a server's names, so a busy machine
-/// may offer none.
+/// Waits until bash offers the name of this queue: completion waits only briefly for a server's names, so a busy
+/// machine may offer none.
 #[track_caller]
 fn offers_name(program: &Program, address: &str, line: &str, queue: &str) {
     let mut found = Vec::new();

@@ -56,8 +56,8 @@ impl Tap {
     }
 }
 
-/// A script of Python with a client of somebody else, run with an address; none where no Python has this module. The variable
-/// `CLIENTS_PYTHON` names one that has.
+/// A script of Python with a client of somebody else, run with an address; none where no Python has this module. The
+/// variable `CLIENTS_PYTHON` names one that has.
 #[must_use]
 pub fn python(module: &str, script: &str, address: &str) -> Option<Command> {
     let python = std::env::var_os("CLIENTS_PYTHON").unwrap_or_else(|| "python3".into());

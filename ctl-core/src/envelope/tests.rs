@@ -1,6 +1,6 @@
-//! The records are seeds of the fuzz target `envelopes`. Laravel's are made by `Queue::createPayload` of illuminate/queue
-//! 8.83, Symfony's by both serializers of symfony/messenger 5.4, PHP's by `serialize` of PHP 8.2 (yii2-queue's own serializer
-//! is that); the others are written by hand from what their producers document.
+//! The records are seeds of the fuzz target `envelopes`. Laravel's are made by `Queue::createPayload` of
+//! illuminate/queue 8.83, Symfony's by both serializers of symfony/messenger 5.4, PHP's by `serialize` of PHP 8.2
+//! (yii2-queue's own serializer is that); the others are written by hand from what their producers document.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -13,8 +13,8 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Catches the signals from now on, beside [`Interrupts`](crate::system::signals::Interrupts), which are to come first: each
-    /// interrupts a command that is running, too.
+    /// Catches the signals from now on, beside [`Interrupts`](crate::system::signals::Interrupts), which are to come
+    /// first: each interrupts a command that is running, too.
     ///
     /// # Errors
     /// The operating system refuses the handlers: exit 70.

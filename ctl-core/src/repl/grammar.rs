@@ -58,8 +58,8 @@ fn unknown_verb(grammar: &Command, error: &clap::Error) -> CliError {
     .hint("help")
 }
 
-/// The word that was probably meant: a few letters more, less, wrong or swapped, and some of them right. A sign such as `?`
-/// is no misspelt word, nor is a word a misspelt sign.
+/// The word that was probably meant: a few letters more, less, wrong or swapped, and some of them right. A sign such as
+/// `?` is no misspelt word, nor is a word a misspelt sign.
 pub(crate) fn closest<'g>(
     typed: &str,
     spellings: impl Iterator<Item = &'g str>,

@@ -81,8 +81,8 @@ pub struct Parts<'a, T: Tool> {
     pub on_exit: &'a mut OnExit,
 }
 
-/// The state of a tool's session. A thread of the session shares it: it is locked while a command runs, and free while a
-/// line is typed.
+/// The state of a tool's session. A thread of the session shares it: it is locked while a command runs, and free while
+/// a line is typed.
 pub trait Guest: Send {
     /// The tool.
     type Tool: Interactive;

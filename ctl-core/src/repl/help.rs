@@ -73,8 +73,8 @@ fn unknown(topic: &str, groups: &[Group]) -> CliError {
         .hint("help")
 }
 
-/// Lines of TAB-separated cells as aligned columns, the last of which is broken between words where the terminal on stdout
-/// ends.
+/// Lines of TAB-separated cells as aligned columns, the last of which is broken between words where the terminal on
+/// stdout ends.
 #[must_use]
 pub fn columns(rows: &str) -> String {
     let cells: Vec<Vec<&str>> = rows.lines().map(|row| row.split('\t').collect()).collect();

@@ -45,8 +45,8 @@ pub struct Answers {
     pub at_end: &'static str,
 }
 
-/// Settles what a session holds, before it ends or its state is put at risk: as the setting says, or a person who is asked.
-/// True to go on.
+/// Settles what a session holds, before it ends or its state is put at risk: as the setting says, or a person who is
+/// asked. True to go on.
 ///
 /// # Errors
 /// Something could not be settled: the session stays.

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::output::units;
 
-/// As long as the line or `--timeout` say; else a person waits until Ctrl-C, while a script, which nobody may be watching,
-/// looks once.
+/// As long as the line or `--timeout` say; else a person waits until Ctrl-C, while a script, which nobody may be
+/// watching, looks once.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     bound: Option<Duration>,

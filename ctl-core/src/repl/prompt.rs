@@ -66,7 +66,8 @@ impl Prompt {
         self
     }
 
-    /// Adds text with a role that a format can name by a letter: one of those that `:set prompt` knows. Blanks around it are left out there.
+    /// Adds text with a role that a format can name by a letter: one of those that `:set prompt` knows. Blanks around
+    /// it are left out there.
     #[must_use]
     pub fn part(mut self, letter: char, role: Role, text: impl Into<String>) -> Self {
         self.parts.push(Part { text: text.into(), role: Some(role), letter: Some(letter) });

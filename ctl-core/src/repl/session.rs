@@ -290,8 +290,8 @@ impl<'s, S: Shell> Session<'s, S> {
         settings.iter().any(|setting| setting.name == "format" && setting.value == "ndjson")
     }
 
-    /// Runs a statement of a script, and shows what it was, where, what came of it and how long it took as one object. What
-    /// is no command of the tool has no result.
+    /// Runs a statement of a script, and shows what it was, where, what came of it and how long it took as one object.
+    /// What is no command of the tool has no result.
     fn echoed(
         &mut self,
         words: &[Word],

@@ -73,8 +73,8 @@ const LEFT_OUT: &[&str] = &[
     "help",
 ];
 
-/// The grammar of a session: the commands of the command line that make sense in it, the tool's own verbs, which stand for
-/// commands of the same name, and those of every session.
+/// The grammar of a session: the commands of the command line that make sense in it, the tool's own verbs, which stand
+/// for commands of the same name, and those of every session.
 #[must_use]
 pub fn grammar<T: Interactive>() -> Command {
     let (program, words, command_line) = (T::PROGRAM, T::WORDS, cli::tree::<T>());

@@ -5,8 +5,8 @@
 //! Words in single quotes, `b64:` and `hex:` words and here documents with a quoted end (`<<'END'`) stay as they are.
 //! `$${` stands for `${`. Without any variable nothing is looked for.
 //!
-//! Into a line for the shell (`!`, or behind `|`) nothing is put: the shell would run what a value holds. It has the variables in its
-//! environment, so that `!echo "$name"` works.
+//! Into a line for the shell (`!`, or behind `|`) nothing is put: the shell would run what a value holds. It has the
+//! variables in its environment, so that `!echo "$name"` works.
 
 use std::collections::BTreeMap;
 

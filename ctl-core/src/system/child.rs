@@ -60,9 +60,8 @@ impl Running {
     /// [`watch`](Self::watch) delivers its output.
     ///
     /// The command does not exist: exit 127; it cannot be run: exit 126; the system has no room for it now: exit 75,
-    /// and nothing of it has run.
-    /// The command does not exist: exit 127; it cannot be run: exit 126; the system has no room for it now: exit 75, and
-    /// nothing of it has run.
+    /// and nothing of it has run. The command does not exist: exit 127; it cannot be run: exit 126; the system has no
+    /// room for it now: exit 75, and nothing of it has run.
     pub fn start(
         mut command: Command,
         input: impl AsRef<[u8]> + Send + 'static,

@@ -229,7 +229,8 @@ mod unix {
         Ok((super::Listener::Unix(listener), address))
     }
 
-    /// Replaces an old socket and nothing else. The new one has mode 0600, whatever the umask is, before anybody can connect.
+    /// Replaces an old socket and nothing else. The new one has mode 0600, whatever the umask is, before anybody can
+    /// connect.
     fn bind(path: PathBuf) -> io::Result<Listener> {
         match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.file_type().is_socket() => fs::remove_file(&path)?,

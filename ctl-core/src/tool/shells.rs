@@ -62,8 +62,8 @@ pub fn script(shell: Asking, name: &str) -> String {
     script.replace("TOOL", name)
 }
 
-/// Runs `complete`: a line per completion, with its description after a TAB. Exit 3 means that the word is a file name, 4
-/// that it continues after the completion.
+/// Runs `complete`: a line per completion, with its description after a TAB. Exit 3 means that the word is a file name,
+/// 4 that it continues after the completion.
 ///
 /// # Errors
 /// Failures of writing.

@@ -12,7 +12,8 @@ use super::pieces::{Cut, cuts};
 const MAX_INPUT: usize = 4096;
 const MAX_OUTPUT: usize = 4 << 20;
 
-/// A beanstalkd answers the same however the bytes are cut, ends the connection when its client does, and serves others.
+/// A beanstalkd answers the same however the bytes are cut, ends the connection when its client does, and serves
+/// others.
 pub fn beanstalkd_input(data: &[u8]) {
     let data = &data[..data.len().min(MAX_INPUT)];
     let versions = beanstalkd::Version::ALL;
@@ -38,8 +39,8 @@ pub fn gearmand_input(data: &[u8]) {
     );
 }
 
-/// The server gives the same replies however the bytes are cut, ends the connection when its client does, and then gives this
-/// answer to another one's question.
+/// The server gives the same replies however the bytes are cut, ends the connection when its client does, and then
+/// gives this answer to another one's question.
 pub(super) fn check(data: &[u8], server: impl Fn() -> Offline, question: &[u8], answer: &[u8]) {
     let whole = replies(data, Cut::Whole, server(), question, answer);
     assert!(whole.len() <= MAX_OUTPUT, "{} bytes in answer to {}", whole.len(), data.len());

@@ -114,7 +114,8 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
     begin(tool, &args, tasks).map(|running| Started::Running(Box::new(running)))
 }
 
-/// A person who waits for a result wants to know that nobody is there to give it, most often because of a misspelt name.
+/// A person who waits for a result wants to know that nobody is there to give it, most often because of a misspelt
+/// name.
 fn note_missing_worker(tool: &mut Tool, function: &FunctionName) {
     if tool.messages.is_terminal() && is_unserved(tool, function) {
         let name = show_function(function);

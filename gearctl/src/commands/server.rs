@@ -170,8 +170,8 @@ static OPTIONAL: [AdminCommand; 6] = [
     AdminCommand::PriorityStatus,
 ];
 
-/// Asks over a connection for each command, so that silence is waited for once; one after the other where the system has
-/// no thread left. `silent` gets those without an answer.
+/// Asks over a connection for each command, so that silence is waited for once; one after the other where the system
+/// has no thread left. `silent` gets those without an answer.
 fn ask_at_once<const N: usize>(
     link: &Link,
     commands: &'static [AdminCommand; N],

@@ -189,8 +189,8 @@ impl Smoke {
     }
 }
 
-/// Whether the function has no job any more. The server frees a job whose client has gone when a worker asks for it, once it
-/// has noticed that.
+/// Whether the function has no job any more. The server frees a job whose client has gone when a worker asks for it,
+/// once it has noticed that.
 fn is_emptied(link: &mut Link, function: &FunctionName) -> Result<bool, CliError> {
     if status_of(link, function)?.is_none_or(|status| status.total == 0) {
         return Ok(true);

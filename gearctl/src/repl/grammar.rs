@@ -1,5 +1,5 @@
-//! What can be typed in a session beside the commands of the command line: the verbs that only make sense on connections
-//! that last.
+//! What can be typed in a session beside the commands of the command line: the verbs that only make sense on
+//! connections that last.
 
 use clap::Subcommand;
 use ctl_core::input::named::One;

@@ -18,8 +18,8 @@ impl Worker {
     /// The jobs of functions that were announced with [`can_do`](Self::can_do), as a [`Stream`]: what
     /// [`next_job`](Self::next_job) gives, until the worker's [handle](Self::handle) stops it.
     ///
-    /// Up to [`slots`](WorkerOptions::slots) jobs of each connection can be held at once. [`stop`](Self::stop) the worker
-    /// behind the stream, so that results are known to be accepted.
+    /// Up to [`slots`](WorkerOptions::slots) jobs of each connection can be held at once. [`stop`](Self::stop) the
+    /// worker behind the stream, so that results are known to be accepted.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -57,9 +57,9 @@ impl Worker {
 ///
 /// # Cancel safety
 ///
-/// No job is lost when the stream, or a wait for its next job, is dropped: a job that comes after all is given by the next
-/// call of [`next_job`](Worker::next_job), or by the next stream. A job that was yielded is the caller's: dropped without an
-/// end, it is failed; [`leave`](GrabbedJob::leave) gives it back.
+/// No job is lost when the stream, or a wait for its next job, is dropped: a job that comes after all is given by the
+/// next call of [`next_job`](Worker::next_job), or by the next stream. A job that was yielded is the caller's: dropped
+/// without an end, it is failed; [`leave`](GrabbedJob::leave) gives it back.
 #[derive(Debug)]
 #[must_use = "no job is asked for until it is polled"]
 pub struct JobStream<'a>(Steps<'a, GrabbedJob>);
@@ -167,7 +167,8 @@ impl Job {
 ///
 /// # Cancel safety
 ///
-/// A dropped wait loses nothing. If the stream is dropped, the job continues, and its events are discarded, as for [`Job`].
+/// A dropped wait loses nothing. If the stream is dropped, the job continues, and its events are discarded, as for
+/// [`Job`].
 #[derive(Debug)]
 #[must_use = "the events of the job are read through it"]
 pub struct JobEventStream(Steps<'static, Result<JobEvent>>);
@@ -216,8 +217,8 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
 ///
 /// # Cancel safety
 ///
-/// A dropped wait loses nothing. When the stream is dropped, requests in flight may be carried out, and their answers are
-/// discarded.
+/// A dropped wait loses nothing. When the stream is dropped, requests in flight may be carried out, and their answers
+/// are discarded.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is polled"]
 pub struct CallManyStream<'a, R>(Steps<'a, Result<R>>);

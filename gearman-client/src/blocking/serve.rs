@@ -186,8 +186,8 @@ impl Shop<'_> {
         });
     }
 
-    /// The outcome of a handler, and the span of its job, within which the outcome is sent. A panic is a failure of its job
-    /// only.
+    /// The outcome of a handler, and the span of its job, within which the outcome is sent. A panic is a failure of its
+    /// job only.
     fn run(
         &self,
         registered: &Registered,

@@ -6,8 +6,8 @@ use queue_core::Written;
 
 use crate::{Address, Error};
 
-/// Something that happened to a client. See [`ConnectOptions::on_event`](crate::ConnectOptions::on_event). With the feature
-/// `serde` it can be written, not read: it holds errors of this process.
+/// Something that happened to a client. See [`ConnectOptions::on_event`](crate::ConnectOptions::on_event). With the
+/// feature `serde` it can be written, not read: it holds errors of this process.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -32,7 +32,8 @@ impl fmt::Display for ClientEvent {
 pub enum ClientEventKind {
     /// A connection was made.
     Connected,
-    /// No connection could be made, or it was lost. Until there is a connection again, each kind of error is reported once.
+    /// No connection could be made, or it was lost. Until there is a connection again, each kind of error is reported
+    /// once.
     Disconnected(Error),
     /// Calls skip the server for this time, unless there is no other; told for each failure. It ends with the next
     /// [`Connected`](Self::Connected).

@@ -31,10 +31,10 @@ queue_core::words!(Priority, Error, "priority": "high" = High, "normal" = Normal
 pub enum Unique {
     /// Nothing: every submission has its own random id, which can be used to look the job up.
     ///
-    /// gearmand keeps ids in 991 hash chains unless it was started with `--hashtable-buckets=N`, and searches one of them
-    /// for every submission that has an id. Measured with raw pipelines: 208,000 submissions a second into an empty queue,
-    /// 15,000 into one of 200,000 jobs; with `--hashtable-buckets=100003` 110,000 to 160,000 at any depth, and
-    /// [without ids](SubmitOptions::without_id) over 450,000.
+    /// gearmand keeps ids in 991 hash chains unless it was started with `--hashtable-buckets=N`, and searches one of
+    /// them for every submission that has an id. Measured with raw pipelines: 208,000 submissions a second into an
+    /// empty queue, 15,000 into one of 200,000 jobs; with `--hashtable-buckets=100003` 110,000 to 160,000 at any depth,
+    /// and [without ids](SubmitOptions::without_id) over 450,000.
     #[default]
     Random,
     /// This id.

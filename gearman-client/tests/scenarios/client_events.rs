@@ -58,8 +58,8 @@ impl Told {
             .collect()
     }
 
-    /// Waits until what was told of a server is as expected, or for long enough. The driver of a connection and its callers
-    /// tell, in no order.
+    /// Waits until what was told of a server is as expected, or for long enough. The driver of a connection and its
+    /// callers tell, in no order.
     fn until(&self, address: &str, expected: impl Fn(&[&str]) -> bool) -> Vec<&'static str> {
         let started = Instant::now();
         while !expected(&self.of(address)) && started.elapsed() < PATIENCE {

@@ -466,7 +466,8 @@ macro_rules! both_faces {
     )+};
 }
 
-/// Makes four tests of each function over a [`Face`] and the address of a server: {async, blocking} x {in-memory, real}.
+/// Makes four tests of each function over a [`Face`] and the address of a server: {async, blocking} x {in-memory,
+/// real}.
 macro_rules! scenarios {
     ($($name:ident),+ $(,)?) => {$(
         mod $name {

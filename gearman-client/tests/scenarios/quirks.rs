@@ -450,8 +450,8 @@ fn quirk_an_empty_line_in_show_unique_jobs_is_a_job_without_an_id() {
     assert_eq!(rows.iter().filter(|row| row.unique.is_none()).count(), 1);
 }
 
-/// The server joins a submission to a queued job that it is going to pass over, because its submitter has gone; that one
-/// would never run.
+/// The server joins a submission to a queued job that it is going to pass over, because its submitter has gone; that
+/// one would never run.
 fn quirk_a_job_joined_to_one_without_submitters_is_not_waited_for_in_vain<F: Face>(address: &str) {
     let upstream = address.parse().unwrap();
     let proxy = fixtures::proxy::Proxy::start(upstream).unwrap();

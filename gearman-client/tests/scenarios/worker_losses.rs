@@ -265,8 +265,8 @@ fn errors_and_panics_of_handlers_are_told_where_they_happen<F: HandlerFace>(addr
     assert_eq!(*told.lock().unwrap(), words);
 }
 
-/// A blocking worker does not read while a handler runs; the answer to the grab for its other place is there when it has
-/// ended, however long that took.
+/// A blocking worker does not read while a handler runs; the answer to the grab for its other place is there when it
+/// has ended, however long that took.
 fn a_long_handler_costs_no_connection_that_answered_meanwhile<F: HandlerFace>() {
     let server = Server::start().unwrap();
     let mut client = F::to(server.address());

@@ -25,7 +25,8 @@ pub fn runtime(what: &str) -> Result<Handle, Error> {
     })
 }
 
-/// A role that many callers change under a short lock, while a [`Driver`] moves its bytes. The wire is not under the lock.
+/// A role that many callers change under a short lock, while a [`Driver`] moves its bytes. The wire is not under the
+/// lock.
 #[derive(Debug)]
 pub struct Shared<R>(Mutex<Inner<R>>);
 

@@ -14,9 +14,9 @@ use crate::{Observer, lock, sync::Mutex};
 
 /// Events of type `E`, in order, as a [`Stream`].
 ///
-/// It never delays those that it reports on: when its reader falls behind, the oldest event is dropped for each new one,
-/// and [`missed`](Self::missed) counts them. It ends when nobody is left to report an event: the options that it was made
-/// from are dropped, and so is everything that was made of them.
+/// It never delays those that it reports on: when its reader falls behind, the oldest event is dropped for each new
+/// one, and [`missed`](Self::missed) counts them. It ends when nobody is left to report an event: the options that it
+/// was made from are dropped, and so is everything that was made of them.
 ///
 /// # Cancel safety
 ///

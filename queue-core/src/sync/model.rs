@@ -1,5 +1,5 @@
-//! Time, which the model checker lacks: a short wait ends at any moment, and a long one only when somebody ends it, so that a
-//! lost wake-up is a deadlock, which the checker reports.
+//! Time, which the model checker lacks: a short wait ends at any moment, and a long one only when somebody ends it, so
+//! that a lost wake-up is a deadlock, which the checker reports.
 
 use std::{
     fmt,

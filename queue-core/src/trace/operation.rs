@@ -234,8 +234,8 @@ impl Drop for Batch {
     }
 }
 
-/// An [`Operation`] with a span of this name, level and kind. The span and its [`Facts`] are created only if the span is
-/// enabled or there is an observer. With `root` before the level, it is not a child of the current span. Numbers are
+/// An [`Operation`] with a span of this name, level and kind. The span and its [`Facts`] are created only if the span
+/// is enabled or there is an observer. With `root` before the level, it is not a child of the current span. Numbers are
 /// signed, because the bridges to OpenTelemetry turn others into text. A macro, because a span's name and target are
 /// determined by where it is written.
 #[macro_export]

@@ -9,8 +9,8 @@ use fixtures::history::{Fate, Key};
 
 use crate::{body::key_of, rng::Rng, stage::Stage};
 
-/// The desk of one worker, whose server calls a job `I`. Ids may start over with the server, and a job may come again while
-/// the handler that has lost it still runs.
+/// The desk of one worker, whose server calls a job `I`. Ids may start over with the server, and a job may come again
+/// while the handler that has lost it still runs.
 pub struct Desk<I> {
     pub stage: Arc<Stage>,
     actor: u32,

@@ -7,13 +7,14 @@
 //! cargo run --release -p tests --example soak -- adf-queue --minutes 30
 //! ```
 //!
-//! Adf.QueueServer is the program that `ADF_QUEUE_PROGRAM` names, or `mock-adfqueue`, if that was built in the same profile.
+//! Adf.QueueServer is the program that `ADF_QUEUE_PROGRAM` names, or `mock-adfqueue`, if that was built in the same
+//! profile.
 //!
 //! Everybody notes what happens, and the rules of [`fixtures::history`] are checked while it does: nothing that was
 //! acknowledged is lost, nothing comes that was not submitted or was done, every call returns in time. At the end the
-//! network is healed, the queues are drained and everybody is stopped in an orderly way. Memory, descriptors and threads
-//! of this process have to stay flat. The exit code is 0 when all of that held, 1 when not, 2 for wrong arguments and 3
-//! when the run did not end by itself.
+//! network is healed, the queues are drained and everybody is stopped in an orderly way. Memory, descriptors and
+//! threads of this process have to stay flat. The exit code is 0 when all of that held, 1 when not, 2 for wrong
+//! arguments and 3 when the run did not end by itself.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

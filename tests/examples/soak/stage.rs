@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use crate::{ledger::Ledger, options::Options, pace::Pace};
 
-/// A folder for what a server writes: in memory, where there is such a place. A killed process loses nothing that it has
-/// written, on no disk; a disk that others keep busy would set the pace.
+/// A folder for what a server writes: in memory, where there is such a place. A killed process loses nothing that it
+/// has written, on no disk; a disk that others keep busy would set the pace.
 pub fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };

@@ -1,5 +1,5 @@
-//! Lists the public items of libraries, one per line, from rustdoc's JSON: `listings JSON-FOLDER FOLDER LIBRARY...`. Run by
-//! `.ci/public-api`.
+//! Lists the public items of libraries, one per line, from rustdoc's JSON: `listings JSON-FOLDER FOLDER LIBRARY...`.
+//! Run by `.ci/public-api`.
 mod names;
 
 use std::{env, error::Error, fmt::Write as _, fs, path::Path};
@@ -41,8 +41,8 @@ fn items(json: &Path) -> public_api::Result<PublicApi> {
         .build()
 }
 
-/// Most types are `Send`, `Sync` and `Unpin`, so only exceptions and conditions are listed. Other marker traits that the
-/// compiler implements are not part of what the libraries promise.
+/// Most types are `Send`, `Sync` and `Unpin`, so only exceptions and conditions are listed. Other marker traits that
+/// the compiler implements are not part of what the libraries promise.
 fn is_implied(item: &str) -> bool {
     const PROMISED: [&str; 3] = ["Send", "Sync", "Unpin"];
     const OTHERS: [&str; 3] = ["Freeze", "StructuralPartialEq", "UnsafeUnpin"];

@@ -1,5 +1,5 @@
-//! rustdoc names items of other crates by the private module that defines them, so a listing would change with modules that nobody
-//! can name. Here they get the names under which they are public.
+//! rustdoc names items of other crates by the private module that defines them, so a listing would change with modules
+//! that nobody can name. Here they get the names under which they are public.
 use std::collections::HashMap;
 
 use public_api::PublicApi;

@@ -112,8 +112,8 @@ fn push() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// What a server refuses, or understands in its own way. Nothing here pulls: a pull as JSON from a queue that is not there ends the
-/// real server.
+/// What a server refuses, or understands in its own way. Nothing here pulls: a pull as JSON from a queue that is not
+/// there ends the real server.
 fn odd() -> impl Strategy<Value = Vec<u8>> {
     let name = queue("a");
     let count = format!("/queue/count.json?queue={name}&requestid=1");

@@ -93,8 +93,8 @@ fn request(has_long: bool) -> impl Strategy<Value = Request> {
     })
 }
 
-/// Requests that are sent together, and whose answers do not depend on how far the server is with the deliveries that they cause:
-/// those go behind what it has read by then.
+/// Requests that are sent together, and whose answers do not depend on how far the server is with the deliveries that
+/// they cause: those go behind what it has read by then.
 fn batch() -> impl Strategy<Value = Vec<Request>> {
     let kind = select(vec![vec![2], vec![4], vec![3, 5, 6, 7, 8, 9, 10]]);
     (kind, vec((any::<prop::sample::Index>(), request(false)), 2..=5)).prop_map(

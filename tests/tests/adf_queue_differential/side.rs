@@ -21,7 +21,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// What each connection has been told, by its name.
 pub(crate) type Heard = BTreeMap<String, Vec<String>>;
 
-/// Puts a run's own name in the place of the one that is written in steps and transcripts: a server may have other users.
+/// Puts a run's own name in the place of the one that is written in steps and transcripts: a server may have other
+/// users.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     own: String,

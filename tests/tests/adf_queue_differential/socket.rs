@@ -153,7 +153,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Puts deliveries behind the other answers, which come in the order of their requests, while those come when they do.
+    /// Puts deliveries behind the other answers, which come in the order of their requests, while those come when they
+    /// do.
     pub(crate) fn sort_replies(&mut self) {
         self.replies.sort_by_key(|reply| {
             let is_refused = reply.ends_with("queue not exists.");

@@ -221,8 +221,8 @@ fn a_process_without_file_descriptors_gets_an_error_and_recovers() {
     }
     let server = Server::start().unwrap();
     let runtime = tests::face::runtime();
-    // One connection before, so that what is made once is there. It stays and was answered: the server, which is in this
-    // process, would take or close its end at any time, and leave a descriptor free.
+    // One connection before, so that what is made once is there. It stays and was answered: the server, which is in
+    // this process, would take or close its end at any time, and leave a descriptor free.
     let connect_async = || runtime.block_on(Client::connect(server.address()));
     let connect_blocking = || beanstalk_client::blocking::Client::connect(server.address());
     let mut before = (connect_async().unwrap(), connect_blocking().unwrap());

@@ -1,4 +1,5 @@
-//! Replies that are not those to the commands before them: a server that cut a line, or one that tells of something else.
+//! Replies that are not those to the commands before them: a server that cut a line, or one that tells of something
+//! else.
 
 use std::{io::Write, time::Duration};
 

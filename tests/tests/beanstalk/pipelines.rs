@@ -290,8 +290,8 @@ fn a_server_that_reads_drop_by_drop_meets_a_deadline<F: Face>() {
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
 }
 
-/// C7: with the first reply here, and most of its command still to be written, nothing is in flight, and there is no room
-/// for another command.
+/// C7: with the first reply here, and most of its command still to be written, nothing is in flight, and there is no
+/// room for another command.
 fn a_reply_that_comes_before_its_command_is_written_does_not_end_a_pipeline<F: Face>() {
     const BODY: usize = 300 * 1024;
     for window in [1, 256] {

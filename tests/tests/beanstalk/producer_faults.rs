@@ -56,8 +56,8 @@ tests::both_producers!(
 /// Short, but longer than a round trip takes on a busy machine.
 const SHORT: Duration = Duration::from_millis(800);
 
-/// The attempt was begun with what was left of the put that waited for it, and was cut short with each. (In the blocking face
-/// it is made by a caller, who gives up with his own put.)
+/// The attempt was begun with what was left of the put that waited for it, and was cut short with each. (In the
+/// blocking face it is made by a caller, who gives up with his own put.)
 #[test]
 fn puts_that_fall_due_do_not_end_the_attempt_to_connect() {
     let server = Server::start().unwrap();

@@ -118,8 +118,8 @@ fn the_protocol_does_no_input_or_output() {
     }
 }
 
-/// C16: the async faces take time from the runtime and choose nothing at random by themselves, so that a simulation can run
-/// them again and get the same.
+/// C16: the async faces take time from the runtime and choose nothing at random by themselves, so that a simulation can
+/// run them again and get the same.
 #[test]
 fn the_async_faces_are_deterministic() {
     let mut files = 0;

@@ -160,8 +160,8 @@ fn is_hidden(function: &ImplItemFn) -> bool {
     function.attrs.iter().any(|attribute| text_of(attribute).contains("doc(hidden)"))
 }
 
-/// Parameters but for `self`, and what is given: without lifetimes and the paths before names. Type parameters and bounds
-/// are left out, for a handler that gives a future has others.
+/// Parameters but for `self`, and what is given: without lifetimes and the paths before names. Type parameters and
+/// bounds are left out, for a handler that gives a future has others.
 fn signature(function: &ImplItemFn) -> String {
     let parameters = function.sig.inputs.iter().filter_map(|parameter| match parameter {
         FnArg::Receiver(_) => None,

@@ -119,7 +119,8 @@ pub async fn run(seed: u64, defect: Option<Defect>) -> SeedOutcome {
     cast.0.end(ready, rules).await
 }
 
-/// Pushes one message after the other, with one worker that runs one at a time, over a network that only holds up and splits.
+/// Pushes one message after the other, with one worker that runs one at a time, over a network that only holds up and
+/// splits.
 pub async fn in_order(seed: u64) -> Report {
     const MESSAGES: u64 = 40;
     let mut rng = Rng::new(seed);
@@ -166,8 +167,8 @@ pub async fn in_order(seed: u64) -> Report {
     check(&cast.worlds[0].history(), &rules)
 }
 
-/// A request that the server answers wrongly. Only of pushes and pulls it says falsely that it has not carried them out: of the end of
-/// a message no server does.
+/// A request that the server answers wrongly. Only of pushes and pulls it says falsely that it has not carried them
+/// out: of the end of a message no server does.
 fn fault(kinds: Kinds, rng: &mut Rng) -> Option<Fault> {
     let names = ["rpush", "lpush", "pull", "delete", "rcancel", "count", "createqueue", "upgrade"];
     let name = names[rng.below(8) as usize];
@@ -399,7 +400,8 @@ impl Cast {
         worker
     }
 
-    /// A client that pulls and deletes, at times gives up in the middle, and at times connects anew with a message in its hands.
+    /// A client that pulls and deletes, at times gives up in the middle, and at times connects anew with a message in
+    /// its hands.
     async fn plain_consumer(self, actor: u32, server: usize, queue: &'static str, mut rng: Rng) {
         let scheme = web_socket(&mut rng);
         let client = Client::new(self.options(server, scheme, &mut rng)).unwrap();

@@ -214,7 +214,8 @@ impl Cast {
         Some(Survivor::Client(actor, Box::new(client), server))
     }
 
-    /// Puts a job for each worker in a healed world, which all serve every server, and for the consumer of the server if it is known.
+    /// Puts a job for each worker in a healed world, which all serve every server, and for the consumer of the server
+    /// if it is known.
     async fn call_all(&self, survivor: Survivor, workers: Range<usize>, rng: &mut Rng) {
         match survivor {
             Survivor::Client(actor, mut client, server) => {

@@ -1,4 +1,5 @@
-//! Which kinds of fault a seed has at all: few in some seeds, so that rare combinations come that a storm of all would hide.
+//! Which kinds of fault a seed has at all: few in some seeds, so that rare combinations come that a storm of all would
+//! hide.
 
 use std::fmt;
 

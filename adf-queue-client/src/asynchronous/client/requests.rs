@@ -314,7 +314,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Refused(NotPulled)`. `Unsupported` over WebSocket, where only the connection that pulled a message can act on it.
+    /// `Refused(NotPulled)`. `Unsupported` over WebSocket, where only the connection that pulled a message can act on
+    /// it.
     ///
     /// # Cancel safety
     ///

@@ -247,7 +247,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Refused(NotPulled)`. `Unsupported` over WebSocket, where only the connection that pulled a message can act on it.
+    /// `Refused(NotPulled)`. `Unsupported` over WebSocket, where only the connection that pulled a message can act on
+    /// it.
     pub fn delete_pulled<Q>(&mut self, queue: Q, id: &RequestId) -> Result<()>
     where
         Q: TryInto<QueueName>,

@@ -230,7 +230,8 @@ fn body(job: &Job) -> String {
     String::from_utf8(job.delivery.body().to_vec()).unwrap()
 }
 
-/// Every message is run until it is deleted; none is deleted twice, lost, or settled on another connection than its own.
+/// Every message is run until it is deleted; none is deleted twice, lost, or settled on another connection than its
+/// own.
 #[test]
 fn any_schedule_and_any_network_settles_every_message_once() {
     let (mut lost, mut unknown, mut returned) = (0, 0, 0);

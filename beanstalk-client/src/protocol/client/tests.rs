@@ -175,8 +175,8 @@ impl Book {
     }
 }
 
-/// On any network, with calls that are dropped at any point: a command has an outcome, and the one that it has at the server;
-/// each job comes until it is deleted.
+/// On any network, with calls that are dropped at any point: a command has an outcome, and the one that it has at the
+/// server; each job comes until it is deleted.
 #[test]
 fn any_schedule_and_any_network_gives_each_command_its_own_outcome() {
     for seed in 0..300 {
@@ -216,7 +216,8 @@ fn any_schedule_and_any_network_gives_each_command_its_own_outcome() {
     }
 }
 
-/// Nothing that is about a job of ours: a question, and a look for a job that comes for the next reserve if it is dropped.
+/// Nothing that is about a job of ours: a question, and a look for a job that comes for the next reserve if it is
+/// dropped.
 fn pair(proof: &mut Run, steps: usize) -> Option<()> {
     let (first, second) = (Touch::new(u64::MAX), Stats);
     proof.role.0.begin_pair(&first, &second);

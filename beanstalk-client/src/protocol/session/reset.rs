@@ -70,8 +70,8 @@ pub(crate) enum Reset {
 }
 
 impl Session {
-    /// The tube of a job that this connection has reserved, if it is known: all its reserved jobs are from the only watched
-    /// tube.
+    /// The tube of a job that this connection has reserved, if it is known: all its reserved jobs are from the only
+    /// watched tube.
     pub(crate) fn tube_of(&self, job: JobRef) -> Option<&TubeName> {
         let Holdings { has_reserved, is_mixed, .. } = self.holdings;
         let is_own = job.reservation == Some(self.epoch);

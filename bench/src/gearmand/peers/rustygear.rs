@@ -1,4 +1,5 @@
-//! The crate `rustygear`, async, on a current-thread runtime. Neither its client nor its worker does two things at once.
+//! The crate `rustygear`, async, on a current-thread runtime. Neither its client nor its worker does two things at
+//! once.
 
 use std::{net::SocketAddr, time::Duration};
 

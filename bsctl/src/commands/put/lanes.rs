@@ -36,8 +36,8 @@ pub(in crate::commands) enum Event {
     Broken(CliError),
 }
 
-/// Connections of their own: `count` of them or one for each server that answers, whichever is more. None where the tool's own
-/// connection suffices.
+/// Connections of their own: `count` of them or one for each server that answers, whichever is more. None where the
+/// tool's own connection suffices.
 ///
 /// # Errors
 /// No server answers.
@@ -78,8 +78,8 @@ pub(in crate::commands) fn one(
     lane(link, || source.next(interrupts), gate, absorb)
 }
 
-/// Puts everything that `source` has over these connections, each with its server where there are several. The order of jobs
-/// is kept within a batch only.
+/// Puts everything that `source` has over these connections, each with its server where there are several. The order of
+/// jobs is kept within a batch only.
 ///
 /// # Errors
 /// The failure of a connection, or of `absorb`.

@@ -1,4 +1,5 @@
-//! Jobs from the heads of their lists: ready ones are reserved in batches, delayed and buried ones are taken one by one.
+//! Jobs from the heads of their lists: ready ones are reserved in batches, delayed and buried ones are taken one by
+//! one.
 
 use std::slice;
 
@@ -12,8 +13,9 @@ use crate::jobs::seen::{Seen, damaged};
 use crate::jobs::taker::{bury_damaged, delete_all, reserve_ready};
 use crate::link::Link;
 
-/// Takes the jobs of one target, at most `most`, and deletes them when they have arrived. A job whose body the server lost
-/// in a crash cannot be kept: it is a failure, and stays, buried. With nothing to keep it is deleted like the others.
+/// Takes the jobs of one target, at most `most`, and deletes them when they have arrived. A job whose body the server
+/// lost in a crash cannot be kept: it is a failure, and stays, buried. With nothing to keep it is deleted like the
+/// others.
 ///
 /// # Errors
 /// The failure of the connection, or what `way` gives.

@@ -12,8 +12,8 @@ use crate::jobs::seen::{Seen, damaged};
 use crate::jobs::taker::bury_damaged;
 use crate::link::Link;
 
-/// Takes these jobs, as far as they are still wanted, and deletes them when they have arrived. Ready ones whose bodies are
-/// needed are reserved before (server 1.12 or later), so that nobody else works on them meanwhile.
+/// Takes these jobs, as far as they are still wanted, and deletes them when they have arrived. Ready ones whose bodies
+/// are needed are reserved before (server 1.12 or later), so that nobody else works on them meanwhile.
 ///
 /// # Errors
 /// The failure of the connection, or what `way` gives.

@@ -46,8 +46,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Counts what there is. A tube that does not exist has no jobs, which is said, and so is which tubes stay as they are,
-    /// and how many jobs are reserved. With `by_id` the jobs are looked up even without filters.
+    /// Counts what there is. A tube that does not exist has no jobs, which is said, and so is which tubes stay as they
+    /// are, and how many jobs are reserved. With `by_id` the jobs are looked up even without filters.
     ///
     /// # Errors
     /// A filter is not valid: exit 2. The failure of the connection.

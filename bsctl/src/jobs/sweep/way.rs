@@ -27,7 +27,8 @@ pub trait Way {
     /// Nothing more can be done.
     fn take(&mut self, link: &mut Link, jobs: &[Job], bulk: &mut Bulk) -> Result<(), CliError>;
 
-    /// Takes jobs that nobody holds, and gives which of them have arrived, so that they can be deleted; counts the others.
+    /// Takes jobs that nobody holds, and gives which of them have arrived, so that they can be deleted; counts the
+    /// others.
     ///
     /// # Errors
     /// Nothing more can be done.

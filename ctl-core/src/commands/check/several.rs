@@ -4,8 +4,8 @@ use super::{Measured, Metric};
 use crate::error::CliError;
 use crate::link::Link;
 
-/// What came of each server: its figures are about it, or about a queue on it, and who failed is named. Whether there are
-/// several: where there is only one, `own` is measured, as it is where an address is wrong, which it then says.
+/// What came of each server: its figures are about it, or about a queue on it, and who failed is named. Whether there
+/// are several: where there is only one, `own` is measured, as it is where an address is wrong, which it then says.
 pub fn measure_all<L: Link>(
     servers: Result<Vec<(String, L)>, CliError>,
     own: &mut L,

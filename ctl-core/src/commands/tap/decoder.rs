@@ -41,25 +41,26 @@ pub enum Look {
 
 /// Decodes one connection. It is asked and told in the order in which bytes have passed.
 pub trait Decoder: Send + 'static {
-    /// What `data` begins with, which `side` has sent and which is never empty. Asked again with more bytes as long as the
-    /// answer is [`Look::More`].
+    /// What `data` begins with, which `side` has sent and which is never empty. Asked again with more bytes as long as
+    /// the answer is [`Look::More`].
     fn look(&mut self, side: Side, data: &[u8]) -> Look;
 
-    /// What a unit of `len` bytes says, of which the first 16 KiB are kept at the most. None for what has no line of its
-    /// own, such as a part of a message.
+    /// What a unit of `len` bytes says, of which the first 16 KiB are kept at the most. None for what has no line of
+    /// its own, such as a part of a message.
     fn read(&mut self, side: Side, unit: &[u8], len: u64) -> Option<Said>;
 
-    /// The ids that the server has given, in a unit that is read next: in an answer, or in a request that is about them. A
-    /// replay puts those that its server gives in their places. They do not overlap, and come in their order.
+    /// The ids that the server has given, in a unit that is read next: in an answer, or in a request that is about
+    /// them. A replay puts those that its server gives in their places. They do not overlap, and come in their order.
     fn ids(&self, _side: Side, _unit: &[u8]) -> Vec<Id> {
         Vec::new()
     }
 
-    /// Corrects a length that the unit announces in its beginning, whose ids were replaced by others of other lengths: it
-    /// has `change` bytes more now.
+    /// Corrects a length that the unit announces in its beginning, whose ids were replaced by others of other lengths:
+    /// it has `change` bytes more now.
     fn mend(&self, _side: Side, _unit: &mut Vec<u8>, _change: i64) {}
 
-    /// Whether the next unit of the server can be told apart before all of it is here; otherwise a replay compares bytes.
+    /// Whether the next unit of the server can be told apart before all of it is here; otherwise a replay compares
+    /// bytes.
     fn compares_units(&self) -> bool {
         true
     }
@@ -70,8 +71,8 @@ pub trait Decoder: Send + 'static {
 pub struct Id {
     /// Where it stands.
     pub at: Range<usize>,
-    /// What it is an id of, such as a queue whose messages have numbers of their own. None for a value that may be another
-    /// one each time, such as an age.
+    /// What it is an id of, such as a queue whose messages have numbers of their own. None for a value that may be
+    /// another one each time, such as an age.
     pub space: Option<Vec<u8>>,
 }
 

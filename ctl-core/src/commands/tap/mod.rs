@@ -1,7 +1,7 @@
 //! `tap`: a relay between applications and their server that shows what they say to each other.
 //!
-//! The relay has a thread of its own and waits for nobody but its sockets. What is shown and what is recorded goes through
-//! bounded queues, and what finds no room there is left out and counted.
+//! The relay has a thread of its own and waits for nobody but its sockets. What is shown and what is recorded goes
+//! through bounded queues, and what finds no room there is left out and counted.
 
 mod connection;
 mod cutter;
@@ -134,8 +134,8 @@ static LINES: Shape = Shape::rows(
 /// Runs `tap`; `decoder` makes one for each connection.
 ///
 /// # Errors
-/// Flags that are wrong (2), an address that cannot be bound (69), a file that cannot be written (74). A replay fails when
-/// the server answers otherwise (1) or cannot be reached (69).
+/// Flags that are wrong (2), an address that cannot be bound (69), a file that cannot be written (74). A replay fails
+/// when the server answers otherwise (1) or cannot be reached (69).
 pub fn run<T: Tool, D: Decoder>(
     context: &mut Context<T>,
     args: &TapArgs,

@@ -1,5 +1,5 @@
-//! Carries bytes between applications and their server: as they come, with nothing added and nothing held back. Ends and
-//! resets are passed on as what they are.
+//! Carries bytes between applications and their server: as they come, with nothing added and nothing held back. Ends
+//! and resets are passed on as what they are.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -115,8 +115,8 @@ async fn carry<D: Decoder>(
         while !rest.is_empty() {
             let passed = to.write(rest).await.map_err(|_| other)?;
             let (done, left) = rest.split_at_checked(passed).unwrap_or((rest, &[]));
-            // Before anything else is polled, so that no answer is seen before its question. What the server has said was
-            // its answer when it came, however slowly the application reads.
+            // Before anything else is polled, so that no answer is seen before its question. What the server has said
+            // was its answer when it came, however slowly the application reads.
             let at = if side == Side::Client { Instant::now() } else { at };
             tapped().passed(side, done, at);
             rest = left;

@@ -55,8 +55,8 @@ pub(super) fn record(transcript: &Transcript) -> Record {
         .with("sent", sent.count())
 }
 
-/// Plays it back, up to the first difference, and gives the number of ids that were others than recorded. With `is_exact`,
-/// ids are bytes as all others.
+/// Plays it back, up to the first difference, and gives the number of ids that were others than recorded. With
+/// `is_exact`, ids are bytes as all others.
 ///
 /// # Errors
 /// The server answers otherwise (1), or cannot be reached (69).

@@ -12,8 +12,8 @@ pub(crate) struct Goes {
     pub(crate) is_open: bool,
 }
 
-/// How what has been typed goes on: with the name of a field, with an operator that the field has, or with one of the words
-/// that its values are.
+/// How what has been typed goes on: with the name of a field, with an operator that the field has, or with one of the
+/// words that its values are.
 pub(crate) fn continued(fields: &[Field], typed: &str) -> Goes {
     let sign = typed.find(|c| "=!<>~".contains(c));
     let Some((name, rest)) = sign.and_then(|at| typed.split_at_checked(at)) else {

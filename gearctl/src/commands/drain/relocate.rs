@@ -151,7 +151,8 @@ impl Resubmit {
     }
 
     /// A server that is reached by two ways makes one job of the new one and the one that is held here, by their unique
-    /// id: to end it would be to lose it. Two servers of one machine may also name a job alike, but there it does not run.
+    /// id: to end it would be to lose it. Two servers of one machine may also name a job alike, but there it does not
+    /// run.
     fn check(&mut self, copy: &JobHandle, job: &Taken) -> Result<(), CliError> {
         if show_handle(copy) != job.handle() {
             return Ok(());

@@ -103,8 +103,8 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
     Ok(if refused { Exit::Negative } else { Exit::Done })
 }
 
-/// Questions of the tool's own, behind which nothing comes any more that was asked before: two of them, since geard leaves
-/// ECHO_REQ unanswered.
+/// Questions of the tool's own, behind which nothing comes any more that was asked before: two of them, since geard
+/// leaves ECHO_REQ unanswered.
 struct Barrier {
     /// What is echoed, and the name of a job that there is not.
     mark: Vec<u8>,

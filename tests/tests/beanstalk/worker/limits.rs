@@ -129,8 +129,8 @@ fn a_worker_refuses_plain_text_when_tls_is_required() {
     }
 }
 
-/// A stream that keeps what is written until it is flushed, which takes some tries. The worker is stopped as soon as there
-/// is one, so that its half-close comes while the first commands are being written.
+/// A stream that keeps what is written until it is flushed, which takes some tries. The worker is stopped as soon as
+/// there is one, so that its half-close comes while the first commands are being written.
 fn nothing_is_cut_off_by_a_half_close<F: WorkerFace + Slowly>() {
     let log = Log::default();
     let handle: Arc<OnceLock<WorkerHandle>> = Arc::default();
@@ -287,7 +287,8 @@ impl Slowly for Blocking {
     }
 }
 
-/// With the real limit, of the memory that stacks are made of: in a process of its own, since the limit is the process's.
+/// With the real limit, of the memory that stacks are made of: in a process of its own, since the limit is the
+/// process's.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_process_without_threads_waits_for_them() {

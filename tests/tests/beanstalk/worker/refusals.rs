@@ -77,8 +77,8 @@ fn refusals_in_a_row_back_off() {
             world.pass(10 * MINUTE);
             let seen = world.seen(worker);
             let what = format!("{refusal} to {verb}, prefetch {prefetch}");
-            // About one pause in five seconds at last; a handful of commands for each, and with prefetch for each job. There
-            // are two rounds to a pause, as the reserve goes out with the delete that will be refused.
+            // About one pause in five seconds at last; a handful of commands for each, and with prefetch for each job.
+            // There are two rounds to a pause, as the reserve goes out with the delete that will be refused.
             let most = 250 * (6 + 3 * prefetch);
             let (lines, connections) = (seen.lines.len(), seen.connections);
             assert!((20..most).contains(&lines), "{what}: {lines} commands");

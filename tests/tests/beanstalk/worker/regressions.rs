@@ -323,7 +323,8 @@ fn regress_symfony_66057_a_job_is_kept_while_others_are_waited_for<F: WorkerFace
     assert_eq!(client.stats().unwrap().job_timeouts, 0);
 }
 
-/// symfony/symfony#65922: a delete that met a lost connection was sent again on the next one, where the job is anybody's.
+/// symfony/symfony#65922: a delete that met a lost connection was sent again on the next one, where the job is
+/// anybody's.
 fn regress_symfony_65922_an_outcome_is_not_sent_on_a_new_connection_unasked<F: WorkerFace>() {
     let server = Server::start().unwrap();
     let mut client: F = connect(server.address());

@@ -226,8 +226,8 @@ fn an_oversized_job_is_buried<F: WorkerFace>(environment: Environment) {
     assert_eq!((stats.state, stats.pri.get()), (JobState::Buried, 77));
 }
 
-/// A worker reads the server's statistics first of all. A server whose text was longer than the limit for bodies was never
-/// worked for.
+/// A worker reads the server's statistics first of all. A server whose text was longer than the limit for bodies was
+/// never worked for.
 fn a_limit_for_bodies_lets_the_statistics_through<F: WorkerFace>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();

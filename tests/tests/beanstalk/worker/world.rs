@@ -1,4 +1,5 @@
-//! A beanstalkd and the slots of its workers in one thread, with a clock that is turned by hand: a pump without sockets.
+//! A beanstalkd and the slots of its workers in one thread, with a clock that is turned by hand: a pump without
+//! sockets.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! A replay to a server that gives other ids than the recorded one did: what it gives instead is learned from its replies,
-//! and put into the requests that follow.
+//! A replay to a server that gives other ids than the recorded one did: what it gives instead is learned from its
+//! replies, and put into the requests that follow.
 //!
 //! Conversations are followed in units, such as a command with its body or a packet, as ids have a place only in these.
 
