@@ -1,5 +1,6 @@
 //! Job records: what `jobs`, `peek`, `reserve` and `export` write, and what `import` reads.
 
+pub mod arrivals;
 pub mod hidden;
 pub mod leaving;
 pub mod mover;

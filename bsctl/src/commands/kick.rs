@@ -104,8 +104,7 @@ impl KickArgs {
 /// A state that jobs can be kicked out of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum KickState {
-    /// Set aside until kicked until kicked until kicked until kicked until kicked until kicked until kicked until
-    /// kicked until kicked until kicked until kicked until kicked until kicked.
+    /// Set aside until kicked.
     Buried,
     /// Waiting for its delay to end.
     Delayed,

@@ -1,6 +1,7 @@
 //! `tail`: jobs as they come.
 
 use std::collections::BTreeSet;
+use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
 use beanstalk_client::protocol::{Release, Stats};
@@ -16,8 +17,9 @@ use ctl_core::output::{BodiesArgs, Handover, List};
 use ctl_core::system::signals::Interrupts;
 
 use crate::error::{NOT_FOUND, cli_error};
+use crate::jobs::arrivals::{Arrivals, Questions};
 use crate::jobs::leaving::hand_over;
-use crate::jobs::scan::{Wanted, fetch, heads};
+use crate::jobs::scan::{Wanted, existing, fitting, heads};
 use crate::jobs::select::{Candidate, SelectArgs, filter_help};
 use crate::jobs::taker::{Taker, bury_all, stats_of};
 use crate::jobs::{self, BODIES};
@@ -97,8 +99,6 @@ impl TailArgs {
 
 /// Jobs that are taken at once.
 const WINDOW: usize = 100;
-/// Ids that are looked at together, and how many behind the newest that is known.
-const CHUNK: u64 = 1000;
 /// So many jobs are remembered as shown.
 const REMEMBERED: usize = 100_000;
 
@@ -133,8 +133,7 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
             let wanted = Wanted { tubes, filters, ..Wanted::default() };
             let list = stream(tool.out.list(&BODIES)?)?;
             let absence = Absence::new(&tool.messages);
-            let place = Place { server: String::new(), puts: 0, next: 0, end: 0 };
-            Looker { link: &mut tool.link, wanted, list, left, place }.run(
+            Looker { link: &mut tool.link, wanted, list, left }.run(
                 absence,
                 args.interval,
                 &interrupts,
@@ -187,19 +186,6 @@ struct Looker<'a> {
     wanted: Wanted,
     list: List<'a>,
     left: u64,
-    place: Place,
-}
-
-/// How far has been looked.
-struct Place {
-    /// The server's own id, which is another one after a restart.
-    server: String,
-    /// How many jobs had been put into it.
-    puts: u64,
-    /// The next id to be looked at.
-    next: u64,
-    /// The first id that is not there yet.
-    end: u64,
 }
 
 impl Looker<'_> {
@@ -209,78 +195,55 @@ impl Looker<'_> {
         interval: Duration,
         interrupts: &Interrupts,
     ) -> Result<Exit, CliError> {
-        let begun = self.begin();
-        absence.settle(begun)?;
+        let mut arrivals = Arrivals::after_newest(self.link)?;
+        absence.settle(Ok(()))?;
         let mut is_away = false;
         while self.left > 0 && interrupts.sleep(pause(interval, is_away)).is_ok() {
             // That it is back is told before what it has.
             if is_away && absence.settle(self.link.call(Stats))?.is_none() {
                 continue;
             }
-            let seen = self.look();
+            let seen = self.look(&mut arrivals);
             is_away = absence.settle(seen)?.is_none();
         }
         end(self.list, interrupts)
     }
 
-    fn begin(&mut self) -> Result<(), CliError> {
-        let stats = self.link.call(Stats)?;
-        let next = newest(self.link, stats.total_jobs)?.saturating_add(1);
-        self.place = Place { server: stats.id, puts: stats.total_jobs, next, end: next };
-        Ok(())
-    }
-
-    fn look(&mut self) -> Result<(), CliError> {
-        let stats = self.link.call(Stats)?;
-        let puts = stats.total_jobs;
-        match puts.checked_sub(self.place.puts).filter(|_| stats.id == self.place.server) {
-            Some(new) => self.place.end = self.place.end.saturating_add(new),
-            // It was restarted and counts from 0 again; its ids do so as well, unless it has a log.
-            None => {
-                self.place.end = newest(self.link, puts)?.saturating_add(1);
-                self.place.next = self.place.end.saturating_sub(puts).max(1);
+    fn look(&mut self, arrivals: &mut Arrivals) -> Result<(), CliError> {
+        arrivals.look(self.link, |link, jobs| {
+            for (stats, body) in fitting(link, jobs, &self.wanted, true)? {
+                if self.left == 0 {
+                    break;
+                }
+                let record = jobs::record(&stats);
+                self.list.push(match body {
+                    Some(Ok(body)) => record.with_body(body),
+                    _ => record,
+                })?;
+                self.left -= 1;
             }
-        }
-        (self.place.server, self.place.puts) = (stats.id, puts);
-        while self.place.next < self.place.end && self.left > 0 {
-            let last = self.place.end.min(self.place.next.saturating_add(WINDOW as u64));
-            self.show(self.place.next, last)?;
-            self.place.next = last;
-        }
-        Ok(())
-    }
-
-    fn show(&mut self, from: u64, to: u64) -> Result<(), CliError> {
-        let ids: Vec<_> = (from..to).map(Into::into).collect();
-        for (stats, body) in fetch(self.link, &ids, &self.wanted, true)? {
-            if self.left == 0 {
-                break;
-            }
-            let record = jobs::record(&stats);
-            self.list.push(match body {
-                Some(Ok(body)) => record.with_body(body),
-                _ => record,
-            })?;
-            self.left -= 1;
-        }
-        self.list.flush()
+            self.list.flush()?;
+            Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })
     }
 }
 
-/// The newest id that is known: the count of puts, unless there are jobs above.
-fn newest(link: &mut Link, puts: u64) -> Result<u64, CliError> {
-    let mut newest = heads(link)?.into_iter().fold(puts, u64::max);
-    if newest == puts {
-        return Ok(newest);
+impl Questions for Link {
+    type Job = JobStats;
+    type Error = CliError;
+
+    fn count(&mut self) -> Result<(String, u64), CliError> {
+        let stats = self.call(Stats)?;
+        Ok((stats.id, stats.total_jobs))
     }
-    loop {
-        let ids = newest.saturating_add(1)..newest.saturating_add(CHUNK);
-        let ids: Vec<_> = ids.map(Into::into).collect();
-        let above = fetch(link, &ids, &Wanted::default(), false)?;
-        match above.last() {
-            Some((stats, _)) => newest = stats.id.get(),
-            None => return Ok(newest),
-        }
+
+    fn heads(&mut self) -> Result<Vec<u64>, CliError> {
+        heads(self)
+    }
+
+    fn existing(&mut self, ids: Range<u64>) -> Result<Vec<(u64, JobStats)>, CliError> {
+        let jobs = existing(self, ids)?;
+        Ok(jobs.into_iter().map(|stats| (stats.id.get(), stats)).collect())
     }
 }
 

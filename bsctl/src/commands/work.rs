@@ -61,8 +61,7 @@ pub struct WorkArgs {
     #[command(flatten)]
     flags: WorkFlags,
 
-    /// Exit codes that bury the job the job the job the job the job the job the job the job the job the job the job the
-    /// job the job
+    /// Exit codes that bury the job
     #[arg(long, value_name = "CODES", value_delimiter = ',', default_value = "64,65")]
     #[arg(value_parser = clap::value_parser!(i32).range(1..=255))]
     bury_codes: Vec<i32>,

@@ -29,8 +29,7 @@ pub enum AnyState {
     Reserved,
     /// Waiting for its delay to end.
     Delayed,
-    /// Set aside until kicked until kicked until kicked until kicked until kicked until kicked until kicked until
-    /// kicked until kicked until kicked until kicked until kicked until kicked.
+    /// Set aside until kicked.
     Buried,
 }
 
@@ -106,9 +105,9 @@ const MOST_HEADS: u64 = 1000;
 /// After so many of them the server is asked again how many jobs it counts.
 const RECOUNT: u64 = 100_000;
 
-/// Looks for jobs, whatever the filters say: from the newest id down, until as many are found as the server counts. When the server was
-/// restarted with its log, its count of puts says little: then the ids around the first jobs of all tubes are tried,
-/// around those that are found, and above.
+/// Looks for jobs, whatever the filters say: from the newest id down, until as many are found as the server counts. When
+/// the server was restarted with its log, its count of puts says little: then the ids around the first jobs of all tubes
+/// are tried, around those that are found, and above.
 ///
 /// # Errors
 /// The failure of the connection.
@@ -393,6 +392,18 @@ pub fn heads(link: &mut Link) -> Result<Vec<u64>, CliError> {
 /// A job's body, if it was asked for; an error when the server lost it in a crash.
 pub type Body = Option<Result<Bytes, CliError>>;
 
+/// The statistics of the jobs that exist.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn existing(
+    link: &mut Link,
+    ids: impl Iterator<Item = u64>,
+) -> Result<Vec<JobStats>, CliError> {
+    let stats = link.pipeline(ids.map(|id| StatsJob(id.into())))?;
+    Ok(stats.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
 /// The statistics and, if asked for, the bodies of jobs; jobs that are gone or changed, or that do not fit, are left out.
 ///
 /// # Errors
@@ -403,32 +414,41 @@ pub fn fetch(
     wanted: &Wanted,
     with_body: bool,
 ) -> Result<Vec<(JobStats, Body)>, CliError> {
-    let stats = link.pipeline(ids.iter().copied().map(StatsJob))?;
-    let mut jobs: Vec<(JobStats, Body)> = Vec::with_capacity(ids.len());
-    for stats in stats {
-        let fits = |stats: &JobStats| {
-            wanted.includes(stats) && wanted.filters.may_fit(&Candidate { stats, body: None })
-        };
-        if let Some(job) = stats?.filter(fits) {
-            jobs.push((job, None));
-        }
-    }
+    let jobs = existing(link, ids.iter().map(|id| id.get()))?;
+    fitting(link, jobs, wanted, with_body)
+}
+
+/// Those of these jobs that fit, with their bodies if asked for; without those that are gone by then.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn fitting(
+    link: &mut Link,
+    mut jobs: Vec<JobStats>,
+    wanted: &Wanted,
+    with_body: bool,
+) -> Result<Vec<(JobStats, Body)>, CliError> {
+    jobs.retain(|stats| {
+        wanted.includes(stats) && wanted.filters.may_fit(&Candidate { stats, body: None })
+    });
     let has_to_look = wanted.filters.need_body();
     if !with_body && !has_to_look {
-        return Ok(jobs);
+        return Ok(jobs.into_iter().map(|stats| (stats, None)).collect());
     }
-    let ids: Vec<JobId> = jobs.iter().map(|(stats, _)| stats.id).collect();
+    let ids: Vec<JobId> = jobs.iter().map(|stats| stats.id).collect();
     let found = link.pipeline(ids.into_iter().map(Peek))?;
-    for ((_, body), found) in jobs.iter_mut().zip(found) {
-        *body = match found {
+    let mut whole: Vec<(JobStats, Body)> = Vec::with_capacity(jobs.len());
+    for (stats, found) in jobs.into_iter().zip(found) {
+        let body = match found {
             Ok(job) => job.map(|job| Ok(job.body)),
             Err(error) if error.code == BODY_DAMAGED => Some(Err(error)),
             Err(error) => return Err(error),
         };
+        whole.push((stats, body));
     }
-    jobs.retain(|(stats, body)| {
+    whole.retain(|(stats, body)| {
         let whole = body.as_ref().map(|body| body.as_ref().ok().map(Bytes::as_ref));
         whole.is_some_and(|body| wanted.filters.fit(&Candidate { stats, body }))
     });
-    Ok(jobs)
+    Ok(whole)
 }

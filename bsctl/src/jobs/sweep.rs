@@ -27,8 +27,7 @@ pub enum State {
     Ready,
     /// Waiting for its delay to end.
     Delayed,
-    /// Set aside until kicked until kicked until kicked until kicked until kicked until kicked until kicked until
-    /// kicked until kicked until kicked until kicked until kicked until kicked.
+    /// Set aside until kicked.
     Buried,
 }
 

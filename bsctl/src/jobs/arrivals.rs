@@ -1,0 +1,138 @@
+//! Finding new jobs. The protocol does not announce them: the server's count of puts tells that there are some, and jobs
+//! that exist tell which ids it has reached.
+
+use std::collections::BTreeSet;
+use std::ops::{ControlFlow, Range};
+
+/// Ids asked together.
+const CHUNK: u64 = 100;
+/// How far above the ids that the counts account for others are asked: a put that the server refuses may take an id
+/// without being counted.
+const AHEAD: u64 = 100;
+/// How far below the newest job others are asked again: a job's id is older than its arrival if its body took long.
+const BEHIND: u64 = 100;
+/// Ids above a job among which the next newer one is looked for.
+const GAP: u64 = 1000;
+
+/// What is asked of a server. Others may put and delete jobs between two questions.
+pub trait Questions {
+    /// A job that exists.
+    type Job;
+    /// Why there is no answer.
+    type Error;
+
+    /// The server's own id, which is another one after a restart, and the count of jobs that were put into it.
+    fn count(&mut self) -> Result<(String, u64), Self::Error>;
+
+    /// The id of the first job of every list of every tube.
+    fn heads(&mut self) -> Result<Vec<u64>, Self::Error>;
+
+    /// The jobs among these ids, ascending.
+    fn existing(&mut self, ids: Range<u64>) -> Result<Vec<(u64, Self::Job)>, Self::Error>;
+}
+
+/// The jobs that arrive from now on.
+#[derive(Debug)]
+pub struct Arrivals {
+    server: String,
+    /// The count of puts at the last look.
+    looked: u64,
+    /// The server had given all ids below this one when its count of puts was the second figure. Every put that is counted
+    /// takes an id, so both grow together.
+    reached: (u64, u64),
+    /// Older ids are those of jobs that were there before.
+    first: u64,
+    /// Ids below this one are known as given, and were asked.
+    next: u64,
+    /// The jobs among the ids that are asked again.
+    found: BTreeSet<u64>,
+}
+
+impl Arrivals {
+    /// Starts after the newest job.
+    ///
+    /// # Errors
+    /// Those of the questions.
+    pub fn after_newest<Q: Questions>(questions: &mut Q) -> Result<Self, Q::Error> {
+        let (server, looked) = questions.count()?;
+        // Refused puts, or a restart with its log, leave its ids ahead of its count.
+        let known = questions.heads()?.into_iter().fold(looked, u64::max);
+        let newest = climb(questions, known)?;
+        // Read after the newest job was seen, the count cannot be too low for it.
+        let reached = (newest.saturating_add(1), questions.count()?.1);
+        let first = reached.0;
+        Ok(Self { server, looked, reached, first, next: first, found: BTreeSet::new() })
+    }
+
+    /// Gives the jobs that have arrived since the last look to `show`, each once, in groups, until that breaks.
+    ///
+    /// # Errors
+    /// Those of the questions, and those of `show`.
+    pub fn look<Q: Questions>(
+        &mut self,
+        questions: &mut Q,
+        mut show: impl FnMut(&mut Q, Vec<Q::Job>) -> Result<ControlFlow<()>, Q::Error>,
+    ) -> Result<(), Q::Error> {
+        let (server, puts) = questions.count()?;
+        if server != self.server || puts < self.looked {
+            *self = Self::after_newest(questions)?;
+            // What it has counted was put since it was started.
+            self.first = self.reached.0.saturating_sub(self.reached.1).max(1);
+            self.next = self.first;
+        } else if puts == self.looked {
+            return Ok(());
+        } else {
+            self.is_at(self.reached.0, puts);
+        }
+        self.looked = puts;
+        let mut from = self.again();
+        let to = self.reached.0.max(self.next).saturating_add(AHEAD);
+        while from < to {
+            let until = to.min(from.saturating_add(CHUNK));
+            let mut jobs = questions.existing(from..until)?;
+            jobs.retain(|(id, _)| self.found.insert(*id));
+            self.next = self.next.max(until.min(self.reached.0));
+            if let Some((id, _)) = jobs.last() {
+                self.next = self.next.max(id.saturating_add(1));
+            }
+            if show(questions, jobs.into_iter().map(|(_, job)| job).collect())?.is_break() {
+                return Ok(());
+            }
+            self.found = self.found.split_off(&self.again());
+            from = until;
+        }
+        if self.next > self.reached.0 {
+            // There are more ids than puts.
+            let (server, puts) = questions.count()?;
+            if server == self.server {
+                self.is_at(self.next, puts);
+            }
+        }
+        Ok(())
+    }
+
+    /// At this count of puts, all ids below this one are given, and perhaps more.
+    fn is_at(&mut self, id: u64, puts: u64) {
+        let counted = puts.saturating_sub(self.reached.1);
+        self.reached = (self.reached.0.saturating_add(counted).max(id), puts);
+    }
+
+    /// The lowest id to be asked: a job may have arrived after newer ones.
+    fn again(&self) -> u64 {
+        self.next.saturating_sub(BEHIND).max(self.first)
+    }
+}
+
+/// The newest job, from an older one upwards.
+fn climb<Q: Questions>(questions: &mut Q, mut newest: u64) -> Result<u64, Q::Error> {
+    loop {
+        let above = newest.saturating_add(1);
+        match questions.existing(above..above.saturating_add(GAP))?.last() {
+            Some((id, _)) => newest = *id,
+            None => return Ok(newest),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

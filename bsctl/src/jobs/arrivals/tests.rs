@@ -1,0 +1,211 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::ops::{ControlFlow, Range};
+
+use proptest::prelude::*;
+
+use super::{Arrivals, Questions};
+
+/// What others do to the server between two questions.
+#[derive(Debug, Clone)]
+enum Deed {
+    Put,
+    /// A put that takes an id and is refused.
+    Refused,
+    /// A put whose body takes a while.
+    Begin,
+    /// The end of the oldest such body.
+    Arrive,
+    /// The deletion of one of the jobs.
+    Delete(usize),
+    /// A restart: with its log, or without.
+    Restart(bool),
+}
+
+/// A server that others use: before each answer, they do the next few of their deeds.
+#[derive(Debug)]
+struct Busy {
+    deeds: Vec<Vec<Deed>>,
+    epoch: u64,
+    next_id: u64,
+    puts: u64,
+    /// Jobs by id, each with a number that no other job ever has.
+    jobs: BTreeMap<u64, u64>,
+    begun: Vec<u64>,
+    numbers: u64,
+}
+
+impl Busy {
+    fn new(deeds: Vec<Vec<Deed>>) -> Self {
+        let (jobs, begun) = (BTreeMap::new(), Vec::new());
+        Self { deeds, epoch: 0, next_id: 1, puts: 0, jobs, begun, numbers: 0 }
+    }
+
+    fn arrives(&mut self, id: u64) {
+        self.puts += 1;
+        self.numbers += 1;
+        self.jobs.insert(id, self.numbers);
+    }
+
+    fn id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    fn go_on(&mut self) {
+        for deed in self.deeds.pop().unwrap_or_default() {
+            match deed {
+                Deed::Put => {
+                    let id = self.id();
+                    self.arrives(id);
+                }
+                Deed::Refused => drop(self.id()),
+                Deed::Begin => {
+                    let id = self.id();
+                    self.begun.push(id);
+                }
+                Deed::Arrive if self.begun.is_empty() => {}
+                Deed::Arrive => {
+                    let id = self.begun.remove(0);
+                    self.arrives(id);
+                }
+                Deed::Delete(at) => {
+                    let id = self.jobs.keys().nth(at % self.jobs.len().max(1)).copied();
+                    id.map(|id| self.jobs.remove(&id));
+                }
+                Deed::Restart(has_log) => {
+                    (self.epoch, self.puts) = (self.epoch + 1, 0);
+                    self.begun.clear();
+                    if has_log {
+                        self.next_id = self.jobs.last_key_value().map_or(1, |(id, _)| id + 1);
+                    } else {
+                        self.jobs.clear();
+                        self.next_id = 1;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Questions for Busy {
+    type Job = u64;
+    type Error = Infallible;
+
+    fn count(&mut self) -> Result<(String, u64), Infallible> {
+        self.go_on();
+        Ok((self.epoch.to_string(), self.puts))
+    }
+
+    fn heads(&mut self) -> Result<Vec<u64>, Infallible> {
+        self.go_on();
+        Ok(self.jobs.keys().take(1).copied().collect())
+    }
+
+    fn existing(&mut self, ids: Range<u64>) -> Result<Vec<(u64, u64)>, Infallible> {
+        self.go_on();
+        Ok(self.jobs.range(ids).map(|(id, job)| (*id, *job)).collect())
+    }
+}
+
+fn look(arrivals: &mut Arrivals, server: &mut Busy) -> Vec<u64> {
+    let mut shown = Vec::new();
+    let Ok(()) = arrivals.look(server, |_, jobs| {
+        shown.extend(jobs);
+        Ok(ControlFlow::Continue(()))
+    });
+    shown
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    prop_oneof![
+        12 => Just(Deed::Put),
+        1 => Just(Deed::Refused),
+        2 => Just(Deed::Begin),
+        3 => Just(Deed::Arrive),
+        3 => any::<usize>().prop_map(Deed::Delete),
+    ]
+}
+
+/// Without ids that are not counted: of those that a server gave between its restart and the next look, nothing is known.
+fn plain_deed() -> impl Strategy<Value = Deed> {
+    prop_oneof![3 => Just(Deed::Put), 1 => any::<usize>().prop_map(Deed::Delete)]
+}
+
+fn deeds(most: usize) -> impl Strategy<Value = Vec<Vec<Deed>>> {
+    prop::collection::vec(prop::collection::vec(deed(), 0..6), 0..most)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_job_that_arrives_and_stays_is_shown_once(
+        before in prop::collection::vec(deed(), 0..40),
+        restart in prop::option::of(any::<bool>()),
+        deeds in deeds(60),
+    ) {
+        let mut server = Busy::new(vec![before.into_iter().chain(restart.map(Deed::Restart)).collect()]);
+        server.go_on();
+        server.begun.clear();
+        let old: BTreeSet<u64> = server.jobs.values().copied().collect();
+        server.deeds = deeds;
+        let Ok(mut arrivals) = Arrivals::after_newest(&mut server);
+        let from = server.numbers;
+        server.begun.clear();
+        let mut shown = Vec::new();
+        while !server.deeds.is_empty() {
+            shown.extend(look(&mut arrivals, &mut server));
+        }
+        shown.extend(look(&mut arrivals, &mut server));
+        let set: BTreeSet<u64> = shown.iter().copied().collect();
+        prop_assert_eq!(set.len(), shown.len(), "{:?}", shown);
+        prop_assert!(set.is_disjoint(&old), "{:?} {:?}", old, shown);
+        for (id, job) in &server.jobs {
+            prop_assert!(*job <= from || set.contains(job), "{} {:?} {:?}", id, shown, arrivals);
+        }
+        // And it waits for more.
+        prop_assert_eq!(look(&mut arrivals, &mut server), Vec::<u64>::new());
+        let id = server.id();
+        server.arrives(id);
+        prop_assert_eq!(look(&mut arrivals, &mut server), vec![server.numbers]);
+    }
+
+    #[test]
+    fn after_a_restart_what_was_put_since_is_shown(
+        before in prop::collection::vec(deed(), 0..40),
+        has_log in any::<bool>(),
+        between in prop::collection::vec(plain_deed(), 0..300),
+        deeds in prop::collection::vec(prop::collection::vec(plain_deed(), 0..6), 0..30),
+    ) {
+        let mut server = Busy::new(vec![before]);
+        let Ok(mut arrivals) = Arrivals::after_newest(&mut server);
+        look(&mut arrivals, &mut server);
+        server.deeds = vec![vec![Deed::Restart(has_log)]];
+        server.go_on();
+        let from = server.numbers;
+        server.deeds = vec![between];
+        server.go_on();
+        server.deeds = deeds;
+        let mut shown = BTreeSet::new();
+        while !server.deeds.is_empty() {
+            shown.extend(look(&mut arrivals, &mut server));
+        }
+        shown.extend(look(&mut arrivals, &mut server));
+        for job in server.jobs.values() {
+            prop_assert!(*job <= from || shown.contains(job), "{} {:?} {:?}", job, shown, arrivals);
+        }
+    }
+}
+
+/// A job that is put between the count and the look at the tubes' heads is not counted twice: tail would ask for ids
+/// that the server has not reached, and show nothing.
+#[test]
+fn jobs_put_while_it_starts_are_counted_once() {
+    let mut server = Busy::new(vec![vec![], vec![Deed::Put, Deed::Put], vec![]]);
+    let Ok(mut arrivals) = Arrivals::after_newest(&mut server);
+    for job in [3, 4] {
+        server.deeds = vec![vec![Deed::Put]];
+        assert_eq!(look(&mut arrivals, &mut server), [job]);
+    }
+}
