@@ -3,11 +3,9 @@
 use std::{fmt, str::FromStr};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-use queue_core::{Endpoint, Span};
-use queue_core::{Scheme, System, Transports, excerpt};
+use queue_core::Endpoint;
+use queue_core::{Transports, excerpt};
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::trace;
 use crate::{Error, protocol::Encoding};
 
 /// The address of a server, and the transport to use.
@@ -28,34 +26,6 @@ pub type Address = queue_core::Address<AdfQueue>;
 /// Adf.QueueServer as the server kind of an [`Address`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AdfQueue;
-
-impl System for AdfQueue {
-    /// In the order of [`Transport::ALL`].
-    const SCHEME: Scheme = Scheme {
-        server: "Adf.QueueServer",
-        plain: "adf",
-        tls: "adfs",
-        port: 6230,
-        tls_port: 6230,
-        others: &[("adf+json", "adfs+json"), ("http", "https"), ("http+json", "https+json")],
-    };
-    type Error = Error;
-
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    fn check(address: &Address) -> Result<(), Error> {
-        crate::protocol::check_host(&host(address))
-    }
-
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    fn connecting(address: &Address) -> Span {
-        trace::connecting(address)
-    }
-
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    fn connected(address: &Address, span: &Span, outcome: Result<(), &Error>) {
-        trace::connected(address, span, outcome);
-    }
-}
 
 impl Transports for AdfQueue {
     type Transport = Transport;

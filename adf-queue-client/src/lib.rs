@@ -134,6 +134,7 @@ mod push;
 #[cfg(feature = "serde")]
 mod serde_tests;
 mod servers;
+mod system;
 #[cfg(test)]
 mod text_tests;
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -1,13 +1,5 @@
 //! Server addresses.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use queue_core::Span;
-use queue_core::{Scheme, System};
-
-use crate::Error;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::trace;
-
 /// The address of a server.
 ///
 /// | text | meaning |
@@ -21,28 +13,6 @@ pub type Address = queue_core::Address<Beanstalkd>;
 /// beanstalkd as the server kind of an [`Address`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Beanstalkd;
-
-impl System for Beanstalkd {
-    const SCHEME: Scheme = Scheme {
-        server: "beanstalkd",
-        plain: "beanstalk",
-        tls: "beanstalks",
-        port: 11300,
-        tls_port: 11400,
-        others: &[],
-    };
-    type Error = Error;
-
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    fn connecting(address: &Address) -> Span {
-        trace::connecting(address)
-    }
-
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    fn connected(address: &Address, span: &Span, outcome: Result<(), &Error>) {
-        trace::connected(address, span, outcome);
-    }
-}
 
 #[cfg(test)]
 mod tests {

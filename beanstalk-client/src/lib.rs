@@ -138,6 +138,7 @@ pub mod protocol;
 mod serde_tests;
 mod servers;
 mod stats;
+mod system;
 #[cfg(test)]
 mod text_tests;
 #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]

@@ -1,13 +1,5 @@
 //! Server addresses.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use queue_core::Span;
-use queue_core::{Scheme, System};
-
-use crate::Error;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::trace;
-
 /// The address of a server.
 ///
 /// | text | meaning |
@@ -21,28 +13,6 @@ pub type Address = queue_core::Address<Gearmand>;
 /// gearmand as the server kind of an [`Address`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gearmand;
-
-impl System for Gearmand {
-    const SCHEME: Scheme = Scheme {
-        server: "gearmand",
-        plain: "gearman",
-        tls: "gearmans",
-        port: 4730,
-        tls_port: 4730,
-        others: &[],
-    };
-    type Error = Error;
-
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    fn connecting(address: &Address) -> Span {
-        trace::connecting(address)
-    }
-
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    fn connected(address: &Address, span: &Span, outcome: Result<(), &Error>) {
-        trace::connected(address, span, outcome);
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -147,6 +147,7 @@ mod rows;
 mod serde_tests;
 mod servers;
 mod submission;
+mod system;
 mod text;
 #[cfg(test)]
 mod text_tests;

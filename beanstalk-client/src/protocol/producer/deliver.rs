@@ -5,10 +5,11 @@ use std::time::Instant;
 use queue_core::earliest;
 
 use super::{
-    Outbox, Owner, Parcel, Slot,
+    Outbox, Slot,
     gate::Change,
     lane::Phase,
     log::{Item, Taken},
+    parcel::{Owner, Parcel},
     too_big, tube_is_full,
 };
 use crate::{

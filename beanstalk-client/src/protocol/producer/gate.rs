@@ -11,7 +11,7 @@ use std::{
 
 use queue_core::Level;
 
-use super::{Parcel, log::Taken};
+use super::{log::Taken, parcel::Parcel};
 use crate::TubeName;
 
 /// The gates of one server.
@@ -181,7 +181,7 @@ impl Gates {
 mod tests {
     use bytes::Bytes;
 
-    use super::{super::Owner, *};
+    use super::{super::parcel::Owner, *};
     use crate::{Delivery, Fate};
 
     const INTERVAL: Duration = Duration::from_millis(100);

@@ -6,9 +6,9 @@ use bytes::BytesMut;
 use queue_core::{Health, Io, Overdue, Pace};
 
 use super::{
-    Parcel,
     gate::Gates,
     log::{Log, Taken},
+    parcel::Parcel,
 };
 use crate::{
     ConnectOptions, Error, ErrorKind, TubeName,

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, time::Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::Parcel;
+use super::parcel::Parcel;
 use crate::{
     Fate, TubeName,
     protocol::{Command, StatsTube, Use},

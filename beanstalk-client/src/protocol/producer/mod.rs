@@ -14,6 +14,7 @@ mod lane;
 mod lead;
 mod line;
 mod log;
+mod parcel;
 mod room;
 mod slots;
 #[cfg(feature = "tokio")]
@@ -40,6 +41,7 @@ use self::{
     gate::Gates,
     lane::{Lane, Phase},
     log::Taken,
+    parcel::{Owner, Parcel},
     room::Room,
     slots::{Slot, Slots},
 };
@@ -118,42 +120,6 @@ impl Policy {
             key: None,
             waits: true,
         }
-    }
-}
-
-/// A queued put. Its frame is in a log.
-#[derive(Debug)]
-struct Parcel {
-    /// Who waits for it; `None` after the answer was given.
-    owner: Option<Owner>,
-    tube: TubeName,
-    /// The length of the body.
-    body: usize,
-    /// Its share of the queue's room.
-    weight: usize,
-    deadline: Option<Instant>,
-    delivery: Delivery,
-    retries: bool,
-    key: Option<u64>,
-    /// Whether an earlier copy was sent whole: the job may exist, whatever happens to this copy.
-    may_exist: bool,
-}
-
-/// Where to leave the answer to a put, and which flushes wait for it.
-#[derive(Clone, Copy, Debug)]
-struct Owner {
-    slot: SlotId,
-    generation: u64,
-}
-
-impl Parcel {
-    /// When to tell the owner that the time has expired.
-    fn due_at(&self) -> Option<Instant> {
-        self.owner.and(self.deadline)
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        self.due_at().is_some_and(|at| at <= now)
     }
 }
 

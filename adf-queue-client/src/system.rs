@@ -1,0 +1,37 @@
+//! What queue-core needs to know about Adf.QueueServer: how its addresses are written, and how its connections are traced.
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use queue_core::Span;
+use queue_core::{Scheme, System};
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::{Address, address::host, trace};
+use crate::{Error, address::AdfQueue};
+
+impl System for AdfQueue {
+    /// In the order of [`Transport::ALL`](crate::Transport::ALL).
+    const SCHEME: Scheme = Scheme {
+        server: "Adf.QueueServer",
+        plain: "adf",
+        tls: "adfs",
+        port: 6230,
+        tls_port: 6230,
+        others: &[("adf+json", "adfs+json"), ("http", "https"), ("http+json", "https+json")],
+    };
+    type Error = Error;
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn check(address: &Address) -> Result<(), Error> {
+        crate::protocol::check_host(&host(address))
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn connecting(address: &Address) -> Span {
+        trace::connecting(address)
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn connected(address: &Address, span: &Span, outcome: Result<(), &Error>) {
+        trace::connected(address, span, outcome);
+    }
+}

@@ -1,0 +1,31 @@
+//! What queue-core needs to know about beanstalkd: how its addresses are written, and how its connections are traced.
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use queue_core::Span;
+use queue_core::{Scheme, System};
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::{Address, trace};
+use crate::{Error, address::Beanstalkd};
+
+impl System for Beanstalkd {
+    const SCHEME: Scheme = Scheme {
+        server: "beanstalkd",
+        plain: "beanstalk",
+        tls: "beanstalks",
+        port: 11300,
+        tls_port: 11400,
+        others: &[],
+    };
+    type Error = Error;
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn connecting(address: &Address) -> Span {
+        trace::connecting(address)
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn connected(address: &Address, span: &Span, outcome: Result<(), &Error>) {
+        trace::connected(address, span, outcome);
+    }
+}
