@@ -21,7 +21,7 @@ use crate::link::Link;
 use crate::program;
 use crate::tool::{Adfctl, Session, Tool};
 
-/// Which server, and how it is spoken to.
+/// The server to use, and the transport.
 #[derive(Debug, Args)]
 pub struct Server {
     /// Where the server listens.
@@ -199,7 +199,7 @@ impl ctl_core::tool::Tool for Adfctl {
             | Command::Check(_)
             | Command::Wait(_) => Nature::Looks,
             Command::Top(_) => Nature::LooksOn,
-            // What the page does asks by itself.
+            // The page asks for confirmation itself.
             Command::Web(_) => Nature::Adds,
             Command::Push(_)
             | Command::Exporter(_)

@@ -29,10 +29,10 @@ fn outcome(kind: &ErrorKind) -> (Exit, &'static str) {
     }
 }
 
-/// The stable name for a queue that is not there.
+/// The stable name for a queue that does not exist.
 pub const QUEUE_NOT_FOUND: &str = "QUEUE_NOT_FOUND";
 
-/// The error for a queue that is not there.
+/// The error for a queue that does not exist.
 #[must_use]
 pub fn no_queue(queue: &QueueName) -> CliError {
     let why = format!("there is no queue {queue}");
@@ -40,10 +40,10 @@ pub fn no_queue(queue: &QueueName) -> CliError {
         .hint("adfctl queues, to list the queues of this server")
 }
 
-/// The stable name for a queue that is there already.
+/// The stable name for a queue that exists already.
 pub const QUEUE_EXISTS: &str = "QUEUE_EXISTS";
 
-/// The stable name for a message that nobody has pulled by the id that was given.
+/// The stable name for a message that was not pulled by the given id.
 pub const NOT_PULLED: &str = "NOT_PULLED";
 
 /// The stable name for a message that went back to its queue with the connection that had pulled it.

@@ -14,9 +14,12 @@ pub const SHEETS: &[Sheet] = &[
                 "The same, and create the queue if it is missing",
                 "adfctl push /sms --create hello",
             ),
-            Example::new("In front of the others", "adfctl push /mail --left urgent"),
-            Example::new("The contents of a file", "adfctl push /mail @letter.txt"),
-            Example::new("What a program prints", "date | adfctl push /mail -"),
+            Example::new(
+                "Push a message in front of the others",
+                "adfctl push /mail --left urgent",
+            ),
+            Example::new("Push the contents of a file", "adfctl push /mail @letter.txt"),
+            Example::new("Push the output of a program", "date | adfctl push /mail -"),
             Example::new("One message per line", "adfctl push /mail --lines < names.txt"),
             Example::new(
                 "One message per file name, whatever is in the names",
@@ -43,7 +46,7 @@ pub const SHEETS: &[Sheet] = &[
                 "adfctl pop /mail -c 100 --dump letters",
             ),
             Example::new("There is none", "adfctl pop /mail").exits(1),
-            Example::new("Wait for a message, but not for long", "adfctl pop /mail --wait 1s")
+            Example::new("Wait for a message, but only briefly", "adfctl pop /mail --wait 1s")
                 .exits(124),
         ],
     },
@@ -69,7 +72,7 @@ pub const SHEETS: &[Sheet] = &[
                 "adfctl push /mail hello && adfctl queue create /dead",
             ),
             Example::new(
-                "What fails once goes to another queue; each end is told in JSON",
+                "Move failed messages to another queue, and log each outcome as JSON",
                 "adfctl work -Q /mail --max-duplications 1 --dead-letter /dead --max-jobs 1 --log-jobs ndjson -- false",
             ),
             Example::new(
@@ -77,7 +80,7 @@ pub const SHEETS: &[Sheet] = &[
                 "adfctl work -Q /dead --max-runtime 1m --exit-when-empty --shell 'tr a-z A-Z | ./send'",
             ),
             Example::new(
-                "Stop when nothing has come for a second",
+                "Stop when no message has arrived for a second",
                 "adfctl work -Q /mail --max-idle 1s -- ./send",
             ),
         ],
@@ -88,8 +91,8 @@ pub const SHEETS: &[Sheet] = &[
         examples: &[
             Example::new("Messages to look at", "adfctl push /mail --create --lines < names.txt"),
             Example::new("All queues and their messages", "adfctl queues"),
-            Example::new("Queues whose names fit", "adfctl queues '/mail*'"),
-            Example::new("What changes per second", "adfctl queues --rates"),
+            Example::new("Queues whose names match", "adfctl queues '/mail*'"),
+            Example::new("Changes per second", "adfctl queues --rates"),
             Example::new("How many messages are ready?", "adfctl count /mail"),
             Example::new("Read the messages, and leave them there", "adfctl export /mail"),
             Example::new("Those that fit", "adfctl export /mail --filter 'body~=^a'"),
@@ -113,14 +116,14 @@ pub const SHEETS: &[Sheet] = &[
                 "adfctl move --from /mail-copy --to /mail-old --create --yes",
             ),
             Example::new(
-                "Copy those that fit",
+                "Copy those that match",
                 "adfctl copy --from /mail --to /mail-old --filter 'body~=^b'",
             ),
             Example::new(
                 "Write messages to a file, and delete them",
                 "adfctl drain /mail-old --to old.ndjson --yes",
             ),
-            Example::new("How many would it be?", "adfctl clear /mail --dry-run"),
+            Example::new("How many would be deleted?", "adfctl clear /mail --dry-run"),
             Example::new("Delete all messages of a queue", "adfctl clear /mail --yes"),
             Example::new("Delete the queue", "adfctl queue delete /mail --yes"),
         ],
@@ -131,10 +134,10 @@ pub const SHEETS: &[Sheet] = &[
         examples: &[
             Example::new("A message", "adfctl push /mail --create hello"),
             Example::new(
-                "Pull it; it stays pulled, and the request id is told",
+                "Pull it; it stays pulled, and the request id is printed",
                 "adfctl --transport http-bin pull /mail -o json",
             ),
-            Example::new("Whose pull is there?", "adfctl queues -o json"),
+            Example::new("Which pull holds it?", "adfctl queues -o json"),
             Example::new(
                 "Pull, and put back at the right end by the request id",
                 "adfctl push /mail again && id=$(adfctl --transport http-bin pull /mail -o ndjson --columns requestid | cut -d'\"' -f4) && adfctl --transport http-bin rcancel /mail \"$id\"",
@@ -197,7 +200,7 @@ pub const SHEETS: &[Sheet] = &[
                 "adfctl check queues '*' -c ready=10 --zero-workers ok --format junit > report.xml",
             ),
             Example::new(
-                "Wait until the workers are done, but not for long",
+                "Wait until the workers are done, but only briefly",
                 "adfctl wait --for empty /mail --timeout 1s",
             )
             .exits(124),
@@ -232,7 +235,7 @@ pub const SHEETS: &[Sheet] = &[
         about: "Monitor servers",
         examples: &[
             Example::new("A message that nobody takes", "adfctl push /mail --create hello"),
-            Example::new("A live view; in a pipe, one look", "adfctl top").until_stopped(),
+            Example::new("A live view; in a pipe, one snapshot", "adfctl top").until_stopped(),
             Example::new("A web page", "adfctl web --listen 127.0.0.1:8030").until_stopped(),
             Example::new(
                 "Metrics for Prometheus, on /metrics",
@@ -241,7 +244,7 @@ pub const SHEETS: &[Sheet] = &[
             .until_stopped(),
             Example::new("Metrics for the node exporter", "adfctl exporter --once > adfqueue.prom"),
             Example::new(
-                "A monitoring plugin: nobody who takes messages is critical",
+                "A monitoring plugin: no consumers are critical",
                 "adfctl check queue /mail -w ready=100 -c ready=1000",
             )
             .exits(2),
@@ -250,7 +253,7 @@ pub const SHEETS: &[Sheet] = &[
                 "adfctl check roundtrip -c rtt=5s --timeout 10s",
             ),
             Example::new(
-                "Follow the figures of a queue",
+                "Follow the changing counts of a queue",
                 "adfctl watch -i 1s -c 2 --diff -- queues /mail",
             ),
             Example::new("How long do round trips take?", "adfctl latency -i 10ms --every 1s -c 2"),
@@ -261,7 +264,7 @@ pub const SHEETS: &[Sheet] = &[
         about: "Work in a session",
         examples: &[
             Example::new("Start one; help lists what can be typed", "adfctl repl"),
-            Example::new("Try everything out with a server of its own", "adfctl --embedded repl"),
+            Example::new("Try everything with a server of its own", "adfctl --embedded repl"),
             Example::new(
                 "Run lines from a shell",
                 "adfctl repl -e 'push /mail --create hello' -e 'pull /mail 0' -e rcancel",
@@ -279,7 +282,7 @@ pub const SHEETS: &[Sheet] = &[
     },
     Sheet {
         topic: "tap",
-        about: "See what applications and their server say",
+        about: "Show the traffic between applications and their server",
         examples: &[
             Example::new(
                 "Relay to the server, show actions and replies, and record them",

@@ -1,4 +1,4 @@
-//! Messages that leave the queue for the output: written first, and deleted when they have arrived there.
+//! Messages that leave the queue for the output: written first, and deleted once they have arrived there.
 
 use adf_queue_client::Delivery;
 use ctl_core::commands::bulk::Bulk;
@@ -14,7 +14,7 @@ use crate::taker::Taker;
 pub struct Queue<'a> {
     /// The connection that pulls them.
     pub link: &'a mut Link,
-    /// How long it waits for them.
+    /// How long to wait for them.
     pub taker: Taker,
 }
 
@@ -41,10 +41,10 @@ impl Source for Queue<'_> {
     }
 }
 
-/// Hands pulled messages over and deletes them; after the last ones the list ends.
+/// Hands over pulled messages and deletes them; after the last ones, ends the list.
 ///
 /// # Errors
-/// Failures of writing or of the connection; a signal. What has not arrived is put back then.
+/// Write and connection failures; a signal. Messages that have not arrived are then put back.
 pub fn hand_over(
     link: &mut Link,
     out: &mut Handover<'_, usize>,

@@ -1,4 +1,4 @@
-//! The connection to the server: opened when it is first needed, with what the flags say about time and retries.
+//! The connection to the server: opened when first needed, with the timeouts and retries that the flags set.
 
 use std::fmt::Display;
 use std::io;
@@ -23,12 +23,12 @@ use crate::error::{QUEUE_EXISTS, QUEUE_NOT_FOUND, cli_error};
 
 /// The connection that commands use.
 pub struct Link {
-    /// Where it goes.
+    /// How it is made.
     pub dialer: Dialer<Self>,
     client: Option<Client>,
     /// A second connection, for commands that must not disturb the session's own.
     side: Option<Box<Link>>,
-    /// Whether this is a session's own connection, which is a WebSocket whatever the address says.
+    /// Whether this is a session's own connection, which is a WebSocket whatever the address.
     in_session: bool,
 }
 
@@ -102,7 +102,7 @@ impl ctl_core::link::Link for Link {
         self.client().map(drop)
     }
 
-    /// What it has pulled over WebSocket goes back to its queues, to the left and in order.
+    /// What it has pulled over WebSocket goes back to its queues, at the left end and in order.
     fn close(&mut self) {
         self.client = None;
         self.rest();
@@ -121,7 +121,7 @@ impl ctl_core::link::Link for Link {
 }
 
 impl Link {
-    /// The client, connected now if it was not.
+    /// The client, connected if it was not.
     ///
     /// # Errors
     /// The server cannot be reached: exit 69.
@@ -133,7 +133,7 @@ impl Link {
         Ok(self.client.insert(client))
     }
 
-    /// The client, if it was opened; it may have lost its connection since.
+    /// The client, if it has been opened; it may have lost its connection since.
     pub fn opened(&mut self) -> Option<&mut Client> {
         self.client.as_mut()
     }
@@ -152,7 +152,7 @@ impl Link {
         self.side.insert(side)
     }
 
-    /// How the server is spoken to.
+    /// The transport to the server.
     ///
     /// # Errors
     /// The address is wrong: exit 2.
@@ -161,7 +161,7 @@ impl Link {
         Ok(if self.in_session { over_websocket(transport) } else { transport })
     }
 
-    /// Whether every request is one of its own, and a pulled message belongs to no connection.
+    /// Whether requests are independent of a connection, so that a pulled message belongs to none.
     ///
     /// # Errors
     /// As for [`Link::transport`].
@@ -182,7 +182,7 @@ impl Link {
         })
     }
 
-    /// What `call` is answered, shown under `-vvv` as `what`.
+    /// The answer to `call`, shown under `-vvv` as `what`.
     ///
     /// # Errors
     /// The server's refusal, or the failure of the connection.
@@ -197,7 +197,7 @@ impl Link {
         answered(&trace, answer, what)
     }
 
-    /// What a request is answered that is built by hand.
+    /// The answer to a request that is built by hand.
     ///
     /// # Errors
     /// As for [`Link::ask`].
@@ -206,15 +206,15 @@ impl Link {
         self.ask(what, |client| client.call(request))
     }
 
-    /// What the status page says of the server and its queues.
+    /// The status page's data about the server and its queues.
     ///
     /// # Errors
-    /// A page that is no status page, or the failure of the connection.
+    /// A page that is not a status page, or the failure of the connection.
     pub fn stats(&mut self) -> Result<Stats, CliError> {
         self.ask("status page", Client::stats)
     }
 
-    /// What the status page says of a queue, if there is one of this name.
+    /// The status page's data about a queue, if there is one of this name.
     ///
     /// # Errors
     /// As for [`Link::stats`].
@@ -231,8 +231,8 @@ impl Link {
         self.ask(what, |client| client.delete(message))
     }
 
-    /// Puts pulled messages back to where they were: over WebSocket by closing the connection, which also wakes those
-    /// who wait for one; over HTTP each by itself, the last one first.
+    /// Puts pulled messages back where they were: over WebSocket by closing the connection, which also wakes waiting
+    /// clients; over HTTP one by one, the last one first.
     ///
     /// # Errors
     /// The failure of the connection, over HTTP.
@@ -248,7 +248,7 @@ impl Link {
         Ok(())
     }
 
-    /// The same because of an error, which tells what could not be given back.
+    /// The same after an error, which then also names what could not be given back.
     pub fn give_back_after(&mut self, messages: &[Delivery], error: CliError) -> CliError {
         let Err(lost) = self.give_back(messages) else { return error };
         let ids = messages.iter().map(|message| message.request_id().as_str());
@@ -273,7 +273,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`.
+    /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what remains of `--timeout`.
     fn open(&mut self) -> Result<Client, CliError> {
         let transport = self.transport()?;
         if self.in_session && self.dialer.only()?.address().transport() != transport {
@@ -293,7 +293,7 @@ impl Link {
     }
 }
 
-/// What came of a request, as the tool's own; `trace` shows it.
+/// The outcome of a request as the tool's own error; `trace` shows it.
 ///
 /// # Errors
 /// The client's error.
@@ -310,10 +310,10 @@ pub fn answered<T>(
         Err(error) => cli_error(error),
     };
     trace.came(&error.message);
-    // The server's words name no queue.
+    // The server's message names no queue.
     match error.code {
         QUEUE_NOT_FOUND => {
-            // It stands behind the action, and the id of the pull where that is settled.
+            // The queue follows the action, and the id of the pull if one is settled.
             let what = what.to_string();
             let is_settled =
                 ["delete ", "lcancel ", "rcancel "].iter().any(|action| what.starts_with(action));
@@ -326,7 +326,7 @@ pub fn answered<T>(
     Err(error)
 }
 
-/// The WebSocket that carries what this transport carries.
+/// The WebSocket transport with the same format as this transport.
 fn over_websocket(transport: Transport) -> Transport {
     match transport {
         Transport::HttpBin => Transport::WsBin,

@@ -23,8 +23,8 @@ pub static BODIES: Shape = Shape::blocks(
 );
 
 /// The help of `--filter`.
-pub const FILTER: &str = "Only what fits, such as 'size>1k', 'duplications>=2' or 'body~=REGEX'; all must fit when it is \
-                          given several times";
+pub const FILTER: &str = "Keep only items that match, e.g. 'size>1k', 'duplications>=2' or 'body~=REGEX'; \
+                          repeated filters must all match";
 
 /// The part of help texts about filters.
 macro_rules! filter_help {
@@ -89,7 +89,7 @@ fn head(message: &Delivery) -> Record {
         .with("duplications", message.duplications())
 }
 
-/// What messages to people call it.
+/// How messages to people refer to it.
 #[must_use]
 pub fn label(message: &Delivery) -> String {
     format!("message {} of {}", message.message_id(), message.queue())
@@ -114,7 +114,7 @@ pub fn check_whole(message: &Delivery, transport: Transport) -> Result<(), CliEr
 /// A message as a record describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
-    /// Where it was.
+    /// The queue it was in.
     pub queue: Option<QueueName>,
     /// Its body.
     pub body: Vec<u8>,
@@ -128,8 +128,8 @@ struct Wire {
     body: Body,
 }
 
-/// Reads one line of NDJSON. The server numbers messages itself and counts their deliveries, so what a record says of
-/// these is passed over.
+/// Reads one line of NDJSON. The server numbers messages itself and counts their deliveries, so these fields of a
+/// record are ignored.
 ///
 /// # Errors
 /// What is wrong with it: exit 65.

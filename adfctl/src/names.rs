@@ -1,4 +1,4 @@
-//! Queue names and request ids from arguments. An illegal one is exit 65, wherever it came from.
+//! Queue names and request ids from arguments. An illegal one is exit 65, whatever its source.
 
 use adf_queue_client::{QueueName, RequestId};
 use ctl_core::error::CliError;

@@ -1,4 +1,4 @@
-//! Pushing many messages: many are under way at once, and each is confirmed by the server.
+//! Pushing many messages: many are in flight at once, and the server confirms each.
 
 use std::iter;
 
@@ -8,12 +8,12 @@ use ctl_core::input::intake::settle;
 
 use crate::link::{Link, answered};
 
-/// A message to be pushed.
+/// A message to push.
 #[derive(Debug, Clone)]
 pub struct NewMessage {
-    /// The message, and where to.
+    /// The message and its queue.
     pub push: Push,
-    /// What messages to people call it, such as `stdin record 7`.
+    /// How messages to people refer to it, such as `stdin record 7`.
     pub label: String,
 }
 
@@ -25,10 +25,10 @@ impl NewMessage {
     }
 }
 
-/// Pushes a batch of messages, and gives each one's outcome with its name and queue to `report`, in order.
+/// Pushes a batch of messages, and passes the outcome of each with its name and queue to `report`, in order.
 ///
 /// # Errors
-/// What `report` gives.
+/// The failure of `report`.
 pub fn push_batch(
     link: &mut Link,
     messages: Vec<NewMessage>,
@@ -53,7 +53,7 @@ pub fn push_batch(
     settle(told, outcomes, |(label, queue), outcome| report(label, &queue, outcome))
 }
 
-/// The request, as it is shown.
+/// The request, as shown.
 fn what(push: &Push) -> String {
     format!("{} {} {}", push.action(), push.queue(), push.body().len())
 }

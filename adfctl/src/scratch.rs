@@ -1,4 +1,4 @@
-//! A queue that nobody else uses, and that is gone afterwards.
+//! A queue that nobody else uses, and that is removed afterwards.
 
 use adf_queue_client::QueueName;
 use ctl_core::commands::smoke::scratch_name;
@@ -15,11 +15,11 @@ pub fn queue(purpose: &str) -> Result<QueueName, CliError> {
     names::queue(&scratch_name("adfctl", purpose))
 }
 
-/// Removes it with all that is in it. What was pulled from it is given back first: over WebSocket it would come back
-/// otherwise, into a queue that is gone.
+/// Removes it with everything in it. Messages pulled from it are given back first: over WebSocket, they would otherwise
+/// return later, to a queue that no longer exists.
 ///
 /// # Errors
-/// The server does not remove it: it is still there.
+/// The server does not remove it, so it still exists.
 pub fn remove(link: &mut Link, queue: &QueueName) -> Result<(), CliError> {
     use ctl_core::link::Link as _;
     link.close();

@@ -1,4 +1,4 @@
-//! Pulling messages without waiting for ever: a pull has no time limit in the server.
+//! Pulling messages without waiting forever: a pull has no time limit in the server.
 
 use std::time::{Duration, Instant};
 
@@ -22,13 +22,13 @@ pub struct Taker {
 }
 
 impl Taker {
-    /// Takes what is ready now, or waits up to `wait` in all.
+    /// Takes what is ready now, or waits up to `wait` in total.
     #[must_use]
     pub fn new(queue: QueueName, wait: Option<Duration>, interrupts: Interrupts) -> Self {
         Self { queue, interrupts, wait: wait.unwrap_or_default(), began: Instant::now() }
     }
 
-    /// The next messages, at most `most`; none when there are none in time, or a signal came.
+    /// The next messages, at most `most`; none if none arrived in time, or on a signal.
     ///
     /// # Errors
     /// The queue does not exist, or the failure of the connection.
@@ -45,7 +45,7 @@ impl Taker {
         }
     }
 
-    /// What is ready now. Somebody else may be faster: then the pull waits for a moment, and the client keeps it for
+    /// What is ready now. If another client takes it first, the pull waits for a moment, and the client keeps it for
     /// the next one.
     fn ready(&self, link: &mut Link, most: usize) -> Result<Vec<Delivery>, CliError> {
         let queue = &self.queue;
@@ -67,7 +67,7 @@ impl Taker {
         link.ask(format!("pull {queue}"), |client| client.pull_within(queue.clone(), wait))
     }
 
-    /// What it means that nothing came.
+    /// The error for getting no message.
     #[must_use]
     pub fn nothing(&self) -> CliError {
         let queue = &self.queue;

@@ -9,7 +9,7 @@ use crate::link::Link;
 
 /// Queues with their ready messages.
 pub struct Targets {
-    /// Each with how many it has.
+    /// Each with its number of messages.
     pub queues: Vec<(QueueName, u64)>,
 }
 
@@ -27,7 +27,7 @@ impl Targets {
         Ok(Self { queues: counted.collect::<Result<_, CliError>>()? })
     }
 
-    /// How many messages there are, `limit` at most.
+    /// Number of messages, `limit` at most.
     #[must_use]
     pub fn total(&self, limit: Option<u64>) -> u64 {
         let total: u64 = self.queues.iter().map(|(_, ready)| ready).sum();
@@ -47,10 +47,10 @@ impl Targets {
         format!("{} {}", units::count(self.total(limit), "message"), self.place())
     }
 
-    /// Says what would be done, by this verb.
+    /// Reports what would be done, with this verb.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     pub fn would(
         &self,
         out: &mut Output,
@@ -60,7 +60,7 @@ impl Targets {
         self.would_with(out, verb, limit, "")
     }
 
-    /// The same with an end of the sentence.
+    /// The same with an ending of the sentence.
     ///
     /// # Errors
     /// As there.

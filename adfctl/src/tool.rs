@@ -1,4 +1,4 @@
-//! What every command works with, and what a session of this tool remembers.
+//! The context of every command, and what a session of this tool remembers.
 
 use adf_queue_client::Delivery;
 use ctl_core::tool::Context;
@@ -7,7 +7,7 @@ use ctl_core::tool::Context;
 #[derive(Debug)]
 pub enum Adfctl {}
 
-/// What every command works with.
+/// The context of every command.
 pub type Tool = Context<Adfctl>;
 
 /// What a session remembers between its lines.

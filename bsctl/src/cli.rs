@@ -21,7 +21,7 @@ use crate::link::Link;
 use crate::program;
 use crate::tool::{Bsctl, Session, Tool};
 
-/// Which server.
+/// The server to use.
 #[derive(Debug, Args)]
 pub struct Server {
     /// Where the server listens.
@@ -201,7 +201,7 @@ impl ctl_core::tool::Tool for Bsctl {
             | Command::Check(_)
             | Command::Wait(_) => Nature::Looks,
             Command::Top(_) => Nature::LooksOn,
-            // What the page does asks by itself.
+            // The page asks for confirmation itself.
             Command::Web(_) => Nature::Adds,
             Command::Put(_)
             | Command::Populate(_)

@@ -35,10 +35,10 @@ fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
     }
 }
 
-/// The stable name for a job or tube that is not there.
+/// The stable name for a job or tube that does not exist.
 pub const NOT_FOUND: &str = "NOT_FOUND";
 
-/// The stable name for a command that the server cannot read.
+/// The stable name for a command that the server cannot parse.
 pub const BAD_FORMAT: &str = "BAD_FORMAT";
 
 /// The stable name for a command that the server does not know.
@@ -56,7 +56,7 @@ pub fn cli_error(error: Error) -> CliError {
     let (exit, code) = outcome(error.kind());
     let is_unknown = error.fate() == Fate::Unknown;
     let mut message = error.to_string();
-    // The message of a refusal begins with the server's word, which the tool shows itself.
+    // The message of a refusal begins with the server's reply, which the tool already shows.
     if let Some((before, after)) = message.split_once(&format!("{code}: "))
         && before.len() <= 32
     {

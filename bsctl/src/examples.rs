@@ -13,8 +13,8 @@ pub const SHEETS: &[Sheet] = &[
                 "Urgent, ready in 30 seconds, with five minutes to run",
                 "bsctl put -t mail --pri 10 --delay 30s --ttr 5m hello",
             ),
-            Example::new("The contents of a file", "bsctl put -t mail @letter.txt"),
-            Example::new("What a program prints", "date | bsctl put -t mail -"),
+            Example::new("Put the contents of a file", "bsctl put -t mail @letter.txt"),
+            Example::new("Put the output of a program", "date | bsctl put -t mail -"),
             Example::new("One job per line", "bsctl put -t mail --lines < names.txt"),
             Example::new(
                 "One job per file name, whatever is in the names",
@@ -33,7 +33,7 @@ pub const SHEETS: &[Sheet] = &[
             Example::new("Look at the next job, then give it back", "bsctl reserve -t mail"),
             Example::new("Take up to 100 jobs, each into a file", "bsctl pop -t mail -c 100 --dump letters"),
             Example::new("There is none", "bsctl pop -t mail").exits(1),
-            Example::new("Wait for a job, but not for long", "bsctl pop -t mail --wait 1s").exits(124),
+            Example::new("Wait for a job, but only briefly", "bsctl pop -t mail --wait 1s").exits(124),
         ],
     },
     Sheet {
@@ -48,7 +48,7 @@ pub const SHEETS: &[Sheet] = &[
             Example::new("Four jobs at a time, until the tube is empty", "bsctl work -t mail -j 4 --exit-when-empty -- ./send {id}"),
             Example::new("One job that fails", "bsctl put -t sms hello"),
             Example::new(
-                "Bury what fails, and tell each job's fate in JSON",
+                "Bury failed jobs, and log the fate of each job as JSON",
                 "bsctl work -t sms --on-fail bury --max-jobs 1 --log-jobs ndjson -- false",
             ),
             Example::new(
@@ -56,7 +56,7 @@ pub const SHEETS: &[Sheet] = &[
                 "bsctl work -t mail --max-runtime 1m --exit-when-empty --shell 'tr a-z A-Z | ./send'",
             ),
             Example::new(
-                "Stop when nothing has come for a second",
+                "Stop when no job has arrived for a second",
                 "bsctl work -t mail --max-idle 1s -- ./send",
             ),
         ],
@@ -67,13 +67,13 @@ pub const SHEETS: &[Sheet] = &[
         examples: &[
             Example::new("Jobs to look at", "bsctl put -t mail --lines < names.txt"),
             Example::new("All tubes and their jobs", "bsctl tubes"),
-            Example::new("Tubes whose names fit, with more columns", "bsctl tubes 'mail*' -o wide"),
+            Example::new("Tubes whose names match, with more columns", "bsctl tubes 'mail*' -o wide"),
             Example::new("The next job", "bsctl peek --ready -t mail"),
             Example::new("All jobs with their bodies", "bsctl jobs -t mail --with-body"),
             Example::new("Jobs that fit", "bsctl jobs -t mail --filter 'body~=^a' --filter 'age<1h'"),
             Example::new("Everything about one job", "bsctl job 1"),
             Example::new("The statistics of a tube", "bsctl stats-tube mail"),
-            Example::new("What the server does per second", "bsctl stats --rates"),
+            Example::new("The server's activity per second", "bsctl stats --rates"),
             Example::new("Version and features of the server", "bsctl server"),
         ],
     },
@@ -86,13 +86,13 @@ pub const SHEETS: &[Sheet] = &[
             Example::new("Set a job aside by its id", "bsctl bury 2"),
             Example::new("Which tubes have buried jobs?", "bsctl tubes --state buried"),
             Example::new("Read the buried jobs", "bsctl jobs -t mail --state buried --with-body"),
-            Example::new("Bring back those that fit", "bsctl retry mail --filter 'body==ann'"),
+            Example::new("Bring back those that match", "bsctl retry mail --filter 'body==ann'"),
             Example::new("Bring all of them back", "bsctl retry mail"),
             Example::new("Set all ready jobs aside", "bsctl bury-all mail --yes"),
             Example::new("Bring ten of them back", "bsctl kick -t mail -c 10"),
             Example::new("A delayed job", "bsctl put -t sms --delay 1h hello"),
             Example::new("Make delayed jobs ready now", "bsctl kick -t sms --state delayed --all"),
-            Example::new("Delete what is buried", "bsctl clear mail --state buried --yes"),
+            Example::new("Delete the buried jobs", "bsctl clear mail --state buried --yes"),
         ],
     },
     Sheet {
@@ -103,12 +103,12 @@ pub const SHEETS: &[Sheet] = &[
             Example::new("Save the jobs of a tube, and leave them there", "bsctl export mail > mail.ndjson"),
             Example::new("Put saved jobs into another tube", "bsctl import mail.ndjson --tube mail-copy"),
             Example::new("Move jobs to another tube", "bsctl move --from mail-copy --to mail-old --yes"),
-            Example::new("How many would it be?", "bsctl clear mail --filter 'body~=^b' --dry-run"),
-            Example::new("Delete those that fit", "bsctl clear mail --filter 'body~=^b' --yes"),
+            Example::new("How many would be deleted?", "bsctl clear mail --filter 'body~=^b' --dry-run"),
+            Example::new("Delete those that match", "bsctl clear mail --filter 'body~=^b' --yes"),
             Example::new("Delete jobs older than a week", "bsctl clear mail --older-than 7d --yes"),
             Example::new("Write jobs to a file, and delete them", "bsctl drain mail --to old.ndjson --yes"),
-            Example::new("Hold all jobs of a tube back for ten minutes", "bsctl pause mail-old 10m"),
-            Example::new("And let them go", "bsctl resume mail-old"),
+            Example::new("Hold back all jobs of a tube for ten minutes", "bsctl pause mail-old 10m"),
+            Example::new("And release them again", "bsctl resume mail-old"),
         ],
     },
     Sheet {
@@ -138,7 +138,7 @@ pub const SHEETS: &[Sheet] = &[
             Example::new("The same with nothing but this program", "bsctl --embedded smoke"),
             Example::new("Fail unless exactly one job is ready", "bsctl repl -e \"expect 'ready==1' stats-tube mail\""),
             Example::new("Fail if any job is buried", "bsctl check tubes '*' -c buried=0 --zero-workers ok --format junit > report.xml"),
-            Example::new("Wait until the workers are done, but not for long", "bsctl wait --for empty -t mail --timeout 1s").exits(124),
+            Example::new("Wait until the workers are done, but only briefly", "bsctl wait --for empty -t mail --timeout 1s").exits(124),
         ],
     },
     Sheet {
@@ -156,7 +156,7 @@ pub const SHEETS: &[Sheet] = &[
         topic: "monitor",
         about: "Monitor servers",
         examples: &[
-            Example::new("A live view; in a pipe, one look", "bsctl top").until_stopped(),
+            Example::new("A live view; in a pipe, one snapshot", "bsctl top").until_stopped(),
             Example::new("A web page; with --write, it can kick and bury", "bsctl web --listen 127.0.0.1:8030").until_stopped(),
             Example::new("Metrics for Prometheus, on /metrics", "bsctl exporter --listen 127.0.0.1:9419").until_stopped(),
             Example::new("Metrics for the node exporter", "bsctl exporter --once > beanstalkd.prom"),
@@ -164,7 +164,7 @@ pub const SHEETS: &[Sheet] = &[
             Example::new("A monitoring plugin: no workers are critical", "bsctl check tube mail -w ready=100 -c ready=1000").exits(2),
             Example::new("A warning from ten minutes of age", "bsctl check tube mail --zero-workers ok -w oldest-age=10m"),
             Example::new("Does the server store and return jobs?", "bsctl check roundtrip -c rtt=5s --timeout 10s"),
-            Example::new("Follow two figures of a tube", "bsctl watch -i 1s -c 2 --diff -- stats-tube mail"),
+            Example::new("Follow the changing statistics of a tube", "bsctl watch -i 1s -c 2 --diff -- stats-tube mail"),
             Example::new("How long do round trips take?", "bsctl latency -i 10ms --every 1s -c 2"),
         ],
     },
@@ -183,7 +183,7 @@ pub const SHEETS: &[Sheet] = &[
             Example::new("Show class, attempts and arguments beside the body", "bsctl peek --ready -t default --decode auto"),
             Example::new("All jobs of a class", "bsctl jobs --filter 'envelope.class~=SendMail' --decode auto"),
             Example::new("Jobs with an argument", "bsctl jobs -t default --filter 'envelope.arguments.to==joe'"),
-            Example::new("Set one aside, as a worker does that gives up", "bsctl reserve -t default --then bury"),
+            Example::new("Set one aside, as a worker that gives up does", "bsctl reserve -t default --then bury"),
             Example::new("Retry failed jobs of a class", "bsctl retry default --filter 'envelope.class~=SendMail'"),
             Example::new("Delete those of another", "bsctl clear messenger --filter 'envelope.class~=SendMail' --yes"),
         ],
@@ -193,7 +193,7 @@ pub const SHEETS: &[Sheet] = &[
         about: "Work in a session",
         examples: &[
             Example::new("Start one; help lists what can be typed", "bsctl repl"),
-            Example::new("Try everything out with a server of its own", "bsctl --embedded repl"),
+            Example::new("Try everything with a server of its own", "bsctl --embedded repl"),
             Example::new("Run lines from a shell", "bsctl repl -e 'watch mail' -e 'put -t mail hello' -e 'reserve 0' -e 'bury'"),
             Example::new(
                 "A script: it stops at the first failure, with its exit code",
@@ -204,7 +204,7 @@ pub const SHEETS: &[Sheet] = &[
     },
     Sheet {
         topic: "tap",
-        about: "See what an application and its server say",
+        about: "Show the traffic between an application and its server",
         examples: &[
             Example::new(
                 "Relay to the server, show commands and replies, and record them",

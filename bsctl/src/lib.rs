@@ -1,4 +1,4 @@
-//! `bsctl`, the beanstalkd tool, as a library: the grammar, the commands, and what they share.
+//! `bsctl`, the beanstalkd tool, as a library: the grammar, the commands, and their shared parts.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod cli;

@@ -1,4 +1,4 @@
-//! The connection to the server: opened when it is first needed, with what the flags say about time and retries.
+//! The connection to the server: opened when first needed, with the timeouts and retries that the flags set.
 
 use std::fmt::Write as _;
 use std::io;
@@ -26,7 +26,7 @@ pub type PairReplies<A, B> =
 
 /// The connection that commands use.
 pub struct Link {
-    /// Where it goes.
+    /// How it is made.
     pub dialer: Dialer<Self>,
     client: Option<Client>,
     /// A second connection, for commands that must not disturb the session's own.
@@ -35,7 +35,7 @@ pub struct Link {
     in_session: bool,
 }
 
-/// The used tube and the watch list, to put them back; those of a new connection unless others are known.
+/// The used tube and the watch list, so that they can be restored; those of a new connection unless others are known.
 pub struct Place {
     used: TubeName,
     watched: Vec<TubeName>,
@@ -118,7 +118,7 @@ impl ctl_core::link::Link for Link {
         self.client().map(drop)
     }
 
-    /// Its reserved jobs go back to ready with their counters as they were.
+    /// Its reserved jobs go back to ready with unchanged counters.
     fn close(&mut self) {
         self.client = None;
         self.rest();
@@ -136,7 +136,7 @@ impl ctl_core::link::Link for Link {
 }
 
 impl Link {
-    /// The client, connected now if it was not.
+    /// The client, connected if it was not.
     ///
     /// # Errors
     /// The server cannot be reached: exit 69.
@@ -177,7 +177,7 @@ impl Link {
         self.client()?.call(&command).map_err(cli_error)
     }
 
-    /// Many commands without waiting for each reply; replies come in order.
+    /// Many commands without waiting for each reply; replies arrive in order.
     ///
     /// # Errors
     /// The server cannot be reached. Each reply has its own result.
@@ -240,7 +240,7 @@ impl Link {
         Some(Place { used: client.used_tube().clone(), watched: client.watched_tubes().to_vec() })
     }
 
-    /// Puts used tube and watch list back.
+    /// Restores used tube and watch list.
     ///
     /// # Errors
     /// The failure of the connection.
@@ -249,7 +249,7 @@ impl Link {
         self.watch_only(&place.watched)
     }
 
-    /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`.
+    /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what remains of `--timeout`.
     fn open(&mut self) -> Result<Client, CliError> {
         let options = self.dialer.only()?;
         let trace = self.dialer.trace();

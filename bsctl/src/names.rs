@@ -1,4 +1,4 @@
-//! Tube names and job ids from arguments. An illegal name is exit 65, wherever it came from.
+//! Tube names and job ids from arguments. An illegal name is exit 65, whatever its source.
 
 use beanstalk_client::{JobId, TubeName};
 use ctl_core::error::CliError;
@@ -35,7 +35,7 @@ const ID_LINE: u64 = 64;
 /// Job ids from arguments; `-` stands for the ids on stdin, one per line.
 ///
 /// # Errors
-/// An argument is no id: exit 2; a line of stdin is no id: exit 65.
+/// An argument is not an id: exit 2; a line of stdin is not an id: exit 65.
 pub fn job_ids(texts: &[String], input: &mut Input) -> Result<Vec<JobId>, CliError> {
     list(texts, input, ID_LINE, |text| {
         text.parse().map_err(|_| {

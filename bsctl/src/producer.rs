@@ -16,10 +16,10 @@ use crate::jobs::Described;
 use crate::link::Link;
 use crate::tool::Tool;
 
-/// A job to be put.
+/// A job to put.
 #[derive(Debug, Clone)]
 pub struct NewJob {
-    /// Where to.
+    /// The target tube.
     pub tube: TubeName,
     /// Priority, delay and time to run.
     pub options: PutOptions,
@@ -27,14 +27,14 @@ pub struct NewJob {
     pub delayed: bool,
     /// The body.
     pub body: Vec<u8>,
-    /// What messages call it, such as `stdin record 7`.
+    /// How messages refer to it, such as `stdin record 7`.
     pub label: String,
 }
 
-/// What is true for every job unless its record says something else.
+/// The defaults for every job, unless its record overrides them.
 #[derive(Debug, Clone)]
 pub struct Defaults {
-    /// Where to.
+    /// The target tube.
     pub tube: TubeName,
     /// 0 is the most urgent.
     pub pri: u32,
@@ -52,7 +52,7 @@ impl Defaults {
         NewJob { tube: self.tube.clone(), options, delayed: !self.delay.is_zero(), body, label }
     }
 
-    /// The job of a record; what the record does not say comes from here.
+    /// The job of a record, with these defaults for what the record omits.
     #[must_use]
     pub fn described(&self, job: Described, label: String) -> NewJob {
         let seconds = |seconds: u32| Duration::from_secs(seconds.into());
@@ -66,8 +66,8 @@ impl Defaults {
     }
 }
 
-/// The largest body that the server takes. One that does not tell is believed to take what any beanstalkd can be set
-/// to, and refuses by itself what is too large.
+/// The largest body that the server accepts. If the server does not report it, the largest that any beanstalkd can be
+/// configured to accept; the server itself then refuses what is too large.
 ///
 /// # Errors
 /// The failure of the connection.
@@ -80,7 +80,7 @@ pub fn max_job_size(link: &mut Link) -> Result<u64, CliError> {
     Ok(if limit == 0 { LARGEST } else { limit })
 }
 
-/// The largest body that every server takes: whichever gets a job has to take it.
+/// The largest body that every server accepts, because any of them may get a job.
 ///
 /// # Errors
 /// As [`Fleet::ask`].
@@ -92,7 +92,7 @@ pub fn smallest_limit(tool: &mut Tool, fleet: &mut Fleet<Link>) -> Result<u64, C
 /// The largest `max-job-size` that beanstalkd accepts.
 const LARGEST: u64 = 1 << 30;
 
-/// Refuses a body that is larger than the server takes.
+/// Refuses a body that is larger than the server accepts.
 ///
 /// # Errors
 /// Exit 65.
@@ -100,7 +100,7 @@ pub fn check_size(job: &NewJob, limit: u64) -> Result<(), CliError> {
     check_length(job.body.len() as u64, limit)
 }
 
-/// Refuses bodies of so many bytes if they are larger than the server takes.
+/// Refuses bodies of this length if it is more than the server accepts.
 ///
 /// # Errors
 /// Exit 65.
@@ -116,10 +116,10 @@ pub fn check_length(length: u64, limit: u64) -> Result<(), CliError> {
     .hint("beanstalkd -z sets max-job-size"))
 }
 
-/// Puts a batch of jobs and gives each one's outcome to `report`, in order. The used tube changes.
+/// Puts a batch of jobs and passes the outcome of each to `report`, in order. Changes the used tube.
 ///
 /// # Errors
-/// A tube cannot be used; what `report` gives.
+/// A tube cannot be used; the failure of `report`.
 pub fn put_batch(
     link: &mut Link,
     jobs: &[NewJob],
@@ -147,7 +147,7 @@ pub fn put_batch(
                 let unanswered = || CliError::internal("unanswered put");
                 report(job, reply.and_then(|inserted| inserted.ok_or_else(unanswered)))?;
             }
-            // The puts behind it would go to another tube, unless the connection has failed for them as well.
+            // The puts after it would go to another tube, unless the connection has failed for them, too.
             (false, Err(error)) if !error.ends_everything() => return Err(error),
             (false, _) => {}
         }
@@ -155,7 +155,7 @@ pub fn put_batch(
     settle(jobs, [], report)
 }
 
-/// Warns of new jobs that the server buried for want of memory, and gives how the command ends then.
+/// Warns about new jobs that the server buried for lack of memory, and returns how the command ends then.
 #[must_use]
 pub fn after_refusals(messages: &Messages, refused: u64, exit: Exit) -> Exit {
     if refused == 0 {

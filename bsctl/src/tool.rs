@@ -1,4 +1,4 @@
-//! What every command works with, and what a session of this tool remembers.
+//! The context of every command, and what a session of this tool remembers.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::names;
 #[derive(Debug)]
 pub enum Bsctl {}
 
-/// What every command works with.
+/// The context of every command.
 pub type Tool = Context<Bsctl>;
 
 /// What a session remembers between its lines.
@@ -28,17 +28,17 @@ pub struct Session {
 pub struct Held {
     /// The reservation.
     pub job: JobRef,
-    /// The tube, if the server told.
+    /// The tube, if the server reported it.
     pub tube: Option<TubeName>,
     /// The body's length in bytes.
     pub size: usize,
-    /// How long the server lets it be held.
+    /// How long it may be held.
     pub ttr: Duration,
-    /// When the server takes it back, counted from before the reserve was sent.
+    /// When the server takes it back, measured from just before the reserve was sent.
     pub deadline: Instant,
 }
 
-/// The tube of `-t`, or the session's used tube, or the usual one.
+/// The tube of `-t`, or the session's used tube, or the default one.
 ///
 /// # Errors
 /// A session's server cannot be reached.
@@ -50,7 +50,7 @@ pub fn tube_or_used(tool: &mut Tool, tube: Option<TubeName>) -> Result<TubeName,
     }
 }
 
-/// The tube that the settings say, or `default`.
+/// The tube from the settings, or `default`.
 ///
 /// # Errors
 /// The name is illegal.
@@ -59,10 +59,10 @@ pub fn usual_tube(tool: &Tool) -> Result<TubeName, CliError> {
     usual.map_or_else(|| Ok(TubeName::default()), |name| names::tube(&name))
 }
 
-/// These tubes, or those that the session watches, or the usual one.
+/// These tubes, or those that the session watches, or the default one.
 ///
 /// # Errors
-/// The usual name is illegal.
+/// The default name is illegal.
 pub fn tubes_or_watched(tool: &Tool, given: Vec<TubeName>) -> Result<Vec<TubeName>, CliError> {
     if !given.is_empty() {
         return Ok(given);

@@ -1,5 +1,5 @@
-//! The statistics of many tubes, also where the server cannot be asked about some: before 1.11, beanstalkd reads lines
-//! of 208 bytes, in which the longest names have no room beside `stats-tube`.
+//! The statistics of many tubes, even if the server cannot report on some: before 1.11, beanstalkd reads lines of up to
+//! 208 bytes, in which the longest names do not fit after `stats-tube`.
 
 use beanstalk_client::protocol::{AnyCommand, PeekReady, Response, StatsJob, StatsTube, Use};
 use beanstalk_client::{JobId, TubeName, TubeStats};
@@ -9,26 +9,26 @@ use crate::error::{BAD_FORMAT, UNKNOWN_COMMAND, cli_error};
 use crate::jobs::seen::Seen;
 use crate::link::Link;
 
-/// What a server says about a tube.
+/// A server's answer about a tube.
 pub enum Answer {
     /// Its statistics.
     Stats(Box<TubeStats>),
-    /// It does not exist, or no longer.
+    /// It does not exist, or no longer does.
     Gone,
-    /// The server cannot be asked about it, and why.
+    /// The server cannot report on it, for this reason.
     Unaskable(CliError),
 }
 
-/// The longest name that every beanstalkd can be asked about.
+/// The longest name that every beanstalkd can report on.
 const ASKABLE: usize = 195;
 
 /// Asks about each tube, in order.
 ///
 /// # Errors
-/// The failure of the connection; the refusal of a question that every server understands.
+/// The failure of the connection; the refusal of a query that every server understands.
 pub fn ask(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<Answer>, CliError> {
     let mut answers = Vec::with_capacity(tubes.len());
-    // Names of this length and more are not asked about: each refusal costs a connection.
+    // Names of at least this length are not queried: each refusal costs a connection.
     let mut refused = usize::MAX;
     while let Some(tube) = tubes.get(answers.len()) {
         if tube.as_str().len() >= refused {
@@ -65,9 +65,9 @@ pub fn oldest_age(link: &mut Link, tube: &TubeName) -> Result<u64, CliError> {
     Ok(ages.into_iter().next().unwrap_or(0))
 }
 
-/// The age of the job of each tube that would be reserved next, in seconds; 0 without one. They are asked together, in
-/// two pipelines. The connection uses the default tube then: a tube that is used stays, and who only looks must not
-/// keep it alive.
+/// The age of the job of each tube that would be reserved next, in seconds; 0 without one. They are queried together,
+/// in two pipelines. Afterwards the connection uses the default tube: a tube in use continues to exist, and a mere
+/// query must not keep it alive.
 ///
 /// # Errors
 /// The failure of the connection; a tube that cannot be used.
@@ -86,7 +86,7 @@ pub fn oldest_ages(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<u64>, CliE
             head @ (Response::Found(_) | Response::BodyDamaged { .. } | Response::NotFound) => {
                 heads.push(Seen::of(&PeekReady, head)?.map(|seen| seen.job().id()));
             }
-            // The head of another tube would count for this one.
+            // Otherwise the head of another tube would count for this one.
             refusal => refused = Err(cli_error(refusal.refuse())),
         }
     }
@@ -104,7 +104,7 @@ pub fn oldest_ages(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<u64>, CliE
     Ok(ages)
 }
 
-/// What the refusal of a question about a tube means: the name is too long for this server.
+/// What the refusal of a query about a tube means: the name is too long for this server.
 ///
 /// # Errors
 /// Any other failure.

@@ -21,7 +21,7 @@ use crate::program;
 use crate::session::Session;
 use crate::tool::{Gearctl, Tool};
 
-/// Which servers.
+/// The servers to use.
 #[derive(Debug, Args)]
 pub struct Servers {
     /// Where the servers listen.
@@ -215,7 +215,7 @@ impl ctl_core::tool::Tool for Gearctl {
             | Command::Pid(_)
             | Command::Verbose(_) => Nature::Looks,
             Command::Top(_) => Nature::LooksOn,
-            // What the page does asks by itself.
+            // The page asks for confirmation itself.
             Command::Web(_) => Nature::Adds,
             Command::Run(_)
             | Command::Submit(_)

@@ -31,13 +31,13 @@ fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
     }
 }
 
-/// The stable name for a job or function that is not there.
+/// The stable name for a job or function that does not exist.
 pub const NOT_FOUND: &str = "NOT_FOUND";
 
-/// The stable name for what this server does not serve.
+/// The stable name for a command that this server does not support.
 pub const UNSUPPORTED: &str = "UNSUPPORTED";
 
-/// The stable name for an answer that did not come in time.
+/// The stable name for an answer that did not arrive in time.
 pub const TIMEOUT: &str = "TIMEOUT";
 
 /// The stable name for a connection that ended before the answer.

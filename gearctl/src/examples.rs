@@ -14,8 +14,8 @@ pub const SHEETS: &[Sheet] = &[
             )
             .until_stopped(),
             Example::new("Run a job and print its result", "gearctl run upper hello"),
-            Example::new("The contents of a file", "gearctl run upper @letter.txt"),
-            Example::new("What a program prints", "date | gearctl run upper -"),
+            Example::new("Run it on the contents of a file", "gearctl run upper @letter.txt"),
+            Example::new("Run it on the output of a program", "date | gearctl run upper -"),
             Example::new(
                 "One job per line, four at a time, results in order",
                 "gearctl run upper --lines -j 4 --ordered < names.txt",
@@ -72,7 +72,7 @@ pub const SHEETS: &[Sheet] = &[
                 "gearctl work -f mail --max-jobs 2 --shell 'tr a-z A-Z | ./send'",
             ),
             Example::new(
-                "Until no job has come for a second, each job told in JSON",
+                "Until no job has arrived for a second, with each job logged as JSON",
                 "gearctl work -f mail --max-idle 1s --log-jobs ndjson -- ./send",
             ),
             Example::new(
@@ -90,10 +90,10 @@ pub const SHEETS: &[Sheet] = &[
             Example::new("Jobs to look at", "gearctl submit mail --lines < names.txt"),
             Example::new("All functions, their jobs and workers", "gearctl functions"),
             Example::new(
-                "Functions whose names fit, with jobs by priority",
+                "Functions whose names match, with jobs by priority",
                 "gearctl functions 'mail*' -o wide",
             ),
-            Example::new("What changes per second", "gearctl functions --rates"),
+            Example::new("Changes per second", "gearctl functions --rates"),
             Example::new("All jobs", "gearctl jobs"),
             Example::new("Their unique ids", "gearctl unique-jobs"),
             Example::new("Who is connected, and for which functions?", "gearctl workers"),
@@ -106,7 +106,7 @@ pub const SHEETS: &[Sheet] = &[
         about: "Save, remove and move queued jobs",
         examples: &[
             Example::new("Jobs to move", "gearctl submit mail --lines < names.txt"),
-            Example::new("How many would it be?", "gearctl drain mail --dry-run"),
+            Example::new("How many would be removed?", "gearctl drain mail --dry-run"),
             Example::new(
                 "Write the jobs to a file, and remove them",
                 "gearctl drain mail --to mail.ndjson --yes",
@@ -166,10 +166,10 @@ pub const SHEETS: &[Sheet] = &[
                 "gearctl serve -- ./test.sh",
             ),
             Example::new("Wait until a server answers", "gearctl wait --for server --timeout 30s"),
-            Example::new("Does the way of a job to a worker and back work?", "gearctl smoke"),
+            Example::new("Does the round trip of a job through a worker work?", "gearctl smoke"),
             Example::new("The same with nothing but this program", "gearctl --embedded smoke"),
             Example::new(
-                "Wait for workers, but not for long",
+                "Wait for workers, but only briefly",
                 "gearctl wait --for 'workers>=1' -f mail --timeout 1s",
             )
             .exits(124),
@@ -209,7 +209,7 @@ pub const SHEETS: &[Sheet] = &[
         about: "Monitor servers",
         examples: &[
             Example::new("A job that nobody takes", "gearctl submit mail hello"),
-            Example::new("A live view; in a pipe, one look", "gearctl top").until_stopped(),
+            Example::new("A live view; in a pipe, one snapshot", "gearctl top").until_stopped(),
             Example::new("A web page", "gearctl web --listen 127.0.0.1:8030").until_stopped(),
             Example::new(
                 "Metrics for Prometheus, on /metrics",
@@ -229,7 +229,7 @@ pub const SHEETS: &[Sheet] = &[
                 "gearctl check roundtrip echo --send ping --expect ping -c rtt=5s --timeout 10s",
             ),
             Example::new(
-                "Follow the figures of a function",
+                "Follow the changing counts of a function",
                 "gearctl watch -i 1s -c 2 --diff -- functions mail",
             ),
             Example::new(
@@ -243,7 +243,7 @@ pub const SHEETS: &[Sheet] = &[
         about: "Work in a session",
         examples: &[
             Example::new("Start one; help lists what can be typed", "gearctl repl"),
-            Example::new("Try everything out with a server of its own", "gearctl --embedded repl"),
+            Example::new("Try everything with a server of its own", "gearctl --embedded repl"),
             Example::new(
                 "Run lines from a shell",
                 "gearctl repl -e 'submit mail hello' -e functions",
@@ -261,7 +261,7 @@ pub const SHEETS: &[Sheet] = &[
     },
     Sheet {
         topic: "tap",
-        about: "See what applications and their server say",
+        about: "Show the traffic between applications and their server",
         examples: &[
             Example::new(
                 "Relay to the server, show packets, and record them",

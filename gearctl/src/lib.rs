@@ -1,4 +1,4 @@
-//! `gearctl`, the Gearman tool, as a library: the grammar, the commands, and what they share.
+//! `gearctl`, the Gearman tool, as a library: the grammar, the commands, and their shared parts.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod cli;

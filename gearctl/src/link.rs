@@ -1,5 +1,5 @@
-//! The connections to the servers: opened when they are first needed, with what the flags say about time and
-//! retries. Jobs go over one, the text commands of administration over another.
+//! The connections to the servers: opened when first needed, with the timeouts and retries that the flags set. Jobs use
+//! one, the text commands of administration another.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -22,28 +22,28 @@ use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
 
 /// The connections that commands use.
 pub struct Link {
-    /// Where they go.
+    /// How they are made.
     pub dialer: Dialer<Self>,
     client: Option<Client>,
     admin: Option<Admin>,
     /// For [`Link::probe`].
     prober: Option<Admin>,
-    /// Whether `ECHO_REQ` is worth asking: these servers have not left it unanswered yet.
+    /// Whether `ECHO_REQ` is worth sending: these servers have not left it unanswered yet.
     echoes: bool,
 }
 
-/// What becomes of a question that not every server answers.
+/// The outcome of a query that not every server answers.
 pub enum Answer<T> {
     /// The answer.
     Came(T),
-    /// The server says that it has no such command.
+    /// The server reports that it has no such command.
     Unsupported(CliError),
-    /// Nothing came in time, or the server hung up.
+    /// Nothing arrived in time, or the server hung up.
     Silent(CliError),
 }
 
 impl<T> Answer<T> {
-    /// The answer, if one came.
+    /// The answer, if one arrived.
     #[must_use]
     pub fn came(self) -> Option<T> {
         match self {
@@ -55,7 +55,7 @@ impl<T> Answer<T> {
     /// The answer.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub fn required(self) -> Result<T, CliError> {
         match self {
             Self::Came(answer) => Ok(answer),
@@ -63,7 +63,7 @@ impl<T> Answer<T> {
         }
     }
 
-    /// The same about what is made of the answer.
+    /// Maps the answer.
     ///
     /// # Errors
     /// Those of `make`.
@@ -89,15 +89,15 @@ pub fn worker(options: WorkerOptions, function: &FunctionName) -> Result<Worker,
     Ok(worker)
 }
 
-/// `GET_STATUS` of a job that there is not: geard leaves `ECHO_REQ` unanswered.
+/// `GET_STATUS` of a job that does not exist, because geard leaves `ECHO_REQ` unanswered.
 fn round_trip(client: &mut Client) -> Result<(), CliError> {
     client.status("H:gearctl:0").map(drop).map_err(cli_error)
 }
 
-/// How long an answer is waited for that may never come, where `--timeout` says nothing.
+/// How long to wait for an answer that may never arrive, without `--timeout`.
 pub const PROBE: Duration = Duration::from_secs(2);
 
-/// How long the client waits for an answer when nobody says.
+/// How long the client waits for an answer by default.
 const USUAL_REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl ctl_core::link::Link for Link {
@@ -171,8 +171,8 @@ impl ctl_core::link::Link for Link {
         self.echoes = true;
     }
 
-    /// With `ECHO_REQ`, or with `GET_STATUS` where half of the bound brings no answer to that: geard has none. Which of
-    /// them is remembered.
+    /// With `ECHO_REQ`, or with `GET_STATUS` if that is not answered within half of the time limit, as with geard.
+    /// Remembers which of them works.
     fn ping(&mut self, n: u64) -> Result<Pong, CliError> {
         if !self.echoes {
             return self.round_trip().map(|took| pong(PacketType::GetStatus, took));
@@ -222,18 +222,18 @@ fn pong(asked: PacketType, took: Duration) -> Pong {
 }
 
 impl Link {
-    /// The client, if it was opened; it may have lost its connections since.
+    /// The client, if it has been opened; it may have lost its connections since.
     #[must_use]
     pub fn opened(&self) -> Option<&Client> {
         self.client.as_ref()
     }
 
-    /// As [`Link::opened`], to look after it.
+    /// Like [`Link::opened`], to maintain it.
     pub fn opened_mut(&mut self) -> Option<&mut Client> {
         self.client.as_mut()
     }
 
-    /// The client, connected now if it was not. Its calls are bounded as the present line says.
+    /// The client, connected if it was not. The current line sets the time limit of its calls.
     ///
     /// # Errors
     /// No server can be reached: exit 69.
@@ -274,7 +274,7 @@ impl Link {
         Servers::new(self.dialer.options()?).map_err(cli_error)
     }
 
-    /// The server, for a worker or client of it alone.
+    /// The single server, for a worker or client of it alone.
     ///
     /// # Errors
     /// There are several, or an address is wrong: exit 2.
@@ -282,12 +282,12 @@ impl Link {
         Servers::new([self.dialer.only()?]).map_err(cli_error)
     }
 
-    /// How workers of the server alone are made, with one slot each.
+    /// Options for workers of the single server, with one slot each.
     ///
     /// # Errors
     /// There are several, or an address is wrong: exit 2.
     pub fn worker_options(&mut self) -> Result<WorkerOptions, CliError> {
-        // What every server answers: geard keeps silent to GRAB_JOB_ALL, and g2 closes.
+        // What every server answers: geard ignores GRAB_JOB_ALL, and g2 closes the connection.
         Ok(WorkerOptions::new(self.only_server()?).slots(1).grab(Grab::Uniq))
     }
 
@@ -320,7 +320,7 @@ impl Link {
         Ok(start.elapsed())
     }
 
-    /// One text command, which only one server can be asked.
+    /// One text command, which requires a single server.
     ///
     /// # Errors
     /// There are several: exit 2. The server's refusal, or the failure of the connection.
@@ -334,8 +334,8 @@ impl Link {
         reply
     }
 
-    /// As [`Link::admin`], of a command that not every server answers. An answer is waited for as long as `--timeout`
-    /// says, or [`PROBE`].
+    /// Like [`Link::admin`], for a command that not every server answers. Waits for an answer for `--timeout`, or
+    /// [`PROBE`] by default.
     ///
     /// # Errors
     /// There are several servers: exit 2. Another refusal, or no connection.
@@ -375,7 +375,7 @@ impl Link {
         Ok(reply)
     }
 
-    /// A text command whose reply is a list. Names that forge rows are warned about.
+    /// A text command whose reply is a list. Warns about names that forge rows.
     ///
     /// # Errors
     /// The server's refusal, or the failure of the connection.
@@ -384,7 +384,7 @@ impl Link {
         self.rows(command, reply)
     }
 
-    /// As [`Link::listing`], of a list that not every server has; bounded as [`Link::probe`].
+    /// Like [`Link::listing`], for a list that not every server has; with the time limit of [`Link::probe`].
     ///
     /// # Errors
     /// As [`Link::probe`].
@@ -395,10 +395,10 @@ impl Link {
         self.probe(command)?.and_then(|reply| self.rows(command, reply))
     }
 
-    /// The rows of a reply. Names that forge rows are warned about.
+    /// The rows of a reply. Warns about names that forge rows.
     ///
     /// # Errors
-    /// The reply is no list.
+    /// The reply is not a list.
     pub fn rows<T: Row>(
         &self,
         command: &AdminCommand,
@@ -426,7 +426,7 @@ impl Link {
         Ok((packets, only.address().to_string()))
     }
 
-    /// Connects to the server for text; `patience` bounds its answers where `--timeout` says nothing.
+    /// Connects to the server for text; `patience` is the time limit of its answers without `--timeout`.
     fn open_admin(&mut self, patience: Option<Duration>) -> Result<Admin, CliError> {
         let mut only = self.dialer.only()?;
         if let (Some(bound), None) = (patience, self.dialer.timeout()) {

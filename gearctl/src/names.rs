@@ -1,4 +1,4 @@
-//! Function names, ids and handles from arguments. An illegal one is exit 65, wherever it came from.
+//! Function names, ids and handles from arguments. An illegal one is exit 65, whatever its source.
 
 use ctl_core::error::CliError;
 use ctl_core::input::Input;

@@ -1,4 +1,4 @@
-//! Threads that submit jobs, each over its own connection, and tell what becomes of them.
+//! Threads that submit jobs, each over its own connection, and report what happens to them.
 
 mod order;
 mod room;
@@ -23,42 +23,42 @@ use room::Room;
 /// How jobs are submitted.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
-    /// Their events are waited for; a job that failed without a result may be submitted so often again.
+    /// Waits for their events; a job that failed without a result may be resubmitted this often.
     Foreground {
-        /// How often.
+        /// Maximum number of resubmissions.
         retries: u32,
     },
-    /// Nobody waits.
+    /// Nobody waits for them.
     Background {
-        /// Not before.
+        /// The earliest time to run.
         at: Option<SystemTime>,
     },
 }
 
-/// Something about a job.
+/// An event of a job.
 #[derive(Debug)]
 pub struct News {
-    /// Which, counted from 1 in the order of submission.
+    /// The job's number, counted from 1 in the order of submission.
     pub job: u64,
-    /// What messages call it.
+    /// How messages refer to it.
     pub label: String,
-    /// What happened.
+    /// The event.
     pub what: What,
 }
 
-/// What happened to a job.
+/// Something that happened to a job.
 #[derive(Debug)]
 pub enum What {
-    /// The server has taken it.
+    /// The server has accepted it.
     Taken(JobHandle, Option<UniqueId>),
     /// It runs, or has ended.
     Event(JobEvent),
-    /// It could not be submitted, or was lost sight of.
+    /// It could not be submitted, or its fate is unknown.
     Error(CliError),
 }
 
 impl News {
-    /// Whether nothing more comes of the job.
+    /// Whether this is the last event of the job.
     #[must_use]
     pub fn is_last(&self) -> bool {
         match &self.what {
@@ -68,7 +68,7 @@ impl News {
         }
     }
 
-    /// How many bytes of a job they carry.
+    /// Number of bytes of the job that it carries.
     #[must_use]
     pub fn size(&self) -> usize {
         match &self.what {
@@ -83,7 +83,7 @@ impl News {
     }
 }
 
-/// What a look finds.
+/// The result of a poll.
 #[derive(Debug)]
 pub enum Poll {
     /// Something happened.
@@ -94,25 +94,25 @@ pub enum Poll {
     Over,
 }
 
-/// News as they come.
+/// Events as they arrive.
 pub struct Pool {
     receiver: Receiver<News>,
     order: Option<Order>,
     room: Arc<Room>,
 }
 
-/// How often a waiting consumer looks for signals.
+/// How often a waiting consumer checks for signals.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// News that may wait for the consumer, and the bytes they may have where there is no order to be kept.
+/// Maximum number of events waiting for the consumer, and their maximum size in bytes if order does not matter.
 const BACKLOG: (usize, usize) = (64, 16 << 20);
 
-/// The jobs that are left, and how many were taken.
+/// The remaining jobs, and how many were taken.
 type Source = Arc<Mutex<(Peekable<Tasks>, u64)>>;
 
 impl Pool {
-    /// Starts a thread for each client. With `ordered` all news of a job come before those of the next; results of that
-    /// many bytes are kept for their turn, and what is more waits at the server.
+    /// Starts a thread for each client. With `ordered`, all events of a job arrive before those of the next; results of
+    /// up to this many bytes are kept for their turn, and anything beyond waits at the server.
     ///
     /// # Errors
     /// The operating system refuses a thread: exit 75, or 70.
@@ -149,7 +149,7 @@ impl Pool {
         Ok(Self { receiver, order, room })
     }
 
-    /// Looks for news without waiting.
+    /// Polls for events without waiting.
     pub fn poll(&mut self) -> Poll {
         loop {
             if let Some(news) = self.order.as_mut().and_then(Order::next) {
@@ -166,10 +166,10 @@ impl Pool {
         }
     }
 
-    /// The next news; none at the end of all jobs.
+    /// The next event; none once all jobs have ended.
     ///
     /// # Errors
-    /// Exit 130 or 143 when a signal came.
+    /// Exit 130 or 143 on a signal.
     pub fn next(&mut self, interrupts: &Interrupts) -> Result<Option<News>, CliError> {
         loop {
             interrupts.check()?;
@@ -209,11 +209,11 @@ struct Wire {
 }
 
 impl Wire {
-    /// Submits the next job. None when there is none, or when nobody listens any more.
+    /// Submits the next job. None if there is none, or if nobody listens any more.
     fn next(&mut self, client: &mut Client, source: &Source, kind: Kind) -> Option<()> {
         let task = {
             let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
-            // Only who has something to submit waits for a turn.
+            // Only threads with something to submit wait for a turn.
             source.0.peek()?;
             let task = if self.gate.turn(1) { source.0.next()? } else { return None };
             source.1 += 1;
@@ -262,7 +262,8 @@ impl Wire {
         Some(())
     }
 
-    /// Submits once. A failure comes back with whether the job can be submitted again: it has shown nothing yet.
+    /// Submits once. A failure is returned with whether the job can be resubmitted, which requires that nothing of it
+    /// has been shown.
     fn attempt(&self, client: &mut Client, task: &Task) -> Option<Result<(), (What, bool)>> {
         let error = |error| What::Error(cli_error(error));
         let Task { function, workload, options, .. } = task;
@@ -300,7 +301,7 @@ impl Wire {
 
     fn tell(&self, what: What) -> Option<()> {
         if matches!(&what, What::Error(_) | What::Event(JobEvent::Fail | JobEvent::Exception(_))) {
-            // Told here: the consumer may hear of it when the next job is on its way.
+            // Recorded here, because the consumer may hear of it only when the next job is on its way.
             self.gate.failed();
         }
         let news = News { job: self.job, label: self.label.clone(), what };

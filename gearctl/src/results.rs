@@ -27,7 +27,7 @@ static RESULTS: output::Shape = output::Shape::rows(
     ],
 );
 
-/// How much of results may be in memory.
+/// Memory limits for results.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct KeepArgs {
     /// Memory limit for buffered results: for a single result that is not streamed, and for all results waiting for
@@ -54,7 +54,7 @@ pub(crate) fn too_large(handle: &str, most: usize) -> CliError {
         .hint("gearctl run -o raw without -j, to stream data as it arrives")
 }
 
-/// The error for a result that is one too many to be kept until the end.
+/// The error for a result that no longer fits into the buffer that is kept until the end.
 #[must_use]
 pub(crate) fn too_much(handle: &str, most: usize) -> CliError {
     let most = units::show_size(u64::try_from(most).unwrap_or(u64::MAX));
@@ -69,13 +69,13 @@ pub(crate) fn too_much(handle: &str, most: usize) -> CliError {
 /// The stable name for a result that is not kept.
 const RESULT_TOO_LARGE: &str = "RESULT_TOO_LARGE";
 
-/// What became of a job by some news.
+/// A job's state after an event.
 pub(crate) enum Step {
     /// It has not ended.
     Going,
     /// It is complete.
     Done,
-    /// It has ended otherwise.
+    /// It has ended in another way.
     Failed(CliError),
 }
 
@@ -85,26 +85,26 @@ struct Open {
     handle: String,
     unique: Option<String>,
     data: Vec<u8>,
-    /// A line has begun and not ended.
+    /// A line has begun but not ended.
     in_line: bool,
 }
 
-/// What is known of results that are not complete.
+/// The state of incomplete results.
 #[derive(Default)]
 pub(crate) struct Results {
     jobs: HashMap<u64, Open>,
-    /// Jobs whose result is too large: what still comes of them is passed over.
+    /// Jobs whose result is too large: the rest of it is discarded.
     given_up: HashSet<u64>,
-    /// Records of documents that are written at the end, and the bytes of their results.
+    /// Records of documents that are written at the end, and the size of their results in bytes.
     kept: Vec<Record>,
     kept_bytes: usize,
 }
 
-/// The way of results to stdout.
+/// Writes results to stdout.
 pub(crate) struct View<'a> {
     out: &'a mut Output,
     messages: Messages,
-    /// What is known of results that are not complete.
+    /// The state of incomplete results.
     pub(crate) results: Results,
     progress: Option<Progress>,
     when: ProgressWhen,
@@ -122,15 +122,15 @@ impl<'a> View<'a> {
         Self { out, messages, results: Results::default(), progress: None, when, shape }
     }
 
-    /// What is left to be shown another time.
+    /// Returns what remains to be shown another time.
     pub(crate) fn end(self) -> Results {
         self.results
     }
 
-    /// Shows some news.
+    /// Shows an event.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     pub(crate) fn take(&mut self, news: News) -> Result<Step, CliError> {
         let number = news.job;
         if self.results.given_up.contains(&number) {
@@ -224,7 +224,7 @@ impl<'a> View<'a> {
         self.out.object(&EVENT, fill(record))
     }
 
-    /// Writes or keeps a piece of a result. Gives the reason why it cannot be kept.
+    /// Writes or keeps a piece of a result. Returns the reason if it cannot be kept.
     fn data(&mut self, number: u64, bytes: &[u8]) -> Result<Option<CliError>, CliError> {
         if self.is(Format::Ndjson) {
             return Ok(None);
@@ -245,7 +245,7 @@ impl<'a> View<'a> {
         Ok(None)
     }
 
-    /// Forgets a job; it may have ended.
+    /// Forgets a job, which may have ended.
     fn give_up(&mut self, number: u64, has_ended: bool, error: CliError) -> Step {
         self.end_progress();
         self.results.jobs.remove(&number);
@@ -255,7 +255,7 @@ impl<'a> View<'a> {
         Step::Failed(error)
     }
 
-    /// Keeps the record of a job for the end. Gives the reason why it cannot be kept.
+    /// Keeps the record of a job for the end. Returns the reason if it cannot be kept.
     fn keep(&mut self, record: Record, open: Open) -> Option<CliError> {
         let size = open.data.len();
         if size > self.shape.most.saturating_sub(self.results.kept_bytes) {
@@ -285,7 +285,7 @@ impl<'a> View<'a> {
         self.write_bytes(&text)
     }
 
-    /// Ends the last line of a result, where the next one could not begin otherwise.
+    /// Ends the last line of a result, if the next one could not begin otherwise.
     fn end_line(&mut self, open: &Open) -> Result<(), CliError> {
         if self.shape.prefix && open.in_line { self.write_bytes(b"\n") } else { Ok(()) }
     }
@@ -373,10 +373,10 @@ impl<'a> View<'a> {
         self.progress = None;
     }
 
-    /// Writes what waited for the end.
+    /// Writes what was kept for the end.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     pub(crate) fn finish(mut self, single: bool) -> Result<(), CliError> {
         if self.is_document() {
             self.results.kept.sort_by_key(|record| match record.get("n") {

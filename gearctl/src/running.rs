@@ -1,4 +1,4 @@
-//! Foreground jobs that are under way: their news are shown as they come, or kept while a session does other things.
+//! Foreground jobs in progress: their events are shown as they arrive, or kept while a session does other things.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -23,19 +23,19 @@ pub struct Running {
     bulk: Bulk,
     /// Every job that was submitted and whose end nobody has seen yet, by its number.
     jobs: BTreeMap<u64, Seen>,
-    /// News that nobody has seen yet.
+    /// Events that nobody has seen yet.
     backlog: VecDeque<News>,
     backlog_bytes: usize,
     over: bool,
     results: crate::results::Results,
 }
 
-/// How the jobs of a command look together.
+/// How the jobs of a command are shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// There is exactly one.
     pub single: bool,
-    /// Data goes out as it arrives: there is one job at a time.
+    /// Data goes out as it arrives, because there is one job at a time.
     pub streams: bool,
     /// A NUL follows each result.
     pub null: bool,
@@ -43,20 +43,20 @@ pub struct Shape {
     pub prefix: bool,
     /// How a worker's status is shown, if not as progress.
     pub status: Option<ProgressWhen>,
-    /// Bytes that are kept: of one result, and of all that wait for the end.
+    /// Memory limits: for one result, and for all that are kept until the end.
     pub most: usize,
 }
 
-/// What is known of a job.
+/// What is known about a job.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// Its handle; none when it could not be submitted.
+    /// Its handle; none if it could not be submitted.
     pub handle: Option<JobHandle>,
     /// The function.
     pub function: String,
-    /// How far it is, if its worker has said so.
+    /// Its progress, if its worker has reported it.
     pub share: Option<Share>,
-    /// How it ended, if it has.
+    /// How it ended, if it has ended.
     pub end: Option<&'static str>,
     told: Option<Instant>,
 }
@@ -65,18 +65,19 @@ pub struct Seen {
 pub enum Followed {
     /// All jobs have ended.
     Ended(Exit),
-    /// A signal came, and they go on: the exit is the signal's.
+    /// A signal arrived, and they continue: the exit is the signal's.
     Left(Box<Running>, Exit),
 }
 
-/// So many bytes of results, and so many news, are kept; then the jobs have to wait until somebody looks.
+/// Maximum size of results, and maximum number of events, kept for later; beyond that, the jobs have to wait until
+/// somebody looks.
 const MAX_BACKLOG: (usize, usize) = (64 << 20, 10_000);
 
-/// How often progress is told to who does other things.
+/// How often progress is reported to someone who does other things.
 const TELL: Duration = Duration::from_secs(5);
 
 impl Running {
-    /// Jobs whose news come from `pool`.
+    /// Jobs whose events come from `pool`.
     #[must_use]
     pub fn new(function: String, shape: Shape, pool: Pool, bulk: Bulk) -> Self {
         Self {
@@ -117,8 +118,8 @@ impl Running {
         open.filter_map(|seen| seen.handle.as_ref())
     }
 
-    /// How many jobs have not ended, as far as is known. Of one whose submission is not answered yet, nothing has come:
-    /// it counts all the same.
+    /// Number of jobs that have not ended, as far as is known. This includes jobs whose submission has not been
+    /// answered yet.
     #[must_use]
     pub fn count_open(&self) -> usize {
         if !self.over && self.jobs.is_empty() { 1 } else { self.open().count() }
@@ -130,7 +131,7 @@ impl Running {
         self.over
     }
 
-    /// What a person has to know who leaves the jobs to it.
+    /// What a person who leaves the jobs running has to know.
     #[must_use]
     pub fn how_to_return(&self) -> String {
         let handles: Vec<String> = self.handles().map(show_handle).collect();
@@ -145,10 +146,10 @@ impl Running {
         }
     }
 
-    /// Waits until the first job has its handle, which may be none when it could not be submitted.
+    /// Waits until the first job has its handle, which may be none if it could not be submitted.
     ///
     /// # Errors
-    /// Exit 130 or 143 when a signal came.
+    /// Exit 130 or 143 on a signal.
     pub fn first(&mut self, interrupts: &Interrupts) -> Result<Option<JobHandle>, CliError> {
         while self.jobs.is_empty() && !self.over {
             match self.pool.next(interrupts)? {
@@ -159,7 +160,7 @@ impl Running {
         Ok(self.handles().next().cloned())
     }
 
-    /// Takes the news that came while nobody looked. Gives sentences for a person who does other things.
+    /// Takes the events that arrived in the meantime. Returns messages for a person who does other things.
     pub fn collect(&mut self, now: Instant) -> Vec<String> {
         let mut said = Vec::new();
         let was_over = self.over;
@@ -187,7 +188,7 @@ impl Running {
         self.backlog.push_back(news);
     }
 
-    /// A sentence about news for a person who does other things.
+    /// A message about an event for a person who does other things.
     fn tell(&mut self, news: &News, now: Instant) -> Option<String> {
         let seen = self.jobs.get_mut(&news.job);
         let handle = seen.as_ref().and_then(|seen| seen.handle.as_ref()).map(show_handle);
@@ -217,7 +218,7 @@ impl Running {
         }
     }
 
-    /// Keeps account of what became of a job.
+    /// Records what happened to a job.
     fn note(&mut self, news: &News) {
         let seen = self.jobs.entry(news.job).or_insert_with(|| Seen {
             handle: None,
@@ -237,7 +238,7 @@ impl Running {
         }
     }
 
-    /// The next news: first those that were kept.
+    /// The next event: first those that were kept.
     fn next(&mut self, interrupts: &Interrupts) -> Result<Option<News>, CliError> {
         interrupts.check()?;
         if let Some(news) = self.backlog.pop_front() {
@@ -254,10 +255,10 @@ impl Running {
         Ok(news)
     }
 
-    /// Shows the news until all jobs have ended.
+    /// Shows events until all jobs have ended.
     ///
     /// # Errors
-    /// The failure of the only job, or of all; what keeps results from stdout. Without a session a signal too.
+    /// The failure of the only job, or of all; a failure of stdout. Without a session, also a signal.
     pub fn follow(mut self, tool: &mut Tool) -> Result<Followed, CliError> {
         let interrupts = tool.interrupts()?;
         let in_session = tool.session.is_some();
@@ -299,12 +300,12 @@ impl Running {
         Ok(Followed::Ended(exit))
     }
 
-    /// Counts without showing it: nobody is looking.
+    /// Counts without showing it, because nobody is looking.
     pub fn hide(&mut self) {
         self.bulk.hide();
     }
 
-    /// What is in flight goes on; nothing new is submitted.
+    /// What is in flight continues; nothing new is submitted.
     fn leave(mut self, signal: Exit) -> Followed {
         self.bulk.gate().close();
         self.hide();
@@ -312,7 +313,7 @@ impl Running {
     }
 }
 
-/// How far a job is, as people write it: `3 of 10`.
+/// A job's progress for people: `3 of 10`.
 #[must_use]
 pub fn show_share(share: &Share) -> Option<String> {
     let done = share.numerator()?;

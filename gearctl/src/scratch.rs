@@ -1,4 +1,4 @@
-//! A function that nobody else uses, and that is gone afterwards.
+//! A function that nobody else uses, and that is removed afterwards.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,8 +20,8 @@ pub fn function(purpose: &str) -> Result<FunctionName, CliError> {
     names::function(&scratch_name("gearctl", purpose))
 }
 
-/// Drops a function whose workers have just gone, which the server sees a moment later. None when it is still in use
-/// after `bound`.
+/// Drops a function whose workers have just disconnected, which the server notices a moment later. None if it is still
+/// in use after `bound`.
 ///
 /// # Errors
 /// The failure of the connection.

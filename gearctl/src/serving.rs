@@ -18,24 +18,24 @@ use crate::names::show_function;
 use crate::work::builtin::Builtin;
 use crate::work::{Fate, Handler, Limits, Shift};
 
-/// The number of functions that a session serves at most.
+/// Maximum number of functions that a session serves.
 pub const MOST: usize = 100;
 
-/// A function that is served. Dropped, it takes no further job and gives the one back that its handler has.
+/// A function that is served. When dropped, it takes no more jobs and gives back the one that its handler has.
 pub struct Serving {
-    /// Its name, as it is shown.
+    /// Its name, as shown.
     pub function: String,
-    /// What does its jobs.
+    /// The handler of its jobs.
     pub handler: Builtin,
     shift: Arc<Shift>,
     worker: WorkerHandle,
     counts: Arc<Counts>,
     thread: Option<JoinHandle<Result<(), CliError>>>,
-    /// At the last look.
+    /// As of the last poll.
     was_connected: bool,
 }
 
-/// How its jobs ended.
+/// How many of its jobs ended in which way.
 #[derive(Default)]
 struct Counts {
     completed: AtomicU64,
@@ -44,7 +44,8 @@ struct Counts {
 }
 
 impl Serving {
-    /// Registers the function. `messages` says what nobody is told by [`Serving::news`]: a session without a person.
+    /// Registers the function. `messages` reports events in a session without a person, which does not call
+    /// [`Serving::news`].
     ///
     /// # Errors
     /// No server can be reached: exit 69. The system has no room for a thread: exit 75.
@@ -76,7 +77,7 @@ impl Serving {
         Ok(Self { function, handler, shift, worker: handle, counts, thread, was_connected: true })
     }
 
-    /// How many jobs it has completed, failed on purpose, and lost or given back.
+    /// Number of jobs that it has completed, failed on purpose, and lost or given back.
     #[must_use]
     pub fn counts(&self) -> [(&'static str, u64); 3] {
         let Counts { completed, failed, lost } = &*self.counts;
@@ -84,7 +85,7 @@ impl Serving {
             .map(|(word, count)| (word, count.load(Ordering::Relaxed)))
     }
 
-    /// What it does now, in a word.
+    /// What it is doing, in a word.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match () {
@@ -95,7 +96,7 @@ impl Serving {
         }
     }
 
-    /// A sentence for a person, if it has lost its last connection or got one again since the last look.
+    /// A message for a person, if it has lost its last connection or regained one since the last poll.
     pub fn news(&mut self) -> Option<String> {
         let is_connected = self.is_connected();
         if is_connected == std::mem::replace(&mut self.was_connected, is_connected) {
@@ -112,7 +113,7 @@ impl Serving {
         self.worker.connection_states().contains(&ConnectionState::Ready)
     }
 
-    /// Takes no further job, and waits until the one that is being done has ended. A signal gives that one back.
+    /// Takes no more jobs, and waits until the running one has ended. A signal gives that one back.
     ///
     /// # Errors
     /// The handler could not be run.
@@ -133,12 +134,12 @@ impl Serving {
     }
 }
 
-/// How often it is looked whether a handler has ended.
+/// How often to check whether a handler has ended.
 const STEP: Duration = Duration::from_millis(20);
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // Nobody is there who could be told.
+        // There is nobody to inform.
         let _ = self.end();
     }
 }

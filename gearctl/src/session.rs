@@ -10,7 +10,7 @@ use crate::serving::Serving;
 /// What a session remembers between its lines.
 #[derive(Default)]
 pub struct Session {
-    /// Foreground jobs that were left to it, in that order; also ended ones that nobody has seen yet.
+    /// Foreground jobs that were left running, in that order; also ended ones that nobody has seen yet.
     pub runs: Vec<Running>,
     /// Background jobs, oldest first.
     pub submitted: VecDeque<Submitted>,
@@ -27,7 +27,7 @@ pub struct Submitted {
     pub function: String,
 }
 
-/// The number of background jobs that are remembered.
+/// Maximum number of background jobs that are remembered.
 const MAX_SUBMITTED: usize = 1000;
 
 impl Session {

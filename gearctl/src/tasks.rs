@@ -1,4 +1,4 @@
-//! Jobs to be submitted, from arguments, files and stdin.
+//! Jobs to submit, from arguments, files and stdin.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::error::cli_error;
 use crate::link::Link;
 use crate::names::{self, Function};
 
-/// What `run` and `submit` take.
+/// Arguments shared by `run` and `submit`.
 #[derive(Debug, Clone, Args)]
 pub struct TaskArgs {
     #[command(flatten)]
@@ -71,10 +71,10 @@ pub struct TaskArgs {
     pub rate: Option<Rate>,
 }
 
-/// A job to be submitted.
+/// A job to submit.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// What messages call it, such as `stdin record 7`; empty when there is only one.
+    /// How messages refer to it, such as `stdin record 7`; empty if there is only one.
     pub label: String,
     /// The function.
     pub function: FunctionName,
@@ -82,17 +82,17 @@ pub struct Task {
     pub workload: Vec<u8>,
     /// Priority, unique id and time limit.
     pub options: SubmitOptions,
-    /// The function that puts the results of the parts together.
+    /// The function that merges the results of the parts.
     pub reducer: Option<FunctionName>,
 }
 
-/// Jobs one after the other; what cannot be one comes with its label.
+/// Jobs one after the other; an invalid one is an error with its label.
 pub type Tasks = Box<dyn Iterator<Item = Result<Task, (String, CliError)>> + Send>;
 
-/// The largest workload that is sent: what the client takes as a packet.
+/// The largest workload that can be sent: the client's limit for a packet.
 const MAX_WORKLOAD: u64 = 64 << 20;
 
-/// The fields of a record. Others are passed over, so that the tool's own records can be read.
+/// The fields of a record. Others are ignored, so that the tool's own records can be read.
 #[derive(Deserialize)]
 struct Described {
     function: Option<String>,
@@ -111,7 +111,7 @@ impl TaskArgs {
         self.function.split(&self.bodies)
     }
 
-    /// Notes that the first workload is the name of a function, where the flag named another.
+    /// Reports that the first workload is the name of a function, if the flag named another one.
     pub fn note_first_body(&self, link: &mut Link, messages: &Messages) -> Result<(), CliError> {
         if self.function.is_by_flag() {
             let exists = |function: &FunctionName| matches!(status_of(link, function), Ok(Some(_)));
@@ -183,7 +183,7 @@ impl TaskArgs {
     }
 }
 
-/// The jobs of records in a file or on stdin; `function` wins over what a record says.
+/// The jobs of records in a file or on stdin; `function` overrides that of a record.
 ///
 /// # Errors
 /// The file is missing: exit 66.
@@ -218,7 +218,7 @@ fn described(
     Ok(task)
 }
 
-/// How bytes become a job.
+/// How to turn bytes into a job.
 #[derive(Clone)]
 struct Form {
     function: FunctionName,
@@ -261,7 +261,7 @@ impl Described {
             .map_err(|error| CliError::bad_data(format!("not a job record: {error}")))
     }
 
-    /// What it says beside the function.
+    /// Its fields apart from the function.
     fn complete(self, task: &mut Task) -> Result<(), CliError> {
         task.workload = self.body.bytes("job")?;
         if let Some(priority) = &self.priority {

@@ -1,4 +1,4 @@
-//! What every command works with.
+//! The context of every command.
 
 use ctl_core::tool::Context;
 
@@ -6,5 +6,5 @@ use ctl_core::tool::Context;
 #[derive(Debug)]
 pub enum Gearctl {}
 
-/// What every command works with.
+/// The context of every command.
 pub type Tool = Context<Gearctl>;

@@ -20,7 +20,7 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 Protocol: createqueue, rpush, pull, delete, count, deletequeue, in a queue of its own.
   push     push a message
-  pull     pull and delete a message that was pushed beforehandhandhandhandhandhandhandhandhandhandhandhandhand
+  pull     pull and delete a message that was pushed beforehand
   cycle    push a message, pull one, delete it
   latency  a round trip without side effects
 A named queue must not exist: it is created at the start and deleted at the end, with everything in it.
@@ -137,7 +137,7 @@ struct BenchClient {
     queue: QueueName,
 }
 
-/// How long no message comes until there is none.
+/// If no message arrives for this long, there is none.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl BenchClient {
@@ -148,7 +148,7 @@ impl BenchClient {
         Ok(())
     }
 
-    /// False when there is none.
+    /// Returns false if there is none.
     fn take(&mut self, done: &mut Done<'_>) -> Result<bool, CliError> {
         let client = self.link.client()?;
         let taken = client.pull_within(self.queue.clone(), PATIENCE).map_err(cli_error)?;

@@ -72,10 +72,10 @@ enum What {
     Roundtrip,
 }
 
-/// Runs `check`. Failures are verdicts.
+/// Runs `check`. Failures become verdicts.
 ///
 /// # Errors
-/// Only failures of writing.
+/// Only write failures.
 pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
     tool.link.dialer.default_timeout(PATIENCE);
     let (servers, messages) = (tool.link.each(), tool.messages.clone());
@@ -95,7 +95,7 @@ pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
     let is_of_server = matches!(args.what, What::Server | What::Roundtrip);
     let many = is_several || matches!(args.what, What::Queues(_));
     let noun = if is_several && is_of_server { "server" } else { "queue" };
-    // A queue is there until somebody deletes it.
+    // A queue exists until somebody deletes it.
     let title = Title { name: &name, noun, many, missing: Missing::Crit };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }
@@ -134,7 +134,7 @@ fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Vec<Metr
     }
 }
 
-/// The way to the server and back.
+/// A round trip to the server.
 fn rtt(link: &mut Link) -> Result<Metric, CliError> {
     let pong = link.ping(1).map_err(|error| error.context("server ping"))?;
     Ok(Metric::new("rtt", milliseconds(pong.took), "ms").usual())
@@ -155,7 +155,7 @@ fn figures(stats: &QueueStats) -> Vec<Metric> {
 /// The figures of a queue.
 const METRICS: [&str; 3] = ["ready", "pulled", "waiting"];
 
-/// What thresholds can be about where there is no queue.
+/// The metrics that thresholds can name without a queue.
 fn known(what: &What) -> Vec<Metric> {
     let mut known = METRICS.map(|name| Metric::new(name, 0.0, "")).to_vec();
     if matches!(what, What::Queue { .. }) {
@@ -164,8 +164,8 @@ fn known(what: &What) -> Vec<Metric> {
     known
 }
 
-/// The way of a message through the server. Which of the two parts failed is part of the message: the answer of the
-/// server at all, or this way.
+/// Sends a message through the server. The error says which part failed: the server did not answer, or the message did
+/// not come back.
 fn roundtrip(link: &mut Link) -> Result<Vec<Metric>, CliError> {
     let queue = scratch::queue("check")?;
     link.connect().map_err(|error| error.context("server ping"))?;

@@ -1,4 +1,4 @@
-//! `clear`: remove the ready messages of queues.
+//! `clear`: removes the ready messages of queues.
 
 use adf_queue_client::QueueName;
 use clap::Args;
@@ -46,7 +46,7 @@ fn clear(tool: &mut Tool, queues: Vec<QueueName>) -> Result<Exit, CliError> {
     }
     let (ready, place) = (targets.total(None), targets.place());
     if ready == 0 {
-        // What comes from now on, nobody has agreed to lose.
+        // Nobody has agreed to lose messages that arrive from now on.
         targets.queues.clear();
     } else {
         let address = tool.link.dialer.address()?;

@@ -41,7 +41,7 @@ pub struct CountArgs {
 static COUNTS: Shape =
     Shape::rows("ready", &[Column::new("ready", "READY"), Column::new("queue", "QUEUE")]);
 
-/// Each queue with what its count came to.
+/// Each queue with the result of its count.
 type Counted = Vec<(QueueName, Result<u32, CliError>)>;
 
 /// Runs `count`.
@@ -91,7 +91,7 @@ fn count(link: &mut Link, queues: &[QueueName]) -> Result<Counted, CliError> {
     Ok(all)
 }
 
-/// Gives each count as a row and tells of those that failed; the exit is that of the worse.
+/// Returns each count as a row and reports those that failed; the exit is that of the most severe failure.
 fn finish(
     tool: &mut Tool,
     all: Vec<Answered<Counted>>,

@@ -1,4 +1,4 @@
-//! `drain`: take the messages of queues out into a file or a pipe.
+//! `drain`: moves the messages of queues into a file or a pipe.
 
 use std::ffi::OsString;
 
@@ -34,8 +34,8 @@ Takes as many messages as there were at the start, so that a busy producer canno
 continues until there are none. Messages already pulled stay with their consumer.
 Over JSON, the server replaces bytes that are not UTF-8, so a message that may have had such bytes fails there and
 stays.
-With filters every message is pulled, and those that do not fit are given back at the end, each counting one delivery more;
---limit counts those that fit.
+With filters, every message is pulled, and those that do not match are given back at the end; their delivery count
+(duplications) grows by one. --limit counts matching messages.
 Asks for confirmation; --yes skips it.
 With several servers, each is drained in turn, and records on stdout name their server; --limit applies to each; the
 exit code is the most severe one.
@@ -74,7 +74,7 @@ pub struct DrainArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &DrainArgs) -> Result<Exit, CliError> {
     let queues = args.queues.names()?;
-    // One file has the messages of all servers.
+    // One file receives the messages of all servers.
     let mut file = None;
     on_each(tool, |tool| drain(tool, queues.clone(), args, &mut file))
 }
@@ -104,7 +104,7 @@ fn drain(
         let fit = if filters.is_empty() {
             String::new()
         } else {
-            format!("those that fit {filters} of ")
+            format!("those matching {filters} of ")
         };
         let question = format!("take {fit}{what} on {address} out of the queue");
         tool.confirm().many(&question, &tool.messages)?;
@@ -136,14 +136,14 @@ fn drain(
     bulk.after(ended)?.finish_beside(file.as_ref(), &mut tool.out)
 }
 
-/// So many messages that do not fit are held at most: they go back at the end.
+/// Maximum number of messages held that do not match: they go back at the end.
 const MOST_KEPT: usize = 100_000;
 
 fn too_many_unfit(message: Delivery, unfit: &mut Vec<Delivery>) -> CliError {
     unfit.push(message);
     let most = units::count(MOST_KEPT as u64, "message");
-    CliError::new(Exit::BadData, "TOO_MANY", format!("more than {most} do not fit the filter"))
-        .hint("drain without a filter, and import what is to stay")
+    CliError::new(Exit::BadData, "TOO_MANY", format!("more than {most} do not match the filter"))
+        .hint("drain without a filter, and import the messages to keep")
 }
 
 struct Drain<'a> {
@@ -152,13 +152,13 @@ struct Drain<'a> {
     bulk: &'a mut Bulk,
     interrupts: Interrupts,
     window: usize,
-    /// Messages that cannot be kept as they are. They go back at the end: until then they are not met again.
+    /// Messages that cannot be kept as they are. They go back only at the end, so that they are not pulled again.
     unfit: Vec<Delivery>,
     filters: Filters,
 }
 
 impl Drain<'_> {
-    /// Takes `most` messages of a queue at most, and looks at as many as are there; gives how many it has taken.
+    /// Takes up to `most` messages of a queue, and examines as many as there are; returns how many it has taken.
     fn queue(&mut self, queue: QueueName, there: u64, most: u64) -> Result<u64, CliError> {
         let taker = Taker::new(queue, None, self.interrupts.clone());
         let transport = self.link.transport()?;

@@ -1,5 +1,5 @@
-//! `export`: the messages of queues as NDJSON records. The protocol can look at a message only by pulling it, so each
-//! is pulled, written, and given back with all others.
+//! `export`: the messages of queues as NDJSON records. The protocol shows a message only by pulling it, so each is
+//! pulled, written, and given back with all others.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ Over HTTP, nothing gives messages back, so this requires WebSocket; `drain` take
 server replaces bytes that are not UTF-8, so a message that may have had such bytes fails there.
 Without QUEUE, exports the queues on the status page, which lists at most 100 (exit 3 if there are more).
 Records have the format of `drain`, and `import` reads them.
-With filters, every message is pulled as well, and matching ones are written, at most --limit.
+With filters, every message is pulled, but only matching ones are written, at most --limit.
 With several servers, each is read in turn, and `server` names the source of a record; --limit applies to each; the exit
 code is the most severe one.
 ",
@@ -89,7 +89,7 @@ fn export(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
     let mut list = tool.out.list(&BODIES)?.eager();
     bulk.beside(&list);
     for (queue, ready) in targets.queues {
-        // A connection of its own: closing it gives back nothing but these.
+        // A connection of its own, so that closing it gives back only these.
         let mut link = tool.link.sibling();
         let mut pulled = Pulled::default();
         let before = bulk.succeeded();
@@ -110,7 +110,7 @@ fn export(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
     Ok(if exit.is_done() { Exit::Partial } else { exit })
 }
 
-/// What the status page tells of, and why that may not be all.
+/// The queues on the status page, and why there may be more.
 fn every_queue(tool: &mut Tool) -> Result<(Vec<QueueName>, Option<String>), CliError> {
     let listed = list(&mut tool.link, |_| true)?;
     let names = listed.queues.iter().map(|one| queue(&one.name));
@@ -132,42 +132,42 @@ pub(super) fn require_websocket(link: &mut Link, command: &str) -> Result<(), Cl
         .hint("an address without http://, for WebSocket"))
 }
 
-/// What has been pulled from a queue and is to be given back.
+/// Messages pulled from a queue that must be given back.
 #[derive(Default)]
 pub(super) struct Pulled {
     count: u64,
-    /// The pulls that brought the messages, in their order, as far as there is room.
+    /// The pulls of the messages, in their order, as far as there is room.
     ids: Vec<RequestId>,
-    /// Pulls of this connection that wait, because somebody else was quicker.
+    /// Pulls of this connection that wait because another client took the message first.
     waiting: u64,
 }
 
 impl Pulled {
-    /// These have been deleted, and are not to be given back.
+    /// Records that these have been deleted, and must not be given back.
     pub(super) fn forget(&mut self, settled: &HashSet<RequestId>) {
         self.count = self.count.saturating_sub(settled.len() as u64);
         self.ids.retain(|id| !settled.contains(id));
     }
 }
 
-/// The ids of so many pulls are kept.
+/// Maximum number of pull ids kept.
 const MOST_KEPT: usize = 100_000;
 
-/// A look at the messages of a queue.
+/// A scan of the messages of a queue.
 pub(super) struct Look<'a> {
     pub(super) queue: &'a QueueName,
-    /// So many are pulled at most.
+    /// Maximum number to pull.
     pub(super) ready: u64,
-    /// So many that fit are wanted at most.
+    /// Maximum number of matching messages.
     pub(super) most: u64,
     pub(super) filters: &'a Filters,
 }
 
 impl Look<'_> {
-    /// Pulls messages and gives those that fit and are whole to `each`.
+    /// Pulls messages and passes those that match and are whole to `each`.
     ///
     /// # Errors
-    /// The failure of the connection, or what `each` gives.
+    /// The failure of the connection, or of `each`.
     pub(super) fn at(
         &self,
         link: &mut Link,
@@ -202,8 +202,9 @@ impl Look<'_> {
 }
 
 /// Gives everything back by closing the connection, which the server does in one step, the last message first. Each
-/// message that returns this way wakes a waiting pull, so the pulls would get the last messages. Where pulls wait, all
-/// messages but the first ones, one for each pull, are therefore put back before that, one by one, which wakes nobody.
+/// message that returns this way wakes a waiting pull, so waiting pulls would get the last messages. If pulls are
+/// waiting, all messages except the first ones, one for each pull, are therefore put back beforehand, one by one, which
+/// wakes nobody.
 pub(super) fn give_back(
     link: &mut Link,
     queue: &QueueName,

@@ -47,7 +47,7 @@ pub struct ImportArgs {
     bulk: BulkArgs,
 }
 
-/// What `-q NAME` was probably meant to be, which names a file here.
+/// The likely meaning of `-q NAME`, where NAME is taken for a file.
 const NOT_QUIET: &str = "-Q QUEUE, to name a queue: -q is --quiet";
 
 /// Runs `import`.

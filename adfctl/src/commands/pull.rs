@@ -1,4 +1,4 @@
-//! `pull`: take messages, show them or give them to a command, and give them back or finish them.
+//! `pull`: takes messages, shows them or passes them to a command, and gives them back or finishes them.
 
 mod exec;
 
@@ -49,7 +49,8 @@ pub struct PullArgs {
     #[arg(long, value_name = "WHAT", conflicts_with = "exec")]
     then: Option<Then>,
 
-    /// The command for each message, with its arguments: everything behind it, so other flags go before
+    /// Command to run for each message, with its arguments; takes the rest of the line, so put other flags
+    /// before it
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true)]
     exec: Vec<OsString>,
 }
@@ -74,7 +75,7 @@ pub struct TakeArgs {
 }
 
 impl TakeArgs {
-    /// Sets the output, and gives what takes messages.
+    /// Sets up the output, and returns what takes messages.
     ///
     /// # Errors
     /// No queue is named, or its name is illegal.
@@ -85,7 +86,7 @@ impl TakeArgs {
 }
 
 impl PullArgs {
-    /// Whether the messages are left to the server in the end.
+    /// Whether the messages go back to the server in the end.
     #[must_use]
     pub fn gives_back(&self) -> bool {
         self.then != Some(Then::Delete) && self.exec.is_empty()
@@ -180,7 +181,7 @@ fn delete(tool: &mut Tool, held: Vec<Delivery>) -> Result<Exit, CliError> {
     bulk.after(deleted)?.finish_quietly()
 }
 
-/// Puts messages back at one end. At the left the last one goes first, so that their order stays.
+/// Puts messages back at one end. At the left end, the last one goes first, so that their order is kept.
 fn cancel(tool: &mut Tool, held: &[Delivery], end: &str) -> Result<Exit, CliError> {
     let left = end == "left";
     let place = format!("at the {end} end");
@@ -211,7 +212,7 @@ pub fn put_back(link: &mut Link, message: &Delivery, left: bool) -> Result<(), C
     })
 }
 
-/// Over HTTP nobody but their request ids gets at them again.
+/// Over HTTP, only their request ids give access to them again.
 fn stays(tool: &mut Tool, held: &[Delivery]) -> Exit {
     for message in held {
         let (queue, id) = (message.queue(), message.request_id());
@@ -231,10 +232,10 @@ fn those(held: &[Delivery]) -> String {
     }
 }
 
-/// Keeps the connection until a signal comes, then gives the messages back with it.
+/// Keeps the connection until a signal arrives, then closes it, which gives the messages back.
 fn hold(tool: &mut Tool, held: &[Delivery]) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
-    tool.messages.note("holding; Ctrl-C gives back");
+    tool.messages.note("holding until Ctrl-C, which gives messages back");
     loop {
         if interrupts.sleep(Duration::from_secs(1)).is_err() {
             tool.link.side().give_back(held)?;
@@ -243,7 +244,7 @@ fn hold(tool: &mut Tool, held: &[Delivery]) -> Result<Exit, CliError> {
         }
         let lost = tool.link.side().opened().is_none_or(|client| !client.check_connection());
         if lost {
-            let why = format!("the connection was lost, {} back in place", those(held));
+            let why = format!("the connection was lost, and {} back in place", those(held));
             return Err(CliError::unavailable(why));
         }
     }

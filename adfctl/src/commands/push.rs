@@ -58,7 +58,7 @@ pub struct PushArgs {
     #[arg(long)]
     create: bool,
 
-    /// All of stdin or of the file is one body (the default)
+    /// Use all of stdin or of the file as one body (the default)
     #[arg(long, group = "framing")]
     whole: bool,
 
@@ -88,7 +88,7 @@ static PUSHED: Shape = Shape::rows(
     &[Column::new("messageid", "ID"), Column::on_request("queue", "QUEUE")],
 );
 
-/// Bodies up to this go out without a thread that reads ahead, when they are all arguments.
+/// If all bodies are arguments, up to this size they are sent without a thread that reads ahead.
 const USUAL_LIMIT: usize = 65_535;
 
 /// Runs `push`.
@@ -105,7 +105,7 @@ pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
         let exists = |queue: &QueueName| matches!(tool.link.queue_stats(queue), Ok(Some(_)));
         named::note_first_body::<Queue>(&tool.messages, &bodies, exists);
     }
-    // Whichever server gets a message has to take it.
+    // Any of the servers may get a message, so all have to accept it.
     let limits = fleet.ask(&mut tool.link, Link::max_body)?;
     let limit = limits.into_iter().map(|(_, limit)| limit).min().unwrap_or_default();
     let sources = intake::sources(&bodies, &tool.input, &tool.messages);
@@ -179,7 +179,7 @@ fn push_all(
     Ok(if exit.is_done() { fleet.exit() } else { exit })
 }
 
-/// Without its queue no message can be pushed, so there is no need to try the others.
+/// Without its queue, no message can be pushed, so there is no need to try the others.
 fn fail(bulk: &mut Bulk, label: String, error: CliError) -> Result<(), CliError> {
     if error.code == crate::error::QUEUE_NOT_FOUND {
         return Err(error);

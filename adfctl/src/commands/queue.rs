@@ -40,7 +40,7 @@ enum What {
         #[command(flatten)]
         queues: Several<Queue>,
 
-        /// A queue that exists is no failure
+        /// Do not fail for queues that exist
         #[arg(long)]
         if_missing: bool,
     },
@@ -52,7 +52,7 @@ enum What {
 }
 
 impl QueueArgs {
-    /// Whether what is there stays as it is.
+    /// Whether existing queues stay as they are.
     #[must_use]
     pub fn only_adds(&self) -> bool {
         matches!(self.what, What::Create { .. })

@@ -54,11 +54,11 @@ static QUEUES: Shape = Shape::rows(
     ],
 );
 
-/// The queues of a server, as far as it tells of them.
+/// The queues of a server, as far as it lists them.
 pub struct Listed {
-    /// Those that fit, by name.
+    /// The matching ones, by name.
     pub queues: Vec<QueueStats>,
-    /// Why there may be more.
+    /// The reason why there may be more.
     pub incomplete: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
     Ok(tell_incomplete(&tool.messages, all, fleet.exit()))
 }
 
-/// Says which servers may have more, and the exit with that.
+/// Reports which servers may have more, and returns the exit for that.
 fn tell_incomplete(messages: &Messages, all: Vec<Answered<Listed>>, exit: Exit) -> Exit {
     let mut is_complete = true;
     for (server, listed) in all {
@@ -116,10 +116,10 @@ fn figures(record: Record, queue: &QueueStats) -> Record {
     record.with("waiting", queue.waiting).with("pulled", queue.pulled).with("ready", queue.ready)
 }
 
-/// The queues that are wanted.
+/// The requested queues.
 ///
 /// # Errors
-/// The failure of the connection, or a page that is no status page.
+/// The failure of the connection, or a page that is not a status page.
 pub fn list(link: &mut Link, wants: impl Fn(&str) -> bool) -> Result<Listed, CliError> {
     let stats = link.stats()?;
     let incomplete = (!stats.is_complete()).then(|| {
@@ -132,10 +132,10 @@ pub fn list(link: &mut Link, wants: impl Fn(&str) -> bool) -> Result<Listed, Cli
     Ok(Listed { queues, incomplete })
 }
 
-/// What the server is, for `doctor`.
+/// The server's state, for `doctor`.
 ///
 /// # Errors
-/// The failure of the connection, or a page that is no status page.
+/// The failure of the connection, or a page that is not a status page.
 pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
     let transport = link.transport()?.to_string();
     let stats = link.stats()?;
@@ -160,5 +160,5 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         ))
 }
 
-/// How many queues a warning names.
+/// Number of queues that a warning names.
 const SHOWN: usize = 5;

@@ -1,4 +1,4 @@
-//! `raw`: one request, and the answer as it comes.
+//! `raw`: one request, and the answer as it arrives.
 
 use std::ffi::OsString;
 

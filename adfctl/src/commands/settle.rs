@@ -59,10 +59,9 @@ pub struct SettleArgs {
     id: String,
 }
 
-const QUEUE: &str =
-    "Queue that the message was pulled from: the server puts it wherever it is told, or loses it";
+const QUEUE: &str = "Queue that the message was pulled from; given another one, the server puts it there, or loses it";
 
-/// What becomes of the message.
+/// What happens to the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It is removed.
@@ -76,7 +75,7 @@ pub enum Fate {
 }
 
 impl Fate {
-    /// The action's name, and what has been done.
+    /// The action's name, and its past participle for messages.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Delete => ("delete", "deleted"),
@@ -122,7 +121,7 @@ pub fn run(tool: &mut Tool, args: &SettleArgs, fate: Fate) -> Result<Exit, CliEr
     tool.out.done(&record, &format!("the message of pull {id} is {past}"))
 }
 
-/// Why there is no such command over WebSocket.
+/// The reason why there is no such command over WebSocket.
 fn not_over_websocket(tool: &mut Tool, word: &str) -> Result<CliError, CliError> {
     let address = tool.link.over_http()?.dialer.address()?;
     let why = "a message pulled over WebSocket belongs to the connection that pulled it, and returns to its queue when that ends";

@@ -1,4 +1,4 @@
-//! `smoke`: does client, network and server work together.
+//! `smoke`: checks that client, network and server work together.
 
 use adf_queue_client::blocking::Client;
 use adf_queue_client::{Delivery, Error, QueueName, Transport};
@@ -49,15 +49,15 @@ pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
 struct Smoke {
     steps: Steps,
     queue: QueueName,
-    /// The queue is there, and has to go.
+    /// The queue exists, and must be removed.
     created: bool,
 }
 
-/// What a step has to come to, and whether it has.
+/// The expected result of a step, and whether it was reached.
 type Got = (String, bool);
 
 impl Smoke {
-    /// All steps; after a failed one the rest is not tried.
+    /// Runs all steps up to the first failure.
     fn run(&mut self, link: &mut Link, body: Vec<u8>) -> Option<()> {
         let queue = self.queue.clone();
         self.step(link, ("createqueue", ""), "ok", |client| {
@@ -104,7 +104,8 @@ impl Smoke {
     ) -> Option<Delivery> {
         let (queue, mut came) = (self.queue.clone(), None);
         self.step(link, (step, ""), expected, |client| {
-            // It is there, so a moment is enough; without a bound a pull that brings nothing would wait for ever.
+            // The message is there, so a moment is enough; without a time limit, a pull without a message would wait
+            // forever.
             let Some(message) = client.pull_within(queue, 10 * SLICE)? else {
                 return Ok(("no message".to_owned(), false));
             };
@@ -117,7 +118,7 @@ impl Smoke {
         came
     }
 
-    /// One step; what is asked is the action with its queue.
+    /// One step, named by the action and its queue.
     fn step(
         &mut self,
         link: &mut Link,

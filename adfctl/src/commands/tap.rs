@@ -1,4 +1,4 @@
-//! `tap`: what applications and the Adf.QueueServer say to each other, over WebSocket and HTTP.
+//! `tap`: shows what applications and the Adf.QueueServer send each other, over WebSocket and HTTP.
 
 use adf_queue_client::protocol::between::{FrameHead, FrameKind, Heading, RequestHead};
 use adf_queue_client::protocol::http::Answer;
@@ -27,16 +27,16 @@ Examples:
 
 /// The longest answer over HTTP that is read, in bytes.
 const MAX_ANSWER: usize = 1 << 20;
-/// The key of requests over HTTP: they are answered one after the other.
+/// The key of requests over HTTP, which are answered in order.
 const HTTP: &str = "http";
 
 /// The decoder of one connection.
 #[derive(Debug)]
 pub struct Messages {
     is_websocket: bool,
-    /// What the requests were whose answers are to come.
+    /// The requests whose answers have not arrived yet.
     asked: std::collections::VecDeque<Asked>,
-    /// What has come of an answer.
+    /// The part of an answer that has arrived.
     answer: Answer,
     /// Its status, and how long it is so far.
     status: String,
@@ -50,7 +50,7 @@ enum Asked {
     Action(Encoding),
 }
 
-/// Requests over HTTP that may wait for their answers.
+/// Maximum number of requests over HTTP waiting for their answers.
 const MOST: usize = 1024;
 
 impl Default for Messages {
@@ -68,7 +68,7 @@ impl Default for Messages {
 impl Decoder for Messages {
     fn look(&mut self, side: Side, data: &[u8]) -> Look {
         match side {
-            // What follows the request for a WebSocket are frames, also before the server has agreed.
+            // Everything after the request for a WebSocket is frames, even before the server has agreed.
             _ if self.is_websocket => frame(data),
             Side::Client if self.asked.back() == Some(&Asked::Upgrade) => frame(data),
             Side::Client => match RequestHead::read(data) {
@@ -96,7 +96,7 @@ impl Decoder for Messages {
     fn ids(&self, side: Side, unit: &[u8]) -> Vec<Id> {
         match side {
             Side::Server if self.is_websocket => message_id(unit).into_iter().collect(),
-            // Clients give request ids themselves.
+            // Clients choose the request ids.
             _ => Vec::new(),
         }
     }
@@ -122,7 +122,7 @@ fn message_id(unit: &[u8]) -> Option<Id> {
             (Encoding::Binary, start..unit.len())
         }
         FrameKind::Text => {
-            // Within a text its quotation marks would be escaped.
+            // Within a string, its quotation marks would be escaped.
             const KEY: &[u8] = b"\"messageid\":";
             let start = unit.windows(KEY.len()).rposition(|part| part == KEY)? + KEY.len();
             let digits = unit.get(start..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -137,7 +137,7 @@ fn message_id(unit: &[u8]) -> Option<Id> {
     is_given.then(|| Id { at, space: Some(heading.queue.into_bytes()) })
 }
 
-/// Writes the head of a frame of a server anew, whose payload has `change` bytes more than it says.
+/// Rewrites the header of a server's frame whose payload is `change` bytes longer than the header says.
 fn resize(unit: &mut Vec<u8>, change: i64) {
     let Ok(Some(head)) = FrameHead::read(unit) else { return };
     let Some(first) = unit.first().copied() else { return };
@@ -165,7 +165,7 @@ fn frame(data: &[u8]) -> Look {
     }
 }
 
-/// What a frame says, of which the end may be cut off.
+/// The contents of a frame whose end may be cut off.
 fn message(side: Side, unit: &[u8]) -> Option<Said> {
     let head = FrameHead::read(unit).ok().flatten()?;
     let encoding = match head.kind {
@@ -199,7 +199,7 @@ fn message(side: Side, unit: &[u8]) -> Option<Said> {
     })
 }
 
-/// With the body: in binary that of a push or of a message, in JSON the whole text.
+/// With the body: in binary frames, that of a push or of a message; in JSON, the whole text.
 fn with_body(
     said: Said,
     encoding: Encoding,
@@ -217,7 +217,7 @@ fn with_body(
             if !carries {
                 return said;
             }
-            // Behind its length; a delivery has its duplications and its number behind it.
+            // After its length; in a delivery, followed by its duplications and its number.
             let behind = if heading.result.is_some() { 2 + 8 } else { 0 };
             let from = heading.len + 2;
             let size = head.payload.saturating_sub(from as u64).saturating_sub(behind);
@@ -247,7 +247,7 @@ impl Messages {
         })
     }
 
-    /// An answer is told as a whole.
+    /// An answer is reported as a whole.
     fn part_of_answer(&mut self, unit: &[u8], len: u64) -> Option<Said> {
         if self.length == 0 {
             let line = unit.split(|byte| *byte == b'\n').next().unwrap_or_default();

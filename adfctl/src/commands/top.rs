@@ -1,4 +1,4 @@
-//! `top`: what the queues have to do, live.
+//! `top`: the queues and their load, live.
 
 use ctl_core::commands::top::{Board, Figure, Row, columns};
 use ctl_core::output::{Column, Shape};
@@ -36,7 +36,7 @@ const fn messages(state: &'static str, title: &'static str, rank: u8) -> Figure 
 
 static SHAPE: Shape = Shape::rows("name", &columns(&FIGURES));
 
-/// What is shown.
+/// What the view shows.
 pub static BOARD: Board = Board {
     shape: &SHAPE,
     figures: &FIGURES,

@@ -25,7 +25,7 @@ Protocol: count and pull, rpush at the target, then delete; createqueue with --c
 A message is pushed to the right end of the target, in order, and deleted at the source once the server confirms that,
 so none is lost. If this process or a connection ends in between, up to --batch messages may exist twice; the error
 names those it knows of. Messages get new ids, and their delivery count starts at 0 again. Messages that do not match
-the filters, or that the target rejects, are pulled as well and given back in place at the end; their delivery count
+the filters, or that the target rejects, are pulled, too, and given back in place at the end; their delivery count
 (duplications) grows by one. This needs WebSocket, as with export.
 Processes as many messages as there were at the start. Messages already pulled stay with their consumer.
 Asks for confirmation; --yes skips it.
@@ -108,7 +108,7 @@ fn run(
     let from = names::queue(&args.from)?;
     let to = args.to.as_deref().map(names::queue).transpose()?.unwrap_or_else(|| from.clone());
     let address = tool.link.dialer.address()?;
-    // A connection of its own: closing it gives back nothing but these.
+    // A connection of its own, so that closing it gives back only these.
     let (mut target, elsewhere) = tool.link.elsewhere(args.to_server.as_deref())?;
     if from == to && elsewhere.is_none() {
         return Err(CliError::usage(format!("source and target are the same queue: {from}"))
@@ -131,7 +131,7 @@ fn run(
     if let (Some(elsewhere), true) = (&elsewhere, deletes) {
         tool.unlock_at(elsewhere)?;
     }
-    // Before anything is pulled it is known that somebody is there.
+    // Check the target before pulling anything.
     if args.create {
         target.ask(format!("createqueue {to}"), |client| client.ensure_queue(to.clone()))?;
     } else {
@@ -161,14 +161,14 @@ fn run(
     bulk.after(transferred)?.finish(&mut tool.out)
 }
 
-/// Messages on their way.
+/// Messages being transferred.
 struct Transfer {
     target: Link,
     from: QueueName,
     to: QueueName,
     deletes: bool,
     window: usize,
-    /// Messages that may be there twice.
+    /// Messages that may exist twice.
     doubtful: Vec<u64>,
     /// The pulls of messages that are deleted.
     settled: HashSet<RequestId>,

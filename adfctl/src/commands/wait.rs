@@ -71,13 +71,13 @@ impl Goal {
             "empty" => Ok(Self::Empty),
             "queue-exists" => Ok(Self::QueueExists),
             "server" => Ok(Self::Server),
-            // The keys there are show themselves on a queue that is not there.
+            // A queue that does not exist shows which keys there are.
             text => wait::on_counts::<Adfctl>(text, &counts(None)).map(Self::Counts),
         }
     }
 }
 
-/// Looks once: whether the condition holds, and what was seen.
+/// Polls once; returns whether the condition holds, and what was seen.
 fn look(
     tool: &mut Tool,
     goal: &Goal,
@@ -102,7 +102,7 @@ fn look(
     }
 }
 
-/// What conditions can name; all 0 for a queue that does not exist.
+/// The values that conditions can name; all 0 for a queue that does not exist.
 fn counts(stats: Option<&QueueStats>) -> serde_json::Value {
     json!({
         "ready": stats.map_or(0, |stats| stats.ready),

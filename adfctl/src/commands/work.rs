@@ -30,9 +30,9 @@ The command gets the body on stdin; its exit code decides what happens to the me
                     then it goes to --dead-letter
   cannot be run     the message is put back at the left end, and the worker exits (126, 127);
                     with --shell, also if the shell reports it
-The server knows no delay: what is put back may come again at once. While one command after the other fails at once, the
-worker therefore pauses before it puts a message back, for up to 5s. The server has no dead-letter queue either; without
---dead-letter a message that was delivered too often is put back without being run, ever less often.
+The server has no delays: a message that is put back may be delivered again at once. If commands keep failing quickly, the
+worker therefore pauses for up to 5s before it puts a message back. The server has no dead-letter queue either; without
+--dead-letter, a message that was delivered too often is put back without being run, at growing intervals.
 {id}, {queue} and {file} in arguments are replaced, but not in a shell line, because the shell would execute what a
 queue name contains: use \"$ADFCTL_QUEUE\" there, and \"$1\" for the file or the body. The environment has
 ADFCTL_MESSAGE_ID, ADFCTL_QUEUE, ADFCTL_DUPLICATIONS and ADFCTL_REQUEST_ID. A shell is used only with --shell, and the
@@ -130,7 +130,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     Ok(signal.unwrap_or(Exit::Done))
 }
 
-/// A queue that is missing never becomes empty, and is most often misspelt.
+/// A queue that does not exist never becomes empty, and its name is usually misspelt.
 fn check_queues(tool: &mut Tool, queues: &[QueueName]) -> Result<(), CliError> {
     let mut fleet = Fleet::of(tool)?;
     let check = |link: &mut Link| {

@@ -1,5 +1,4 @@
-//! What can be typed in a session beside the commands of the command line: the verbs that only make sense on a lasting
-//! connection.
+//! What can be typed in a session besides the commands of the command line: the verbs that need a lasting connection.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -58,7 +57,7 @@ pub enum Verb {
     },
 }
 
-/// What the session holds, all or one.
+/// One or all of the messages that the session holds.
 #[derive(Clone, Debug, Args)]
 pub struct Held {
     /// The request id of the pull, or all [default: the last message]
@@ -81,7 +80,7 @@ const LCANCEL_HELP: &str = "\
 Protocol: lcancel. Several messages keep their order. This does not wake waiting clients: the next pull or push does.
 Example: lcancel all";
 
-/// What sessions know by name.
+/// The names that sessions know.
 pub(super) const WORDS: Words = Words {
     groups: GROUPS,
     reads: &["queues", "count", "ping", "pulled"],

@@ -1,4 +1,4 @@
-//! What this tool brings to a session.
+//! What adfctl adds to a session.
 
 use std::time::Instant;
 
@@ -99,7 +99,7 @@ impl Guest for State<'_> {
     }
 
     fn holds(&mut self) -> bool {
-        // Who is told that messages go back must not have lost them long ago.
+        // Only messages that have not been lost already can be reported as going back.
         say_loss(self);
         !self.held().is_empty()
     }

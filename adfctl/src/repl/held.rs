@@ -48,7 +48,7 @@ impl State<'_> {
             .with("messageid", message.message_id().get())
             .with("queue", message.queue().as_str())
             .with("duplications", message.duplications());
-        // It is held before it is shown, which may fail.
+        // The session holds it before showing it, which may fail.
         self.hold(message);
         body::show(self.tool, &BODIES, &body, |shown| record.with_body(shown))
     }
@@ -115,10 +115,10 @@ impl State<'_> {
         self.tool.out.done(&done, &said)
     }
 
-    /// Settles everything that is held. To the left the last one goes first, so that their order stays.
+    /// Settles everything that is held. At the left end, the last one goes first, so that their order is kept.
     ///
     /// # Errors
-    /// A message could not be settled: it and those behind it are still held.
+    /// A message could not be settled: it and those after it are still held.
     pub(super) fn settle_all(&mut self, fate: &str) -> Result<(), CliError> {
         let mut count = 0;
         while !self.held().is_empty() {
@@ -143,7 +143,7 @@ impl State<'_> {
             fate => put_back(link, &message, fate == LCANCEL),
         };
         let said = format!("{} is {}", label(&message), past(fate));
-        // What the server does not know any more is not held; anything else may be tried again.
+        // What the server no longer knows is not held; anything else may be tried again.
         if let Err(error) = settled {
             if error.exit != Exit::Negative {
                 self.session().held.insert(place, message);

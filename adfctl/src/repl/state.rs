@@ -11,7 +11,7 @@ use ctl_core::repl::reconnect::Reconnector;
 use crate::messages::label;
 use crate::tool::{Session, Tool};
 
-/// What becomes of pulled messages when a session ends: the words of `on_exit`.
+/// What happens to pulled messages when a session ends: the values of `on_exit`.
 pub(super) const LCANCEL: &str = "lcancel";
 pub(super) const RCANCEL: &str = "rcancel";
 pub(super) const DELETE: &str = "delete";
@@ -19,10 +19,10 @@ pub(super) const DELETE: &str = "delete";
 pub(super) const CLOSE: &str = "close";
 const ON_EXIT: &[&str] = &[ASK, LCANCEL, RCANCEL, DELETE, CLOSE];
 
-/// What completion knows: the pulls whose messages are held.
+/// What completion offers: the pulls whose messages are held.
 pub(super) const HELD: &str = "held";
 
-/// What a message that has come already is given to arrive.
+/// How long to wait for a message that should already have arrived.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// A session.
@@ -30,18 +30,18 @@ pub struct State<'t> {
     pub(super) tool: &'t mut Tool,
     pub(super) on_exit: OnExit,
     pub(super) names: KnownNames,
-    /// Queues of which a pull was given up: the server still has it, and answers it with the next message.
+    /// Queues with an abandoned pull: the server still has it, and answers it with the next message.
     pub(super) waiting: Vec<QueueName>,
-    /// Whether a person is there.
+    /// Whether a person is using the session.
     pub(super) person: bool,
-    /// Messages went back because the session ended while it held them.
+    /// Messages that went back because the session ended while it held them.
     pub(super) left_behind: bool,
     epoch: Option<Epoch>,
     again: Reconnector,
 }
 
 impl<'t> State<'t> {
-    /// A session of this tool, which has been prepared for it.
+    /// A session of this tool, which has been prepared for sessions.
     pub(super) fn new(tool: &'t mut Tool, person: bool, names: KnownNames) -> Self {
         Self {
             tool,
@@ -55,7 +55,7 @@ impl<'t> State<'t> {
         }
     }
 
-    /// What the session holds.
+    /// What the session remembers.
     pub(super) fn session(&mut self) -> &mut Session {
         self.tool.session.get_or_insert_default()
     }
@@ -70,13 +70,13 @@ impl<'t> State<'t> {
         self.held().iter().map(|message| message.request_id().to_string()).collect()
     }
 
-    /// Notes a message that was just pulled.
+    /// Records a message that was just pulled.
     pub(super) fn hold(&mut self, message: Delivery) {
         self.session().held.push(message);
         self.keep_in_line();
     }
 
-    /// The session holds nothing any more, and no pull of it waits.
+    /// Records that the session holds nothing any more, and that none of its pulls waits.
     pub(super) fn forget_all(&mut self) {
         self.session().held.clear();
         self.waiting.clear();
@@ -93,8 +93,8 @@ impl<'t> State<'t> {
         self.tool.link.opened().is_some_and(|client| client.is_connected())
     }
 
-    /// Looks whether the connection is still the one that the session knew. On a loss it forgets the messages and gives
-    /// a sentence for the person.
+    /// Checks whether the connection is still the one that the session knew. On a loss, forgets the messages and
+    /// returns a message for the person.
     pub(super) fn note_loss(&mut self) -> Option<String> {
         let client = self.tool.link.opened()?;
         let alive = client.check_connection();
@@ -110,13 +110,13 @@ impl<'t> State<'t> {
         Some(format!("connection lost{went}{again}"))
     }
 
-    /// The connection was given up on purpose: that the next one is another one is no loss.
+    /// The connection was given up on purpose, so its replacement is not a loss.
     pub(super) fn start_connection(&mut self) {
         self.epoch = None;
     }
 
-    /// What has to be done although nobody typed anything: messages of pulls that were given up, loss and return of the
-    /// connection. Gives sentences for the person.
+    /// What has to be done while nobody types: messages of abandoned pulls, loss and return of the connection. Returns
+    /// messages for the person.
     pub(super) fn look_after(&mut self, now: Instant) -> Vec<String> {
         let mut said: Vec<String> = self.note_loss().into_iter().collect();
         if self.is_connected() {
@@ -127,12 +127,12 @@ impl<'t> State<'t> {
         said
     }
 
-    /// Takes what pulls have brought that were given up.
+    /// Takes the messages of abandoned pulls.
     fn collect(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         for queue in self.waiting.clone() {
             let Some(client) = self.tool.link.opened() else { break };
-            // A lost connection is noticed and told by the next look.
+            // The next poll notices and reports a lost connection.
             let Ok(Some(message)) = client.pull_within(queue.clone(), AT_ONCE) else { continue };
             said.push(format!("{} arrived, pull {}", label(&message), message.request_id()));
             self.waiting.retain(|other| *other != queue);
@@ -154,7 +154,7 @@ impl<'t> State<'t> {
         Some("connected again".to_owned())
     }
 
-    /// The place of the message that was pulled by this request, or last.
+    /// The index of the message that was pulled by this request, or last.
     ///
     /// # Errors
     /// The session holds no such message.

@@ -1,4 +1,4 @@
-//! Running a command for a message: what it is told of it, and what its end means for it.
+//! Running a command for a message: what the command gets, and how its exit decides the message's outcome.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use ctl_core::link::fleet::name_at;
 use ctl_core::output::units;
 use ctl_core::system::child::Place;
 
-/// What arguments may have of the message, and where a line for the shell finds it.
+/// Placeholders for the message's data in arguments, and the variables that a shell line uses instead.
 pub const PLACES: &[Place] = &[("{id}", "$ADFCTL_MESSAGE_ID"), ("{queue}", "$ADFCTL_QUEUE")];
 
-/// What the environment of the command says of its message.
+/// The environment variables that describe the message to the command.
 #[must_use]
 pub fn environment(message: &Delivery) -> [(&'static str, String); 4] {
     [
@@ -31,7 +31,7 @@ pub fn environment(message: &Delivery) -> [(&'static str, String); 4] {
 pub struct Fates {
     /// Where to put a message back whose command failed.
     pub on_fail: OnFail,
-    /// How often it may be delivered before that.
+    /// How often it may be delivered before a failure is final.
     pub most: u16,
 }
 
@@ -44,14 +44,14 @@ pub enum OnFail {
     Left,
 }
 
-/// "Try again later", as sysexits.h has it.
+/// "Try again later" in sysexits.h.
 const TEMPFAIL: i32 = 75;
 
 impl Fates {
-    /// What becomes of a message that was delivered so often.
+    /// The outcome of a message that was delivered this often.
     ///
     /// # Errors
-    /// It failed: it goes to the right end, or is dead when it was delivered too often.
+    /// It failed: it goes to the right end, or is dead if it was delivered too often.
     pub fn decision(self, ended: Ended, duplications: u16) -> Result<Outcome, &'static str> {
         match ended {
             Ended::Code(0) => Ok(Outcome::Delete),
@@ -66,17 +66,17 @@ impl Fates {
     }
 }
 
-/// What every slot of a worker shares.
+/// What the slots of a worker share.
 pub struct Shift {
-    /// What runs the command.
+    /// Runs the command.
     pub shift: work::Shift,
-    /// What became of messages.
+    /// The outcomes of messages.
     pub ledger: Ledger<Key, ()>,
     /// The rules.
     pub fates: Fates,
 }
 
-/// What events call a message: its queue and number, behind its server where there are several.
+/// How events identify a message: by its queue and number, with its server if there are several.
 pub type Key = (Option<String>, QueueName, MessageId);
 
 impl Shift {
@@ -105,7 +105,7 @@ impl Shift {
         self.fates.decision(ended, job.duplications())
     }
 
-    /// Passes on what the worker tells.
+    /// Passes on the worker's events.
     pub fn observe(&self, event: &WorkerEvent) {
         let messages = self.shift.messages();
         let key = |queue: &QueueName, message: &MessageId| {
@@ -133,7 +133,7 @@ impl Shift {
     }
 }
 
-/// What messages to people call it.
+/// How messages to people refer to it.
 #[must_use]
 pub fn label_of((server, queue, id): &Key, (): &()) -> String {
     name_at(format!("message {id} of {queue}"), server.as_deref())

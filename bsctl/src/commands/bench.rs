@@ -31,7 +31,7 @@ use crate::tube_stats::{self, Answer};
 pub const HELP: &str = "\
 Protocol: put, reserve-with-timeout 0, delete, list-tube-used, in a tube of its own, which it leaves empty.
   put      put a job
-  reserve  reserve and delete a job that was put beforehandhandhandhandhandhandhandhandhandhandhandhandhand
+  reserve  reserve and delete a job that was put beforehand
   cycle    put a job, reserve one, delete it
   latency  a round trip without side effects (list-tube-used)
 A named tube must have no jobs and no watchers; everything in it is deleted at the end.
@@ -108,7 +108,7 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
     measured?.report(tool, plan, &interrupts)
 }
 
-/// Nobody else's jobs are taken, and nobody else takes those of the benchmark.
+/// The benchmark must not take other clients' jobs, nor they its own.
 fn check_unused(link: &mut Link, tube: &TubeName) -> Result<(), CliError> {
     let stats = match tube_stats::ask(link, slice::from_ref(tube))?.pop() {
         Some(Answer::Stats(stats)) => stats,
@@ -174,7 +174,7 @@ impl BenchClient {
         Ok(())
     }
 
-    /// Takes up to so many jobs.
+    /// Takes up to `most` jobs.
     fn take(&mut self, most: usize, done: &mut Done<'_>) -> Result<(), CliError> {
         let taken = reserve_ready(&mut self.link, most, &[])?;
         let deletes: Vec<Delete> = taken.jobs.iter().map(Delete::new).collect();
@@ -193,7 +193,7 @@ impl BenchClient {
             taken += 1;
             done(outcome);
         })?;
-        // No client takes more jobs than it put, so there was one for each.
+        // No client takes more jobs than it has put, so there was a job for each take.
         for _ in taken..put {
             done(Err(CliError::not_found("another client took a job of the benchmark")));
         }
@@ -216,7 +216,7 @@ impl Client for BenchClient {
     }
 }
 
-/// How long jobs of connections that have just been closed are waited for.
+/// How long to wait for the jobs of connections that have just been closed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Jobs deleted at once after the benchmark.
@@ -240,7 +240,7 @@ fn clean_up(link: &mut Link, tube: &TubeName, messages: &Messages) {
     }
 }
 
-/// False when some of its jobs are still reserved.
+/// Returns false if some of its jobs are still reserved.
 fn empty(link: &mut Link, tube: &TubeName, messages: &Messages) -> Result<bool, CliError> {
     let found =
         targets(link, slice::from_ref(tube), &[State::Ready, State::Delayed, State::Buried])?;

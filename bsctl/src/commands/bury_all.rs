@@ -77,7 +77,7 @@ fn bury(
     bulk.after(swept)?.finish(&mut tool.out).map(|exit| plan.exit(exit))
 }
 
-/// Jobs are buried where they are.
+/// Buries jobs in their own tube.
 struct Aside;
 
 impl Way for Aside {
@@ -86,7 +86,7 @@ impl Way for Aside {
         bury_all(link, jobs, &stats, bulk)
     }
 
-    /// What a pause keeps from being reserved can be reserved by its id.
+    /// A job in a paused tube can still be reserved by its id.
     fn keep(
         &mut self,
         link: &mut Link,

@@ -37,7 +37,7 @@ workers.
 With several servers, each value is for one of them, and the verdict is the most severe one; a server that is down is
 CRITICAL.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
---timeout defaults to 2s. With --filter the tube's jobs are looked for by their ids, as `jobs` does, which takes longer.
+--timeout defaults to 2s. With --filter, the tube's jobs are found by id, as with `jobs`, which takes longer.
 ", filter_help!(), "
 
 Examples:
@@ -81,10 +81,10 @@ enum What {
     Roundtrip,
 }
 
-/// Runs `check`. Failures are verdicts.
+/// Runs `check`. Failures become verdicts.
 ///
 /// # Errors
-/// Only failures of writing.
+/// Only write failures.
 pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     tool.link.dialer.default_timeout(PATIENCE);
     let (servers, messages) = (tool.link.each(), tool.messages.clone());
@@ -109,7 +109,7 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
         What::Job { .. } => "job",
         _ => "tube",
     };
-    // A tube is there only while it is used.
+    // A tube exists only while it is in use.
     let title = Title { name: &name, noun, many, missing: Missing::Ok };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }

@@ -55,7 +55,7 @@ pub struct ClearArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
     if args.all_tubes {
-        // Its answer is the address of the one server that is emptied.
+        // The user confirms by typing the address of the one server that is emptied.
         return clear(tool, &args);
     }
     on_each(tool, |tool| clear(tool, &args))

@@ -15,7 +15,7 @@ use crate::{jobs, names};
 pub const HELP: &str = "\
 Protocol: delete ID.
 Deletes ready, delayed and buried jobs of any tube, regardless of who put them. A job reserved by another connection
-cannot be deleted: the server answers NOT_FOUND for that as well, and the message says which case it is.
+cannot be deleted: the server answers NOT_FOUND for that too, and the message says which case it is.
 
 Examples:
   bsctl delete 42 43
@@ -67,10 +67,10 @@ pub fn start(
     tool.bulk(action, args, total)
 }
 
-/// What a dry run of a command on these jobs says.
+/// Reports what a command would do to these jobs.
 ///
 /// # Errors
-/// Failures of writing.
+/// Write failures.
 pub fn would(tool: &mut Tool, verb: &str, ids: &[JobId]) -> Result<Exit, CliError> {
     let numbers: Vec<u64> = ids.iter().map(|id| id.get()).collect();
     let record = ctl_core::output::Record::new()
@@ -81,7 +81,7 @@ pub fn would(tool: &mut Tool, verb: &str, ids: &[JobId]) -> Result<Exit, CliErro
     tool.out.done_with(&record, &["jobs"], &sentence)
 }
 
-/// One command per job, pipelined and counted. Jobs that the session holds are acted on as held.
+/// One command per job, pipelined and counted. Jobs that the session holds are addressed through their reservation.
 ///
 /// # Errors
 /// As documented in the table of exit codes.

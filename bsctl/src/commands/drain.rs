@@ -74,7 +74,7 @@ pub fn drain(
     sweep: &SweepArgs,
     args: &BulkArgs,
 ) -> Result<Exit, CliError> {
-    // One file has the jobs of all servers.
+    // One file receives the jobs of all servers.
     let mut file = None;
     on_each(tool, |tool| drain_one(tool, tubes.clone(), (to, &mut file), sweep, args))
 }

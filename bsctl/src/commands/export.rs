@@ -83,7 +83,7 @@ pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
         if args.state.contains(&AnyState::Reserved) {
             let why = "--drain cannot take reserved jobs: each belongs to the connection that reserved it";
             return Err(CliError::usage(why)
-                .hint("--state ready,delayed,buried, or --scan to read reserved ones as well"));
+                .hint("--state ready,delayed,buried, or --scan to read reserved ones, too"));
         }
         let tubes = args.tubes.given()?;
         let states = [State::Ready, State::Delayed, State::Buried];

@@ -48,7 +48,7 @@ struct Figure {
     key: &'static str,
     kind: Kind,
     help: &'static str,
-    /// Its own name, where that is not the key.
+    /// Its own name, if different from the key.
     name: Option<&'static str>,
     /// The state of the jobs that it counts in a family of all states.
     state: Option<&'static str>,
@@ -143,7 +143,7 @@ static TUBE: &[Figure] = &[
         .named("pause_time_left_seconds"),
 ];
 
-/// What has figures: what stands before the names of these, and which they are.
+/// A subject of statistics: the prefix of their names, and the statistics themselves.
 struct Subject {
     before: &'static str,
     figures: &'static [Figure],
@@ -192,7 +192,8 @@ fn scrape(
     let ages = oldest_ages(link, &waiting)?;
     let ages: HashMap<&TubeName, u64> = waiting.iter().zip(ages).collect();
     for (tube, answer) in tubes.iter().zip(answers) {
-        // Tubes that have gone meanwhile, or have names that this server cannot be asked about, are left out.
+        // Tubes that have disappeared in the meantime, or that this server cannot report on because of their names, are
+        // left out.
         let Answer::Stats(stats) = answer else { continue };
         let label = ("tube", tube.as_str());
         OF_TUBE.add_to(&mut metrics, names, stats.entries(), Some(label));
@@ -210,7 +211,7 @@ fn scrape(
 }
 
 impl Subject {
-    /// Adds what the server says of it, with this label.
+    /// Adds what the server reports about it, with this label.
     fn add_to<'a>(
         &self,
         metrics: &mut Metrics,
@@ -240,7 +241,7 @@ impl Subject {
             MESSAGEBIRD if key == "pid" || key == "name" => None,
             MESSAGEBIRD => Some((Kind::Gauge, format!("{before}{plain}"), None)),
             DAVIDTANNOCK => {
-                // `_total` is put behind the names of counters.
+                // Names of counters end in `_total`.
                 let (kind, end) = match key.split('-').next()? {
                     "cmd" => (Kind::Counter, ""),
                     "current" | "total" | "job" => (Kind::Gauge, "_count"),
@@ -258,7 +259,7 @@ impl Subject {
     }
 }
 
-/// The server writes numbers, `true` and `false`, and text, which is not exported.
+/// The server writes numbers, `true` and `false`, and text. Text is not exported.
 fn number(text: &str) -> Option<f64> {
     match text {
         "true" => Some(1.0),
@@ -269,7 +270,7 @@ fn number(text: &str) -> Option<f64> {
 
 fn scale(link: &mut Link, tube: &str) -> Result<Counts, CliError> {
     let tube = crate::names::tube(tube)?;
-    // A tube is there only while it is used.
+    // A tube exists only while it is in use.
     let stats = link.call(StatsTube(tube))?;
     let of = |figure: fn(&TubeStats) -> u64| {
         stats.as_ref().map_or(0, |stats| i64::try_from(figure(stats)).unwrap_or(i64::MAX))

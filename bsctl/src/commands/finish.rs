@@ -105,7 +105,7 @@ pub fn release(tool: &mut Tool, args: ReleaseArgs) -> Result<Exit, CliError> {
     each(tool, "released", "release", &args.ids, args.pri, &args.bulk, act)
 }
 
-/// Runs `touch`, which cannot work outside of a session.
+/// Runs `touch`, which cannot work outside a session.
 ///
 /// # Errors
 /// Always: exit 2 with the explanation.
@@ -118,7 +118,7 @@ pub fn touch(_: &mut Tool, args: TouchArgs) -> Result<Exit, CliError> {
     .hint("bsctl reserve --then hold, to keep a job reserved"))
 }
 
-/// Reserves each job and acts on it, on one connection. A job that the session holds is acted on as it is.
+/// Reserves each job and acts on it, on one connection. A job that the session already holds is not reserved again.
 fn each(
     tool: &mut Tool,
     past: &'static str,

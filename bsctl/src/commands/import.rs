@@ -50,7 +50,7 @@ pub struct ImportArgs {
     bulk: BulkArgs,
 }
 
-/// A job that is to be put, and whether it is to be buried afterwards.
+/// A job to put, and whether to bury it afterwards.
 struct Incoming {
     job: NewJob,
     bury: Option<Priority>,
@@ -91,7 +91,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
 fn incoming(job: Described, tube: Option<&TubeName>, keep_state: bool, label: String) -> Incoming {
     let state = if keep_state { job.state.as_deref() } else { None };
     let buried = state == Some("buried");
-    // The delay of a buried job is the one that it was put with, and says nothing else.
+    // The delay of a buried job is only the one that it was put with.
     let delay = if matches!(state, Some("delayed" | "buried")) { job.delay } else { None };
     let defaults = Defaults {
         tube: TubeName::default(),
@@ -124,7 +124,8 @@ fn import(
     Ok(after_refusals(&tool.messages, buried, exit))
 }
 
-/// Puts a batch, then buries those that were; gives the number of jobs that the server buried for want of memory.
+/// Puts a batch, then buries the jobs that were buried before; returns the number of jobs that the server buried for
+/// lack of memory.
 fn put_batch_again(
     link: &mut Link,
     jobs: &[NewJob],
@@ -141,7 +142,7 @@ fn put_batch_again(
     tubes.dedup();
     let hidden = Hidden::pause(link, tubes)?;
     let refused = put_and_bury(link, jobs, bury, bulk);
-    // Also after a failure: workers wait for these tubes.
+    // Also after a failure, because workers wait for these tubes.
     let ended = hidden.end(link);
     refused.and_then(|refused| ended.map(|()| refused))
 }

@@ -84,7 +84,7 @@ fn list(tool: &mut Tool, wanted: &Wanted, with_body: bool) -> Result<Exit, CliEr
     let action = Action { past: "listed", noun: "job", place: String::new() };
     let mut bulk = tool.bulk(action, OnError::Stop, None)?;
     let gate = bulk.gate();
-    // Bodies are wanted as well when they are all that is asked for.
+    // If only bodies are printed, they are needed, too.
     let raw = tool.out.style.format == ctl_core::output::Format::Raw;
     let with_body = with_body || raw;
     let shape = if with_body { &JOBS_WITH_BODY } else { &JOBS };

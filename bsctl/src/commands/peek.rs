@@ -1,4 +1,4 @@
-//! `peek`: look at jobs without touching them.
+//! `peek`: shows jobs without changing them.
 
 use beanstalk_client::JobId;
 use beanstalk_client::protocol::{Peek, PeekBuried, PeekDelayed, PeekReady, StatsJob};

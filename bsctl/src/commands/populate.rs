@@ -57,7 +57,7 @@ pub struct PopulateArgs {
     #[arg(short = 'r', long, value_name = "DUR", value_parser = units::duration, default_value = "60s")]
     ttr: Duration,
 
-    /// Connections at once; with more than one the order of jobs is not kept
+    /// Number of connections; with more than one, jobs may be put out of order
     #[arg(short, long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,

@@ -148,13 +148,13 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
     put_all(tool, (items, meter), fleet, (&args, &defaults), (known, limit))
 }
 
-/// How records become jobs.
+/// How to turn records into jobs.
 #[derive(Clone)]
 struct Making {
     ndjson: bool,
     defaults: Defaults,
     limit: u64,
-    /// Which fields of records flags have set.
+    /// Which fields of records the flags override.
     given: [bool; 4],
 }
 

@@ -1,4 +1,4 @@
-//! `raw`: one protocol line, and the reply as it comes.
+//! `raw`: one protocol line, and the reply as it arrives.
 
 use std::ffi::{OsStr, OsString};
 
@@ -32,7 +32,7 @@ pub struct RawArgs {
 }
 
 impl RawArgs {
-    /// The line and the body.
+    /// Splits the arguments into the line and the body.
     fn read(self) -> Result<(OsString, Option<OsString>), CliError> {
         let mut words = self.words;
         let is_whole = words.first().is_some_and(|word| word.as_encoded_bytes().contains(&b' '));
@@ -55,7 +55,7 @@ impl RawArgs {
 /// The words of a put, without its body.
 const PUT_WORDS: usize = 5;
 
-/// The largest body that any server can be told to take.
+/// The largest body that any server can be configured to accept.
 const MAX_BODY: u64 = 1 << 30;
 
 /// Runs `raw`.
@@ -92,7 +92,7 @@ pub fn run(tool: &mut Tool, args: RawArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The error for a reply that says no.
+/// The error for a negative reply.
 fn refusal(response: &Response) -> Option<CliError> {
     let refused = matches!(
         response,
@@ -110,7 +110,7 @@ fn refusal(response: &Response) -> Option<CliError> {
     );
     if refused {
         let mut error = cli_error(response.clone().refuse());
-        // The line was the user's own: the server's no is an answer here, no broken protocol.
+        // The user wrote the line, so a refusal is an answer here and not a protocol violation.
         if error.exit == Exit::Protocol {
             error.exit = Exit::Negative;
         }

@@ -69,7 +69,7 @@ pub struct TakeArgs {
 }
 
 impl TakeArgs {
-    /// Sets the watch list, which it gives, and the output.
+    /// Sets up the watch list, which it returns, and the output.
     ///
     /// # Errors
     /// An illegal name; the failure of the connection.
@@ -80,7 +80,7 @@ impl TakeArgs {
         Ok(tubes)
     }
 
-    /// What it means that nothing came from these tubes.
+    /// The error for getting no job from these tubes.
     #[must_use]
     pub fn nothing(&self, tubes: &[TubeName]) -> CliError {
         let names: Vec<&str> = tubes.iter().map(TubeName::as_str).collect();
@@ -101,7 +101,7 @@ impl TakeArgs {
 }
 
 impl ReserveArgs {
-    /// Whether the jobs are left to the server in the end.
+    /// Whether the jobs go back to the server in the end.
     #[must_use]
     pub fn gives_back(&self) -> bool {
         matches!(self.then, Then::Release | Then::Hold)
@@ -210,12 +210,12 @@ fn give_back(tool: &mut Tool, held: &[Job]) -> Exit {
     Exit::Done
 }
 
-/// Touches the jobs until a signal comes, then gives them back.
+/// Touches the jobs until a signal arrives, then gives them back.
 fn hold(tool: &mut Tool, held: &[Job], stats: &[Option<JobStats>]) -> Result<Exit, CliError> {
     let shortest = stats.iter().flatten().map(|stats| stats.ttr).min().unwrap_or(1);
     let ttr = Duration::from_secs(u64::try_from(shortest).unwrap_or(1).max(1));
     let interrupts = tool.interrupts()?;
-    tool.messages.note("holding; Ctrl-C gives back");
+    tool.messages.note("holding until Ctrl-C, which gives jobs back");
     loop {
         if interrupts.sleep(ttr / 3).is_err() {
             give_back(tool, held);

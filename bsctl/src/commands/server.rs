@@ -51,7 +51,7 @@ pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Asks for the job 0, which never exists: a server that knows the command says NOT_FOUND.
+/// Asks for job 0, which never exists: a server that knows the command answers NOT_FOUND.
 ///
 /// # Errors
 /// The failure of the connection.
@@ -63,7 +63,7 @@ pub fn knows_reserve_job(link: &mut Link) -> Result<bool, CliError> {
     }
 }
 
-/// What the server is, for `doctor`.
+/// The server's state, for `doctor`.
 ///
 /// # Errors
 /// The failure of the connection.

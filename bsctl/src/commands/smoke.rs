@@ -1,4 +1,4 @@
-//! `smoke`: does client, network and server work together.
+//! `smoke`: checks that client, network and server work together.
 
 use std::time::Duration;
 
@@ -51,12 +51,12 @@ pub fn scratch_tube(purpose: &str) -> Result<TubeName, CliError> {
 
 struct Smoke {
     steps: Steps,
-    /// The job as long as it exists.
+    /// The job, while it exists.
     job: Option<JobRef>,
 }
 
 impl Smoke {
-    /// All steps; after a failed one the rest is not tried.
+    /// Runs all steps up to the first failure.
     fn run(&mut self, link: &mut Link, tube: &TubeName) -> Option<()> {
         let body: Vec<u8> = (0..=u8::MAX).collect();
         if let Err(error) =
@@ -113,7 +113,7 @@ impl Smoke {
         Some(())
     }
 
-    /// One command; `check` gives the job's reference when the reply is as it should be.
+    /// One command; `check` returns the job's reference if the reply is as expected.
     fn step(
         &mut self,
         link: &mut Link,
@@ -147,7 +147,7 @@ impl Smoke {
         }
     }
 
-    /// Removes the job, also one that is still reserved: closing the connection gives it back.
+    /// Removes the job, even if it is still reserved: closing the connection gives it back.
     fn clean_up(&mut self, link: &mut Link) {
         let Some(job) = self.job.take() else { return };
         link.close();

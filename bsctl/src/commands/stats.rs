@@ -85,7 +85,7 @@ static TUBE: Shape = Shape::blocks(
     ],
 );
 
-/// Several servers, a row each; documents have everything.
+/// Several servers, one row each; documents contain everything.
 static SERVERS: Shape = Shape::rows(
     "server",
     &[
@@ -177,7 +177,7 @@ fn found() -> Action {
     Action { past: "found", noun: "tube", place: String::new() }
 }
 
-/// Counts those that are there, which are shown, and names the others.
+/// Counts and shows those that exist, and names the others.
 fn count(
     tubes: &[TubeName],
     answers: Vec<Answer>,
@@ -206,7 +206,7 @@ fn figures(noun: Option<&'static str>) -> Figures {
 /// Statistics as a record: the server's keys in its order.
 ///
 /// # Errors
-/// They are no map, which is a defect.
+/// They are not a map, which is a defect.
 pub fn record<T: Serialize>(stats: &T) -> Result<Record, CliError> {
     match serde_json::to_value(stats) {
         Ok(Value::Object(map)) => Ok(map.into()),

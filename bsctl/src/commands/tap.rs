@@ -1,4 +1,4 @@
-//! `tap`: what applications and beanstalkd say to each other.
+//! `tap`: shows what applications and beanstalkd send each other.
 
 use beanstalk_client::protocol::Response;
 use ctl_core::commands::tap::{Decoder, Id, Look, Said, Side};
@@ -28,7 +28,7 @@ Examples:
 #[derive(Debug, Default)]
 pub struct Lines;
 
-/// What the end of a line has.
+/// The end of a line.
 const CRLF: &[u8] = b"\r\n";
 
 impl Decoder for Lines {
@@ -94,11 +94,11 @@ impl Decoder for Lines {
     }
 }
 
-/// What statistics have that is another value each time, and the id of the job that they are about.
+/// The statistics that differ each time, and the id of the job that they belong to.
 fn figures(unit: &[u8], body: usize) -> Vec<Id> {
-    /// What stays as it was.
+    /// The statistics that do not change.
     const FIXED: [&[u8]; 6] = [b"name", b"tube", b"state", b"pri", b"delay", b"ttr"];
-    /// `stats` has an id of the server, of this length.
+    /// Length of the server's id in `stats`.
     const SERVER_ID: usize = 16;
     let mut at = body;
     let mut figures = Vec::new();
@@ -118,18 +118,18 @@ fn figures(unit: &[u8], body: usize) -> Vec<Id> {
     figures
 }
 
-/// Commands that begin with the id of a job.
+/// Commands whose first argument is a job's id.
 const ABOUT_A_JOB: [&str; 8] =
     ["delete", "release", "bury", "touch", "peek", "kick-job", "reserve-job", "stats-job"];
 
-/// Replies that do.
+/// Replies whose first argument is a job's id.
 const WITH_A_JOB: [&str; 4] = ["INSERTED", "RESERVED", "FOUND", "BURIED"];
 
 fn line(data: &[u8]) -> Option<&[u8]> {
     data.windows(CRLF.len()).position(|two| two == CRLF).and_then(|end| data.get(..end))
 }
 
-/// The length of the body behind a command. A put that the server cannot read has none: what follows is its next
+/// The length of the body that follows a command. A put that the server cannot parse has none: what follows is the next
 /// command.
 fn command_body(line: &[u8]) -> Option<u64> {
     match command::parse(line, Version::default()) {
@@ -150,7 +150,7 @@ fn asked(line: &[u8], rest: &[u8]) -> Said {
     }
 }
 
-/// Words of the server that are no refusals.
+/// Replies that are not refusals.
 const GOOD: [&str; 13] = [
     "INSERTED",
     "USING",

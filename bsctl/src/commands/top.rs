@@ -1,4 +1,4 @@
-//! `top`: what the tubes have to do, live.
+//! `top`: the tubes and their load, live.
 
 use ctl_core::commands::top::{Act, Board, Figure, Row, columns};
 use ctl_core::output::{Column, Shape};
@@ -48,7 +48,7 @@ const fn jobs(state: &'static str, title: &'static str, rank: u8) -> Figure {
 
 static SHAPE: Shape = Shape::rows("name", &columns(&FIGURES));
 
-/// What is shown.
+/// What the view shows.
 pub static BOARD: Board = Board {
     shape: &SHAPE,
     figures: &FIGURES,
@@ -94,7 +94,7 @@ pub static BOARD: Board = Board {
 };
 
 fn problem(tube: &Row<'_>) -> Option<String> {
-    // Every connection watches `default` until it says otherwise, and so does this one.
+    // Every connection watches `default` initially, and so does this one.
     let own = if tube.name == "default" { 1.0 } else { 0.0 };
     let watching = tube.count("watching") - own;
     if tube.count("ready") > 0.0 && watching <= 0.0 {

@@ -1,4 +1,4 @@
-//! `move`, `copy` and `requeue`: jobs from one tube into another, or anew into their own.
+//! `move`, `copy` and `requeue`: put jobs into another tube, or into their own as new jobs.
 
 use beanstalk_client::TubeName;
 use bytes::Bytes;
@@ -76,7 +76,7 @@ Examples:
   bsctl requeue mail --state ready --filter 'pri<100' --pri 1024"
 );
 
-/// Where to, for `move` and `copy`.
+/// The target of `move` and `copy`.
 #[derive(Debug, Args)]
 pub struct WhereArgs {
     /// Source tube
@@ -154,11 +154,11 @@ pub struct RequeueArgs {
     bulk: BulkArgs,
 }
 
-/// Where jobs come from and go to.
+/// The source and the target of jobs.
 struct Route {
     from: TubeName,
     mover: Mover,
-    /// "to tube mail", with the server where that is another one.
+    /// "to tube mail", with the server if it is a different one.
     place: String,
     /// The other server.
     elsewhere: Option<String>,
@@ -206,7 +206,7 @@ pub fn run_move(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
 pub fn run_requeue(tool: &mut Tool, args: RequeueArgs) -> Result<Exit, CliError> {
     let tube = args.tube.name()?;
     args.select.read()?;
-    // Of buried ones none comes back to the list that they are taken from. Others would, and are looked up before.
+    // No buried job returns to the list that it is taken from. Jobs in other states would, so they are listed first.
     let by_id = args.state != [State::Buried];
     let sweep = SweepArgs { state: args.state, until_empty: false, select: args.select };
     on_each(tool, |tool| requeue(tool, &tube, args.changes.clone(), (&sweep, by_id), &args.bulk))

@@ -91,13 +91,13 @@ impl Goal {
                     .hint("job-state=ID:STATE with ready, reserved, delayed or buried")),
             };
         }
-        // The keys there are show themselves on a tube without jobs.
+        // A tube without jobs shows which keys there are.
         let condition = wait::on_counts::<Bsctl>(text, &counts(None))?;
         Ok(Self::Counts(condition))
     }
 }
 
-/// Looks once: whether the condition holds, and what was seen.
+/// Polls once; returns whether the condition holds, and what was seen.
 fn look(tool: &mut Tool, goal: &Goal, tube: &TubeName, must_exist: bool) -> Result<Look, CliError> {
     match goal {
         Goal::Server => Ok(wait::answers(tool.link.call(ListTubeUsed))),
@@ -133,7 +133,7 @@ fn look(tool: &mut Tool, goal: &Goal, tube: &TubeName, must_exist: bool) -> Resu
     }
 }
 
-/// What conditions can name; all 0 for a tube that does not exist.
+/// The values that conditions can name; all 0 for a tube that does not exist.
 fn counts(stats: Option<&TubeStats>) -> serde_json::Value {
     let of = |count: fn(&TubeStats) -> u64| stats.map_or(0, count);
     json!({

@@ -1,4 +1,4 @@
-//! `web`: what the page shows of tubes and jobs, and what it does with them.
+//! `web`: what the page shows about tubes and jobs, and which actions it offers.
 
 use ctl_core::commands::web::{Action, Field, Kind, Site, View};
 use ctl_core::envelope::DECODERS;
@@ -10,9 +10,9 @@ counts, confirmations and refusals.
 The page is built in and contacts only this address; names and bodies are shown as text. It shows servers and tubes
 live, with the history since it was opened. Without --write it is read-only; with it, you can put, kick, move, bury,
 release and delete jobs, one by one or by filter, and pause and clear tubes, each after a preview of what would be done.
-It answers to its address and localhost (and --host NAME), and changes something for its own page only. Other machines
-are let in with --allow-remote and a token, HTTPS, or both. --https-cert and --https-key encrypt the connection of the
-browser; --tls and its flags are about the servers of queues, and encrypt nothing of the page.
+It accepts requests for its address and localhost (and --host NAME) only, and changes only from its own page. For other
+machines, it needs --allow-remote and a token, HTTPS, or both. --https-cert and --https-key encrypt the browser's
+connection; --tls and related flags apply to the queue servers only, and do not encrypt the page.
 
 Examples:
   bsctl web

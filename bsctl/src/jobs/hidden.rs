@@ -1,4 +1,4 @@
-//! Tubes that give out no job for a moment, so that a new job can be buried before a worker sees it.
+//! Tubes paused briefly, so that a new job can be buried before a worker sees it.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use ctl_core::error::CliError;
 use crate::error::cli_error;
 use crate::link::Link;
 
-/// How long a tube stays paused when this process does not come to end the pause.
+/// How long a tube stays paused if this process does not end the pause.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Tubes that were paused.
 pub struct Hidden {
-    /// Each with what was left of a pause before.
+    /// Each with what remained of an earlier pause.
     tubes: Vec<(TubeName, Duration)>,
-    /// Those that are watched only so that they exist.
+    /// Those that are watched only to keep them in existence.
     kept: Vec<TubeName>,
 }
 
 impl Hidden {
-    /// Pauses the tubes; those that do not exist begin to.
+    /// Pauses the tubes, creating those that do not exist.
     ///
     /// # Errors
-    /// The failure of the connection. Tubes that were paused go on by themselves after a minute.
+    /// The failure of the connection. Tubes that were paused resume by themselves after a minute.
     pub fn pause(link: &mut Link, tubes: Vec<TubeName>) -> Result<Self, CliError> {
         // A tube exists while somebody watches it.
         let before = link.client()?.watched_tubes().to_vec();
@@ -37,13 +37,13 @@ impl Hidden {
             let left = stats?.map_or(0, |stats| stats.pause_time_left);
             hidden.push((tube, Duration::from_secs(u64::try_from(left).unwrap_or(0))));
         }
-        // A longer pause than this one stays as it is.
+        // A pause longer than this one stays as it is.
         let short = hidden.iter().filter(|(_, left)| *left < PAUSE).map(|(tube, _)| (tube, PAUSE));
         set(link, short)?;
         Ok(Self { tubes: hidden, kept })
     }
 
-    /// Ends the pauses, or lets them go on that were there before.
+    /// Ends the pauses, and restores those that were in effect before.
     ///
     /// # Errors
     /// The failure of the connection.

@@ -1,4 +1,4 @@
-//! Jobs that leave the queue for the output: written first, and deleted when they have arrived there.
+//! Jobs that leave the queue for the output: written first, and deleted once they have arrived there.
 
 use std::slice;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use crate::jobs;
 use crate::jobs::taker::{delete_all, stats_of, touch_all};
 use crate::link::Link;
 
-/// How often jobs are touched while their reader is waited for: often enough for the shortest time to run.
+/// How often jobs are touched while waiting for their reader: often enough for the shortest time to run.
 const BETWEEN_TOUCHES: Duration = Duration::from_millis(300);
 
-/// Hands reserved jobs over and deletes them; after the last ones the list ends. Those that have not arrived are kept
-/// from running out of time; when it fails, they go back to the queue with the connection.
+/// Hands over reserved jobs and deletes them; after the last ones, ends the list. Jobs that have not arrived yet are
+/// touched so that their time does not expire; on failure, closing the connection returns them to the queue.
 ///
 /// # Errors
-/// Failures of writing or of the connection; a signal.
+/// Write and connection failures; a signal.
 pub fn hand_over(
     link: &mut Link,
     out: &mut Handover<'_, JobRef>,

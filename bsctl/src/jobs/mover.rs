@@ -1,5 +1,5 @@
-//! Jobs that go from one tube into another: put there first, and deleted where they were when the server has confirmed
-//! it. So none is lost; one whose fate is not known may be there twice, and is named.
+//! Moves jobs from one tube to another: puts them at the target first, and deletes them at the source once the server
+//! has confirmed it. So none is lost; one whose fate is unknown may exist twice, and is named.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::jobs::taker::stats_of;
 use crate::link::Link;
 use crate::producer::{Defaults, NewJob, check_size, max_job_size, put_batch};
 
-/// What jobs become at their target.
+/// What changes about jobs at their target.
 #[derive(Debug, Clone, Args)]
 pub struct Changes {
     /// New priority [default: unchanged]
@@ -37,48 +37,48 @@ pub struct Changes {
 
 /// Puts copies of jobs into a tube.
 pub struct Mover {
-    /// Of its own, so that it disturbs nothing where the jobs come from.
+    /// A connection of its own, so that it disturbs nothing at the source.
     to: Link,
     tube: TubeName,
     changes: Changes,
-    /// Whether buried and delayed jobs stay so.
+    /// Whether buried and delayed jobs keep their state.
     keeps_state: bool,
     limit: u64,
-    /// The new jobs of those that have not been deleted yet.
+    /// The copies of jobs that have not been deleted yet.
     copies: BTreeMap<JobId, JobId>,
-    /// Why nothing more can be put.
+    /// Why no more jobs can be put.
     broken: Option<CliError>,
-    /// Jobs of which a copy may be there, although nobody has confirmed it, or may not be deleted.
+    /// Jobs that may have an unconfirmed copy, or whose deletion is unconfirmed.
     doubtful: Vec<JobId>,
-    /// New jobs that the server buried for want of memory.
+    /// Number of new jobs that the server buried for lack of memory.
     refused: u64,
 }
 
-/// A job that is to be copied.
+/// A job to copy.
 pub struct Original<'a> {
     /// Which.
     pub id: JobId,
     /// Its body.
     pub body: &'a [u8],
-    /// What the server says about it; none when it has gone meanwhile.
+    /// The server's statistics for it; none if it has disappeared in the meantime.
     pub stats: Option<&'a JobStats>,
 }
 
-/// A job to be put, and what is to be known of it then.
+/// A job to put, and what is needed afterwards.
 struct Copy {
     from: JobId,
     job: NewJob,
     bury: Option<Priority>,
 }
 
-/// A copy that is to be buried stays delayed until it is: no worker can take it in between.
+/// A copy stays delayed until it is buried, so that no worker can take it in between.
 const UNTIL_BURIED: Duration = Duration::from_secs(24 * 3600);
 
 impl Mover {
     /// Into `tube`, over a connection of its own.
     ///
     /// # Errors
-    /// The server cannot be reached, or jobs cannot be buried there although they may have to be: exit 76.
+    /// The server cannot be reached, or jobs may have to be buried there, which the server does not support: exit 76.
     pub fn new(
         mut to: Link,
         tube: TubeName,
@@ -112,13 +112,13 @@ impl Mover {
         self
     }
 
-    /// How many new jobs the server has buried because it was out of memory.
+    /// Number of new jobs that the server has buried because it was out of memory.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Puts copies, and gives which have been confirmed. Bodies and statistics are those of the jobs.
+    /// Puts copies, and returns which have been confirmed. Bodies and statistics are those of the original jobs.
     ///
     /// # Errors
     /// Nothing more can be done.
@@ -139,22 +139,22 @@ impl Mover {
         Ok(jobs.iter().map(|job| self.copies.contains_key(&job.id)).collect())
     }
 
-    /// What a broken connection leaves: the error, with the jobs that may be there twice.
+    /// Reports a broken connection, with the jobs that may exist twice.
     ///
     /// # Errors
-    /// That.
+    /// The connection is broken.
     pub fn check(&mut self) -> Result<(), CliError> {
         let Some(error) = self.broken.take() else { return Ok(()) };
         let doubtful = std::mem::take(&mut self.doubtful);
         Err(doubting(error, "job", &doubtful, &format!("tube {}", self.tube)))
     }
 
-    /// How work with it ends: with why nothing more could be put, first.
+    /// The result of work with it: a failure of the target connection takes precedence.
     ///
     /// # Errors
     /// As [`Mover::check`], or that of the work.
     pub fn ends(&mut self, work: Result<(), CliError>) -> Result<(), CliError> {
-        // What is confirmed and not deleted is where it was as well.
+        // A copy that is confirmed and whose original is not deleted exists twice.
         if work.is_err() || self.broken.is_some() {
             self.doubtful.extend(std::mem::take(&mut self.copies).into_keys());
         }
@@ -167,7 +167,7 @@ impl Mover {
         }
     }
 
-    /// Forgets the copies: the jobs themselves stay.
+    /// Forgets the copies; the original jobs stay, too.
     pub fn keep_both(&mut self, bulk: &mut Bulk) {
         for _ in std::mem::take(&mut self.copies) {
             bulk.success();
@@ -204,7 +204,7 @@ impl Mover {
                 Ok(inserted) => {
                     copies.insert(from, inserted.id());
                     match wish {
-                        // Out of memory, the server has buried it already.
+                        // The server was out of memory and has buried it already.
                         Some(pri) if !inserted.is_buried() => bury.push((from, inserted.id(), pri)),
                         Some(_) => {}
                         None => refused += u64::from(inserted.is_buried()),
@@ -224,7 +224,7 @@ impl Mover {
         self.bury(&bury, bulk)
     }
 
-    /// Buries copies; one that cannot be is taken back.
+    /// Buries copies; one that cannot be buried is deleted again.
     fn bury(
         &mut self,
         copies: &[(JobId, JobId, Priority)],
@@ -273,7 +273,7 @@ impl Mover {
         bulk.failure(format!("job {from}"), error.context("its copy could not be buried"))
     }
 
-    /// A job that was copied is somebody else's by now: its copy must not be there as well.
+    /// The original now belongs to another client, so its copy must not exist, too.
     fn take_back(&mut self, id: JobId, bulk: &mut Bulk) -> Result<(), CliError> {
         let Some(copy) = self.copies.remove(&id) else {
             bulk.skip();
@@ -304,7 +304,7 @@ impl Way for Mover {
     fn take(&mut self, link: &mut Link, jobs: &[Job], bulk: &mut Bulk) -> Result<(), CliError> {
         let kept = self.keep(link, jobs, bulk)?;
         let kept = jobs.iter().zip(kept).filter(|(_, is_kept)| *is_kept);
-        // By id alone: one whose time was over meanwhile can still be deleted while it is ready.
+        // By id alone: a job whose time has expired in the meantime can still be deleted while it is ready.
         let kept: Vec<JobId> = kept.map(|(job, _)| job.id).collect();
         delete(link, &kept, bulk, self)
     }

@@ -1,5 +1,5 @@
-//! Jobs as the server shows them, also those whose body it lost in a crash: these can be finished, and must not stand
-//! in the way of others.
+//! Jobs as the server shows them, including those whose body it lost in a crash: these can be finished, and must not
+//! block others.
 
 use beanstalk_client::protocol::{AnyCommand, Command, Response};
 use beanstalk_client::{Job, JobRef};
@@ -18,7 +18,7 @@ pub enum Seen {
 }
 
 impl Seen {
-    /// What `command` was answered; none when there is no such job.
+    /// The answer to `command`; none if there is no such job.
     ///
     /// # Errors
     /// The server's refusal.
@@ -44,7 +44,7 @@ impl Seen {
         Self::of(command, response)
     }
 
-    /// Which job, and by which connection it is held.
+    /// The job's id, and the connection that holds it.
     #[must_use]
     pub fn job(&self) -> JobRef {
         match self {

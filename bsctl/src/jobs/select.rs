@@ -1,4 +1,4 @@
-//! Jobs chosen by filters: what a filter can name of a job, and finding those that fit.
+//! Selecting jobs by filters: the fields that a filter can name, and finding the jobs that match.
 
 use beanstalk_client::{JobId, JobStats};
 use clap::Args;
@@ -22,7 +22,7 @@ Filters: FIELD OP VALUE with id, tube, state, pri, age, delay, ttr, left, reserv
 }
 pub(crate) use filter_help;
 
-/// The flags that choose jobs.
+/// The flags that select jobs.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SelectArgs {
     #[command(flatten)]
@@ -37,7 +37,7 @@ impl SelectArgs {
     /// The filters.
     ///
     /// # Errors
-    /// One is not valid: exit 2.
+    /// A filter is not valid: exit 2.
     pub fn read(&self) -> Result<Filters, CliError> {
         let mut filters = self.filter.read::<Candidate<'_>>()?;
         if let Some(time) = &self.older_than {
@@ -49,9 +49,9 @@ impl SelectArgs {
 
 /// A job as filters see it.
 pub struct Candidate<'a> {
-    /// What the server says about it.
+    /// The server's statistics for it.
     pub stats: &'a JobStats,
-    /// Its body, where that is known.
+    /// Its body, if known.
     pub body: Option<&'a [u8]>,
 }
 
@@ -102,10 +102,10 @@ impl Fields for Candidate<'_> {
     }
 }
 
-/// Jobs looked at in one pipeline.
+/// Jobs queried in one pipeline.
 const CHUNK: usize = 100;
 
-/// The jobs that fit, their ids ascending.
+/// The matching jobs, by ascending id.
 ///
 /// # Errors
 /// The failure of the connection.
@@ -122,7 +122,7 @@ pub fn select(tool: &mut Tool, wanted: &Wanted, gate: &Gate) -> Result<Found, Cl
     let most =
         wanted.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let mut ids: Vec<JobId> = Vec::new();
-    // The newest first, as a limit means these.
+    // Newest first, because a limit keeps the newest.
     for chunk in found.ids.rchunks(CHUNK) {
         if ids.len() >= most || !gate.is_open() {
             break;
@@ -136,7 +136,7 @@ pub fn select(tool: &mut Tool, wanted: &Wanted, gate: &Gate) -> Result<Found, Cl
     Ok(Found { ids, missing: found.missing })
 }
 
-/// Says that there may be more jobs.
+/// Reports that there may be more jobs.
 pub fn tell_missing(tool: &Tool, missing: u64) {
     if missing > 0 {
         let more = units::count(missing, "job");

@@ -33,8 +33,9 @@ impl Taker {
         Self { interrupts, messages: messages.clone(), wait, began: Instant::now() }
     }
 
-    /// The next jobs, at most `most`; empty when there are none in time, or a signal came. `held` jobs are kept
-    /// from running out of time. Damaged ones are buried, with a warning: they would come again for ever.
+    /// The next jobs, at most `most`; empty if none arrived in time, or on a signal. `held` jobs are touched so that
+    /// their time does not expire. Damaged jobs are buried, with a warning, because the server would hand them out
+    /// again forever.
     ///
     /// # Errors
     /// The failure of the connection.
@@ -59,7 +60,7 @@ impl Taker {
     }
 }
 
-/// What reserving came to.
+/// The result of reserving.
 #[derive(Default)]
 pub struct Taken {
     /// Whole jobs.
@@ -95,7 +96,7 @@ fn reserve(link: &mut Link, times: usize, wait: Duration, held: &[Job]) -> Resul
     Ok(taken)
 }
 
-/// Gives held jobs their full time again; one that ran out meanwhile is noticed when it is finished.
+/// Restores the full time of held jobs; a job whose time has expired is noticed when it is finished.
 ///
 /// # Errors
 /// The failure of the connection.

@@ -1,5 +1,4 @@
-//! What can be typed in a session beside the commands of the command line: the verbs that only make sense on a lasting
-//! connection.
+//! What can be typed in a session besides the commands of the command line: the verbs that need a lasting connection.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -59,7 +58,7 @@ pub enum Verb {
     },
     /// Keep touching reserved jobs, so that their time does not expire
     #[command(
-        after_help = "Protocol: touch ID, each third of the job's time to run.\nExample: hold all"
+        after_help = "Protocol: touch ID, at every third of the job's time to run.\nExample: hold all"
     )]
     Hold {
         /// A job, or all [default: the last reserved job]
@@ -101,10 +100,10 @@ Examples:
   reserve 0      check once
   reserve 30s    wait at most 30 seconds";
 
-/// Commands whose ids may be left out here: the last reserved job is meant.
+/// Commands whose ids may be omitted here, which means the last reserved job.
 pub(super) const ON_LAST_JOB: &[&str] = &["release", "bury", "delete"];
 
-/// What sessions know by name.
+/// The names that sessions know.
 pub(super) const WORDS: Words = Words {
     groups: GROUPS,
     reads: &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server", "ping", "reserved"],

@@ -1,4 +1,4 @@
-//! What beanstalkd's tool brings to a session.
+//! What bsctl adds to a session.
 
 use std::time::Instant;
 
@@ -127,7 +127,7 @@ impl Guest for State<'_> {
             name: "autotouch",
             value: autotouch.to_owned(),
             allowed: ON_OFF,
-            about: "touch reserved jobs each third of their time to run",
+            about: "touch reserved jobs at every third of their time to run",
         }]
     }
 
@@ -157,7 +157,7 @@ impl Guest for State<'_> {
     }
 
     fn holds(&mut self) -> bool {
-        // Who is told that jobs go back must not have lost them long ago.
+        // Only jobs that have not been lost already can be reported as going back.
         say_loss(self);
         !self.held_ids().is_empty()
     }

@@ -1,4 +1,4 @@
-//! The jobs that a session holds: what is known of each beyond the reservation, and which was the last.
+//! The jobs that a session holds: what is known about each beyond the reservation, and which was the last.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,18 +7,18 @@ use beanstalk_client::{JobId, Priority};
 
 use crate::tool::{Held, Session};
 
-/// Below this much time left a person is warned.
+/// With less time left than this, a person is warned.
 pub(super) const WARN_BELOW: Duration = Duration::from_secs(10);
 
-/// What a session knows of its jobs beside their reservations.
+/// What a session knows about its jobs besides their reservations.
 #[derive(Default)]
 pub(super) struct Notebook {
     notes: BTreeMap<JobId, Note>,
-    /// Touch every job before its time runs out.
+    /// Whether to touch every job before its time expires.
     pub(super) autotouch: bool,
 }
 
-/// What is known of one job.
+/// What is known about one job.
 pub(super) struct Note {
     /// Its body.
     pub(super) body: bytes::Bytes,
@@ -26,19 +26,19 @@ pub(super) struct Note {
     pub(super) pri: Priority,
     /// Whether it is touched automatically.
     pub(super) hold: bool,
-    /// When its time started the last time, at the latest.
+    /// The latest moment at which its time can have been restarted.
     pub(super) touched: Instant,
-    /// Where it stands in the order of reserving.
+    /// Its position in the order of reserving.
     order: u64,
     warned: bool,
 }
 
-/// What time asks for.
+/// What has become due.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// Touch this job.
     Touch(JobId),
-    /// Tell a person that this job has this long left.
+    /// Warn a person that this job has this much time left.
     Warn(JobId, Duration),
     /// The job's time is over.
     Over(JobId),
@@ -57,17 +57,17 @@ impl Notebook {
         self.notes.retain(|id, _| session.held.contains_key(id));
     }
 
-    /// What is known of a job.
+    /// What is known about a job.
     pub(super) fn get(&self, id: JobId) -> Option<&Note> {
         self.notes.get(&id)
     }
 
-    /// As [`Notebook::get`], to change it.
+    /// Like [`Notebook::get`], to change it.
     pub(super) fn get_mut(&mut self, id: JobId) -> Option<&mut Note> {
         self.notes.get_mut(&id)
     }
 
-    /// The job that was reserved last of those that are still held.
+    /// The most recently reserved job that is still held.
     pub(super) fn last(&self) -> Option<JobId> {
         self.notes.iter().max_by_key(|(_, note)| note.order).map(|(id, _)| *id)
     }
@@ -85,7 +85,7 @@ impl Notebook {
         self.autotouch || self.notes.get(&id).is_some_and(|note| note.hold)
     }
 
-    /// What is to be done at `now`. A warning is given once for each time that a job's time starts.
+    /// What is due at `now`. A job gets one warning each time its time restarts.
     pub(super) fn due(&mut self, session: &Session, now: Instant) -> Vec<Due> {
         let mut due = Vec::new();
         for (id, held) in &session.held {
@@ -105,12 +105,12 @@ impl Notebook {
     }
 }
 
-/// The jobs' ids as people write them: `7, 9`.
+/// The jobs' ids for people: `7, 9`.
 pub(super) fn list<'a>(ids: impl IntoIterator<Item = &'a JobId>) -> String {
     ids.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The shortest time that any job has left.
+/// The shortest time left of any job.
 pub(super) fn shortest(session: &Session, now: Instant) -> Option<Duration> {
     session.held.values().map(|held: &Held| held.deadline.saturating_duration_since(now)).min()
 }

@@ -18,7 +18,7 @@ use crate::error::cli_error;
 use crate::jobs::seen::{Seen, damaged};
 use crate::jobs::{BODIES, explain_not_found, record_with_body};
 
-/// The longest wait in one command: touches can go in between, and Ctrl-C is noticed.
+/// The longest wait in one command: touches can be sent in between, and Ctrl-C is noticed.
 const SLICE: Duration = Duration::from_secs(1);
 
 static RESERVED: Shape = Shape::rows(
@@ -66,7 +66,7 @@ impl State<'_> {
     fn reserve_next(&mut self, wait: Option<Duration>) -> Result<(Seen, Instant), CliError> {
         let interrupts = self.tool.interrupts()?;
         let patience = Patience::new(wait, self.tool.link.dialer.timeout(), self.person);
-        // The first look waits for nothing, so that a wait can be told before it begins.
+        // The first attempt does not wait, so that a wait can be announced before it begins.
         let mut waits = false;
         loop {
             interrupts.check()?;
@@ -93,7 +93,7 @@ impl State<'_> {
         }
     }
 
-    /// A person who waits wants to know for what, and whether what they wait for is somewhere else.
+    /// A person should know what the session waits for, and whether jobs are waiting in another tube instead.
     fn say_what_is_waited_for(&mut self) -> Result<(), CliError> {
         let Some((used, watched)) = self.place().filter(|_| self.person) else { return Ok(()) };
         let names: Vec<&str> = watched.iter().map(TubeName::as_str).collect();
@@ -109,7 +109,7 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Touches what is to be kept while a command waits.
+    /// Touches the jobs to be kept while a command waits.
     fn keep_alive(&mut self) -> Result<(), CliError> {
         for said in self.look_after(Instant::now()) {
             self.tool.messages.note(said);
@@ -120,8 +120,8 @@ impl State<'_> {
         Err(CliError::unavailable("the connection was lost while waiting for a job"))
     }
 
-    /// A job has less than a second left, and the server gives out no other before it is settled. The
-    /// answer would come again at once and for ever.
+    /// A job has less than a second left, and the server gives out no other before it is settled. Otherwise the same
+    /// answer would be repeated at once, forever.
     fn save_the_nearly_over(&mut self) -> Result<(), CliError> {
         let now = Instant::now();
         let nearest = self.table().into_iter().min_by_key(|(_, held)| held.deadline);
@@ -212,13 +212,13 @@ impl State<'_> {
         Ok(Exit::Done)
     }
 
-    /// The jobs that `ID`, `all` or nothing (the last one) mean.
+    /// The jobs that `ID`, `all` or no argument (the last one) stand for.
     fn which(&self, which: Option<&str>) -> Result<Vec<JobId>, CliError> {
         match which {
             Some("all") => Ok(self.held_ids()),
             Some(id) => {
                 let id = id.parse().map_err(|_| {
-                    CliError::usage(format!("`{id}` is not a job id, nor the word all"))
+                    CliError::usage(format!("`{id}` is neither a job id nor the word all"))
                 })?;
                 self.held(id).map(|_| vec![id])
             }
@@ -229,7 +229,7 @@ impl State<'_> {
     /// The job that was reserved last.
     pub(super) fn last_held(&self) -> Result<JobId, CliError> {
         self.notebook.last().ok_or_else(|| {
-            CliError::usage("this session holds no job: an id is needed")
+            CliError::usage("this session holds no job, so an id is needed")
                 .hint("reserve, or the command with an id")
         })
     }
@@ -238,7 +238,7 @@ impl State<'_> {
     pub(super) fn save(&mut self, id: JobId, file: &Path) -> Result<Exit, CliError> {
         let body = match self.notebook.get(id) {
             Some(note) => note.body.clone(),
-            // Of a damaged one this is what there is.
+            // Of a damaged job, this is all there is.
             None => match Seen::ask(&mut self.tool.link, &Peek(id))? {
                 Some(seen) => seen.body().clone(),
                 None => return Err(CliError::not_found(format!("job {id} does not exist"))),

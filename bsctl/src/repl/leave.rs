@@ -11,10 +11,10 @@ use super::state::{BURY, CLOSE, DELETE, RELEASE, State};
 use crate::error::{NOT_FOUND, cli_error};
 
 impl State<'_> {
-    /// Makes this of every reserved job.
+    /// Settles every reserved job this way.
     ///
     /// # Errors
-    /// A job could not be settled: it and those behind it are still held.
+    /// A job could not be settled: it and those after it are still held.
     pub(super) fn apply(&mut self, fate: &str) -> Result<(), CliError> {
         let ids = self.held_ids();
         if fate == CLOSE {
@@ -48,7 +48,7 @@ impl State<'_> {
         };
         match settled {
             Ok(()) => {}
-            // Its time was over: it is where a release would have put it, or gone.
+            // Its time has expired: it is where a release would have put it, or gone.
             Err(error) if error.code == NOT_FOUND => {
                 self.tool.messages.warn(format!("job {id} was no longer reserved"));
             }
@@ -58,7 +58,7 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Closing the connection gives the jobs back with priority and counters as they are.
+    /// Closing the connection gives the jobs back with unchanged priority and counters.
     fn close(&mut self, ids: &[JobId]) {
         self.left_behind = ids.to_vec();
         self.tool.link.close();

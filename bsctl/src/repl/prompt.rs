@@ -1,4 +1,4 @@
-//! The prompt: where the session is, and what it holds.
+//! The prompt: the session's place, and what it holds.
 
 use std::time::{Duration, Instant};
 

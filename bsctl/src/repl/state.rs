@@ -15,7 +15,7 @@ use crate::error::NOT_FOUND;
 use crate::jobs::seen::Seen;
 use crate::tool::{Held, Session, Tool, forget_held, held};
 
-/// What becomes of reserved jobs when a session ends: the words of `on_exit`.
+/// What happens to reserved jobs when a session ends: the values of `on_exit`.
 pub(super) const RELEASE: &str = "release";
 pub(super) const BURY: &str = "bury";
 pub(super) const DELETE: &str = "delete";
@@ -23,7 +23,7 @@ pub(super) const DELETE: &str = "delete";
 pub(super) const CLOSE: &str = "close";
 const ON_EXIT: &[&str] = &[ASK, RELEASE, BURY, DELETE, CLOSE];
 
-/// What completion knows: ids of reserved jobs, the used tube, and the watch list.
+/// What completion offers: ids of reserved jobs, the used tube, and the watch list.
 pub(super) const HELD: &str = "held";
 pub(super) const USED: &str = "used";
 pub(super) const WATCHED: &str = "watched";
@@ -33,7 +33,7 @@ pub struct State<'t> {
     pub(super) tool: &'t mut Tool,
     pub(super) notebook: Notebook,
     pub(super) on_exit: OnExit,
-    /// Whether a person is there.
+    /// Whether a person is using the session.
     pub(super) person: bool,
     /// The server refused a put because it is draining.
     pub(super) draining: bool,
@@ -47,7 +47,7 @@ pub struct State<'t> {
 }
 
 impl<'t> State<'t> {
-    /// A session of this tool, which has been prepared for it.
+    /// A session of this tool, which has been prepared for sessions.
     pub(super) fn new(tool: &'t mut Tool, person: bool, names: KnownNames) -> Self {
         Self {
             tool,
@@ -113,10 +113,10 @@ impl<'t> State<'t> {
         Some((client.used_tube().clone(), client.watched_tubes().to_vec()))
     }
 
-    /// Looks whether the connection is still the one that the session knew. On a loss it forgets the
-    /// reserved jobs and gives a sentence for the person.
+    /// Checks whether the connection is still the one that the session knew. On a loss, forgets the reserved jobs and
+    /// returns a message for the person.
     pub(super) fn note_loss(&mut self) -> Option<String> {
-        // Without a place there was never a connection, and asking for the client would open one.
+        // Without a place there has never been a connection, and asking for the client would open one.
         self.tool.link.place()?;
         let client = self.tool.link.client().ok()?;
         let alive = client.check_connection();
@@ -139,7 +139,7 @@ impl<'t> State<'t> {
         })
     }
 
-    /// The connection was given up on purpose: that the next one is another one is no loss.
+    /// The connection was given up on purpose, so its replacement is not a loss.
     pub(super) fn start_connection(&mut self) {
         self.epoch = None;
         self.draining = false;
@@ -150,8 +150,8 @@ impl<'t> State<'t> {
         self.tool.link.is_connected()
     }
 
-    /// What has to be done although nobody typed anything: touches, warnings, loss and return of the
-    /// connection. Gives sentences for the person.
+    /// What has to be done while nobody types: touches, warnings, loss and return of the connection. Returns messages
+    /// for the person.
     pub(super) fn look_after(&mut self, now: Instant) -> Vec<String> {
         let mut said: Vec<String> = self.note_loss().into_iter().collect();
         if self.is_connected() {
@@ -169,7 +169,7 @@ impl<'t> State<'t> {
         match due {
             Due::Touch(id) => {
                 let error = self.touch(id).err()?;
-                // A lost connection is noticed and told by the next tick.
+                // The next tick notices and reports a lost connection.
                 (error.code == NOT_FOUND).then_some(error.message)
             }
             Due::Warn(id, left) => Some(format!(
@@ -178,13 +178,13 @@ impl<'t> State<'t> {
             )),
             Due::Over(id) => {
                 self.forget(id);
-                Some(format!("job {id}: its time to run expired, it went back to ready"))
+                Some(format!("job {id}: its time to run expired, and it went back to ready"))
             }
         }
         .filter(|_| self.person)
     }
 
-    /// Gives a reserved job its full time again.
+    /// Restores a reserved job's full time.
     pub(super) fn touch(&mut self, id: JobId) -> Result<(), CliError> {
         let (job, ttr) = {
             let held = self.held(id)?;
@@ -222,7 +222,7 @@ impl<'t> State<'t> {
         Some("connected again; used tube and watch list are restored".to_owned())
     }
 
-    /// Notes a job that was just reserved. `sent` is when the request went out: the job's time cannot
+    /// Records a job that was just reserved. `sent` is when the request went out: the job's time cannot
     /// have started before.
     pub(super) fn add(
         &mut self,

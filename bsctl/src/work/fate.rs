@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use ctl_core::commands::work::Ended;
 use ctl_core::output::units;
 
-/// "Try again later", as sysexits.h has it.
+/// "Try again later" in sysexits.h.
 const TEMPFAIL: i32 = 75;
 
 /// The rules of `work`.
@@ -16,9 +16,9 @@ const TEMPFAIL: i32 = 75;
 pub struct Fates {
     /// Exit codes that bury.
     pub bury_codes: Vec<i32>,
-    /// What becomes of a job whose command failed.
+    /// What happens to a job whose command failed.
     pub on_fail: OnFail,
-    /// The delays of releases, and when it is enough.
+    /// The delays of releases, and their maximum number.
     pub retries: Retries,
 }
 
@@ -34,7 +34,7 @@ pub enum OnFail {
 }
 
 impl Fates {
-    /// What becomes of the job.
+    /// The job's outcome.
     #[must_use]
     pub fn outcome(&self, ended: Ended, stats: &JobStats) -> Outcome {
         match ended {
@@ -59,7 +59,7 @@ pub struct Backoff {
     pub base: Duration,
     /// The longest one.
     pub cap: Duration,
-    /// What each is multiplied with.
+    /// The factor from each delay to the next.
     pub factor: u32,
 }
 
@@ -82,7 +82,7 @@ impl FromStr for Backoff {
             .ok_or_else(|| rule("the factor must be x1 to x1000"))?;
         let base = units::duration(base).map_err(|error| rule(&error))?;
         let cap = units::duration(cap).map_err(|error| rule(&error))?;
-        // What a release can carry.
+        // The longest delay that a release can carry.
         if cap > Duration::from_secs(u64::from(u32::MAX)) {
             return Err(rule("the longest delay is over 4294967295 s"));
         }

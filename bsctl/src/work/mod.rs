@@ -1,4 +1,4 @@
-//! Running a worker: a command for every job, and what its end means for the job.
+//! Running a worker: a command for every job, and how its exit decides the job's outcome.
 
 pub mod fate;
 
@@ -16,26 +16,26 @@ use ctl_core::system::child::Place;
 
 use self::fate::Fates;
 
-/// What arguments may have of the job, and where a line for the shell finds it.
+/// Placeholders for the job's data in arguments, and the variables that a shell line uses instead.
 pub const PLACES: &[Place] = &[("{id}", "$BSCTL_JOB_ID"), ("{tube}", "$BSCTL_TUBE")];
 
-/// What every slot of a worker shares.
+/// What the slots of a worker share.
 pub struct Shift {
-    /// What runs the command.
+    /// Runs the command.
     pub shift: work::Shift,
-    /// What became of jobs.
+    /// The outcomes of jobs.
     pub ledger: Ledger<Key, Option<TubeName>>,
     /// The rules.
     pub fates: Fates,
 }
 
-/// What events call a job: its id, behind its server where there are several.
+/// How events identify a job: by its id, with its server if there are several.
 pub type Key = (Option<String>, JobId);
 
 impl Shift {
     /// Handles a job.
     pub fn handle(&self, job: &JobContext, worker: &WorkerHandle) -> Outcome {
-        // Without counters the reservation is over, and no outcome is sent.
+        // Without counters, the reservation is over, and no outcome is sent.
         let Ok(stats) = job.stats() else { return Outcome::release() };
         let key = (self.shift.place(job.server()), job.id);
         let id = stats.id.to_string();
@@ -54,7 +54,7 @@ impl Shift {
         self.fates.outcome(ended, &stats)
     }
 
-    /// Passes on what the worker tells.
+    /// Passes on the worker's events.
     pub fn observe(&self, event: &WorkerEvent) {
         let key = |job: &JobId| (self.shift.place(&event.server), *job);
         match &event.what {
@@ -75,7 +75,7 @@ impl Shift {
                 label(&key(job), &None),
                 units::show_duration(*ttr)
             )),
-            // Once for each row of refusals.
+            // Once for each series of refusals.
             WorkerEventKind::Refused { command, reply, in_a_row: 1, .. } => {
                 let server = &event.server;
                 self.shift.messages().warn(format!(
@@ -94,7 +94,7 @@ impl Shift {
     }
 }
 
-/// What messages to people call it.
+/// How messages to people refer to it.
 #[must_use]
 pub fn label((server, id): &Key, tube: &Option<TubeName>) -> String {
     let of = tube.as_ref().map(|tube| format!(" of {tube}")).unwrap_or_default();
@@ -110,7 +110,7 @@ fn fate_of(fate: JobFate) -> Fate {
     Fate { word: fate.word(), lost, is_best: fate == JobFate::Deleted, is_early }
 }
 
-/// What the environment of the command says of its job.
+/// The environment variables that describe the job to the command.
 fn environment(stats: &JobStats) -> [(&'static str, String); 9] {
     [
         ("BSCTL_JOB_ID", stats.id.to_string()),

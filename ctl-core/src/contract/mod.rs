@@ -56,6 +56,7 @@ pub mod top;
 pub mod tour;
 #[cfg(unix)]
 pub mod web;
+pub mod wording;
 #[cfg(unix)]
 pub mod work;
 
@@ -342,6 +343,11 @@ macro_rules! tool_contract {
             #[test]
             fn every_example_of_a_help_can_be_typed() {
                 $crate::contract::documents::every_example_of_a_help_can_be_typed::<$tool>();
+            }
+
+            #[test]
+            fn no_help_text_repeats_itself() {
+                $crate::contract::wording::no_help_text_repeats_itself::<$tool>();
             }
 
             #[test]

@@ -28,7 +28,7 @@ Protocol: SUBMIT_JOB_BG, ECHO_REQ, SUBMIT_JOB, GRAB_JOB_UNIQ, WORK_COMPLETE, dro
   submit     submit a background job
   echo       a round trip without side effects (ECHO_REQ)
   roundtrip  submit a job and wait for its result; each client has its own worker
-  worker     grab and complete a job that was submitted beforehandhandhandhandhandhandhandhandhandhandhandhandhand
+  worker     grab and complete a job that was submitted beforehand
 A named function must have no jobs and no workers; everything queued for it is completed at the end, and it is dropped
 where the server supports that. With several servers, only the first one is measured.
 Without --rate, each client sends its next operations once the previous ones are answered (a closed loop), so a slow
@@ -95,7 +95,7 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
         None => scratch::function("bench")?,
     };
     let plan = Plan::new(&args.bench, args.mode.of_kit(), None)?;
-    // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
+    // Connects like other commands, so that --wait-for-server and --retry apply here, too.
     tool.link.client()?;
     if args.mode != Mode::Echo {
         check_unused(&mut tool.link, &function)?;
@@ -107,7 +107,7 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
     measured?.report(tool, plan, &interrupts)
 }
 
-/// Nobody else's jobs are taken, and nobody else takes those of the benchmark.
+/// The benchmark must not take other clients' jobs, nor they its own.
 fn check_unused(link: &mut Link, function: &FunctionName) -> Result<(), CliError> {
     let Some(status) = status_of(link, function)? else { return Ok(()) };
     let name = show_function(function);
@@ -216,14 +216,14 @@ impl Submitter {
     }
 }
 
-/// Workers that give back what they get, until this value is dropped.
+/// Workers that return their workloads, until this value is dropped.
 #[derive(Default)]
 struct Workers {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// How often a waiting worker looks whether it is to stop.
+/// How often a waiting worker checks whether to stop.
 const SLICE: Duration = Duration::from_millis(100);
 
 impl Workers {
@@ -232,7 +232,7 @@ impl Workers {
             (worker(link.worker_options()?, function)?, Arc::clone(&self.stop));
         let work = move || {
             while !stop.load(Ordering::Relaxed) {
-                // What fails here fails for the client that waits for it, too.
+                // A failure here also shows at the client that waits for the job.
                 if let Ok(Some(job)) = worker.next_job(SLICE) {
                     let body = job.workload.clone();
                     let _ = worker.complete(job, body);
@@ -255,12 +255,12 @@ impl Drop for Workers {
     }
 }
 
-/// How long no job comes until there is none.
+/// If no job arrives for this long, there is none.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a function may be in use by connections that have just been closed.
+/// How long connections that have just been closed may keep a function in use.
 const BOUND: Duration = Duration::from_secs(5);
 
-/// Completes what is left and drops the function, also after Ctrl-C.
+/// Completes the remaining jobs and drops the function, also after Ctrl-C.
 fn clean_up(link: &mut Link, function: &FunctionName, messages: &Messages) {
     let name = show_function(function);
     let why = match empty(link, function).and_then(|()| scratch::remove(link, function, BOUND)) {

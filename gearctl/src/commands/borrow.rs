@@ -77,11 +77,11 @@ pub struct ExportArgs {
     rate: Option<Rate>,
 }
 
-/// What is held at once: jobs, and bytes.
+/// Maximum held at once: number of jobs, and bytes.
 const MOST: (u64, usize) = (10_000, 256 << 20);
-/// How long nothing may come until there is nothing.
+/// If nothing arrives for this long, there is nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often a waiting worker looks for signals.
+/// How often a waiting worker checks for signals.
 const SLICE: Duration = Duration::from_millis(100);
 
 /// Runs `peek`.
@@ -175,10 +175,10 @@ fn ask(tool: &mut Tool, what: &str) -> Result<(), CliError> {
     tool.confirm().many(&question, &tool.messages)
 }
 
-/// What was taken.
+/// The jobs that were taken.
 struct Borrowed {
     count: u64,
-    /// Whether there was no room for more.
+    /// Whether more jobs were left for lack of room.
     is_full: bool,
 }
 
@@ -194,7 +194,7 @@ fn borrow(
     if most == 0 {
         return Ok(borrowed);
     }
-    // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
+    // Connects like other commands, so that --wait-for-server and --retry apply here, too.
     link.client()?;
     let slots = most.min(MOST.0);
     let options = link
@@ -228,7 +228,7 @@ fn borrow(
             Err(error) => break Err(error),
         }
     };
-    // Closing gives the jobs back; then they must not be failed any more.
+    // Closing gives the jobs back; after that, they must not be failed.
     drop(worker);
     drop(held);
     taken.map(|()| borrowed)

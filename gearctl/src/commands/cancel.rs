@@ -1,4 +1,4 @@
-//! `cancel`: take queued jobs away.
+//! `cancel`: removes queued jobs.
 
 use clap::Args;
 use ctl_core::commands::bulk::{Action, BulkArgs};
@@ -71,7 +71,7 @@ pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
     bulk.finish(&mut tool.out)
 }
 
-/// Gives the server that has cancelled it, where there are several.
+/// Returns the server that has cancelled it, if there are several.
 fn cancel(
     fleet: &mut Fleet<Link>,
     own: &mut Link,
@@ -89,6 +89,6 @@ fn cancel(
     if let Some((server, _)) = answers.into_iter().find(|(_, is_cancelled)| *is_cancelled) {
         return Ok(server);
     }
-    // Who was silent may have it.
+    // A server that did not answer may have it.
     Err(fleet.silent().unwrap_or_else(|| fleet.unknown(&format!("the job {name}"))))
 }

@@ -30,7 +30,7 @@ Metrics:
   server:     functions queued running workers rtt queued-high queued-normal queued-low
   a function: queued running workers rtt queued-high queued-normal queued-low
   roundtrip:  rtt (milliseconds)
-The last three are asked for where a threshold is about them, from servers that know prioritystatus.
+The last three are queried only if a threshold uses them, and need a server that supports prioritystatus.
 A function with queued jobs and no workers is CRITICAL (--zero-workers). One that does not exist counts as having
 neither, unless --missing or --must-exist is given. Cancelled jobs count as queued until a worker asks for work. Workers
 can be registered and stuck: roundtrip through a function proves that they answer, and the message says whether the
@@ -44,7 +44,7 @@ Examples:
   gearctl check functions 'mail*' --exclude mail.test -c queued=10
   gearctl check roundtrip echo --send ping --expect ping -c rtt=50";
 
-/// Bytes of an unexpected result that are shown.
+/// Number of bytes shown of an unexpected result.
 const SHOWN: usize = 60;
 
 /// Arguments of `check`.
@@ -84,10 +84,10 @@ enum What {
     },
 }
 
-/// Runs `check`. Failures are verdicts.
+/// Runs `check`. Failures become verdicts.
 ///
 /// # Errors
-/// Only failures of writing.
+/// Only write failures.
 pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     tool.link.dialer.default_timeout(PATIENCE);
     let named = match &args.what {
@@ -95,7 +95,7 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
         _ => None,
     };
     let through_worker = matches!(args.what, What::Roundtrip { .. }) && named.is_some();
-    // A worker is asked through whichever server has it.
+    // The job goes through whichever server has a worker.
     let servers = if through_worker { Ok(Vec::new()) } else { tool.link.each() };
     let (is_several, measured) =
         measure_all(servers, &mut tool.link, |link| measure(link, &args.what, &args.flags));
@@ -108,12 +108,13 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     let is_of_server = matches!(args.what, What::Server | What::Roundtrip { .. });
     let many = is_several || matches!(args.what, What::Functions(_));
     let noun = if is_several && is_of_server { "server" } else { "function" };
-    // A function is there only while it is used.
+    // A function exists only while it is in use.
     let title = Title { name, noun, many, missing: Missing::Ok };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }
 
-/// What came, although some of it may not: a server that leaves one question unanswered may answer the other.
+/// Keep the answers that arrived even if others did not: a server that leaves one query unanswered may answer the
+/// other.
 fn measure(link: &mut Link, what: &What, flags: &CheckFlags) -> Measured {
     let (rtt, late) = match ping(link) {
         Ok(rtt) => (Some(rtt), None),
@@ -180,10 +181,10 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measu
     Ok(metrics.into())
 }
 
-/// What is queued by priority, which is asked for where a threshold is about it.
+/// Queued jobs by priority, queried only if a threshold uses them.
 const BY_PRIORITY: [&str; 3] = ["queued-high", "queued-normal", "queued-low"];
 
-/// The same with what is queued by priority, if it is asked for and the server tells.
+/// The same with queued jobs by priority, if requested and reported by the server.
 fn with_priorities(
     link: &mut Link,
     what: &What,
@@ -221,13 +222,13 @@ fn with_priorities(
     Ok(measured)
 }
 
-/// The way to the server and back.
+/// A round trip to the server.
 fn ping(link: &mut Link) -> Result<Metric, CliError> {
     let took = link.round_trip().map_err(|error| error.context("server ping"))?;
     Ok(Metric::new("rtt", milliseconds(took), "ms").usual())
 }
 
-/// Of a function that is not there, those of one without jobs and workers.
+/// A function that does not exist counts as one without jobs and workers.
 fn figures(name: &str, status: Option<&FunctionStatus>) -> Vec<Metric> {
     let of = |figure: fn(&FunctionStatus) -> i64| status.map_or(0, figure);
     let (queued, workers) = (of(FunctionStatus::queued), of(|status| status.workers));
@@ -240,7 +241,7 @@ fn figures(name: &str, status: Option<&FunctionStatus>) -> Vec<Metric> {
     ]
 }
 
-/// The way through a worker and back.
+/// A round trip through a worker.
 fn worker(
     link: &mut Link,
     function: FunctionName,

@@ -1,4 +1,4 @@
-//! `drain`: take the queued jobs of functions away, as a worker that does not do the work.
+//! `drain`: removes the queued jobs of functions, as a worker that discards them.
 
 pub mod relocate;
 mod slots;
@@ -39,8 +39,8 @@ jobs clients wait for: there, only --as fail works.
 Drains as many jobs as are queued at the start; --until-empty continues until there are none. Running jobs and jobs
 scheduled for later stay. Asks for confirmation; --yes skips it.
 With several servers, each is drained in turn; one that does not answer is named, and its failure sets the exit code.
-There is no --filter, here and in move and export: a job is seen only by whoever takes it, and each that does not fit would
-go back with one retry more, or be dropped. Drain into a file, and import what is to stay.
+drain, move and export have no --filter: only the worker that takes a job sees it, and one that does not match would be
+given back with a higher retry count, or dropped. Drain into a file instead, and import the jobs to keep.
 
 Examples:
   gearctl drain mail --yes
@@ -94,7 +94,7 @@ pub(super) struct TakeArgs {
 }
 
 impl TakeArgs {
-    /// How many jobs that is going to be.
+    /// Number of jobs that will be drained.
     fn total(&self, targets: &[Target]) -> u64 {
         let queued: u64 = targets.iter().map(|target| target.queued).sum();
         queued.min(self.limit.unwrap_or(u64::MAX))
@@ -126,7 +126,7 @@ pub(super) static RECORDS: Shape = Shape::rows(
 
 /// A function with the number of its queued jobs.
 pub(super) struct Target {
-    /// Of which server, where there are several.
+    /// The server, if there are several.
     pub(super) server: Option<String>,
     pub(super) function: FunctionName,
     pub(super) queued: u64,
@@ -143,13 +143,13 @@ pub(super) fn record(handle: &str, function: &FunctionName, unique: &str, body: 
         .with_body(body.to_vec())
 }
 
-/// What becomes of a job that was taken, before it is ended.
+/// What happens to a taken job before it is ended.
 enum Way<'a, 'b> {
     /// Nothing.
     End,
     /// Its record is written.
     Write(&'a mut Handover<'b, Taken>),
-    /// It is submitted anew.
+    /// It is submitted again.
     Submit(&'a mut Resubmit),
 }
 
@@ -203,7 +203,7 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     Ok(if exit.is_done() { fleet.exit() } else { exit })
 }
 
-/// Refuses to take jobs that clients wait for, and asks.
+/// Refuses to take jobs that clients wait for, and asks for confirmation.
 fn agree(
     tool: &mut Tool,
     (fleet, targets): (&mut Fleet<Link>, &[Target]),
@@ -287,7 +287,7 @@ fn drain(
             match news {
                 News::Taken(job) => {
                     left = left.saturating_sub(1);
-                    // Not told to go on, the slot gives the job back.
+                    // Unless it is told to continue, the slot gives the job back.
                     match way {
                         Way::End => job.go_on(),
                         Way::Write(handover) => {
@@ -311,7 +311,7 @@ fn drain(
     Ok(())
 }
 
-/// The next of the slots' news. While there is none, slots wait for their jobs to be safe, all of them by then.
+/// The next event of the slots. While there is none, all slots wait for their jobs to be safe.
 fn next(news: &Receiver<News>, way: &mut Way<'_, '_>) -> Result<Option<News>, CliError> {
     if let Ok(news) = news.try_recv() {
         return Ok(Some(news));

@@ -82,7 +82,7 @@ fn priorities(link: &mut Link) -> Result<Option<Vec<FunctionPriorities>>, CliErr
 
 fn scale(link: &mut Link, function: &str) -> Result<Counts, CliError> {
     let function = crate::names::function(function)?;
-    // A function is there only while it is used.
+    // A function exists only while it is in use.
     let status = status_of(link, &function)?;
     let of = |figure: fn(&FunctionStatus) -> i64| status.as_ref().map_or(0, figure);
     Ok(vec![

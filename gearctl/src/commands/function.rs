@@ -51,7 +51,7 @@ enum Action {
         #[command(flatten)]
         name: One<Function>,
 
-        /// Also when it has jobs, which then never run
+        /// Drop it even if it has jobs, which then never run
         #[arg(long)]
         force: bool,
     },
@@ -79,7 +79,7 @@ enum Action {
 }
 
 impl FunctionArgs {
-    /// Whether what is there stays as it is.
+    /// Whether existing jobs and workers stay as they are.
     #[must_use]
     pub fn only_adds(&self) -> bool {
         matches!(self.action, Action::Create { .. })
@@ -149,7 +149,7 @@ fn maxqueue(tool: &mut Tool, function: &FunctionName, size: MaxQueue) -> Result<
     };
     let sentence = format!("the function {function} is {text}");
     let command = AdminCommand::MaxQueue(function.clone(), size);
-    // The server answers OK for a function that it does not know, and does nothing.
+    // For an unknown function, the server answers OK and does nothing.
     let is_known = |link: &mut Link| Ok(status_of(link, function)?.is_some());
     let create = || format!("gearctl function create {function}, to limit it before it is used");
     let change = Change { action: "maxqueue", function, command, sentence };
@@ -159,7 +159,7 @@ fn maxqueue(tool: &mut Tool, function: &FunctionName, size: MaxQueue) -> Result<
     })
 }
 
-/// What a server is told about a function, and what is said about it.
+/// A change to a function, and the messages about it.
 struct Change<'f> {
     action: &'static str,
     function: &'f FunctionName,
@@ -168,7 +168,7 @@ struct Change<'f> {
 }
 
 impl Change<'_> {
-    /// Tells every server that `knows` the function.
+    /// Sends the change to every server that `knows` the function.
     fn make(
         self,
         tool: &mut Tool,

@@ -141,7 +141,7 @@ pub fn statuses(link: &mut Link) -> Result<Vec<FunctionStatus>, CliError> {
     Ok(link.listing::<FunctionStatus>(&AdminCommand::Status)?.into_rows())
 }
 
-/// The counts of one function; none when the server does not know it.
+/// The counts of one function; none if the server does not know it.
 ///
 /// # Errors
 /// The failure of the connection.
@@ -152,10 +152,10 @@ pub fn status_of(
     Ok(statuses(link)?.into_iter().find(|row| row.name == *function))
 }
 
-/// What is queued of each function, by priority.
+/// Queued jobs of each function, by priority.
 pub(super) type Priorities = HashMap<FunctionName, FunctionPriorities>;
 
-/// What is queued by priority, from a server that tells.
+/// Queued jobs by priority, if the server reports them.
 ///
 /// # Errors
 /// The failure of the connection.

@@ -18,7 +18,7 @@ pub const HELP: &str = "\
 Protocol: SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG, SUBMIT_JOB_LOW_BG.
 Jobs are submitted as background jobs and get new handles; no client waits for their results. They keep function, unique
 id and workload; a record's own priority applies if it has one (records of export and drain have none), else
---priority. The server merges records with the same function and unique id, also with jobs it already has.
+--priority. The server merges records with the same function and unique id, also with jobs that it already has.
 
 Examples:
   gearctl import mail.ndjson --priority low

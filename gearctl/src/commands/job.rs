@@ -1,4 +1,4 @@
-//! `job`: what the server knows of one job.
+//! `job`: what the server knows about one job.
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
@@ -53,7 +53,7 @@ pub fn run(tool: &mut Tool, args: JobArgs) -> Result<Exit, CliError> {
     };
     let Some((server, status)) = answers.into_iter().find(|(_, status)| status.is_known) else {
         let what = format!("the job {name}: it has ended, or never existed");
-        // Who was silent may have it.
+        // A server that did not answer may have it.
         let silent = fleet.silent().map(|error| error.context(format!("job {name}")));
         return Err(silent.unwrap_or_else(|| fleet.unknown(&what)));
     };

@@ -1,4 +1,4 @@
-//! `jobs` and `unique-jobs`: what is on the server, as far as it tells.
+//! `jobs` and `unique-jobs`: the server's jobs, as far as it reports them.
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};

@@ -62,7 +62,7 @@ static RESULTS: Shape = Shape::rows(
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
-    // Lines, unless another cut was asked for.
+    // Lines, unless other framing was requested.
     args.task.lines = !(args.task.null || args.task.ndjson);
     let tasks = args.task.tasks((&mut tool.input, &tool.messages), tool.link.dialer.timeout())?;
     if tool.globals.dry_run {
@@ -79,7 +79,7 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     let ordered = args.ordered.then_some(most);
     let mut pool = Pool::start(clients, tasks, kind, ordered, &bulk.gate())?;
     if tool.out.style.format == Format::Table && tool.globals.output.is_none() {
-        // One line in, one line out, on a terminal too.
+        // One line in, one line out, even on a terminal.
         tool.out.style.format = Format::Plain;
     }
     let mut list = tool.out.list(&RESULTS)?;
@@ -107,12 +107,12 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-/// Jobs that have not ended: their handles, and the results so far.
+/// Jobs that have not ended: their handles, and their results so far.
 struct Jobs {
     open: HashMap<u64, (String, Vec<u8>)>,
-    /// Jobs whose result is too large: what still comes of them is passed over.
+    /// Jobs whose result is too large: the rest of it is discarded.
     given_up: HashSet<u64>,
-    /// The bytes of results that wait for the end; none when they do not.
+    /// Size in bytes of the results that are buffered until the end; none if they are not buffered.
     kept: Option<usize>,
     most: usize,
 }
@@ -123,7 +123,7 @@ impl Jobs {
         Self { open, given_up, kept: keeps.then_some(0), most }
     }
 
-    /// Takes news of a job. When it has ended: its record, if the server had it, and why it failed.
+    /// Takes an event of a job. If the job has ended, returns its record, if the server had it, and why it failed.
     fn take(&mut self, job: u64, what: What) -> Option<(Option<Record>, Option<CliError>)> {
         let failed = |text: String| Some(CliError::new(Exit::Negative, "JOB_FAILED", text));
         if self.given_up.contains(&job) {
@@ -160,7 +160,7 @@ impl Jobs {
         Some(self.end(job, failure))
     }
 
-    /// Adds to a result. When it is too large to be kept, it is forgotten, and this is the reason.
+    /// Adds to a result. If it becomes too large to keep, discards it and returns the reason.
     fn add(&mut self, job: u64, bytes: &[u8]) -> Option<CliError> {
         let (handle, body) = self.open.entry(job).or_default();
         if bytes.len() > self.most.saturating_sub(body.len()) {
@@ -171,7 +171,7 @@ impl Jobs {
         None
     }
 
-    /// Counts a result that waits for the end. When it is one too many, it is forgotten, and this is the reason.
+    /// Counts a result that is buffered until the end. If there is no room for it, discards it and returns the reason.
     fn keep(&mut self, job: u64) -> Option<CliError> {
         let kept = self.kept?;
         let (handle, body) = self.open.entry(job).or_default();

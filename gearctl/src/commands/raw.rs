@@ -1,4 +1,4 @@
-//! `raw`: lines of the text protocol, or packets, and what comes back as it comes.
+//! `raw`: sends lines of the text protocol, or packets, and prints replies as they arrive.
 
 mod packets;
 
@@ -112,7 +112,7 @@ fn text(tool: &mut Tool, line: &[u8]) -> Result<Exit, CliError> {
         Ok(AdminReply::Line(line)) => vec![line],
         Ok(AdminReply::List { lines, .. }) => lines,
         Err(mut error) => {
-            // The line was the user's own: the server's no is an answer here, no broken protocol.
+            // The user wrote the line, so a refusal is an answer here and not a protocol violation.
             if error.code == crate::error::UNSUPPORTED {
                 error.exit = Exit::Negative;
             }

@@ -1,4 +1,4 @@
-//! `run`: foreground jobs, their results as they come.
+//! `run`: foreground jobs, and their results as they arrive.
 
 use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError};
@@ -74,7 +74,7 @@ pub fn run(tool: &mut Tool, args: RunArgs) -> Result<Exit, CliError> {
     let function = args.task.words()?.0;
     match start(tool, args)? {
         Started::Running(running) => follow(tool, *running).map_err(|error| {
-            // On a terminal it was said at the start.
+            // On a terminal, this was reported at the start.
             let is_late = error.exit == Exit::Timeout && !tool.messages.is_terminal();
             if is_late && is_unserved(tool, &function) {
                 error.remark(format!("(no worker serves {})", show_function(&function)))
@@ -86,11 +86,11 @@ pub fn run(tool: &mut Tool, args: RunArgs) -> Result<Exit, CliError> {
     }
 }
 
-/// What a command line of `run` began.
+/// What a command line of `run` started.
 pub enum Started {
-    /// Jobs whose news come.
+    /// Jobs whose events are still arriving.
     Running(Box<Running>),
-    /// Nothing that goes on: a dry run, or background jobs.
+    /// Nothing that continues: a dry run, or background jobs.
     Over(Exit),
 }
 
@@ -114,8 +114,7 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
     begin(tool, &args, tasks).map(|running| Started::Running(Box::new(running)))
 }
 
-/// A person who waits for a result wants to know that nobody is there to give it, most often because of a misspelt
-/// name.
+/// A person waiting for a result should know if no worker serves the function, usually because of a misspelt name.
 fn note_missing_worker(tool: &mut Tool, function: &FunctionName) {
     if tool.messages.is_terminal() && is_unserved(tool, function) {
         let name = show_function(function);
@@ -123,7 +122,7 @@ fn note_missing_worker(tool: &mut Tool, function: &FunctionName) {
     }
 }
 
-/// Whether the one server says that nobody serves this function.
+/// Whether the only server reports that no worker serves this function.
 fn is_unserved(tool: &mut Tool, function: &FunctionName) -> bool {
     if tool.link.dialer.options().is_ok_and(|all| all.len() > 1) {
         return false;
@@ -140,14 +139,14 @@ fn begin(tool: &mut Tool, args: &RunArgs, tasks: Tasks) -> Result<Running, CliEr
     let encoding = tool.out.style.encoding;
     let shape = Shape {
         single: args.task.is_single(),
-        // In order, one job has its turn at a time.
+        // With ordered results, one job has its turn at a time.
         streams: (clients.len() == 1 || args.ordered) && !encoding.is_of_a_whole(),
         null: args.task.null,
         prefix: args.prefix,
         status: args.show_status,
         most: args.keep.most(),
     };
-    // A single job is not counted: its worker says how far it is.
+    // A single job needs no count: its worker reports its progress.
     let when = match shape.single {
         true => ProgressWhen::Never,
         false => tool.globals.progress.unwrap_or_default(),

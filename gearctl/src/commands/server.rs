@@ -71,7 +71,7 @@ pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
     Ok(fleet.exit())
 }
 
-/// Several servers, a row each; documents have everything.
+/// Several servers, one row each; documents contain everything.
 static SERVERS: Shape = Shape::rows(
     "server",
     &[
@@ -89,9 +89,9 @@ static SERVERS: Shape = Shape::rows(
     ],
 );
 
-/// The address of a server, and what it says of itself.
+/// The address of a server, and what it reports about itself.
 fn look(link: &mut Link) -> Result<(String, Record), CliError> {
-    // Every server answers these. One that answers neither is asked nothing more.
+    // Every server answers these. A server that answers neither is not queried further.
     let functions = link.probe_listing::<FunctionStatus>(&AdminCommand::Status)?;
     let connections = link.probe_listing::<WorkerInfo>(&AdminCommand::Workers)?;
     let (functions, connections) = match (functions, connections) {
@@ -147,7 +147,7 @@ fn unique_jobs_of(
 /// The number of queued ids from which gearmand's default of 991 hash chains costs more than a submission itself.
 const MANY_IDS: usize = 50_000;
 
-/// What is wrong, and what can be done, if submissions with ids are slow because many ids are queued.
+/// The problem and its remedy, if submissions with ids are slow because many ids are queued.
 fn depth_of_ids(unique_jobs: &Answer<Listing<UniqueJob>>) -> Option<(String, &'static str)> {
     let Answer::Came(jobs) = unique_jobs else { return None };
     let ids = jobs.iter().filter(|job| job.unique.is_some()).count();
@@ -160,7 +160,7 @@ fn depth_of_ids(unique_jobs: &Answer<Listing<UniqueJob>>) -> Option<(String, &'s
     })
 }
 
-/// What not every server answers.
+/// Commands that not every server answers.
 static OPTIONAL: [AdminCommand; 6] = [
     AdminCommand::Version,
     AdminCommand::GetPid,
@@ -170,8 +170,8 @@ static OPTIONAL: [AdminCommand; 6] = [
     AdminCommand::PriorityStatus,
 ];
 
-/// Asks over a connection for each command, so that silence is waited for once; one after the other where the system
-/// has no thread left. `silent` gets those without an answer.
+/// Sends each command over a connection of its own, so that silence costs the wait only once; one after the other if
+/// the system has no threads left. `silent` gets those without an answer.
 fn ask_at_once<const N: usize>(
     link: &Link,
     commands: &'static [AdminCommand; N],
@@ -202,7 +202,7 @@ fn note<T>(silent: &mut Vec<&'static str>, command: &AdminCommand, answer: &Answ
     }
 }
 
-/// Whether the server has a command; unknown when it kept silent.
+/// Whether the server has a command; unknown if it did not answer.
 fn is_there<T>(answer: &Answer<T>) -> Option<bool> {
     match answer {
         Answer::Came(_) => Some(true),
@@ -244,13 +244,13 @@ pub fn verbose(tool: &mut Tool, _: VerboseArgs) -> Result<Exit, CliError> {
     })
 }
 
-/// Several servers, a row each.
+/// Several servers, one row each.
 static VERSIONS: Shape = Shape::rows("server", &[SERVER, Column::new("version", "VERSION")]);
 static PIDS: Shape = Shape::rows("server", &[SERVER, Column::new("pid", "PID")]);
 static LEVELS: Shape = Shape::rows("server", &[SERVER, Column::new("verbose", "VERBOSE")]);
 const SERVER: Column = Column::new("server", "SERVER");
 
-/// One thing that each server says of itself.
+/// One value that each server reports about itself.
 fn one(
     tool: &mut Tool,
     (key, shape): (&'static str, &'static Shape),
@@ -276,7 +276,7 @@ fn one(
     Ok(Exit::Done)
 }
 
-/// What the server is, for `doctor`.
+/// The server's state, for `doctor`.
 ///
 /// # Errors
 /// The failure of the connection.
@@ -314,5 +314,5 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
     })
 }
 
-/// How many functions a warning names.
+/// Number of functions that a warning names.
 const SHOWN: usize = 5;

@@ -1,4 +1,4 @@
-//! `shutdown`: end a server, where it can be asked to.
+//! `shutdown`: shuts a server down, if it supports that.
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};

@@ -1,4 +1,4 @@
-//! `smoke`: do client, worker, network and server work together.
+//! `smoke`: checks that client, worker, network and server work together.
 
 use std::thread;
 use std::time::Duration;
@@ -27,18 +27,18 @@ Exit 0 if every step passed, 1 if one failed; 69, 76 or 124 if the connection it
 Example:
   gearctl smoke -o json";
 
-/// What is shown of a command that the server says it has not.
+/// Shown for a command that the server does not have.
 const UNSUPPORTED: &str = "not supported";
-/// What is shown of a command that the server leaves unanswered.
+/// Shown for a command that the server leaves unanswered.
 const SILENT: &str = "no answer";
 
 /// The step that needs a connection of its own.
 const SUBMIT: (&str, &str) = ("submit", "SUBMIT_JOB");
 
-/// The bound of each step where `--timeout` says nothing.
+/// Time limit of each step without `--timeout`.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a worker looks for a job that may be left.
+/// How long a worker waits for a job that may be left.
 const MOMENT: Duration = Duration::from_millis(100);
 
 /// Runs `smoke`.
@@ -67,11 +67,11 @@ struct Smoke {
     left_behind: Option<&'static str>,
 }
 
-/// What a step has brought, what is shown of it, and whether it is as it should be.
+/// The result of a step, its text, and whether it is as expected.
 type Tried<T> = Result<(T, String, bool), CliError>;
 
 impl Smoke {
-    /// All steps; after a failed one the rest is not tried.
+    /// Runs all steps up to the first failure.
     fn run(&mut self, link: &mut Link, function: &FunctionName) -> Option<()> {
         let mut worker = self.registered(link, function)?;
         if self.worked(link, &mut worker, function).is_none() {
@@ -81,7 +81,7 @@ impl Smoke {
         self.administered(link, worker, function)
     }
 
-    /// Leaves as little behind as can be after a failure.
+    /// Leaves as little behind as possible after a failure.
     fn abandon(&mut self, link: &mut Link, worker: Worker, function: &FunctionName) {
         let _ = worker.stop();
         // A function that is dropped with a job in it may take gearmand along.
@@ -98,7 +98,7 @@ impl Smoke {
 
     fn register(&self, link: &mut Link, function: &FunctionName) -> Tried<Worker> {
         let worker = worker(link.worker_options()?, function)?;
-        // Not in `status`: rustygeard lists no function there before it has a job.
+        // Not in `status`, where rustygeard lists no function before it has a job.
         let seen = self.until(|| {
             let connections = link.listing::<WorkerInfo>(&AdminCommand::Workers)?;
             Ok(connections.iter().any(|connection| connection.functions.contains(function)))
@@ -159,7 +159,7 @@ impl Smoke {
         Ok(((), got.to_owned(), over))
     }
 
-    /// Looks again until it is true, or the time of a step is over.
+    /// Polls until it is true, or the time of a step is over.
     fn until(&self, mut look: impl FnMut() -> Result<bool, CliError>) -> Result<bool, CliError> {
         loop {
             if look()? {
@@ -172,7 +172,7 @@ impl Smoke {
         }
     }
 
-    /// Notes the outcome of a step, and gives what it has brought if it did as it should.
+    /// Records the outcome of a step, and returns its result if it is as expected.
     fn step<T>(
         &mut self,
         names: (&'static str, &str),
@@ -189,8 +189,8 @@ impl Smoke {
     }
 }
 
-/// Whether the function has no job any more. The server frees a job whose client has gone when a worker asks for it,
-/// once it has noticed that.
+/// Whether the function has no jobs any more. The server frees a job whose client has gone only when a worker asks for
+/// it after the server has noticed that.
 fn is_emptied(link: &mut Link, function: &FunctionName) -> Result<bool, CliError> {
     if status_of(link, function)?.is_none_or(|status| status.total == 0) {
         return Ok(true);
@@ -227,7 +227,7 @@ fn grab(worker: &mut Worker, workload: &[u8], bound: Duration) -> Tried<Option<G
 
 fn status(link: &mut Link, handle: &JobHandle) -> Tried<()> {
     let status = link.client()?.status(handle).map_err(cli_error)?;
-    // rustygeard does not tell of a job that it runs.
+    // rustygeard does not report a job that is running.
     let got = format!("known {}, running {}", status.is_known, status.is_running);
     Ok(((), got, status.is_known))
 }

@@ -113,13 +113,13 @@ pub(super) fn expect(tool: &mut Tool) -> Result<(), CliError> {
 /// Background jobs.
 pub(super) struct Submission<'h> {
     pub(super) tasks: Tasks,
-    /// Not before this time.
+    /// The earliest time to run.
     pub(super) at: Option<SystemTime>,
     /// Whether there is exactly one.
     pub(super) is_single: bool,
-    /// What a session calls the function of them all.
+    /// How a session names their common function.
     pub(super) function: Option<String>,
-    /// Where their handles are kept, if they are wanted later.
+    /// Where their handles are kept, if they are needed later.
     pub(super) keep: Option<&'h mut Vec<JobHandle>>,
 }
 
@@ -138,7 +138,7 @@ pub(super) fn submit_all(
     let mut list = tool.out.list(&SUBMITTED)?;
     bulk.beside(&list);
     loop {
-        // A signal closes the gate: what is in flight still comes.
+        // A signal closes the gate, but what is in flight still arrives.
         let Some(news) = pool.next(&Interrupts::none())? else { break };
         let outcome = match news.what {
             What::Taken(handle, unique) => {
@@ -169,10 +169,10 @@ pub(super) fn submit_all(
     Ok(exit)
 }
 
-/// How often the server is asked about the jobs that are waited for.
+/// How often the server is queried about jobs while waiting for them.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Waits until the server knows none of the jobs.
+/// Waits until the server no longer knows any of the jobs.
 fn wait(
     tool: &mut Tool,
     mut pending: Vec<JobHandle>,
@@ -198,12 +198,12 @@ fn wait(
     }
 }
 
-/// The connections: one, or as many as jobs may be under way.
+/// The connections: one, or as many as jobs may run concurrently.
 pub(super) fn connect(tool: &mut Tool, task: &TaskArgs) -> Result<Vec<Client>, CliError> {
     clients(tool, if task.is_single() { 1 } else { task.jobs })
 }
 
-/// So many connections.
+/// This number of connections.
 pub(super) fn clients(tool: &mut Tool, count: u16) -> Result<Vec<Client>, CliError> {
     (0..count).map(|_| tool.link.open_client()).collect()
 }

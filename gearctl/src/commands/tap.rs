@@ -1,4 +1,4 @@
-//! `tap`: what applications and the job server say to each other.
+//! `tap`: shows what applications and the job server send each other.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -33,11 +33,11 @@ Examples:
 pub struct Packets {
     /// How the answers to lines of administration end.
     lines: VecDeque<ReplyShape>,
-    /// What of a list has come.
+    /// How much of a list has arrived.
     listed: u64,
 }
 
-/// Lines that may wait for their answers; what comes behind more of them is taken for single lines.
+/// Maximum number of lines waiting for their answers; beyond that, replies are treated as single lines.
 const MOST_LINES: usize = 1024;
 
 /// Magic, type and size.
@@ -91,10 +91,10 @@ impl Decoder for Packets {
     }
 }
 
-/// The line of administration that is about a job.
+/// The line of administration that names a job.
 const CANCEL: &[u8] = b"cancel job ";
 
-/// Where an argument stands that begins there.
+/// The range of an argument that begins there.
 fn argument(unit: &[u8], from: usize, ends: impl Fn(u8) -> bool) -> Range<usize> {
     let rest = unit.get(from..).unwrap_or_default();
     let len = rest.iter().position(|byte| ends(*byte)).unwrap_or(rest.len());
@@ -104,7 +104,7 @@ fn argument(unit: &[u8], from: usize, ends: impl Fn(u8) -> bool) -> Range<usize>
 fn packet(side: Side, data: &[u8]) -> Look {
     const STRANGE: Look = Look::Stranger("it starts with NUL, but is not a Gearman packet");
     let magic = data.get(..4).unwrap_or(data);
-    // Some servers pass on what a worker said as it came.
+    // Some servers pass on a worker's packet unchanged.
     let magics: &[Magic] = match side {
         Side::Client => &[Magic::Request],
         Side::Server => &[Magic::Response, Magic::Request],
@@ -122,7 +122,7 @@ fn number(data: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*data.get(at..)?.first_chunk()?))
 }
 
-/// What a packet says, of which the end may be cut off.
+/// The contents of a packet whose end may be cut off.
 fn said(side: Side, unit: &[u8], len: u64) -> Said {
     let packet_type = PacketType::from(number(unit, 4).unwrap_or_default());
     let name: Cow<'static, str> = match packet_type {
@@ -147,7 +147,7 @@ fn said(side: Side, unit: &[u8], len: u64) -> Said {
     }
 }
 
-/// Which answer belongs to which request.
+/// Matches answers with requests.
 fn role(side: Side, packet_type: PacketType) -> Role {
     use PacketType as Is;
     const CREATED: Cow<'static, str> = Cow::Borrowed("created");
@@ -203,7 +203,7 @@ impl Packets {
         Said::new(word).of(rest).asks(LINE)
     }
 
-    /// A list is told as a whole, when its end has come.
+    /// A list is reported as a whole, once its end has arrived.
     fn answered(&mut self, line: &[u8], len: u64) -> Option<Said> {
         let is_refusal = line.starts_with(b"ERR");
         let is_list = self.lines.front() == Some(&ReplyShape::List);
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(said.body, Some((b"abc".to_vec(), 3)));
         let said = packets.read(Side::Client, &bytes[..19], 1 << 30).unwrap();
         assert_eq!(said.body.unwrap().1, (1 << 30) - 18);
-        // Nothing of its arguments is there whole.
+        // None of its arguments has arrived whole.
         let said = packets.read(Side::Client, &bytes[..14], 1 << 30).unwrap();
         assert_eq!((&*said.arguments, said.body), ("f ", None));
         let said = unit(&mut packets, Side::Server, b"\0RES\0\0\0\x63\0\0\0\0").unwrap();

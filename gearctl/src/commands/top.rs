@@ -1,4 +1,4 @@
-//! `top`: what the functions have to do, live.
+//! `top`: the functions and their load, live.
 
 use ctl_core::commands::top::{Board, Figure, Row, columns};
 use ctl_core::output::{Column, Shape};
@@ -38,7 +38,7 @@ const fn by_priority(priority: &'static str, title: &'static str, rank: u8) -> F
 
 static SHAPE: Shape = Shape::rows("name", &columns(&FIGURES));
 
-/// What is shown.
+/// What the view shows.
 pub static BOARD: Board = Board {
     shape: &SHAPE,
     figures: &FIGURES,

@@ -68,7 +68,7 @@ pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
     wait::until(tool, &args.wait, ("function", args.function.text()), |tool| {
         let links = match &mut several {
             Some(links) => links,
-            // By now it is known how long connections are waited for.
+            // By now it is known how long to wait for connections.
             none => none.insert(tool.link.each()?),
         };
         match &mut links[..] {
@@ -89,7 +89,7 @@ impl Goal {
             Err(_) => Err(CliError::usage(format!("`{}` needs a function", args.wait.condition))
                 .hint(format!("gearctl wait --for '{}' -f FUNCTION", args.wait.condition))),
         };
-        // The keys there are show themselves on a function without jobs.
+        // A function without jobs shows which keys there are.
         let counts = |text: &str| wait::on_counts::<Gearctl>(text, &figures(None));
         match args.wait.condition.as_str() {
             "server" => Ok(Self::Server),
@@ -108,7 +108,7 @@ impl Goal {
         }
     }
 
-    /// Looks once at every server: whether the condition holds, and what was seen.
+    /// Polls every server once; returns whether the condition holds, and what was seen.
     fn look(&mut self, servers: &mut [&mut Link], must_exist: bool) -> Result<Look, CliError> {
         match self {
             Self::Server => {
@@ -149,7 +149,7 @@ impl Goal {
     }
 }
 
-/// The counts of a function on all servers together; none when no server knows it.
+/// The counts of a function on all servers together; none if no server knows it.
 fn status_of_all(
     servers: &mut [&mut Link],
     function: &FunctionName,
@@ -169,7 +169,7 @@ fn status_of_all(
     Ok(sum)
 }
 
-/// What conditions can name; all 0 for a function that does not exist.
+/// The values that conditions can name; all 0 for a function that does not exist.
 fn figures(status: Option<&FunctionStatus>) -> serde_json::Value {
     let of = |count: fn(&FunctionStatus) -> i64| status.map_or(0, count);
     json!({

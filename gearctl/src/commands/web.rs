@@ -1,4 +1,4 @@
-//! `web`: what the page shows of functions, workers and jobs, and what it does with them.
+//! `web`: what the page shows about functions, workers and jobs, and which actions it offers.
 
 use ctl_core::commands::web::{Action, Field, Kind, Site, View};
 
@@ -9,9 +9,9 @@ same counts, confirmations and refusals.
 The page is built in and contacts only this address; names and data are shown as text. It shows servers and functions
 live, with the history since it was opened. Without --write it is read-only; with it, you can submit, move and remove
 jobs, and limit and drop functions, each after a preview of what would be done.
-It answers to its address and localhost (and --host NAME), and changes something for its own page only. Other machines
-are let in with --allow-remote and a token, HTTPS, or both. --https-cert and --https-key encrypt the connection of the
-browser; --tls and its flags are about the servers of queues, and encrypt nothing of the page.
+It accepts requests for its address and localhost (and --host NAME) only, and changes only from its own page. For other
+machines, it needs --allow-remote and a token, HTTPS, or both. --https-cert and --https-key encrypt the browser's
+connection; --tls and related flags apply to the queue servers only, and do not encrypt the page.
 
 Examples:
   gearctl web

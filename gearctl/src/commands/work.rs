@@ -1,4 +1,4 @@
-//! `work`: a worker that runs a command, or a function of the tool, for every job.
+//! `work`: a worker that runs a command, or a built-in handler, for every job.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -108,7 +108,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let (slots, started) = start_slots(&shift, workers, sender, &interrupts);
     match &started {
         Ok(()) => shift.messages.note(format!("serving {functions} on {address}")),
-        // Given up, because a signal came.
+        // Given up because of a signal.
         Err(error) if error.is_shortage() => {}
         Err(_) => shift.stop(),
     }
@@ -137,8 +137,8 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
 /// The thread of a slot.
 type Slot = JoinHandle<Result<(), CliError>>;
 
-/// Starts a slot for each worker, and gives up waiting for a thread when a signal comes. What was started goes on, also
-/// after an error.
+/// Starts a slot for each worker, and gives up waiting for a thread on a signal. Started slots keep running, also after
+/// an error.
 fn start_slots(
     shift: &Arc<Shift>,
     workers: Vec<Worker>,
@@ -161,7 +161,7 @@ fn start_slots(
     (slots, Ok(()))
 }
 
-/// A thread that begins when it is sent its worker.
+/// A thread that starts work once it is sent its worker.
 fn start_slot(
     shift: &Arc<Shift>,
     finished: &Sender<Finished>,
@@ -236,7 +236,7 @@ fn join(slots: Vec<Slot>) -> Result<(), CliError> {
     result
 }
 
-/// How many jobs ended in which way.
+/// Number of jobs by outcome.
 #[derive(Default)]
 struct Count {
     completed: u64,

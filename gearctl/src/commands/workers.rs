@@ -1,4 +1,4 @@
-//! `workers`: the connections of a server and what they can do.
+//! `workers`: the connections of a server and their functions.
 
 use std::collections::HashSet;
 
@@ -38,7 +38,7 @@ pub struct WorkersArgs {
     idle: bool,
 }
 
-/// Workers and what they can do.
+/// Workers and their functions.
 static WORKERS: Shape = Shape::rows(
     "id",
     &[

@@ -1,4 +1,4 @@
-//! News in the order of the jobs, although the jobs run at the same time.
+//! Events in the order of the jobs, although the jobs run concurrently.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -9,15 +9,15 @@ use ctl_core::commands::bulk::Gate;
 use super::News;
 use super::room::Room;
 
-/// Jobs that may be submitted before the first of them has ended: what they tell has to be kept.
+/// Maximum number of jobs submitted before the first of them has ended, because their events must be kept.
 const AHEAD: u64 = 1000;
 
-/// How often who waits looks whether there is a point in it.
+/// How often a waiting thread checks whether to keep waiting.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Keeps the news of a job until all jobs before it have ended.
+/// Keeps the events of a job until all jobs before it have ended.
 pub(super) struct Order {
-    /// How many jobs have ended, without one missing.
+    /// Number of jobs at the front that have ended.
     ended: u64,
     kept: BTreeMap<u64, Vec<News>>,
     ready: VecDeque<News>,
@@ -25,7 +25,7 @@ pub(super) struct Order {
     room: Arc<Room>,
 }
 
-/// How far jobs may be ahead of the first that has not ended.
+/// How far jobs may be ahead of the first one that has not ended.
 #[derive(Default)]
 pub(super) struct Window {
     counts: Mutex<Counts>,
@@ -54,7 +54,7 @@ impl Order {
         Arc::clone(&self.window)
     }
 
-    /// Takes news as they come.
+    /// Takes an event as it arrives.
     pub(super) fn add(&mut self, news: News) {
         if news.job != self.ended + 1 {
             self.kept.entry(news.job).or_default().push(news);
@@ -72,14 +72,14 @@ impl Order {
         self.room.turn(self.ended + 1);
     }
 
-    /// The news whose turn it is.
+    /// The event whose turn it is.
     pub(super) fn next(&mut self) -> Option<News> {
         self.ready.pop_front()
     }
 }
 
 impl Window {
-    /// Waits until one more job may be submitted. False when none may be any more.
+    /// Waits until one more job may be submitted. Returns false if no more may be submitted.
     pub(super) fn enter(&self, gate: &Gate) -> bool {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         while counts.entered >= counts.ended + AHEAD {

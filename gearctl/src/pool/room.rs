@@ -1,14 +1,15 @@
-//! How much news may wait for the consumer: a slow reader, or an order to be kept, holds up jobs and not the memory.
+//! Limits the events waiting for the consumer: a slow reader, or keeping order, delays jobs instead of filling the
+//! memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::News;
 
-/// Room for the results of jobs that wait. What does not fit waits at the server.
+/// Room for the results of waiting jobs. What does not fit waits at the server.
 #[derive(Debug)]
 pub(super) struct Room {
-    /// Bytes.
+    /// Capacity in bytes.
     most: usize,
     state: Mutex<State>,
     moved: Condvar,
@@ -16,22 +17,22 @@ pub(super) struct Room {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes that wait, of each job that has any.
+    /// Waiting bytes, by job.
     waiting: BTreeMap<u64, usize>,
     total: usize,
-    /// The job whose turn it is, where there is an order.
+    /// The job whose turn it is, if order matters.
     turn: Option<u64>,
     is_closed: bool,
 }
 
 impl Room {
-    /// For so many bytes.
+    /// Room for this many bytes.
     pub(super) fn new(most: usize) -> Self {
         Self { most, state: Mutex::default(), moved: Condvar::new() }
     }
 
-    /// Waits until the news may wait. Of the job whose turn it is one may always, whatever it takes. False when nobody
-    /// will ever take them.
+    /// Waits until there is room for the event. The job whose turn it is may always have one waiting, whatever its
+    /// size. Returns false if nobody will ever take it.
     pub(super) fn enter(&self, news: &News) -> bool {
         let size = news.size();
         let mut state = self.state();
@@ -45,7 +46,7 @@ impl Room {
         !state.is_closed
     }
 
-    /// The consumer has taken the news.
+    /// The consumer has taken the event.
     pub(super) fn leave(&self, news: &News) {
         let size = news.size();
         if size == 0 {

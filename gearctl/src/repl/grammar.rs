@@ -1,5 +1,4 @@
-//! What can be typed in a session beside the commands of the command line: the verbs that only make sense on
-//! connections that last.
+//! What can be typed in a session besides the commands of the command line: the verbs that need lasting connections.
 
 use clap::Subcommand;
 use ctl_core::input::named::One;
@@ -47,7 +46,7 @@ pub enum Verb {
     },
     /// Stop serving a function (CANT_DO)
     #[command(
-        after_help = "A job that is being done is waited for; Ctrl-C gives it back to the server.\nExample: unregister echo"
+        after_help = "Waits for a running job; Ctrl-C gives it back to the server.\nExample: unregister echo"
     )]
     Unregister {
         #[command(flatten)]
@@ -70,7 +69,7 @@ Examples:
 const START_HELP: &str = "\
 As run, but the session goes on: fg shows the results, :jobs lists the jobs. Several jobs go one after the other, or -j
 at once. Results that nobody looks at are kept, up to 64 MiB for each start; then the jobs have to wait.
-Foreground jobs need their client: leaving the session asks what becomes of them.
+Foreground jobs need their client: on leaving the session, you are asked what to do with them.
 
 Examples:
   start resize @photo.jpg
@@ -81,7 +80,7 @@ Foreground jobs that were started, or left with Ctrl-C, and background jobs that
 a job only whether it is queued or running, and how far; one that it does not know any more has ended. Foreground jobs
 at servers that the session has left are elsewhere: fg brings them back all the same.";
 
-/// What sessions know by name.
+/// The names that sessions know.
 pub(super) const WORDS: Words = Words {
     groups: GROUPS,
     reads: &[

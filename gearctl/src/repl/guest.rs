@@ -1,4 +1,4 @@
-//! What the Gearman tool brings to a session.
+//! What gearctl adds to a session.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -73,7 +73,7 @@ impl Guest for State<'_> {
     }
 
     fn leave_servers(&mut self) {
-        // The new servers know nothing of them.
+        // The new servers do not know them.
         self.session().submitted.clear();
         self.stop_serving();
         self.start_connection();
@@ -92,7 +92,7 @@ impl Guest for State<'_> {
     }
 
     fn after_line(&mut self, _: &str, firsts: &[String], _: &Result<Exit, CliError>) {
-        // A server can be told another beginning than H.
+        // A server can be configured with another prefix than H.
         let is_handle = |word: &&String| word.matches(':').count() == 2;
         let handles: Vec<String> = firsts.iter().filter(is_handle).cloned().collect();
         self.names.saw(&handles);
@@ -117,12 +117,12 @@ impl Guest for State<'_> {
     }
 
     fn is_risky(reason: Leaving) -> bool {
-        // Jobs have connections of their own, and a script has nothing to do with them.
+        // Jobs have connections of their own, which a script does not use.
         matches!(reason, Leaving::Quit | Leaving::End)
     }
 
     fn holds(&mut self) -> bool {
-        // Who waits wants to see the results of those that have ended, too.
+        // Someone who waits wants to see the results of jobs that have ended, too.
         let waits = self.on_exit.word == WAIT && !self.session().runs.is_empty();
         self.count_open() > 0 || waits
     }

@@ -1,4 +1,4 @@
-//! The verbs on jobs of the session: start them, list them, come back to them.
+//! The verbs on jobs of the session: start them, list them, return to them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::error::cli_error;
 use crate::names::{self, show_handle};
 use crate::running::{Running, show_share};
 
-/// How often a job that nobody waits for is asked about.
+/// How often the server is queried about a job that nobody waits for.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 static JOBS: Shape = Shape::rows(
@@ -27,7 +27,7 @@ static JOBS: Shape = Shape::rows(
     ],
 );
 
-/// A job that the session is asked to come back to.
+/// A job that the session should return to.
 enum Own {
     /// One of these.
     Run(usize),
@@ -45,7 +45,7 @@ impl State<'_> {
         running.hide();
         let interrupts = self.tool.interrupts()?;
         let Some(handle) = running.first(&interrupts)? else {
-            // It could not be submitted: following says why.
+            // It could not be submitted; following it shows why.
             return run::follow(self.tool, *running);
         };
         self.session().runs.push(*running);
@@ -81,7 +81,7 @@ impl State<'_> {
             .collect();
         for (handle, function, kind) in open {
             if handle.server().is_some_and(|server| !servers.contains(server)) {
-                // The session has gone to other servers since.
+                // The session has switched to other servers since.
                 rows.push(row(&handle, &function, kind, "elsewhere", None));
                 continue;
             }
@@ -94,7 +94,7 @@ impl State<'_> {
             let progress = status.is_running.then(|| show_share(&status.progress)).flatten();
             rows.push(row(&handle, &function, kind, state, progress.filter(|p| p != "0")));
             if !status.is_known {
-                // Said once: the server knows nothing more to say.
+                // Reported once, because the server has nothing more to report.
                 self.session().submitted.retain(|job| job.handle != handle);
             }
         }
@@ -123,7 +123,7 @@ impl State<'_> {
         self.watch_job(&handle)
     }
 
-    /// The job that is meant; the last one when none is named.
+    /// The selected job; the last one if none is named.
     fn own(&mut self, handle: Option<&str>) -> Result<Own, CliError> {
         let session = self.session();
         let Some(text) = handle else {
@@ -146,7 +146,7 @@ impl State<'_> {
             .hint(format!("attach {text}, to see the progress of any job on the server")))
     }
 
-    /// Shows how far a job is until the server does not know it any more.
+    /// Shows a job's progress until the server no longer knows it.
     fn watch_job(&mut self, handle: &JobHandle) -> Result<Exit, CliError> {
         let name = show_handle(handle);
         let interrupts = self.tool.interrupts()?;

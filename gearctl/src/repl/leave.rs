@@ -1,5 +1,5 @@
-//! Leaving while foreground jobs are under way: the server drops those that still wait for a worker when their client
-//! goes.
+//! Leaving while foreground jobs are in progress: when their client disconnects, the server drops those that still wait
+//! for a worker.
 
 use ctl_core::error::CliError;
 use ctl_core::output::units;
@@ -9,13 +9,13 @@ use crate::commands::run;
 use crate::names::show_handle;
 
 impl State<'_> {
-    /// Shows the results of all jobs. False when Ctrl-C ends the waiting: the person stays.
+    /// Shows the results of all jobs. Returns false if Ctrl-C ends the wait, and the person stays.
     pub(super) fn wait_for_all(&mut self) -> Result<bool, CliError> {
         while !self.session().runs.is_empty() {
             let running = self.session().runs.remove(0);
             let exit = match run::follow(self.tool, running) {
                 Ok(exit) => exit,
-                // One job's failure is no reason not to wait for the others.
+                // One job's failure must not end the wait for the others.
                 Err(error) if !error.is_broken_pipe() => {
                     self.tool.messages.failure(&error, false);
                     continue;
@@ -29,7 +29,7 @@ impl State<'_> {
         self.tool.out.flush().map(|()| true)
     }
 
-    /// Leaves all jobs to the server, and says so: true, since nothing keeps the session.
+    /// Leaves all jobs to the server, and reports that. Returns true, because nothing keeps the session.
     pub(super) fn leave_all(&mut self) -> bool {
         let jobs = units::count(self.count_open() as u64, "foreground job");
         let handles: Vec<String> = self.open_jobs().iter().map(show_handle).collect();

@@ -1,4 +1,4 @@
-//! The prompt: which servers, and what the session has under way.
+//! The prompt: the servers, and the session's work in progress.
 
 use ctl_core::output::color::Role;
 use ctl_core::repl::Prompt;
@@ -7,11 +7,11 @@ use super::state::State;
 
 /// What the prompt shows.
 struct Facts<'a> {
-    /// The servers with commas; none without a connection.
+    /// The servers, separated by commas; none without a connection.
     servers: Option<&'a str>,
     /// Foreground jobs that have not ended.
     open: usize,
-    /// Commands whose jobs have all ended and whose results nobody has seen.
+    /// Number of commands whose jobs have all ended and whose results nobody has seen.
     done: usize,
     /// What the session serves.
     serving: Vec<&'a str>,
@@ -30,7 +30,7 @@ impl State<'_> {
     }
 }
 
-/// The number of servers that are named; of more, the prompt shows how many.
+/// Maximum number of servers named; for more, the prompt shows their number.
 const NAMED: usize = 3;
 
 fn render(facts: &Facts<'_>) -> Prompt {

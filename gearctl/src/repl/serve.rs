@@ -39,7 +39,7 @@ impl State<'_> {
             return Err(CliError::usage(format!("a session serves at most {MOST} functions"))
                 .hint("unregister FUNCTION"));
         }
-        // A person is told by the session, where no line is being edited.
+        // The session informs a person when no line is being edited.
         let messages = (!self.person).then(|| self.tool.messages.clone());
         let servers = self.tool.link.servers()?;
         let served = Serving::start(&function, handler, servers, messages)?;
@@ -94,7 +94,7 @@ impl State<'_> {
         Ok(Exit::Done)
     }
 
-    /// Ends all of it, because the session goes to other servers.
+    /// Ends everything, because the session switches to other servers.
     pub(super) fn stop_serving(&mut self) {
         let served: Vec<Serving> = self.session().serving.drain(..).collect();
         if !served.is_empty() {

@@ -14,15 +14,15 @@ use crate::serving::Serving;
 use crate::session::Session;
 use crate::tool::Tool;
 
-/// What becomes of foreground jobs when a session ends: the words of `on_exit`.
+/// What happens to foreground jobs when a session ends: the values of `on_exit`.
 pub(super) const WAIT: &str = "wait";
 pub(super) const LEAVE: &str = "leave";
 const ON_EXIT: &[&str] = &[ASK, WAIT, LEAVE];
 
-/// What completion knows: the jobs of the session, newest first, and those that would be left behind.
+/// What completion offers: the jobs of the session, newest first, and those that would be left behind.
 pub(super) const OWN: &str = "own";
 pub(super) const OPEN: &str = "open";
-/// And the functions that it serves.
+/// The functions that it serves.
 pub(super) const SERVED: &str = "served";
 
 /// A session.
@@ -32,26 +32,26 @@ pub struct State<'t> {
     pub(super) on_exit: OnExit,
     /// Foreground jobs were left to the server because the session ended.
     pub(super) left_behind: bool,
-    /// What jobs have sent, for the person, in sentences.
+    /// Messages for the person about what jobs have sent.
     unsaid: Vec<String>,
-    /// Whether a person is there.
+    /// Whether a person is using the session.
     pub(super) person: bool,
     /// The connections that the session knew, one for each server; none before the first.
     epochs: Option<Vec<Epoch>>,
-    /// At the last look; a client that nobody has looked at was connected when it was made.
+    /// As of the last poll; a client that has not been polled was connected when it was made.
     was_connected: bool,
     again: Reconnector,
 }
 
 impl Drop for State<'_> {
-    /// What the session serves ends before its server does, where that is one of its own.
+    /// The session's workers must end before the session's own server.
     fn drop(&mut self) {
         self.session().serving.clear();
     }
 }
 
 impl<'t> State<'t> {
-    /// A session of this tool, which has been prepared for it.
+    /// A session of this tool, which has been prepared for sessions.
     pub(super) fn new(tool: &'t mut Tool, person: bool, names: KnownNames) -> Self {
         Self {
             tool,
@@ -77,13 +77,13 @@ impl<'t> State<'t> {
         self.session().runs.iter().flat_map(Running::open).cloned().collect()
     }
 
-    /// How many foreground jobs have not ended, as far as is known; also those that have no name yet.
+    /// Number of foreground jobs that have not ended, as far as is known, including those that have no handle yet.
     pub(super) fn count_open(&mut self) -> usize {
         self.collect(Instant::now());
         self.session().runs.iter().map(Running::count_open).sum()
     }
 
-    /// Takes what came from jobs while nobody looked.
+    /// Takes the events of jobs that arrived in the meantime.
     fn collect(&mut self, now: Instant) {
         let news =
             self.session().runs.iter_mut().flat_map(|run| run.collect(now)).collect::<Vec<_>>();
@@ -110,14 +110,15 @@ impl<'t> State<'t> {
         self.tool.link.opened().is_some_and(|client| client.is_connected())
     }
 
-    /// Looks whether the connections are still those that the session knew. Gives a sentence for the person on a loss.
+    /// Checks whether the connections are still those that the session knew. On a loss, returns a message for the
+    /// person.
     pub(super) fn note_loss(&mut self) -> Option<String> {
         let client = self.tool.link.opened_mut()?;
         let alive = client.check_connection();
         let epochs: Vec<Epoch> = client.epochs().collect();
         let was_connected = std::mem::replace(&mut self.was_connected, alive);
         let known = self.epochs.replace(epochs.clone());
-        // A new connection to one of several servers may as well be the first one to it.
+        // A new connection to one of several servers may also be the first one to it.
         let replaced = known.is_some_and(|known| known.len() == 1 && known != epochs);
         if !was_connected || (alive && !replaced) {
             return None;
@@ -126,13 +127,13 @@ impl<'t> State<'t> {
         Some(format!("connection lost{}", if alive { "; connected again" } else { "" }))
     }
 
-    /// The connections were given up on purpose: that the next ones are others is no loss.
+    /// The connections were given up on purpose, so their replacements are not a loss.
     pub(super) fn start_connection(&mut self) {
         self.epochs = None;
         self.was_connected = true;
     }
 
-    /// What has to be done although nobody typed anything. Gives sentences for the person.
+    /// What has to be done while nobody types. Returns messages for the person.
     pub(super) fn look_after(&mut self, now: Instant) -> Vec<String> {
         let mut said: Vec<String> = self.note_loss().into_iter().collect();
         self.collect(now);

@@ -10,7 +10,7 @@ use gearman_client::blocking::{GrabbedJob, Worker};
 
 use super::{Ended, Outcome, Shift};
 
-/// A function of the tool.
+/// A built-in handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Builtin {
     /// The result is the workload.
@@ -21,17 +21,17 @@ pub enum Builtin {
     Upper,
     /// The result is the number of lines, words and bytes.
     Wc,
-    /// As echo, after a while.
+    /// Like echo, after a delay.
     Sleep(Duration),
     /// The job fails.
     Fail,
     /// The job fails with its workload as the exception.
     Exception,
-    /// As echo, after so many reports of progress.
+    /// Like echo, after this many progress reports.
     Progress(u64),
 }
 
-/// What can be typed, and what it needs.
+/// The names of the handlers, and their arguments.
 pub const NAMES: &[&str] =
     &["echo", "reverse", "upper", "wc", "sleep=", "fail", "exception", "progress="];
 
@@ -116,7 +116,7 @@ impl Builtin {
     }
 }
 
-/// As wc(1) counts.
+/// Counts like wc(1).
 fn count(bytes: &[u8]) -> String {
     let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
     let words = bytes.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();

@@ -27,7 +27,7 @@ pub struct Recipe {
     pub warnings: bool,
     /// Lines of stderr that begin so report progress.
     pub status_prefix: Option<String>,
-    /// A failure is an exception with the end of stderr.
+    /// Whether a failure becomes an exception with the end of stderr.
     pub exception: bool,
     /// The longest a command may run.
     pub max_runtime: Option<Duration>,
@@ -42,11 +42,11 @@ pub enum Stream {
     Chunks,
 }
 
-/// What arguments may have of the job, and where a line for the shell finds it.
+/// Placeholders for the job's data in arguments, and the variables that a shell line uses instead.
 pub const PLACES: &[Place] =
     &[("{handle}", "$GEARCTL_HANDLE"), ("{function}", "$GEARCTL_FUNCTION")];
 
-/// So much of stderr is kept for an exception.
+/// Number of bytes of stderr that are kept for an exception.
 const KEPT: usize = 64 << 10;
 
 /// Runs the command for a job.
@@ -63,7 +63,7 @@ pub(super) fn run(
     let started = shift.shortage.wait_out(&shift.messages, || shift.is_killed(), start);
     let (mut running, _data) = match started {
         Ok(running) => running,
-        // Another job may be fine.
+        // Another job may work.
         Err(error) if error.exit == Exit::BadData => {
             let words = Some(error.to_string());
             let end = CommandEnd { otherwise: Some("not run"), words, ..CommandEnd::default() };
@@ -111,7 +111,7 @@ pub(super) fn run(
     Outcome { ended, end }
 }
 
-/// What the command wrote and was not sent yet.
+/// Output of the command that has not been sent yet.
 struct Collected<'a> {
     recipe: &'a Recipe,
     out: Vec<u8>,
@@ -132,7 +132,7 @@ impl<'a> Collected<'a> {
         }
     }
 
-    /// Takes a piece of stdout, and gives what is to be sent now.
+    /// Takes a piece of stdout, and returns what to send now.
     fn out(&mut self, bytes: Vec<u8>) -> Vec<Vec<u8>> {
         match self.recipe.stream {
             None => {
@@ -182,7 +182,7 @@ impl<'a> Collected<'a> {
 
     /// Sends the last line of stderr, if it has no end.
     fn flush(&mut self, shift: &Shift, worker: &mut Worker, job: &GrabbedJob) {
-        // So that what is said next is on a line of its own.
+        // Puts what follows on a line of its own.
         if self.last.is_open() && !self.recipe.reads_lines() {
             pass_on(b"\n");
         }
@@ -193,7 +193,7 @@ impl<'a> Collected<'a> {
     }
 }
 
-/// To the tool's own stderr, whose reader may be gone.
+/// Writes to the tool's own stderr, whose reader may have gone.
 fn pass_on(bytes: &[u8]) {
     let _ = io::stderr().write_all(bytes);
 }
@@ -213,7 +213,7 @@ impl Recipe {
     }
 }
 
-/// The command for this job, and what has to exist while it runs.
+/// The command for this job, and what must exist while it runs.
 fn command(recipe: &Recipe, job: &GrabbedJob) -> Result<(Command, Data), CliError> {
     let (handle, function) = (show_handle(&job.handle), show_function(&job.function));
     let values = [("{handle}", handle.as_str()), ("{function}", function.as_str())];

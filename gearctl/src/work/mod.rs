@@ -1,4 +1,4 @@
-//! Running a worker: slots, each with a connection and at most one job, until somebody says that it is enough.
+//! Running a worker: slots, each with a connection and at most one job, until the worker is told to stop.
 
 pub mod builtin;
 pub mod child;
@@ -17,24 +17,24 @@ use gearman_client::{ErrorKind, JobLimit};
 use crate::error::cli_error;
 use crate::names::{show_function, show_handle};
 
-/// What every slot of a worker shares.
+/// What the slots of a worker share.
 pub struct Shift {
-    /// What a job is given to.
+    /// The handler of jobs.
     pub handler: Handler,
-    /// When it ends by itself.
+    /// When it ends on its own.
     pub limits: Limits,
-    /// The way to stderr.
+    /// Messages to stderr.
     pub messages: Messages,
-    /// What the system has no room for.
+    /// Resources that the system has run out of.
     pub shortage: Shortage,
-    /// Takes no new job.
+    /// Whether to take no more jobs.
     stop: AtomicBool,
-    /// Ends running jobs as well.
+    /// Whether to end running jobs, too.
     kill: AtomicBool,
     running: AtomicU64,
 }
 
-/// What a job is given to.
+/// The handler of jobs.
 #[derive(Debug, Clone)]
 pub enum Handler {
     /// A command.
@@ -43,16 +43,16 @@ pub enum Handler {
     Builtin(builtin::Builtin),
 }
 
-/// When a worker ends by itself.
+/// When a worker ends on its own.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
-    /// After so many jobs; the workers have the same limit.
+    /// After this number of jobs; the workers have the same limit.
     pub jobs: Option<JobLimit>,
-    /// When there is none.
+    /// When there is no job.
     pub empty: bool,
 }
 
-/// What became of a job.
+/// The outcome of a job.
 #[derive(Debug)]
 pub struct Finished {
     /// The job.
@@ -61,18 +61,18 @@ pub struct Finished {
     pub function: String,
     /// How its command ended.
     pub end: CommandEnd,
-    /// What the server was told.
+    /// What was reported to the server.
     pub fate: Fate,
 }
 
 impl Finished {
-    /// Says how it ended, and what became of it.
+    /// Describes how it ended, and its outcome.
     pub fn tell(&self, messages: &Messages) {
         let job = format!("job {} of {}", self.handle, self.function);
         self.end.tell(messages, &job, self.fate.past());
     }
 
-    /// Takes what the server was to be told, and whether that went well.
+    /// Takes what should be reported to the server, and whether that succeeded.
     fn settle(&mut self, (fate, told): (Fate, gearman_client::Result<()>)) {
         self.fate = fate;
         if let Err(error) = told {
@@ -82,7 +82,7 @@ impl Finished {
     }
 }
 
-/// What the server was told about a job.
+/// What was reported to the server about a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// WORK_COMPLETE.
@@ -93,7 +93,7 @@ pub enum Fate {
     Exception,
     /// Nothing: the connection was closed, and the server gives the job to another worker.
     Returned,
-    /// The server did not take it: the connection was lost, and the job was given to others.
+    /// The server did not accept it: the connection was lost, and the job was given to another worker.
     Lost,
 }
 
@@ -110,7 +110,7 @@ impl Fate {
         }
     }
 
-    /// What became of the job, in a sentence.
+    /// The outcome of the job, in a sentence.
     const fn past(self) -> &'static str {
         match self {
             Self::Complete => "completed",
@@ -130,7 +130,7 @@ pub enum Ended {
     Fail,
     /// Without, and with words.
     Exception(Vec<u8>),
-    /// It was told to stop before it had ended.
+    /// It was told to stop before it had finished.
     Stopped,
     /// It cannot be run at all.
     Broken(CliError),
@@ -175,7 +175,7 @@ impl Crew for Shift {
     }
 }
 
-/// How long a slot waits for a job before it looks whether it is to stop.
+/// How long a slot waits for a job before it checks whether to stop.
 const SLICE: Duration = Duration::from_millis(100);
 
 impl Shift {
@@ -193,23 +193,22 @@ impl Shift {
         })
     }
 
-    /// Whether no new job is taken.
+    /// Whether no more jobs are taken.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
 
-    /// Whether running jobs are to end.
+    /// Whether running jobs should end.
     #[must_use]
     pub fn is_killed(&self) -> bool {
         self.kill.load(Ordering::SeqCst)
     }
 
-    /// Works until the shift ends. Every finished job goes to `finished`, until that
-    /// says that nobody wants to know of more.
+    /// Works until the shift ends. Every finished job goes to `finished`, until that reports that no more are wanted.
     ///
     /// # Errors
-    /// The handler cannot be run at all; its job has been given back.
+    /// The handler cannot be run; its job has been given back.
     pub fn work(
         &self,
         mut worker: Worker,
@@ -230,7 +229,7 @@ impl Shift {
                 fate: Fate::Returned,
             };
             if self.is_stopped() {
-                // No further job is asked for in the same write.
+                // Does not ask for another job in the same write.
                 worker.handle().stop();
             }
             let told = match outcome.ended {
@@ -238,7 +237,7 @@ impl Shift {
                 Ended::Fail => (Fate::Fail, worker.fail(job)),
                 Ended::Exception(text) => (Fate::Exception, worker.exception(job, text)),
                 Ended::Stopped => {
-                    // Closing gives the job back; then it must not be failed any more.
+                    // Closing gives the job back; after that, it must not be failed.
                     drop(worker);
                     drop(job);
                     finished(done);
@@ -271,7 +270,7 @@ impl Shift {
         self.limits.jobs.as_ref().is_some_and(JobLimit::is_reached)
     }
 
-    /// Waits for a job; none when the shift is over.
+    /// Waits for a job; none once the shift is over.
     fn next_job(&self, worker: &mut Worker) -> Option<GrabbedJob> {
         let mut reported = false;
         while !self.is_stopped() {
@@ -279,7 +278,7 @@ impl Shift {
                 Ok(Some(job)) => return Some(job),
                 Ok(None) if self.limits.empty || self.is_enough() => return None,
                 Ok(None) => reported = false,
-                // It connects again by itself.
+                // It reconnects on its own.
                 Err(error) => {
                     if !reported {
                         self.messages.warn(cli_error(error).message);
@@ -292,7 +291,7 @@ impl Shift {
         None
     }
 
-    /// Tells the submitters something on the way. A lost connection shows at the end of the job.
+    /// Sends the submitters intermediate data. A lost connection is noticed at the end of the job.
     pub fn tell(&self, told: gearman_client::Result<()>) {
         if let Err(error) = told
             && error.kind() != ErrorKind::JobLost

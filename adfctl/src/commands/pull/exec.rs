@@ -1,4 +1,4 @@
-//! A command for each message, whose exit code decides what becomes of it.
+//! A command for each message, whose exit code decides what happens to it.
 
 use std::ffi::OsString;
 
@@ -38,7 +38,7 @@ pub(super) fn run(
         taken += 1;
         let (ended, end) = run_one(&shift, message, &interrupts);
         let settled = settle(link, message, (ended, end), &mut bulk);
-        // Why no command can be run says more than that this one could not.
+        // The reason why no command can be run is more useful than the failure of this one.
         if let Some(error) = shift.take_broken().or(settled.err()) {
             return Err(bulk.abort(error));
         }

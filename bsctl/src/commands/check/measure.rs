@@ -56,10 +56,10 @@ pub(super) fn measure(
     }
 }
 
-/// How many jobs fit the filters.
+/// Number of jobs that match the filters.
 const MATCHING: &str = "matching";
 
-/// Looks for the jobs of a tube that fit.
+/// Finds the jobs of a tube that match.
 fn matching(
     link: &mut Link,
     tube: TubeName,
@@ -79,9 +79,9 @@ fn matching(
     fitting.sum()
 }
 
-/// How many reservations ran out, each second.
+/// Number of reservations that expired, per second.
 const TIMEOUTS: &str = "timeouts/s";
-/// For how long they are counted.
+/// How long they are counted.
 const WHILE: Duration = Duration::from_secs(1);
 
 fn server(link: &mut Link, with_rates: bool) -> Result<Vec<Metric>, CliError> {
@@ -116,7 +116,7 @@ fn server(link: &mut Link, with_rates: bool) -> Result<Vec<Metric>, CliError> {
     Ok(metrics)
 }
 
-/// The figures of jobs; of one that is gone, those of nothing.
+/// The figures of jobs; all zero for a job that is gone.
 fn jobs(link: &mut Link, ids: &[JobId]) -> Result<Measured, CliError> {
     let (mut metrics, mut gone) = (Vec::new(), Vec::new());
     let answers = link.pipeline(ids.iter().copied().map(StatsJob))?;
@@ -156,7 +156,7 @@ fn one_tube(link: &mut Link, tube: &TubeName) -> Result<Measured, CliError> {
     })
 }
 
-/// Whether the tube is there, and its figures: of one that is not, those of an empty one.
+/// Whether the tube exists, and its figures; a tube that does not exist counts as empty.
 fn tube_metrics(link: &mut Link, tube: &TubeName) -> Result<(bool, Vec<Metric>), CliError> {
     link.client()?;
     let start = Instant::now();
@@ -167,7 +167,7 @@ fn tube_metrics(link: &mut Link, tube: &TubeName) -> Result<(bool, Vec<Metric>),
     Ok((stats.is_some(), figures(tube.as_str(), stats.as_ref(), oldest, rtt)))
 }
 
-/// Of a tube that is not there, those of an empty one; the age is in seconds, the round trip in milliseconds.
+/// A tube that does not exist counts as empty. The age is in seconds, the round trip in milliseconds.
 fn figures(tube: &str, stats: Option<&TubeStats>, oldest: u64, rtt: f64) -> Vec<Metric> {
     let of = |figure: fn(&TubeStats) -> u64| stats.map_or(0, figure);
     let (ready, watching) =
@@ -198,7 +198,7 @@ fn tubes(link: &mut Link, patterns: &Patterns, messages: &Messages) -> Result<Me
     for tube in &all {
         match tube_metrics(link, tube) {
             Ok((true, more)) => metrics.extend(more),
-            // It has gone meanwhile.
+            // It has disappeared in the meantime.
             Ok((false, _)) => {}
             Err(error) => {
                 let error = unaskable(tube, error)?;
@@ -217,8 +217,8 @@ fn tubes(link: &mut Link, patterns: &Patterns, messages: &Messages) -> Result<Me
     }
 }
 
-/// Puts a job into a tube of its own, takes it back by its id and deletes it. Which of the two parts failed is
-/// part of the message: the answer of the server at all, or the way of a job through it.
+/// Puts a job into a tube of its own, takes it back by its id and deletes it. The message says which part failed:
+/// the server did not answer, or the job did not come back.
 fn roundtrip(link: &mut Link) -> Result<Vec<Metric>, CliError> {
     let tube = scratch_tube("check")?;
     link.use_tube(&tube).map_err(|error| error.context("server ping"))?;

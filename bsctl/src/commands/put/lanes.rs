@@ -17,20 +17,20 @@ use crate::link::Link;
 use crate::producer::{NewJob, put_batch};
 use crate::tool::Tool;
 
-/// Events that wait to be absorbed while several connections work.
+/// Maximum number of events not yet absorbed while several connections work.
 const EVENTS: usize = 1024;
 
-/// What became of a record, or of a batch.
+/// The outcome of a record or a batch.
 pub(in crate::commands) enum Event {
     /// A job is in the queue.
     Put {
         record: Record,
-        /// The server was out of memory and buried it.
+        /// Whether the server was out of memory and buried it.
         buried: bool,
     },
-    /// A record is no job, or the server refused it.
+    /// A record is not a job, or the server refused it.
     Failed(String, CliError),
-    /// A batch is done: what it gave should be seen.
+    /// A batch is done: its results should become visible.
     BatchEnds,
     /// A connection cannot go on.
     Broken(CliError),
@@ -64,7 +64,7 @@ pub(in crate::commands) fn open(
     Ok(answered.into_iter().cycle().take(lanes).map(lane).collect())
 }
 
-/// Puts everything that `source` has over this connection.
+/// Puts everything from `source` over this connection.
 ///
 /// # Errors
 /// The failure of the connection, or of `absorb`.
@@ -78,8 +78,8 @@ pub(in crate::commands) fn one(
     lane(link, || source.next(interrupts), gate, absorb)
 }
 
-/// Puts everything that `source` has over these connections, each with its server where there are several. The order of
-/// jobs is kept within a batch only.
+/// Puts everything from `source` over these connections, each with the name of its server if there are several. Order
+/// is kept only within a batch.
 ///
 /// # Errors
 /// The failure of a connection, or of `absorb`.
@@ -106,7 +106,7 @@ pub(in crate::commands) fn several(
         }
         drop(sender);
         let mut result = Ok(());
-        // Read to the end also after a failure, so that no connection waits to be heard.
+        // Read to the end even after a failure, so that no connection blocks on its events.
         for event in receiver {
             if result.is_ok() {
                 result = absorb(event);
@@ -119,7 +119,7 @@ pub(in crate::commands) fn several(
     })
 }
 
-/// What became of a record, with the server that has it where there are several.
+/// The outcome of a record, with its server if there are several.
 fn labelled(event: Event, server: Option<&str>) -> Event {
     match event {
         Event::Put { record, buried } => Event::Put { record: record.of_server(server), buried },

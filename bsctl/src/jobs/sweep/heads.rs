@@ -1,5 +1,5 @@
-//! Jobs from the heads of their lists: ready ones are reserved in batches, delayed and buried ones are taken one by
-//! one.
+//! Takes jobs from the heads of their lists: ready ones are reserved in batches, delayed and buried ones are taken one
+//! by one.
 
 use std::slice;
 
@@ -13,12 +13,12 @@ use crate::jobs::seen::{Seen, damaged};
 use crate::jobs::taker::{bury_damaged, delete_all, reserve_ready};
 use crate::link::Link;
 
-/// Takes the jobs of one target, at most `most`, and deletes them when they have arrived. A job whose body the server
-/// lost in a crash cannot be kept: it is a failure, and stays, buried. With nothing to keep it is deleted like the
+/// Takes up to `most` jobs of one target, and deletes them once they have arrived. A job whose body the server lost in
+/// a crash cannot be kept: it counts as a failure and stays, buried. If nothing is to be kept, it is deleted like the
 /// others.
 ///
 /// # Errors
-/// The failure of the connection, or what `way` gives.
+/// The failure of the connection, or the failure of `way`.
 pub fn sweep(
     link: &mut Link,
     target: &Target,
@@ -51,7 +51,7 @@ pub fn sweep(
             left = left.saturating_sub(count as u64);
         }
     }
-    // What a pause keeps from being reserved is reached at the head, too.
+    // Jobs of a paused tube cannot be reserved, but the head of its list can be reached.
     link.use_tube(&target.tube)?;
     match target.state {
         State::Ready => heads(link, &PeekReady, left, bulk, way),
@@ -60,7 +60,7 @@ pub fn sweep(
     }
 }
 
-/// Deletes from the head of a list; each delete goes out together with the next look.
+/// Deletes from the head of a list; each delete is sent together with the next peek.
 fn heads<P: Command<Reply = Option<Job>>>(
     link: &mut Link,
     peek: &P,
@@ -85,7 +85,7 @@ fn heads<P: Command<Reply = Option<Job>>>(
                     let kept = way.keep(link, slice::from_ref(job), bulk)?;
                     if kept != [true] {
                         head = Seen::ask(link, peek)?;
-                        // If it stays there, it is in the way of the jobs behind it.
+                        // If it stays there, it blocks the jobs behind it.
                         if head.as_ref().is_some_and(|next| next.job().id() == id) {
                             return Ok(());
                         }
@@ -99,7 +99,7 @@ fn heads<P: Command<Reply = Option<Job>>>(
         }
         let (deleted, next) = match link.pair(Delete::new(id), AnyCommand::new(peek)) {
             Ok(replies) => replies,
-            // Nobody knows whether it was deleted.
+            // It is unknown whether it was deleted.
             Err(error) => return way.deleted(id, Err(error), bulk),
         };
         let is_gone = deleted.is_ok();

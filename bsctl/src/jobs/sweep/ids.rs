@@ -1,4 +1,4 @@
-//! Jobs by their ids, which leaves all others as they are.
+//! Takes jobs by id, leaving all others alone.
 
 use beanstalk_client::protocol::{AnyCommand, Command, Delete, Peek, ReserveJob};
 use beanstalk_client::{Job, JobId, JobRef, JobStats};
@@ -12,11 +12,11 @@ use crate::jobs::seen::{Seen, damaged};
 use crate::jobs::taker::bury_damaged;
 use crate::link::Link;
 
-/// Takes these jobs, as far as they are still wanted, and deletes them when they have arrived. Ready ones whose bodies
-/// are needed are reserved before (server 1.12 or later), so that nobody else works on them meanwhile.
+/// Takes those of these jobs that are still wanted, and deletes them once they have arrived. Ready ones whose bodies
+/// are needed are reserved first (server 1.12 or later), so that nobody else works on them in the meantime.
 ///
 /// # Errors
-/// The failure of the connection, or what `way` gives.
+/// The failure of the connection, or the failure of `way`.
 pub(super) fn sweep_ids(
     link: &mut Link,
     ids: &[JobId],
@@ -34,7 +34,7 @@ pub(super) fn sweep_ids(
         }
         rest = behind;
         let found = fetch(link, chunk, wanted, false)?;
-        // Gone, or not what was wanted any more.
+        // Gone, or no longer wanted.
         (found.len()..chunk.len()).for_each(|_| bulk.skip());
         if !way.needs_bodies() {
             let all: Vec<JobId> = found.into_iter().map(|(stats, _)| stats.id).collect();
@@ -61,7 +61,7 @@ pub(super) fn sweep_ids(
     Ok(())
 }
 
-/// The jobs, and those whose body is lost; those that somebody else was quicker with are passed over.
+/// The jobs, and those whose body is lost; jobs that another client took first are skipped.
 fn ask<C: Command<Reply = Option<Job>>>(
     link: &mut Link,
     ids: &[JobId],
@@ -89,7 +89,7 @@ pub(crate) fn delete(
     way: &mut dyn Way,
 ) -> Result<(), CliError> {
     let replies = link.pipeline(ids.iter().map(|id| Delete::new(*id)))?;
-    // All are told of, also when one ends everything.
+    // Every outcome is reported, even if one of them ends everything.
     let mut outcome = Ok(());
     for (id, reply) in ids.iter().zip(replies) {
         outcome = outcome.and(way.deleted(*id, reply, bulk));

@@ -1,4 +1,4 @@
-//! What a command is going to take out of tubes, as counted at the start.
+//! What a command is about to take out of tubes, as counted at the start.
 
 use beanstalk_client::{JobId, TubeName};
 use clap::Args;
@@ -13,7 +13,7 @@ use crate::jobs::select::{SelectArgs, select, tell_missing};
 use crate::link::Link;
 use crate::tool::Tool;
 
-/// What commands share that take jobs out of tubes.
+/// Arguments shared by the commands that take jobs out of tubes.
 #[derive(Debug, Clone, Args)]
 pub struct SweepArgs {
     /// Only jobs in these states (comma-separated)
@@ -29,7 +29,7 @@ pub struct SweepArgs {
     #[arg(long, conflicts_with_all = ["filters", "older_than"])]
     pub until_empty: bool,
 
-    /// Which of them.
+    /// The filters on them.
     #[command(flatten)]
     pub select: SelectArgs,
 }
@@ -38,7 +38,7 @@ pub struct SweepArgs {
 pub struct Plan {
     tubes: Vec<TubeName>,
     targets: Targets,
-    /// The jobs that fit, where there are filters.
+    /// The matching jobs, if there are filters.
     chosen: Option<(Vec<JobId>, Wanted)>,
     until_empty: bool,
     limit: u64,
@@ -46,8 +46,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Counts what there is. A tube that does not exist has no jobs, which is said, and so is which tubes stay as they
-    /// are, and how many jobs are reserved. With `by_id` the jobs are looked up even without filters.
+    /// Counts the jobs. Reports tubes that do not exist, tubes that are left as they are, and the number of reserved
+    /// jobs. With `by_id`, the jobs are listed even without filters.
     ///
     /// # Errors
     /// A filter is not valid: exit 2. The failure of the connection.
@@ -88,7 +88,7 @@ impl Plan {
         Ok(Self { tubes, targets, chosen, until_empty, limit, window: bulk.window() })
     }
 
-    /// How many jobs the command is going to act on.
+    /// Number of jobs that the command is about to act on.
     #[must_use]
     pub fn total(&self) -> u64 {
         let total = match &self.chosen {
@@ -98,13 +98,13 @@ impl Plan {
         total.min(self.limit)
     }
 
-    /// Whether none of the tubes exists, which was said: it is all that there is to say to a person.
+    /// Whether none of the tubes exists. That has been reported, and a person needs no further message.
     #[must_use]
     pub fn is_of_nothing(&self) -> bool {
         self.targets.found.is_empty() && self.targets.left.is_empty() && !self.until_empty
     }
 
-    /// Whether there is nothing to be asked about.
+    /// Whether there is nothing to confirm.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total() == 0 && !self.until_empty
@@ -136,10 +136,10 @@ impl Plan {
         format!("from {}", units::which("tube", &self.tubes))
     }
 
-    /// What a dry run says.
+    /// Reports what a dry run found.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     pub fn would(&self, tool: &mut Tool, verb: &str, rest: &str) -> Result<Exit, CliError> {
         let total = self.total();
         let record = Record::new().with("dry_run", true).with("jobs", total);
@@ -151,7 +151,7 @@ impl Plan {
     /// Takes them.
     ///
     /// # Errors
-    /// The failure of the connection, or what `way` gives.
+    /// The failure of the connection, or of `way`.
     pub fn run(&self, link: &mut Link, bulk: &mut Bulk, way: &mut dyn Way) -> Result<(), CliError> {
         if let Some((ids, wanted)) = &self.chosen {
             let most = usize::try_from(self.limit).unwrap_or(usize::MAX).min(ids.len());
@@ -168,14 +168,14 @@ impl Plan {
         Ok(())
     }
 
-    /// How a command ends that came to `exit`: with 3 when tubes were left as they are.
+    /// The final exit of a command that reached `exit`: 3 if tubes were left as they are.
     #[must_use]
     pub fn exit(&self, exit: Exit) -> Exit {
         self.targets.exit(exit)
     }
 }
 
-/// The jobs that fit.
+/// The matching jobs.
 ///
 /// # Errors
 /// The failure of the connection; a signal.

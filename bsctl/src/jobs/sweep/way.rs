@@ -1,4 +1,4 @@
-//! What becomes of jobs that leave their tube.
+//! The destination of jobs that leave their tube.
 
 use beanstalk_client::{Job, JobId, JobRef};
 use ctl_core::commands::bulk::Bulk;
@@ -9,14 +9,14 @@ use crate::jobs::leaving::{hand_over, show};
 use crate::jobs::taker::delete_all;
 use crate::link::Link;
 
-/// Where jobs go that leave their tube.
+/// Where jobs that leave their tube go.
 pub trait Way {
-    /// How many should be taken at once, `most` at most.
+    /// Number of jobs to take at once, `most` at most.
     fn window(&mut self, most: usize) -> usize {
         most
     }
 
-    /// Whether it has a use for bodies: then a job whose body the server lost in a crash stays.
+    /// Whether it needs bodies: if so, a job whose body the server lost in a crash stays.
     fn needs_bodies(&self) -> bool {
         true
     }
@@ -24,14 +24,14 @@ pub trait Way {
     /// Takes jobs that this connection has reserved, deletes those that have arrived, and counts them.
     ///
     /// # Errors
-    /// Nothing more can be done.
+    /// The sweep cannot continue.
     fn take(&mut self, link: &mut Link, jobs: &[Job], bulk: &mut Bulk) -> Result<(), CliError>;
 
-    /// Takes jobs that nobody holds, and gives which of them have arrived, so that they can be deleted; counts the
+    /// Takes jobs that nobody holds, and returns which of them have arrived, so that they can be deleted; counts the
     /// others.
     ///
     /// # Errors
-    /// Nothing more can be done.
+    /// The sweep cannot continue.
     fn keep(
         &mut self,
         link: &mut Link,
@@ -39,10 +39,10 @@ pub trait Way {
         bulk: &mut Bulk,
     ) -> Result<Vec<bool>, CliError>;
 
-    /// Counts what the server said to the deletion of a job that was kept.
+    /// Counts the server's answer to the deletion of a job that was kept.
     ///
     /// # Errors
-    /// Nothing more can be done.
+    /// The sweep cannot continue.
     fn deleted(
         &mut self,
         id: JobId,
@@ -50,7 +50,7 @@ pub trait Way {
         bulk: &mut Bulk,
     ) -> Result<(), CliError> {
         match reply {
-            // Somebody else took it in between.
+            // Another client took it in the meantime.
             Err(error) if error.code == crate::error::NOT_FOUND => {
                 bulk.skip();
                 Ok(())
@@ -60,7 +60,7 @@ pub trait Way {
     }
 }
 
-/// Jobs are deleted, and that is all.
+/// Jobs are only deleted.
 pub struct Nowhere;
 
 impl Way for Nowhere {

@@ -49,7 +49,7 @@ pub struct TopArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
 
-    /// Show only what has this text in its name, or fits this pattern (* and ?)
+    /// Show only names that contain this text, or match this pattern (* and ?)
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
 

@@ -211,7 +211,7 @@ pub fn run<T: Interactive>(
     let encryption = args.https.read(T::PROGRAM.name, &context.messages)?;
     let wanted = listen::tcp_address(&args.listen, args.allow_remote, "page")?;
     if !wanted.ip().is_loopback() && token.is_none() && encryption.is_none() {
-        return Err(CliError::usage("other machines are let in with a token or over HTTPS only")
+        return Err(CliError::usage("for other machines, the page needs a token or HTTPS")
             .hint("--token-file FILE")
             .hint("--https-cert FILE --https-key FILE"));
     }

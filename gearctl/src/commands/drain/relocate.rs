@@ -1,4 +1,4 @@
-//! `move`: queued jobs become background jobs of another function, or of another server.
+//! `move`: turns queued jobs into background jobs of another function or on another server.
 
 use std::ffi::OsString;
 
@@ -74,7 +74,7 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
                 .hint("--to-server ADDR, to keep the function on another server"));
         }
     };
-    // Copies of several would go to one of them, whichever answers first.
+    // With several servers, all copies would go to whichever answers first.
     tool.link.dialer.only()?;
     let address = tool.link.dialer.address()?;
     let (mut to, elsewhere) = tool.link.elsewhere(args.to_server.as_deref())?;
@@ -118,7 +118,7 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     bulk.after(moved)?.finish(&mut tool.out)
 }
 
-/// Submits jobs anew.
+/// Submits jobs again.
 pub(super) struct Resubmit {
     client: Client,
     function: FunctionName,
@@ -127,10 +127,10 @@ pub(super) struct Resubmit {
 }
 
 impl Resubmit {
-    /// Submits a job, which stays where it is as well until it is told to go on.
+    /// Submits a copy of a job; the original stays where it is until it is told to continue.
     ///
     /// # Errors
-    /// It is not certain that the server has it.
+    /// It is uncertain whether the server has it.
     pub(super) fn submit(&mut self, job: &Taken) -> Result<(), CliError> {
         let mut options = self.options;
         if let Ok(unique) = UniqueId::try_from(job.unique()) {
@@ -150,8 +150,8 @@ impl Resubmit {
         }
     }
 
-    /// A server that is reached by two ways makes one job of the new one and the one that is held here, by their unique
-    /// id: to end it would be to lose it. Two servers of one machine may also name a job alike, but there it does not
+    /// A server that is reached under two addresses merges the copy and the original by their unique id, so ending the
+    /// original would lose the job. Two servers on one machine may also use the same handle, but there the job does not
     /// run.
     fn check(&mut self, copy: &JobHandle, job: &Taken) -> Result<(), CliError> {
         if show_handle(copy) != job.handle() {

@@ -20,24 +20,24 @@ use crate::error::cli_error;
 use crate::link::{Link, worker};
 use crate::names::show_handle;
 
-/// How long nothing may come until there is nothing.
+/// If nothing arrives for this long, there is nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often a waiting slot looks whether it is to stop.
+/// How often a waiting slot checks whether to stop.
 const SLICE: Duration = Duration::from_millis(100);
-/// So many jobs are left alone, each on a connection of its own.
+/// Maximum number of jobs that are left alone, each on a connection of its own.
 const MOST_LEFT_ALONE: usize = 64;
 
-/// What a slot tells.
+/// An event of a slot.
 pub(super) enum News {
-    /// It has a job, and waits to be told to go on.
+    /// It has a job, and waits to be told to continue.
     Taken(Taken),
     /// The job has ended.
     Ended,
     /// Clients wait for the job; it goes back when the slot ends.
     LeftAlone,
-    /// The end of the job with this handle was lost.
+    /// It is unknown whether the job with this handle ended.
     Failed(String, CliError),
-    /// The slot cannot go on.
+    /// The slot cannot continue.
     Broken(CliError),
 }
 
@@ -65,7 +65,7 @@ impl Taken {
         &self.workload
     }
 
-    /// What messages call it.
+    /// How messages refer to it.
     pub(super) fn handle(&self) -> &str {
         &self.handle
     }
@@ -105,20 +105,20 @@ impl<'a> Slots<'a> {
         Self { fleet, own, count: args.jobs, plan, gate, messages }
     }
 
-    /// Starts taking at most `most` jobs of a function of a server. The news end when all slots have ended.
+    /// Starts taking at most `most` jobs of a function of a server. The events end when all slots have ended.
     ///
     /// # Errors
     /// No connection, or no thread.
     pub(super) fn start(&mut self, target: &Target, most: u64) -> Result<Receiver<News>, CliError> {
         let link = self.fleet.at(self.own, target.server.as_deref());
-        // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
+        // Connects like other commands, so that --wait-for-server and --retry apply here, too.
         link.client()?;
         let (function, limit) = (&target.function, JobLimit::new(most));
         let options = link.worker_options()?.limit(limit.clone());
         let (sender, news) = mpsc::sync_channel(0);
         for _ in 0..self.count {
             let plan = self.plan;
-            // Who is told that their jobs failed does not matter then.
+            // It then does not matter which clients are told that their jobs failed.
             let looks = plan.end == End::Complete || plan.background_only;
             let slot = Slot {
                 worker: worker(options.clone(), function)?,
@@ -143,12 +143,12 @@ impl<'a> Slots<'a> {
 
 struct Slot {
     worker: Worker,
-    /// A job that is not to be ended, but given back.
+    /// A job to give back instead of ending it.
     unfinished: Option<GrabbedJob>,
     function: FunctionName,
     options: WorkerOptions,
     limit: JobLimit,
-    /// None when it does not matter whether clients wait.
+    /// None if it does not matter whether clients wait.
     lookout: Option<Lookout>,
     plan: Plan,
     gate: Gate,
@@ -178,10 +178,10 @@ impl Slot {
         }
     }
 
-    /// Ends jobs until there is none.
+    /// Ends jobs until there are none.
     fn take_all(&mut self, left_alone: &mut Vec<(Worker, GrabbedJob)>) -> Result<(), CliError> {
         while let Some(job) = self.next()? {
-            // Also when it is over by then: this one was taken.
+            // Even if the time is over by then, because this job has been taken.
             let _ = self.gate.turn(1);
             let waited_for = match &mut self.lookout {
                 Some(lookout) => lookout.is_waited_for(&job),
@@ -215,7 +215,7 @@ impl Slot {
         Ok(())
     }
 
-    /// The next job; none when there is none, or no more are to be taken.
+    /// The next job; none if there is none, or if no more should be taken.
     fn next(&mut self) -> Result<Option<GrabbedJob>, CliError> {
         let start = Instant::now();
         loop {
@@ -231,7 +231,7 @@ impl Slot {
         }
     }
 
-    /// Ends the job when its record is safe. False when nobody listens any more.
+    /// Ends the job once its record is safe. Returns false if nobody listens any more.
     fn end(&mut self, job: GrabbedJob) -> bool {
         let handle = show_handle(&job.handle);
         let (answer, may_go_on) = mpsc::sync_channel(1);
@@ -246,7 +246,7 @@ impl Slot {
             return false;
         }
         if !self.gate.is_open() {
-            // No further job is asked for in the same write.
+            // Does not ask for another job in the same write.
             self.worker.handle().stop();
         }
         let ended = match self.plan.end {
@@ -261,7 +261,7 @@ impl Slot {
     }
 }
 
-/// Closing gives the job back; then it must not be failed any more.
+/// Closing gives the job back; after that, it must not be failed.
 fn give_back(worker: Worker, job: GrabbedJob) {
     drop(worker);
     drop(job);

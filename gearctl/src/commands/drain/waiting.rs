@@ -1,4 +1,4 @@
-//! Which jobs clients wait for.
+//! Determines which jobs clients wait for.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use gearman_client::{JobInfo, UniqueId, UniqueJob};
 use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
 use crate::link::{Answer, Link, PROBE};
 
-/// Refuses to go on when clients wait for queued jobs. The server tells of no job which function it is of.
+/// Refuses to continue if clients wait for queued jobs. The server does not report the function of a job.
 ///
 /// # Errors
-/// There are such jobs, or the server cannot tell: exit 1. The failure of the connection.
+/// There are such jobs, or the server cannot report this: exit 1. The failure of the connection.
 pub(super) fn refuse(link: &mut Link) -> Result<(), CliError> {
     let waiting = count(link)?;
     if waiting == 0 {
@@ -26,7 +26,7 @@ pub(super) fn refuse(link: &mut Link) -> Result<(), CliError> {
     )))
 }
 
-/// The stable name for a drain that would lose somebody's result.
+/// The stable name for a drain that would lose a client's result.
 const CLIENTS_WAITING: &str = "CLIENTS_WAITING";
 
 /// The error for jobs that clients wait for.
@@ -36,7 +36,7 @@ pub(super) fn refusal(why: String) -> CliError {
         .hint("--as fail, to tell the clients that their jobs failed")
 }
 
-/// How many queued jobs have clients that wait.
+/// Number of queued jobs that clients wait for.
 fn count(link: &mut Link) -> Result<u64, CliError> {
     let jobs = match link.probe_listing::<UniqueJob>(&AdminCommand::ShowUniqueJobs)? {
         Answer::Came(jobs) => jobs,
@@ -56,14 +56,14 @@ fn count(link: &mut Link) -> Result<u64, CliError> {
     if without_id == 0 {
         return Ok(queued);
     }
-    // Of these the server tells only whether they are foreground jobs, not whether they run.
+    // Of these, the server reports only whether they are foreground jobs, not whether they are running.
     let rows = Kinds::read(link)?;
     let foreground = rows.0.values().filter(|background| !**background).count();
     let others = foreground.saturating_sub(all).min(without_id);
     Ok(queued + u64::try_from(others).unwrap_or(u64::MAX))
 }
 
-/// The error for a server that does not tell of which jobs clients wait for the results.
+/// The error for a server that does not report which jobs clients wait for.
 fn unknown<T>(command: &str, answer: &Answer<T>) -> CliError {
     let why = match answer {
         Answer::Silent(_) => format!("the server does not answer `{command}`"),
@@ -74,10 +74,10 @@ fn unknown<T>(command: &str, answer: &Answer<T>) -> CliError {
         .hint("--as fail, to tell any such clients that their jobs failed")
 }
 
-/// Refuses `--background-only` where the server cannot say of a job whether clients wait for it, before any is taken.
+/// Refuses `--background-only`, before taking any job, if the server cannot report whether clients wait for a job.
 ///
 /// # Errors
-/// The server cannot tell: exit 1. The failure of the connection.
+/// The server cannot report this: exit 1. The failure of the connection.
 pub(super) fn require_lookout(link: &mut Link) -> Result<(), CliError> {
     let mut link = link.sibling();
     link.dialer.default_timeout(PROBE);
@@ -100,7 +100,7 @@ fn is_waited_for(link: &mut Link, id: UniqueId) -> Result<Answer<bool>, CliError
     }
 }
 
-/// Which jobs are background jobs, by handle, as far as was looked.
+/// Which jobs are background jobs, by handle, as far as queried.
 #[derive(Default)]
 struct Kinds(HashMap<Vec<u8>, bool>);
 
@@ -110,13 +110,13 @@ impl Kinds {
             Answer::Came(rows) => rows,
             other => return Err(unknown("show jobs", &other)),
         };
-        // Nobody waits for a job that is ignored.
+        // No client waits for an ignored job.
         let kind = |row: &JobInfo| (row.handle.name().to_vec(), row.is_queued || row.is_ignored);
         Ok(Self(rows.iter().map(kind).collect()))
     }
 }
 
-/// Looks at jobs one by one, over connections of its own.
+/// Queries jobs one by one, over connections of its own.
 pub(super) struct Lookout {
     link: Link,
     kinds: Kinds,
@@ -130,7 +130,7 @@ impl Lookout {
     /// Whether clients wait for this job.
     ///
     /// # Errors
-    /// The server cannot tell: exit 1. The failure of the connection.
+    /// The server cannot report this: exit 1. The failure of the connection.
     pub(super) fn is_waited_for(&mut self, job: &Assignment) -> Result<bool, CliError> {
         if let Ok(id) = UniqueId::try_from(&job.unique[..]) {
             return match is_waited_for(&mut self.link, id)? {

@@ -1,4 +1,4 @@
-//! `raw --packet`: packets there, packets back.
+//! `raw --packet`: sends packets, and prints those that come back.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -15,11 +15,11 @@ use super::RawArgs;
 use crate::error::cli_error;
 use crate::tool::Tool;
 
-/// The largest argument that is sent.
+/// The largest argument that can be sent.
 const MAX_ARGUMENT: u64 = 64 << 20;
-/// The bound for the answer to the echo where `--timeout` says nothing.
+/// Time limit for the answer to the echo without `--timeout`.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often signals are looked for.
+/// How often to check for signals.
 const SLICE: Duration = Duration::from_millis(100);
 
 static PACKETS: Shape = Shape::rows(
@@ -32,7 +32,7 @@ static PACKETS: Shape = Shape::rows(
     ],
 );
 
-/// Sends the packets, and prints what comes.
+/// Sends the packets, and prints what arrives.
 ///
 /// # Errors
 /// A packet cannot be built (65), the connection fails (69), the echo is not answered (124).
@@ -92,7 +92,7 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
         refused |= packet.packet_type == PacketType::Error;
         push(&mut list, &packet, structured)?;
     };
-    // What came is a result also when nothing more can come.
+    // What has arrived is a result even if nothing more can arrive.
     if outcome.is_ok() || !structured {
         list.finish()?;
     }
@@ -103,10 +103,10 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
     Ok(if refused { Exit::Negative } else { Exit::Done })
 }
 
-/// Questions of the tool's own, behind which nothing comes any more that was asked before: two of them, since geard
-/// leaves ECHO_REQ unanswered.
+/// Requests of the tool's own; their answers follow all answers to earlier requests. There are two of them, because
+/// geard leaves ECHO_REQ unanswered.
 struct Barrier {
-    /// What is echoed, and the name of a job that there is not.
+    /// The echoed bytes, also used as the handle of a job that does not exist.
     mark: Vec<u8>,
 }
 
@@ -172,7 +172,7 @@ fn push(list: &mut List<'_>, packet: &Packet, structured: bool) -> Result<(), Cl
         .with("number", packet.packet_type.number())
         .with("size", packet.body.len());
     list.push(if structured {
-        // A packet without all its arguments is shown as the bytes that it has.
+        // A packet with missing arguments is shown as the bytes that it has.
         let arguments = packet.arguments().unwrap_or_else(|_| vec![packet.body.clone()]);
         let all: Vec<Value> = arguments.iter().map(|argument| value(argument)).collect();
         record.with("arguments", all)
