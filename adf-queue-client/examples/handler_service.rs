@@ -1,4 +1,4 @@
-//! Handles messages of a queue until it has seen the number that it was told, with a tower service and its layers as
+//! Handles messages of a queue until it has seen the given number of them, with a tower service and its layers as
 //! the handler.
 //!
 //! A body is the number of milliseconds that its message takes. Whatever the number of slots, at most two are handled

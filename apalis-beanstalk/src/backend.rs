@@ -106,7 +106,7 @@ impl<A, C> BeanstalkBackend<A, C> {
         self
     }
 
-    /// The producer by which it pushes. [Closing](Producer::close) it, once all is pushed, tells what became of that.
+    /// The producer by which it pushes. [Closing](Producer::close) it, once everything is pushed, reports the outcome.
     #[must_use]
     pub fn producer(&self) -> &Producer {
         &self.producer

@@ -14,8 +14,8 @@ use apalis_core::worker::context::WorkerContext;
 use queue_core::Signal;
 use tokio::{sync::mpsc, time::sleep};
 
-/// How often an offer that nobody takes looks for a stop of the apalis worker, which tells a backend only when its
-/// tasks are done.
+/// How often a pending offer checks whether the apalis worker stops, which informs a backend only once its tasks are
+/// done.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Where the worker of a client offers jobs as tasks of type `T`.

@@ -188,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// Notes what it was told.
+    /// Records what it was told.
     #[derive(Clone, Default)]
     struct Notes(Arc<Mutex<Vec<String>>>);
 

@@ -211,7 +211,7 @@ fn leaves_alone_what_it_lost_while_frozen(name: &str) {
         let worker = Worker::start(name, address);
         eventually("some work", || worker.count() > 5);
         worker.signal("-STOP");
-        // What it held becomes ready, and all there is is taken and kept here.
+        // What it held becomes ready, and everything is taken and kept here.
         thread::sleep(Duration::from_millis(2200));
         let timeouts = client.stats().unwrap().job_timeouts;
         let mut held = Vec::new();

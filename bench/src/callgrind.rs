@@ -43,7 +43,7 @@ fn of_run(arguments: &[&str], jobs: u64) -> Result<u64> {
     for line in counted.lines() {
         if let Some(total) = line.strip_prefix("summary: ").or(line.strip_prefix("totals: ")) {
             let total = total.split_whitespace().next().unwrap_or_default();
-            return total.parse().context("a count that is no number");
+            return total.parse().context("a count that is not a number");
         }
     }
     bail!("valgrind has written no count")

@@ -54,8 +54,8 @@ pub struct Count {
 }
 
 impl Count {
-    /// Counts, and prints a line for each scenario and face. `prepare` makes the server ready for a run of so many
-    /// jobs.
+    /// Counts, and prints a line for each scenario and face. `prepare` makes the server ready for a run of this number
+    /// of jobs.
     pub fn run<'s, S: Counted + 's>(
         &self,
         options: &InstructionsOptions,

@@ -17,7 +17,7 @@ pub struct Plan {
     pub most_jobs: u64,
 }
 
-/// A contender that is so many times slower than the first one does fewer jobs.
+/// A contender that is slower than the first one by this factor does fewer jobs.
 const MOST_SLICES: f64 = 8.0;
 
 /// The rates of one contender in jobs per second, one for each round.

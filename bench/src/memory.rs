@@ -25,7 +25,7 @@ fn of_run(arguments: &[&str], count: u64) -> Result<u64> {
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{} failed: {}", arguments.join(" "), said.trim());
     let bytes = String::from_utf8_lossy(&output.stdout);
-    bytes.trim().parse().context("a number of bytes that is no number")
+    bytes.trim().parse().context("a number of bytes that is not a number")
 }
 
 /// The memory of this process that is in use now, in bytes (Linux only).

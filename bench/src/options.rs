@@ -1,4 +1,4 @@
-//! What every comparison is told on the command line; knows no queue.
+//! The command line of every comparison; knows no queue.
 
 use std::{ops::RangeInclusive, time::Duration};
 

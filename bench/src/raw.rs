@@ -16,7 +16,7 @@ pub trait Plan {
     /// Appends what can be sent now; `false` when everything is done.
     fn fill(&mut self, out: &mut Vec<u8>) -> bool;
 
-    /// Takes the message at the front of `data`, and tells its length; `None` unless all of it is here.
+    /// Takes the message at the front of `data`, and returns its length; `None` unless all of it is here.
     fn take(&mut self, data: &[u8]) -> Result<Option<usize>>;
 }
 
@@ -105,7 +105,7 @@ impl Input {
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Gives the plan all whole messages, after a read has brought so many bytes.
+    /// Passes all whole messages to the plan, after a read has returned this number of bytes.
     fn received(&mut self, bytes: usize, plan: &mut impl Plan) -> Result<()> {
         ensure!(bytes > 0, "the server closed the connection");
         self.end += bytes;

@@ -63,7 +63,7 @@ impl Stopwatch {
     }
 }
 
-/// How long the processor has worked for this process and for the server; nothing where that cannot be told.
+/// How long the processor has worked for this process and for the server; nothing where that is unknown.
 #[cfg(target_os = "linux")]
 fn worked(server: u32) -> Duration {
     use nix::{

@@ -41,7 +41,7 @@ pub enum Exit {
     Permission,
     /// 78: invalid configuration file or context.
     Config,
-    /// 124: a time limit ran out.
+    /// 124: a time limit expired.
     Timeout,
     /// 129: ended by SIGHUP after orderly clean-up.
     HungUp,
@@ -208,7 +208,7 @@ impl CliError {
         Self::new(Exit::Unavailable, "UNAVAILABLE", message)
     }
 
-    /// A time limit ran out: exit 124.
+    /// A time limit expired: exit 124.
     pub fn timeout(message: impl Into<String>) -> Self {
         Self::new(Exit::Timeout, "TIMEOUT", message)
     }

@@ -97,7 +97,7 @@ fn a_piped_session_asks_the_server_nothing_of_its_own() {
     assert_eq!(server.requests().len(), 0);
 }
 
-/// Serves functions with a handler until so many jobs have been done.
+/// Serves functions with a handler until this number of jobs have been done.
 fn serve(address: &str, function: &str, jobs: u64, handler: Handler) -> JoinHandle<()> {
     let servers: Servers = address.parse().unwrap();
     let options = WorkerOptions::new(servers).limit(JobLimit::new(jobs));

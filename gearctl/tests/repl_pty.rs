@@ -112,7 +112,7 @@ fn a_bare_command_line_on_a_terminal_is_short_help() {
     assert_eq!(terminal.ends(), 0);
 }
 
-/// The line that is being edited stays, and what is told goes above it.
+/// The line that is being edited stays, and messages appear above it.
 #[test]
 fn a_person_is_told_when_a_served_function_loses_its_server_and_gets_it_back() {
     let server = Server::start().unwrap();
@@ -167,7 +167,7 @@ fn the_prompt_names_the_servers_and_their_loss() {
     assert_eq!(terminal.ends(), 0);
 }
 
-/// Serves a function for so many jobs, beside.
+/// Serves a function for this number of jobs, in the background.
 fn serve(
     address: &str,
     function: &str,
@@ -191,7 +191,7 @@ fn control_c_leaves_a_job_to_itself_and_fg_brings_it_back() {
         terminal.types("run up hello\r");
         while admin.status().unwrap().iter().all(|function| function.queued() == 0) {}
         terminal.types("\u{3}");
-        // Its name comes when the server has told it, which may be a moment later; it counts from the start.
+        // Its name appears once the server has reported it, which may be a moment later; it counts from the start.
         terminal.sees(" running; ");
         terminal.sees(" *1> ");
         while !terminal.says(":jobs", " *1> ").contains("foreground  queued") {}

@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .grace(Duration::from_secs(10));
     let mut worker = Worker::new(options)?;
     worker.register(function, |job| async move {
-        // Text that is no number becomes an exception at the submitter.
+        // Text that is not a number becomes an exception at the submitter.
         let number: u64 = std::str::from_utf8(&job.workload)?.parse()?;
         Ok::<_, Failure>((number * number).to_string())
     })?;

@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = WorkerOptions::new(servers).client_id(ClientId::try_from("resilient")?);
     let mut worker = Worker::new(options)?;
     worker.register(function, |job| {
-        // Text that is no number becomes an exception at the submitter.
+        // Text that is not a number becomes an exception at the submitter.
         let number: u64 = std::str::from_utf8(&job.workload)?.parse()?;
         Ok((number * number).to_string())
     })?;

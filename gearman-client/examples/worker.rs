@@ -1,4 +1,4 @@
-//! Squares numbers, eight jobs at a time, until it has seen as many jobs as it was told, with the async face.
+//! Squares numbers, eight jobs at a time, until it has seen the given number of jobs, with the async face.
 //!
 //! `cargo run --example worker -- 127.0.0.1:4730 square 10001`
 
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The work itself. Text that is no number becomes an exception at the submitter.
+/// The work itself. Text that is not a number becomes an exception at the submitter.
 async fn square(job: &JobContext) -> Result<String, Failure> {
     let number: u64 = std::str::from_utf8(&job.workload)?.parse()?;
     job.status(1, 2).await?;

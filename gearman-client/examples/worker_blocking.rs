@@ -1,4 +1,4 @@
-//! Squares numbers until it has seen as many jobs as it was told, with the blocking face.
+//! Squares numbers until it has seen the given number of jobs, with the blocking face.
 //!
 //! `cargo run --example worker_blocking -- 127.0.0.1:4730 square 10001`
 
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The work itself. Text that is no number becomes an exception at the submitter.
+/// The work itself. Text that is not a number becomes an exception at the submitter.
 fn square(job: &mut JobContext<'_>) -> Result<String, Failure> {
     let number: u64 = std::str::from_utf8(&job.workload)?.parse()?;
     job.status(1, 2)?;

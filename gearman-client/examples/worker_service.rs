@@ -1,4 +1,4 @@
-//! Does jobs until it has seen the number that it was told, with a tower service and its layers as the handler.
+//! Does jobs until it has seen the given number of them, with a tower service and its layers as the handler.
 //!
 //! A workload is the number of milliseconds that its job takes. Whatever the number of slots, at most two jobs run at a
 //! time, at most fifty begin in a second, and one that takes longer than half a second ends with an exception.

@@ -271,7 +271,7 @@ impl<F> Wire<F> {
         alarm.as_mut().poll(cx)
     }
 
-    /// The task that moved the bytes is gone: tells the role, and wakes its callers.
+    /// The task that moved the bytes is gone: informs the role, and wakes its callers.
     pub(crate) fn abandon<R: Role<Failure = F> + ?Sized>(&mut self, role: &mut R) {
         self.io.abandoned();
         self.ask(role);

@@ -21,7 +21,7 @@ use crate::Io;
 /// Two pumps move roles: `Wire` on tokio, and `blocking::Wire`. A simulation is a third one, without sockets.
 ///
 /// A role's answer is a level, not an event. A pump may ask at any time, even before the moment it was given, and may
-/// be dropped between any two exchanges. So a role never remembers what it told a pump: it compares [`Io::epoch`],
+/// be dropped between any two exchanges. So a role never remembers its answers to a pump: it compares [`Io::epoch`],
 /// [`Io::is_open`] and `now`, and when asked again without news, it says the same.
 pub trait Role {
     /// The error of a failure to connect.

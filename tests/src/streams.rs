@@ -24,9 +24,9 @@ pub enum Step {
     Asked,
     /// So many bytes can be written.
     Accept(usize),
-    /// A signal came first. The async face is told to try again.
+    /// A signal came first. The async face is asked to try again.
     Interrupted,
-    /// Nothing now. The async face is told to try again.
+    /// Nothing now. The async face is asked to try again.
     WouldBlock,
     /// The end of the stream.
     End,

@@ -1,5 +1,5 @@
-//! What the clients tell `tracing`: what is there, that it is one line for each event, and that it holds no body and no
-//! secret.
+//! What the clients report to `tracing`: what there is, that it is one line for each event, and that it holds no body
+//! and no secret.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -79,7 +79,7 @@ fn a_worker_that_gives_up_waiting_loses_no_job() {
     give_up("waits for the next job", cancelled::next_jobs);
 }
 
-/// Lets so many callers give up, as the environment says, in parts with a seed each.
+/// Lets as many callers give up as the environment says, in parts with a seed each.
 fn give_up<F: Future<Output = Report>>(what: &str, run: impl Fn(u64, u64, bool) -> F + Sync) {
     const PART: u64 = 2_500;
     let parts = setting("SIM_CANCELLED", 20_000).div_ceil(PART);

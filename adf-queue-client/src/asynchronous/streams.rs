@@ -52,7 +52,7 @@ impl Client {
 
 /// The messages of a queue. See [`Client::messages`].
 ///
-/// It ends after an error, whose [`fate`](Error::fate) tells whether the pull took effect. [`Client::messages`] starts
+/// It ends after an error, whose [`fate`](Error::fate) shows whether the pull took effect. [`Client::messages`] starts
 /// a new stream.
 ///
 /// # Cancel safety

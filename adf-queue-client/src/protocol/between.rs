@@ -151,7 +151,7 @@ pub struct Heading {
 }
 
 impl Heading {
-    /// Parses the beginning of a message; `is_answer` tells whether a server sent it. Fields that have not arrived are
+    /// Parses the beginning of a message; `is_answer` is whether a server sent it. Fields that have not arrived are
     /// missing.
     #[must_use]
     pub fn read(encoding: Encoding, message: &[u8], is_answer: bool) -> Self {

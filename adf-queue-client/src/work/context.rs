@@ -57,7 +57,7 @@ impl JobContext {
     /// this worker still has it.
     #[must_use]
     pub fn wait_lost(&self, timeout: Duration) -> Option<LostReason> {
-        // The reason tells whether it was in time.
+        // The reason shows whether it was in time.
         let _ = self.loss.signal.wait_timeout(timeout);
         self.loss.reason()
     }

@@ -260,7 +260,7 @@ fn no_message_is_lost_by_pulls_that_are_dropped_at_any_time() {
     }
 }
 
-/// Until so many pulls wait on the server.
+/// Waits until this number of pulls wait on the server.
 async fn waits(client: &Client, queue: &adf_queue_client::QueueName, pulls: u64) {
     let waiting = async {
         while client.queue_stats(queue).await.unwrap().unwrap().waiting != pulls {

@@ -103,7 +103,7 @@ impl Scripted {
                 thread::spawn(move || {
                     let stream = stream.unwrap();
                     serve(&stream, number, &*answer, &log);
-                    // It is told as ended once the client's side has heard of it, which a busy machine may put off.
+                    // It is reported as ended once the client's side has noticed, which a busy machine may put off.
                     socket2::SockRef::from(&stream).set_linger(Some(PATIENCE)).unwrap();
                     drop(stream);
                     log.note(|state| state.left += 1);
@@ -113,12 +113,12 @@ impl Scripted {
         Scripted { address, log }
     }
 
-    /// All requests so far, once there are so many.
+    /// All requests so far, once there are this many.
     pub(crate) fn asked(&self, at_least: usize) -> Vec<Asked> {
         self.wait(|state| (state.asked.len() >= at_least).then(|| state.asked.clone()))
     }
 
-    /// Waits until so many connections have ended.
+    /// Waits until this number of connections have ended.
     pub(crate) fn ended(&self, connections: usize) {
         self.wait(|state| (state.left >= connections).then_some(()));
     }

@@ -121,7 +121,7 @@ impl Bodies {
         })
     }
 
-    /// Waits for so many, for as long as they keep coming: how fast they do is the machine's affair.
+    /// Waits for this many, for as long as they keep arriving: how fast they do is the machine's affair.
     #[track_caller]
     pub(crate) fn wait_for(&self, count: usize) {
         let mut known = 0;
@@ -132,10 +132,10 @@ impl Bodies {
     }
 }
 
-/// What a worker has told.
+/// What a worker has reported.
 pub(crate) type Told = Watched<Vec<String>>;
 
-/// An observer that keeps what it is told, in a word each.
+/// An observer that keeps its events, as one word each.
 pub(crate) fn told() -> (Arc<Told>, impl Fn(&WorkerEvent) + Send + Sync + 'static) {
     let told = Watched::new(Vec::new());
     let teller = told.clone();

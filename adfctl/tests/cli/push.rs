@@ -77,7 +77,7 @@ fn a_body_that_binary_frames_cannot_carry_is_65_and_nothing_is_sent() {
     adfctl_with(server.address(), &["push", "/q"], &[b'x'; 65_535]).exits(0);
     let json = format!("adf+json://{}", server.address());
     adfctl_with(&json, &["push", "/q"], &[b'x'; 70_000]).exits(0);
-    // The length field of a frame cannot say so much; the body is whole all the same.
+    // The length field of a frame cannot hold this length; the body is still whole.
     let line = ["pop", "/q", "-c", "2", "-o", "raw"];
     assert_eq!(adfctl(server.address(), &line).exits(0).bytes.len(), 65_535 + 70_000);
 }

@@ -86,7 +86,7 @@ fn the_second_signal_ends_commands_and_puts_their_messages_back() {
     let mut err = BufReader::new(child.stderr.take().unwrap());
     hears(&mut err, "started");
     signal(&child, Signal::TERM);
-    hears(&mut err, "once more to give them back");
+    hears(&mut err, "a second signal gives them back");
     assert_eq!(server.view().pulled, 1);
     signal(&child, Signal::TERM);
     // All that it says is read, so that it can say it.

@@ -51,7 +51,7 @@ impl Client {
 
 /// The jobs of a client's watched tubes. See [`Client::jobs`].
 ///
-/// It ends after an error, whose [`fate`](crate::Error::fate) tells whether the reserve took effect. [`Client::jobs`]
+/// It ends after an error, whose [`fate`](crate::Error::fate) shows whether the reserve took effect. [`Client::jobs`]
 /// starts a new stream.
 ///
 /// # Cancel safety

@@ -118,7 +118,7 @@ struct Expected {
     sent: Instant,
     /// How long the server may hold the answer back.
     wait: Duration,
-    /// What is told of it, if anybody is.
+    /// Its observation, if observed.
     told: Option<Box<Operation>>,
 }
 
@@ -266,7 +266,7 @@ impl WorkerSlot {
         self.send_told(command, what, None, now);
     }
 
-    /// The same for one that is told of.
+    /// The same for an observed one.
     fn send_told<C: Command>(
         &mut self,
         command: &C,

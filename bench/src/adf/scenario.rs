@@ -16,11 +16,11 @@ pub enum Task {
     Push,
     /// Pushes in a pipeline.
     PushPipelined,
-    /// Pushes of so many callers that share a producer, each waiting for its answers.
+    /// Pushes of this number of callers that share a producer, each waiting for its answers.
     PushCallers(usize),
     /// A pull and a delete for each message, each waiting for its answer.
     Take,
-    /// A worker whose handler does nothing, and that may hold so many messages beside the one that it runs.
+    /// A worker whose handler does nothing, and that may hold this number of messages besides the one that it runs.
     Work { prefetch: usize },
 }
 

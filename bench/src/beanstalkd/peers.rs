@@ -137,10 +137,10 @@ fn enough<'a, C>(
     while clients.len() < work.task.threads() {
         clients.push(connect()?);
     }
-    clients.get_mut(..work.task.threads()).context("there are so many")
+    clients.get_mut(..work.task.threads()).context("there are this many")
 }
 
-/// The Python package `greenstalk`, blocking, in a process of its own that is told what to do line by line.
+/// The Python package `greenstalk`, blocking, in a process of its own that gets its instructions line by line.
 struct Greenstalk {
     child: Child,
     to: ChildStdin,

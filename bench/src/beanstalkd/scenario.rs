@@ -16,7 +16,8 @@ pub enum Task {
     Put,
     /// Puts in a pipeline.
     PutPipelined,
-    /// Puts of so many callers, each waiting for its reply; ours and the raw loop have one connection for all of them.
+    /// Puts of this number of callers, each waiting for its reply; ours and the raw loop have one connection for all of
+    /// them.
     PutCallers(usize),
     /// Reserve and delete one job at a time; the delete and the next reserve go out in one write.
     Take,

@@ -46,7 +46,7 @@ pub fn run_tool(options: &ToolOptions) -> Result<()> {
     let (server, _) = start()?;
     let figures = Figures { json: options.json };
     measure_starts(options, figures, server.address())?;
-    // The smaller one first: what the system tells is the largest child so far.
+    // The smaller one first, because the system reports the largest child so far.
     for jobs in [options.jobs / 10, options.jobs] {
         measure_import(options, figures, server.address(), jobs)?;
     }
@@ -114,7 +114,7 @@ fn records(jobs: u64) -> Result<NamedTempFile> {
     Ok(file)
 }
 
-/// Runs a command until it ends, and tells how long that took.
+/// Runs a command until it ends, and returns how long that took.
 fn run_once(words: &[&std::ffi::OsStr]) -> Result<Duration> {
     let (program, arguments) = words.split_first().context("no command")?;
     let start = Instant::now();

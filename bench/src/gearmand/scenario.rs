@@ -20,15 +20,15 @@ pub const LIMIT: Duration = Duration::from_secs(10);
 pub enum Task {
     /// Background submissions, each waiting for its answer.
     Submit,
-    /// Background submissions of so many callers over one connection, each caller waiting for its answers.
+    /// Background submissions of this number of callers over one connection, each caller waiting for its answers.
     SubmitCallers { callers: usize },
     /// Background submissions in a batch.
     SubmitBatch,
-    /// Jobs that wait are grabbed and completed, with so many grabs in flight.
+    /// Queued jobs are grabbed and completed, with this number of grabs in flight.
     Work { grabs: usize },
     /// Foreground jobs, one at a time, done by a raw worker of the bench.
     RoundTrip,
-    /// Foreground jobs, so many in flight, done by the contender's own worker.
+    /// Foreground jobs, with this number in flight, done by the contender's own worker.
     Foreground { in_flight: usize },
 }
 

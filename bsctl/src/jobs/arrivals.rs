@@ -1,5 +1,5 @@
-//! Finding new jobs. The protocol does not announce them: the server's count of puts tells that there are some, and jobs
-//! that exist tell which ids it has reached.
+//! Finding new jobs. The protocol does not announce them: the server's count of puts tells that there are some, and
+//! jobs that exist tell which ids it has reached.
 
 use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
@@ -37,8 +37,8 @@ pub struct Arrivals {
     server: String,
     /// The count of puts at the last look.
     looked: u64,
-    /// The server had given all ids below this one when its count of puts was the second figure. Every put that is counted
-    /// takes an id, so both grow together.
+    /// The server had given all ids below this one when its count of puts was the second figure. Every put that is
+    /// counted takes an id, so both grow together.
     reached: (u64, u64),
     /// Older ids are those of jobs that were there before.
     first: u64,

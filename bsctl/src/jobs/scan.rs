@@ -105,9 +105,9 @@ const MOST_HEADS: u64 = 1000;
 /// After so many of them the server is asked again how many jobs it counts.
 const RECOUNT: u64 = 100_000;
 
-/// Looks for jobs, whatever the filters say: from the newest id down, until as many are found as the server counts. When
-/// the server was restarted with its log, its count of puts says little: then the ids around the first jobs of all tubes
-/// are tried, around those that are found, and above.
+/// Looks for jobs, whatever the filters say: from the newest id down, until as many are found as the server counts.
+/// When the server was restarted with its log, its count of puts says little: then the ids around the first jobs of all
+/// tubes are tried, around those that are found, and above.
 ///
 /// # Errors
 /// The failure of the connection.
@@ -404,7 +404,8 @@ pub fn existing(
     Ok(stats.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// The statistics and, if asked for, the bodies of jobs; jobs that are gone or changed, or that do not fit, are left out.
+/// The statistics and, if asked for, the bodies of jobs; jobs that are gone or changed, or that do not fit, are left
+/// out.
 ///
 /// # Errors
 /// The failure of the connection.

@@ -1,5 +1,5 @@
-//! Taking jobs out of tubes. beanstalkd has no command for it: ready jobs are reserved in batches, delayed and buried ones
-//! are taken one by one from the head of their list, and those that filters choose by their ids.
+//! Taking jobs out of tubes. beanstalkd has no command for it: ready jobs are reserved in batches, delayed and buried
+//! ones are taken one by one from the head of their list, and those that filters choose by their ids.
 
 mod heads;
 mod ids;

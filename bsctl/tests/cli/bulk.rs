@@ -98,7 +98,7 @@ fn all_tubes_need_the_servers_name() {
     assert_eq!(ran.out(), "2\t2\t0\t0\n");
 }
 
-/// Puts jobs until it is told to stop.
+/// Puts jobs until it should stop.
 fn with_producer<T>(address: &str, run: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     let mut producer = client(address);

@@ -1,5 +1,5 @@
-//! Jobs whose body the server lost in a crash: they are told of, stand in nobody's way, and are never passed on as if
-//! they were whole.
+//! Jobs whose body the server lost in a crash: they are reported, block nothing, and are never passed on as if they
+//! were whole.
 
 use fixtures::beanstalkd::{Seed, Server};
 

@@ -171,7 +171,8 @@ fn a_device_that_is_full_takes_no_job() {
     });
 }
 
-/// Who waits for the process to end before the pipe is read is not waited for for ever; only the last job is unread.
+/// A reader that waits for the process to end before it reads the pipe does not block it forever; only the last job is
+/// unread.
 #[test]
 fn a_reader_that_waits_for_the_end_gets_the_job() {
     let server = Server::start().unwrap();

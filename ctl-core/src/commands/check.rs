@@ -1,4 +1,4 @@
-//! Checks for monitoring and CI: figures, thresholds, verdicts, and what is written about them.
+//! Checks for monitoring and CI: figures, thresholds, verdicts, and reports about them.
 
 mod formats;
 mod several;
@@ -49,7 +49,7 @@ pub struct CheckFlags {
     must_exist: bool,
 }
 
-/// The value of `--missing`, and what a tool takes without it.
+/// The value of `--missing`, and a tool's default for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Missing {
     /// OK: a queue that exists only while in use counts as empty.
@@ -110,15 +110,15 @@ enum ZeroWorkers {
 pub struct Metric {
     /// Its name, as thresholds use it.
     pub name: &'static str,
-    /// The queue it is about, if it is about one.
+    /// The queue that it describes, if any.
     pub subject: Option<String>,
     /// The figure.
     pub value: f64,
     /// Its unit, as performance data writes it.
     pub unit: &'static str,
-    /// Why the figure is an alert by itself, such as `ready jobs but no watchers`.
+    /// The reason if the figure alone is an alert, such as `ready jobs but no watchers`.
     pub unattended: Option<&'static str>,
-    /// Whether the verdict depends on it where no threshold says otherwise, so that it is reported all the same.
+    /// Whether the verdict depends on it even without a threshold, so that it is always reported.
     pub usual: bool,
 }
 
@@ -129,13 +129,13 @@ impl Metric {
         Self { name, subject: None, value, unit, unattended: None, usual: false }
     }
 
-    /// The verdict depends on it also where there is no threshold.
+    /// Makes the verdict depend on it even without a threshold.
     #[must_use]
     pub fn usual(self) -> Self {
         Self { usual: true, ..self }
     }
 
-    /// About this queue.
+    /// Makes it describe this queue.
     #[must_use]
     pub fn of(mut self, subject: &str) -> Self {
         self.subject = Some(subject.to_owned());
@@ -143,28 +143,28 @@ impl Metric {
     }
 }
 
-/// What a check has found out: figures, and why there are not more.
+/// The findings of a check: figures, and why some are missing.
 #[derive(Debug, Default)]
 pub struct Measured {
-    /// The figures that came.
+    /// The figures that arrived.
     pub metrics: Vec<Metric>,
-    /// Why others did not.
+    /// Why others did not arrive.
     pub failure: Option<CliError>,
-    /// That there is no such queue, or none that fits. The figures are those of an empty one then, if there are any.
+    /// Set if there is no such queue, or none that matches. The figures, if any, are then those of an empty one.
     pub absent: Option<String>,
-    /// Without figures, those that an empty one would have: thresholds of others are mistakes, which would go unnoticed
-    /// for as long as there is no queue.
+    /// Without figures, the names that an empty queue would have: thresholds for other names are mistakes, which would
+    /// go unnoticed as long as there is no queue.
     pub known: Vec<Metric>,
 }
 
 impl Measured {
-    /// What is asked about is not there; the figures are those of an empty one.
+    /// The subject does not exist; the figures are those of an empty one.
     #[must_use]
     pub fn absent(why: impl Into<String>, metrics: Vec<Metric>) -> Self {
         Self { metrics, absent: Some(why.into()), ..Self::default() }
     }
 
-    /// What is asked about is not there, and nothing is to be said of it; `known` are the figures of an empty one.
+    /// The subject does not exist, and there are no figures; `known` are those of an empty one.
     #[must_use]
     pub fn nothing(why: impl Into<String>, known: Vec<Metric>) -> Self {
         Self { known, ..Self::absent(why, Vec::new()) }
@@ -189,24 +189,24 @@ impl<M: Into<Self>> From<Result<M, CliError>> for Measured {
     }
 }
 
-/// What is checked, as reports call it.
+/// The subject of a check, as reports name it.
 #[derive(Debug, Clone, Copy)]
 pub struct Title<'a> {
-    /// Such as `server`, or the name of a queue.
+    /// For example `server`, or the name of a queue.
     pub name: &'a str,
-    /// What one subject is called, such as `function`: the key in documents.
+    /// The noun for one subject, such as `function`: the key in documents.
     pub noun: &'static str,
     /// Whether there may be several subjects.
     pub many: bool,
-    /// What it means that there is none, unless a flag says so.
+    /// What it means if there is none, unless a flag overrides it.
     pub missing: Missing,
 }
 
-/// Judges what was measured, writes the report and gives the exit code. Failures are verdicts; figures that came all
-/// the same are reported with them.
+/// Judges what was measured, writes the report and returns the exit code. Failures become verdicts; figures that
+/// arrived anyway are reported with them.
 ///
 /// # Errors
-/// Only failures of writing.
+/// Only write failures.
 pub fn conclude(
     out: &mut Output,
     program: &Program,
@@ -256,13 +256,13 @@ pub fn conclude(
 }
 
 impl CheckFlags {
-    /// Whether a threshold is about this metric, which costs more to measure than the others.
+    /// Whether a threshold names this metric, which costs more to measure than the others.
     #[must_use]
     pub fn ask_for(&self, metric: &str) -> bool {
         self.warning.iter().chain(&self.critical).any(|threshold| threshold.metric == metric)
     }
 
-    /// Refuses thresholds of metrics that there are not.
+    /// Refuses thresholds of metrics that do not exist.
     fn require(&self, metrics: &[Metric]) -> Result<(), (CliError, Vec<Judged>)> {
         for threshold in self.warning.iter().chain(&self.critical) {
             let found = metrics.iter().find(|metric| metric.name == threshold.metric);
@@ -311,7 +311,7 @@ impl CheckFlags {
     }
 }
 
-/// A metric with what its thresholds say.
+/// A metric with the verdict of its thresholds.
 struct Judged {
     metric: Metric,
     warning: Option<String>,
@@ -327,16 +327,16 @@ struct Report {
     judged: Vec<Judged>,
 }
 
-/// Figures that the summary of a check without alerts shows.
+/// Number of figures in the summary of a check without alerts.
 const SHOWN: usize = 4;
-/// Alerts that the summary of a check of many names, and characters of each.
+/// Number of alerts in the summary of a check of many subjects, and length of each in characters.
 const NAMED: usize = 10;
 const NAMED_LENGTH: usize = 160;
-/// Bytes that a monitoring system takes at least, which is what it gets at most.
+/// Maximum length of a report in bytes, which every monitoring system accepts.
 const LINE: usize = 4 << 10;
 
 impl Report {
-    /// From figures, and from that there is nothing to have figures of.
+    /// The outcome from figures, or from the absence of a subject.
     fn of(title: Title<'_>, judged: Vec<Judged>, absent: Option<(String, Verdict)>) -> Self {
         let (absent, missing) = absent.map_or((None, Verdict::Ok), |(why, v)| (Some(why), v));
         let verdict = judged.iter().map(|j| j.verdict).fold(missing, Verdict::max);
@@ -350,7 +350,7 @@ impl Report {
                     (!alerts.is_empty()).then(|| format!("{counts}: {}", alerts.join("; ")));
                 parts.push(named.unwrap_or(counts));
             }
-            // The count says it.
+            // The count implies it.
             if name.strip_suffix('s') == Some(title.noun) && !judged.is_empty() {
                 name = "";
             }
@@ -365,7 +365,7 @@ impl Report {
         Self { verdict, summary: format!("{name}{colon}{parts}"), judged }
     }
 
-    /// From the failure of the check itself, and what was found out all the same.
+    /// The outcome from a failure of the check itself, and from what was found anyway.
     fn failed(error: &CliError, on_timeout: OnTimeout, judged: Vec<Judged>) -> Self {
         let late = error.exit == Exit::Timeout || error.code == "CONNECT_TIMEOUT";
         let verdict = match error.exit {
@@ -379,12 +379,12 @@ impl Report {
         };
         let critical = judged.iter().any(|judged| judged.verdict == Verdict::Critical);
         let verdict = if critical { Verdict::Critical } else { verdict };
-        // Who is woken by it has no command line before them: no hints.
+        // Whoever an alert wakes has no command line in front of them, so it has no hints.
         Self { verdict, summary: format!("{}: {}", error.code, error.message), judged }
     }
 
-    /// The figures that are reported: those that thresholds ask for and those that alert; where no threshold asks for
-    /// any, those that the verdict depends on.
+    /// The reported figures: those that thresholds name and those that alert; without thresholds, those that the
+    /// verdict depends on.
     fn reported(&self) -> impl Iterator<Item = &Judged> {
         let is_asked = self.judged.iter().any(Judged::has_threshold);
         let is_reported =
@@ -392,8 +392,7 @@ impl Report {
         self.judged.iter().filter(is_reported)
     }
 
-    /// One line. Of many subjects it has only the figures that thresholds ask for, and of those as many as there is
-    /// room.
+    /// One line. For many subjects, it has only the figures that thresholds name, as many as fit.
     fn nagios(&self, headline: &str, many: bool) -> String {
         let mut line = escape::clip(headline, LINE / 2).into_owned();
         let mut before = " | ";
@@ -448,7 +447,7 @@ impl Report {
     }
 }
 
-/// Such as `3 of 500 tubes critical, 2 warning`, each by its worst figure.
+/// For example `3 of 500 tubes critical, 2 warning`, each by its worst figure.
 fn count_subjects(judged: &[Judged], noun: &str) -> String {
     let mut worst = BTreeMap::new();
     for judged in judged {
@@ -466,7 +465,7 @@ fn count_subjects(judged: &[Judged], noun: &str) -> String {
     text
 }
 
-/// The alerts by their reasons, the gravest first, such as `ready jobs but no watchers: mail, sms and 6 more`.
+/// The alerts by reason, the most severe first, such as `ready jobs but no watchers: mail, sms and 6 more`.
 fn alerts(judged: &[Judged]) -> Vec<String> {
     let mut groups: Vec<(Verdict, String, Vec<String>)> = Vec::new();
     for judged in judged.iter().filter(|judged| judged.is_alert()) {
@@ -498,17 +497,17 @@ impl Judged {
         self.verdict != Verdict::Ok
     }
 
-    /// Whether a threshold is about it.
+    /// Whether a threshold names it.
     fn has_threshold(&self) -> bool {
         self.warning.is_some() || self.critical.is_some()
     }
 
-    /// Whether a threshold is about it, or it alerts by itself.
+    /// Whether a threshold names it, or it alerts on its own.
     fn is_asked_for(&self) -> bool {
         self.has_threshold() || self.is_alert()
     }
 
-    /// The range that it is outside of.
+    /// The range that it violates.
     fn range(&self) -> &str {
         let range = match self.verdict {
             Verdict::Critical => self.critical.as_deref(),
@@ -525,14 +524,14 @@ impl Judged {
         }
     }
 
-    /// The same with what it is about.
+    /// The same with its subject.
     fn whole_reason(&self) -> String {
         let subject = self.metric.subject.as_ref().map(|subject| format!("{subject} "));
         let colon = if self.unattended { "has " } else { "" };
         format!("{}{colon}{}", subject.unwrap_or_default(), self.reason())
     }
 
-    /// Why it alerts, in the words that are the same for all that alert for this reason; and who it is.
+    /// Why it alerts, in the same words for all subjects with this reason; and the subject.
     fn grouped(&self) -> (String, String) {
         let subject = self.metric.subject.clone().unwrap_or_default();
         match self.metric.unattended {
@@ -550,7 +549,7 @@ impl Judged {
             Some(subject) => format!("{subject}_{}", self.metric.name),
             None => self.metric.name.to_owned(),
         };
-        // Quotes and bars would end the label.
+        // Quotes and vertical bars would end the label.
         let label = escape::line(&label).replace(['\'', '|', '='], "_");
         format!(
             "'{label}'={}{};{};{};0;",
@@ -587,7 +586,7 @@ mod tests {
             (&["check"][..], 2, "CRITICAL"),
             (&["check", "--on-timeout", "unknown"], 3, "UNKNOWN"),
             (&["check", "--on-timeout", "unknown", "-c", "rtt=1"], 2, "CRITICAL"),
-            // Whether there is a metric of this name cannot be known.
+            // It cannot be known whether there is a metric of this name.
             (&["check", "--on-timeout", "unknown", "-c", "queued=1"], 3, "UNKNOWN"),
         ] {
             let flags = Line::parse_from(line).flags;

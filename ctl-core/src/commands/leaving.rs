@@ -21,7 +21,7 @@ pub trait Source {
     /// Hands jobs over and deletes them; after the last ones the list ends.
     ///
     /// # Errors
-    /// Failures of writing or of the connection; a signal. Jobs that have not arrived are back in the queue, or will be
+    /// Write failures or of the connection; a signal. Jobs that have not arrived are back in the queue, or will be
     /// when the connection ends.
     fn hand_over(
         &mut self,
@@ -61,7 +61,7 @@ const WINDOW: usize = 100;
 /// process.
 ///
 /// # Errors
-/// Nothing arrived, or a signal came first; errors of [`Source`]; failures of writing.
+/// Nothing arrived, or a signal came first; errors of [`Source`]; write failures.
 pub fn pop<S: Source>(
     source: &mut S,
     mut out: Handover<'_, S::Key>,

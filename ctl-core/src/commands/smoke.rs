@@ -87,7 +87,7 @@ impl Steps {
     /// Writes the table.
     ///
     /// # Errors
-    /// What ended the connection, and failures of writing; a failed step is exit 1.
+    /// What ended the connection, and write failures; a failed step is exit 1.
     pub fn finish(self, out: &mut Output) -> Result<Exit, CliError> {
         let mut list = out.list(&STEPS)?;
         for row in self.rows {

@@ -81,8 +81,8 @@ pub type Look = (Vec<Record>, Exit);
 /// Samples twice and shows what changed. Records are matched by their `name`. Recreated subjects are reported. The exit
 /// code is that of the worse sample.
 ///
-/// Errors of `look`; a signal; failures of writing.
-/// Those of `look`; a signal; failures of writing.
+/// # Errors
+/// Those of `look`; a signal; write failures.
 pub fn look_twice<T: Tool>(
     tool: &mut Context<T>,
     flags: &Twice,

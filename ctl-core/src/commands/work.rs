@@ -271,7 +271,7 @@ impl<'a, C: Crew> Supervisor<'a, C> {
                 self.crew.stop();
                 self.deadline = Instant::now().checked_add(self.grace);
                 self.messages.note(format!(
-                    "finishing running jobs, for at most {}; once more to give them back",
+                    "finishing running jobs, for at most {}; a second signal gives them back",
                     units::show_duration(self.grace)
                 ));
             } else if exit != Exit::HungUp {
@@ -344,7 +344,7 @@ impl CommandEnd {
 /// Writes the record of a finished job, if there is a log: `job` is its name, `fate` its outcome.
 ///
 /// # Errors
-/// Failures of writing.
+/// Write failures.
 pub fn log(
     flags: &WorkFlags,
     out: &mut Output,
@@ -378,7 +378,7 @@ fn is_for_commands(out: &Output) -> bool {
 /// those of the first come before it.
 ///
 /// # Errors
-/// Failures of writing.
+/// Write failures.
 pub fn tally(
     out: &mut Output,
     messages: &Messages,

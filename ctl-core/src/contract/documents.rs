@@ -114,7 +114,7 @@ pub fn every_example_of_a_help_can_be_typed<T: Interactive>() {
     assert!(typed > 80, "{typed}");
 }
 
-/// What is wrong with the commands of this tool in a line of a shell.
+/// What is wrong with the commands of this tool in a shell line.
 fn in_a_shell<T: Tool>(line: &str) -> Vec<String> {
     let commands = lines::commands(line);
     let of_tool: Vec<_> = commands
@@ -143,8 +143,8 @@ fn below(command: &Command) -> Vec<&Command> {
     visible(command).flat_map(|command| [vec![command], below(command)].concat()).collect()
 }
 
-/// The examples in the help of a command: those behind `Example:`, and the indented lines below `Examples:`. Wide
-/// blanks divide a line from what it does.
+/// The examples in the help of a command: those after `Example:`, and the indented lines below `Examples:`. Wide blanks
+/// separate a line from its description.
 fn examples(command: &Command) -> Vec<(String, String)> {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let (mut lines, mut is_below): (Vec<String>, _) = (Vec::new(), false);

@@ -1,4 +1,4 @@
-//! The cheat sheets: what they say is what happens.
+//! The cheat sheets do what they say.
 
 use std::fs;
 use std::io::Read;
@@ -20,10 +20,10 @@ use crate::tool::examples::{Ends, Example, Sheet};
 /// Time for a line to say something.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A folder with what the lines need, and servers that stand for those they name.
+/// A folder with what the lines need, and servers that replace those that they name.
 struct Stage<T: Tool> {
     folder: tempfile::TempDir,
-    /// What lines name, and what stands for it.
+    /// What lines name, and its replacement.
     meant: Vec<(String, String)>,
     _servers: [super::Server<T>; 2],
 }
@@ -67,13 +67,13 @@ impl<T: Tool> Stage<T> {
         shell
     }
 
-    /// The address that is told here, and is not that of a server.
+    /// The address that is printed here, which is not that of a server.
     fn address_in(&self, said: &str) -> String {
         let words = said.split(|c: char| !c.is_ascii_digit() && !".:".contains(c));
         let known = |word: &str| self.meant.iter().any(|(_, meant)| meant == word);
         let mut words = words.map(|word| word.trim_matches([':', '.']));
         let found = words.find(|word| word.starts_with("127.0.0.1:") && !known(word));
-        found.unwrap_or_else(|| panic!("no address is told: {said}")).to_owned()
+        found.unwrap_or_else(|| panic!("no address is printed: {said}")).to_owned()
     }
 }
 
@@ -138,7 +138,7 @@ fn perform<T: Tool>(case: &Case<T>, sheet: &Sheet) {
     }
 }
 
-/// A line that runs beside the others.
+/// A line that runs in the background.
 struct Begun {
     child: Running,
     said: Arc<(Mutex<(String, usize)>, Condvar)>,
@@ -169,22 +169,22 @@ impl Begun {
         Self { child: Running::of(child), said }
     }
 
-    /// What it has said once that has a line, once it has ended, or after this time.
+    /// Its output once there is a line, once it has ended, or after this time.
     fn says(&self, within: Duration) -> String {
         let (state, news) = &*self.said;
         let waits = |state: &mut (String, usize)| !state.0.contains('\n') && state.1 < 2;
         news.wait_timeout_while(state.lock().unwrap(), within, waits).unwrap().0.0.clone()
     }
 
-    /// What it says first, up to the end of a line: from then on, it does what it is for.
+    /// Its first line of output; from then on, it does its work.
     fn first_words(&self, place: &str) -> String {
         let said = self.says(PATIENCE);
         assert!(said.contains('\n'), "{place} said {said:?}");
         said
     }
 
-    /// Ends it as a supervisor does, unless it looked once, because nobody watches. A line that watches may have come
-    /// too late for the line after it, which is then run `again`.
+    /// Ends it as a supervisor does, unless it polled only once because its output is not a terminal. A watching line
+    /// may have started too late for the line after it, which is then run `again`.
     fn stop(mut self, place: &str, mut again: impl FnMut()) {
         let looked_once = place.ends_with(" top") && self.child.wait().unwrap().success();
         for _ in 0..5 {
@@ -204,7 +204,7 @@ impl Begun {
     }
 }
 
-/// The list, a sheet as a script and as objects, the examples of a command, and a topic that there is not.
+/// The list, a sheet as a script and as objects, the examples of a command, and an unknown topic.
 pub fn cheat_sheets_are_listed_and_shown<T: Tool>(Case { program, .. }: &Case<T>) {
     let sheets = T::PROGRAM.sheets;
     let listed = program.bare(&["examples"]).exits(0);
@@ -223,7 +223,7 @@ pub fn cheat_sheets_are_listed_and_shown<T: Tool>(Case { program, .. }: &Case<T>
                 "exit": example.exit(),
             });
             assert_eq!(*record, expected);
-            // A comment is one line of a narrow terminal's two, and no sentence.
+            // A comment takes at most two lines of a narrow terminal, and is not a sentence.
             assert!(
                 example.about.len() <= 76 && !example.about.ends_with('.'),
                 "{}",
@@ -241,7 +241,7 @@ pub fn cheat_sheets_are_listed_and_shown<T: Tool>(Case { program, .. }: &Case<T>
     assert!(by_command.lines().iter().all(|line| line.contains(" smoke")), "{}", by_command.out());
     let wrong = program.bare(&["examples", "nonsense"]).exits(2);
     assert!(wrong.err.contains(sheets[0].topic), "{}", wrong.err);
-    // In a session as outside of it.
+    // In a session as outside it.
     let topic = sheets[0].topic;
     let script = program.bare(&["examples", topic]).exits(0);
     let (_server, address) = Case::<T>::server();

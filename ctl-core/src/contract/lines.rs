@@ -1,6 +1,6 @@
-//! Lines of a shell as documents show them.
+//! Shell lines as documents show them.
 
-/// The commands of a line, each with its words, without redirections and comments. It is read as far as documents need:
+/// The commands of a line, each with its words, without redirections and comments. Supports what documents need:
 /// quotes, pipes, lists, redirections and substitutions.
 pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
@@ -11,7 +11,7 @@ pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
         match (letter, quote) {
             (Some(end), Some(start)) if end == start => quote = None,
             (Some('\\'), None | Some('"')) => match letters.next() {
-                // The line goes on.
+                // The line continues.
                 Some('\n') | None => {}
                 Some(escaped) => word.get_or_insert_default().push(escaped),
             },

@@ -100,7 +100,7 @@ pub fn a_stranger_among_several_servers_is_told<T: Tool>(case: &Case<T>) {
     assert_eq!(ran.lines().len(), 2, "{:?}", ran.out());
 }
 
-/// An unknown reply is shown as it is.
+/// An unknown reply is shown unchanged.
 pub fn a_server_of_no_known_kind_is_asked_about<T: Tool>(case: &Case<T>) {
     let address = serves(|stream| greet(stream, b"hello, who is there?\r\n"));
     let ran = case.program.at(&address, &["ping", "-c", "1"]).exits(76);

@@ -16,7 +16,7 @@ use crate::tool::Tool;
 pub struct Tap {
     child: Running,
     stdout: BufReader<ChildStdout>,
-    /// Where applications connect to.
+    /// The address that applications connect to.
     pub address: String,
 }
 
@@ -34,7 +34,7 @@ impl Tap {
         Self { child, stdout, address: first["addr"].as_str().unwrap().to_owned() }
     }
 
-    /// Waits for a line for which this is true, and gives it.
+    /// Waits for a line for which this is true, and returns it.
     pub fn line(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         loop {
             let mut line = String::new();
@@ -46,7 +46,7 @@ impl Tap {
         }
     }
 
-    /// Ends it by a signal: the rest of its lines, and how it ended.
+    /// Ends it by a signal; returns the rest of its lines, and how it ended.
     pub fn end(mut self) -> (Vec<Value>, Ran) {
         signal(&self.child, Signal::TERM);
         let mut rest = String::new();
@@ -56,8 +56,8 @@ impl Tap {
     }
 }
 
-/// A script of Python with a client of somebody else, run with an address; none where no Python has this module. The
-/// variable `CLIENTS_PYTHON` names one that has.
+/// A Python script with a third-party client, run with an address; none if no Python has this module. The variable
+/// `CLIENTS_PYTHON` names one that has it.
 #[must_use]
 pub fn python(module: &str, script: &str, address: &str) -> Option<Command> {
     let python = std::env::var_os("CLIENTS_PYTHON").unwrap_or_else(|| "python3".into());
@@ -72,7 +72,7 @@ pub fn python(module: &str, script: &str, address: &str) -> Option<Command> {
     Some(command)
 }
 
-/// Of a body less may be shown than it is chosen by.
+/// A filter may match more of a body than is shown.
 pub fn a_line_is_chosen_by_more_of_its_body_than_is_shown<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let mut tap = Tap::start(&case.program, &address, &["--body", "4", "--filter", "body~=needle"]);
@@ -86,7 +86,7 @@ pub fn a_line_is_chosen_by_more_of_its_body_than_is_shown<T: Tool>(case: &Case<T
     tap.end();
 }
 
-/// Also where less of the body is shown.
+/// Even if less of the body is shown.
 pub fn a_tap_shows_what_is_in_a_body<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let mut tap = Tap::start(&case.program, &address, &["--decode", "auto", "--body", "5"]);
@@ -99,7 +99,7 @@ pub fn a_tap_shows_what_is_in_a_body<T: Tool>(case: &Case<T>) {
     tap.end();
 }
 
-/// What the application has sent is said once more to another server, which answers the same.
+/// What the application has sent is sent again to another server, which answers the same.
 pub fn what_passes_a_tap_is_shown_recorded_and_played_back<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let folder = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ pub fn what_passes_a_tap_is_shown_recorded_and_played_back<T: Tool>(case: &Case<
     assert!(lines.iter().all(|line| line["verb"] != "(undecoded)"), "{lines:?}");
     assert!(ran.err.contains(" connections, 0 lines dropped"), "{}", ran.err);
     assert!(!ran.err.contains('\x1b') && ran.err.contains("SENT"), "{}", ran.err);
-    // Nobody but its owner reads what has passed, and no record is written over another.
+    // Only its owner can read the record, and no record overwrites another.
     let mode =
         std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).unwrap().permissions());
     assert_eq!(mode & 0o077, 0);
@@ -132,7 +132,7 @@ pub fn what_passes_a_tap_is_shown_recorded_and_played_back<T: Tool>(case: &Case<
     assert_eq!((&would["dry_run"], (case.jobs)(&other)), (&true.into(), 0));
     let played = case.program.bare(&line).exits(0).json();
     assert_eq!((&played["events"], (case.jobs)(&other)), (&would["events"], 1));
-    // With the job that is there now it is no longer the same.
+    // With the job that now exists, the replies differ.
     let text = std::fs::read_to_string(file).unwrap().replace("body", "BODY");
     let changed = folder.path().join("changed.txt");
     std::fs::write(
@@ -144,12 +144,12 @@ pub fn what_passes_a_tap_is_shown_recorded_and_played_back<T: Tool>(case: &Case<
     assert_eq!(case.program.bare(&line).exits(1).error()["code"], "DIFFERENT");
 }
 
-/// A server that has had other jobs gives other ids, which the recorded requests would miss.
+/// A server that has had other jobs assigns other ids, which the recorded requests would miss.
 pub fn a_replay_goes_on_with_the_ids_that_its_server_gives<T: Tool>(case: &Case<T>) {
     let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
     let (add, pop): (Vec<&str>, Vec<&str>) =
         (case.add.split(' ').chain(["body"]).collect(), case.pop.split(' ').collect());
-    // A queue that is there, and numbers of one and of two digits.
+    // A queue that exists, and numbers of one and of two digits.
     for (address, before) in [(&first, 1), (&second, 12)] {
         for _ in 0..before {
             case.program.at(address, &add).exits(0);
@@ -176,7 +176,7 @@ pub fn a_replay_goes_on_with_the_ids_that_its_server_gives<T: Tool>(case: &Case<
     }
     let played = case.program.bare(&[&line[..], &["-o", "json"]].concat()).exits(0).json();
     assert_eq!((&played["other_ids"], (case.jobs)(&two)), (&2.into(), 0), "{played}");
-    // And again, with yet others.
+    // Again, with still other ids.
     case.program.bare(&line).exits(0);
     case.program.bare(&["tap", "--exact", "--to", &second]).exits(2);
 }
@@ -204,13 +204,13 @@ pub fn a_tap_relays_between_unix_sockets<T: Tool>(case: &Case<T>) {
     let (server, address) = T::Link::start(Endpoint::Unix(path("other")), None).unwrap();
     case.program.bare(&["tap", "--replay", record, "--to", &address]).exits(0);
     assert_eq!((case.jobs)(&server), 1);
-    // What is no socket is left alone.
+    // A file that is not a socket is left alone.
     let ran = case.program.bare(&["tap", "--to", &address, "--listen", &format!("unix:{record}")]);
-    assert!(ran.exits(69).err.contains("is no socket"));
+    assert!(ran.exits(69).err.contains("is not a socket"));
     assert!(std::fs::metadata(record).unwrap().is_file());
 }
 
-/// Each with the way that there is.
+/// Each error names the alternative.
 pub fn what_a_tap_cannot_do_is_said<T: Tool>(case: &Case<T>) {
     let refused = |flags: &[&str], why: &str| {
         let line = [&["tap", "--to", "127.0.0.1:1"], flags].concat();

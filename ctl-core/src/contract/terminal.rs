@@ -161,12 +161,12 @@ fn told_times(shown: &str) -> Vec<f64> {
         .collect()
 }
 
-/// And the time of reading is not told as the command's.
+/// And the reading time does not count as the command's.
 pub fn results_that_are_too_high_go_to_the_pager<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let script: String = (0..60).map(|n| format!("{} queue{n} x\n", case.add_to)).collect();
     super::session::repl(&case.program, &address, &[], script).exits(0);
-    // A pager that says where it begins and ends.
+    // A pager that marks where it begins and ends.
     let pager = format!("sed -e '1s/^/<BEGIN>/' -e '$s/$/<END>/'; sleep {READING}");
     let variables = [("NO_COLOR", "1"), ("PAGER", pager.as_str())];
     let mut terminal = Terminal::start(&case.program, &address, &variables);
@@ -187,11 +187,15 @@ pub fn results_that_are_too_high_go_to_the_pager<T: Tool>(case: &Case<T>) {
     terminal.sees(READS);
     terminal.leaves();
     assert_eq!(terminal.shown.matches("<BEGIN>").count(), 2, "{}", terminal.shown);
-    // A busy machine may be slow itself, but not for as long as somebody reads.
+    // A busy machine may be slow, but not for as long as the reading takes.
     let told = told_times(&terminal.shown);
     assert!(told.len() >= 4, "{}", terminal.shown);
     let slowest = told.into_iter().fold(0.0, f64::max);
-    assert!(slowest < f64::from(READING) * 1000.0, "reading is no slowness: {}", terminal.shown);
+    assert!(
+        slowest < f64::from(READING) * 1000.0,
+        "reading does not count as slowness: {}",
+        terminal.shown
+    );
 }
 
 /// What begins with a space, long bodies and raw requests are kept in memory only.
@@ -224,7 +228,7 @@ pub fn the_history_is_private_and_keeps_no_secrets<T: Tool>(case: &Case<T>) {
     assert!(!terminal.history().exists());
 }
 
-/// With no server installed; it is gone with the session.
+/// Without an installed server; it ends with the session.
 pub fn a_person_works_with_the_embedded_server<T: Tool>(case: &Case<T>) {
     let variables = [("NO_COLOR", "1")];
     let mut terminal = Terminal::bare(&case.program, &variables, &["--embedded", "repl"]);
@@ -246,7 +250,7 @@ pub fn a_command_can_be_edited_with_the_editor<T: Tool>(case: &Case<T>) {
     let variables = [("NO_COLOR", "1"), ("EDITOR", "sed -i -e s/one/two/")];
     let mut terminal = Terminal::start(&case.program, &address, &variables);
     terminal.says(&format!("{add} one"), READS);
-    // The last command; then one of its own; then one that stays as it is.
+    // The last command; then one of its own; then one that stays unchanged.
     terminal.says("\\e", &format!("> {add} two"));
     terminal.sees(READS);
     assert_eq!((case.jobs)(&server), 2);
@@ -267,7 +271,7 @@ pub fn a_command_can_be_edited_with_the_editor<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 3);
 }
 
-/// The session goes on.
+/// The session continues.
 pub fn control_c_ends_a_watch_and_nothing_else<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let mut terminal = Terminal::plain(&case.program, &address);
@@ -280,7 +284,7 @@ pub fn control_c_ends_a_watch_and_nothing_else<T: Tool>(case: &Case<T>) {
     terminal.leaves();
 }
 
-/// By a file of theirs; what is wrong in it is told, and keeps nobody from working.
+/// By a file of their own; errors in it are reported, and do not prevent working.
 pub fn a_session_begins_as_its_person_likes<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let config = tempfile::tempdir().unwrap();
@@ -303,13 +307,13 @@ pub fn a_session_begins_as_its_person_likes<T: Tool>(case: &Case<T>) {
     let mut terminal = Terminal::run(&case.program, &address, &variables, &["repl", "--no-replrc"]);
     terminal.sees("> ");
     terminal.leaves();
-    // A script is what it says, wherever it runs.
+    // A script behaves the same wherever it runs.
     let mut script = case.program.command(&[case.program.flag, &address, "repl", "-e", ":set"]);
     let ran = super::program::ended(script.env("XDG_CONFIG_HOME", &path).spawn().unwrap());
     assert!(ran.exits(0).err.is_empty());
 }
 
-/// Ctrl-C gives the whole command up.
+/// Ctrl-C discards the whole command.
 pub fn bodies_of_several_lines_have_a_prompt_of_their_own<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let mut terminal = Terminal::plain(&case.program, &address);
@@ -325,7 +329,7 @@ pub fn bodies_of_several_lines_have_a_prompt_of_their_own<T: Tool>(case: &Case<T
     terminal.leaves();
 }
 
-/// A person sees that there is nothing, where the result ends, and whole words.
+/// A person sees that there is no result, where a result ends, and whole words.
 pub fn what_is_shown_on_a_terminal_is_made_for_it<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let variables = [("NO_COLOR", "1")];
@@ -348,18 +352,18 @@ pub fn what_is_shown_on_a_terminal_is_made_for_it<T: Tool>(case: &Case<T>) {
     let whole = started.elapsed().as_secs_f64() * 1000.0;
     terminal.sees(READS);
     terminal.leaves();
-    // The second that lies between two rounds is no slowness of the server's.
+    // The second between two rounds does not count as slowness of the server.
     let told = told_times(&terminal.shown).pop().unwrap();
     assert!(told + 1000.0 <= whole, "{told} ms of {whole} ms");
 }
 
-/// With what came until then.
+/// With what has arrived until then.
 pub fn ping_shows_each_answer_as_it_comes_and_what_came_at_the_end<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let words = ["ping", "-c", "1000000", "-i", "50ms"];
     let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
     terminal.sees("MS\r\n");
-    // They come long before the end.
+    // They appear long before the end.
     (0..3).for_each(|_| drop(terminal.sees("\r\n")));
     terminal.types("\u{3}");
     terminal.sees(" answered, min ");
@@ -371,7 +375,7 @@ pub fn ping_shows_each_answer_as_it_comes_and_what_came_at_the_end<T: Tool>(case
     assert!(ran.err.contains(": 3 of 3 answered, min "), "{ran:?}");
 }
 
-/// Ids that come while somebody types are on lines of their own, and nothing else is between them.
+/// Ids that arrive while somebody types are on lines of their own, with nothing else between them.
 pub fn results_that_come_one_by_one_are_their_own_progress<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let words: Vec<&str> = case.add.split(' ').chain(["--lines"]).collect();

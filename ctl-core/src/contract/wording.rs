@@ -55,7 +55,7 @@ fn repetition(text: &str) -> Option<String> {
     })
 }
 
-/// Pieces of text between which a repetition is none: indented lines, and the columns of such a line.
+/// Pieces of text that are compared separately: indented lines, and the columns of such a line.
 fn pieces(text: &str) -> Vec<String> {
     let mut pieces = vec![String::new()];
     for line in text.lines() {

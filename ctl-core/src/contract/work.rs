@@ -83,7 +83,7 @@ pub fn the_first_signal_finishes_the_job<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 1);
 }
 
-/// The hint tells how to make it wait.
+/// The hint names the flag that makes it wait.
 pub fn a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     drop(server);

@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    /// A number's digits up to this byte, which is consumed as well.
+    /// A number's digits up to this byte, which is also consumed.
     fn until(&mut self, end: u8) -> Result<&'a [u8], Why> {
         // No number is longer.
         let window = self.rest.get(..64).unwrap_or(self.rest);

@@ -1,6 +1,6 @@
 //! The records are seeds of the fuzz target `envelopes`. Laravel's are made by `Queue::createPayload` of
 //! illuminate/queue 8.83, Symfony's by both serializers of symfony/messenger 5.4, PHP's by `serialize` of PHP 8.2
-//! (yii2-queue's own serializer is that); the others are written by hand from what their producers document.
+//! (yii2-queue's own serializer is that); the others are written by hand from their producers' documentation.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn seed(name: &str) -> Vec<u8> {
     std::fs::read(std::path::Path::new(folder).join(name)).unwrap()
 }
 
-/// As it is found out, and as it is when somebody says what it is.
+/// As detected, and with the format given.
 fn read(name: &str, format: Decode) -> Value {
     let told = decode(format, &seed(name)).unwrap().into_value();
     if let Some(found) = decode(Decode::Auto, &seed(name)) {
@@ -127,7 +127,7 @@ fn php_values() {
     assert_eq!(read("php-custom", Decode::Php)["class"], "ArrayObject");
     let old = b"C:11:\"ArrayObject\":3:{abc}";
     assert_eq!(php::read(old).unwrap(), json!({"$class": "ArrayObject", "$data": "abc"}));
-    // A name cannot pass for what this tool adds.
+    // A name cannot pass for one that this tool adds.
     let posing = b"O:1:\"A\":1:{s:6:\"$class\";i:1;}";
     assert_eq!(php::read(posing).unwrap(), json!({"$class": "A", "$$class": 1}));
 }
@@ -195,7 +195,7 @@ fn one_word_says_why_a_body_cannot_be_decoded() {
         let found = why(format, body).map(Why::word);
         assert_eq!(found, Some(word), "{format:?} {:?}", String::from_utf8_lossy(body));
     }
-    // What began so surely is told of even where nobody said what it is.
+    // A body that starts so unmistakably is reported even if its format is not given.
     assert_eq!(why(Decode::Auto, b"O:8:\"stdClass\":1:{"), Some(Why::Truncated));
 }
 
@@ -216,7 +216,7 @@ fn size_depth_and_number_are_bounded() {
     assert_eq!(why(Decode::Msgpack, &many), Some(Why::Many));
 }
 
-/// As PHP writes it, and what it is read as.
+/// PHP's text, and what it decodes to.
 fn php_value() -> impl Strategy<Value = (Vec<u8>, Value)> {
     let text = |text: &str| format!("s:{}:\"{text}\";", text.len()).into_bytes();
     let leaf = prop_oneof![

@@ -64,7 +64,7 @@ fn labelled(
     }
 }
 
-/// The sources of the body arguments; without any, stdin, and a user at a terminal is told so.
+/// The sources of the body arguments; without any, stdin, which is reported to a user at a terminal.
 #[must_use]
 pub fn sources(bodies: &[OsString], input: &Input, messages: &Messages) -> Vec<Argument> {
     if bodies.is_empty() {
@@ -137,7 +137,7 @@ pub fn take<T: 'static>(items: Items<T>, limit: Option<u64>) -> Items<T> {
 /// Reads everything, and reports what would be done: `verb`, the number of `noun`, and `place`.
 ///
 /// # Errors
-/// The first invalid record; failures of writing.
+/// The first invalid record; write failures.
 pub fn would<T>(
     out: &mut Output,
     items: Items<T>,

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     fn number(text: &str) -> Result<u32, CliError> {
-        text.parse().map_err(|_| CliError::usage(format!("`{text}` is no number")).hint("42"))
+        text.parse().map_err(|_| CliError::usage(format!("`{text}` is not a number")).hint("42"))
     }
 
     fn numbers(texts: &[&str], stdin: &[u8]) -> Result<Vec<u32>, CliError> {

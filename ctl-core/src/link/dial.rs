@@ -136,9 +136,8 @@ impl Plan {
         self.timeout = self.timeout.or(Some(bound));
     }
 
-    /// Connects, with the retries of `--retry` and `--wait-for-server`. Each attempt is told what is left of
-    /// `--timeout`, or of `--wait-for-server` if that is longer; none starts after that. `place` is the address and its
-    /// source.
+    /// Connects, with the retries of `--retry` and `--wait-for-server`. Each attempt gets what remains of `--timeout`,
+    /// or of `--wait-for-server` if that is longer; none starts after that. `place` is the address and its source.
     ///
     /// # Errors
     /// The error of the last attempt.

@@ -139,8 +139,8 @@ impl<L: Link> Fleet<L> {
 /// before anything is changed. A server that fails is reported, and the others continue; the exit code is the worst. A
 /// usage error or a signal ends it.
 ///
-/// Nothing was done on any server: the worst error. Failures of writing.
-/// Nothing was done on any server: the worst of their failures. Failures of writing.
+/// # Errors
+/// Nothing was done on any server: the worst of their failures. Write failures.
 pub fn on_each<T: Tool>(
     tool: &mut Context<T>,
     mut act: impl FnMut(&mut Context<T>) -> Result<Exit, CliError>,

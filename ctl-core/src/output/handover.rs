@@ -36,7 +36,7 @@ pub struct Handover<'a, J> {
     /// When jobs were last passed on.
     given: Instant,
     patience: Duration,
-    /// Whether the user was told that a reader is waited for.
+    /// Whether the wait for a reader was reported to the user.
     has_told: bool,
 }
 
@@ -103,7 +103,7 @@ impl<'a, J> Handover<'a, J> {
     /// Writes the record of the job that messages call `name`. Passes delivered jobs to `leave`, even on failure.
     ///
     /// # Errors
-    /// Failures of writing, with the names of jobs that may not have been used; a signal; the error of `leave`.
+    /// Write failures, with the names of jobs that may not have been used; a signal; the error of `leave`.
     pub fn push(
         &mut self,
         record: Record,

@@ -165,7 +165,7 @@ impl<'a> List<'a> {
     /// Adds a result.
     ///
     /// # Errors
-    /// Failures of writing; a body that cannot be shown in the chosen encoding or on a terminal.
+    /// Write failures; a body that cannot be shown in the chosen encoding or on a terminal.
     pub fn push(&mut self, mut record: Record) -> Result<(), CliError> {
         self.out.rows += 1;
         record = record.of_server(self.out.server.as_deref());
@@ -245,7 +245,7 @@ impl<'a> List<'a> {
     /// Sends what has been written, for results that are needed at once.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     pub fn flush(&mut self) -> Result<(), CliError> {
         self.out.flush()
     }
@@ -253,7 +253,7 @@ impl<'a> List<'a> {
     /// Writes the held-back results, and flushes.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     pub fn finish(mut self) -> Result<(), CliError> {
         if self.joins { self.out.flush() } else { self.end() }
     }

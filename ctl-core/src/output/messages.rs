@@ -167,7 +167,7 @@ impl Messages {
         self.log(Level::Warn, self.shared.program, text.as_ref());
     }
 
-    /// As [`Messages::warn`]; JSON lines have these fields as well.
+    /// As [`Messages::warn`]; JSON lines also have these fields.
     pub fn warn_of(&self, text: impl AsRef<str>, fields: Map<String, Value>) {
         self.log_of(Level::Warn, self.shared.program, text.as_ref(), fields);
     }

@@ -275,7 +275,7 @@ impl Output {
     /// A single result that is not a list: an object in JSON.
     ///
     /// # Errors
-    /// As [`Output::list`], and failures of writing.
+    /// As [`Output::list`], and write failures.
     pub fn object(&mut self, shape: &'static Shape, record: Record) -> Result<(), CliError> {
         let by_server = self.server.is_some();
         let mut list = List::new(self, shape, by_server)?.single();
@@ -286,7 +286,7 @@ impl Output {
     /// Names and values that form one result, such as statistics: lines of `key TAB value` in plain.
     ///
     /// # Errors
-    /// `--columns` names an unknown key: exit 2; failures of writing.
+    /// `--columns` names an unknown key: exit 2; write failures.
     pub fn pairs(&mut self, mut record: Record) -> Result<(), CliError> {
         self.rows += 1;
         if let Some(names) = self.style.columns.clone() {
@@ -335,7 +335,7 @@ impl Output {
     /// The outcome of a command's action: `sentence` for people, the record's values for programs.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     pub fn done(&mut self, record: &Record, sentence: &str) -> Result<Exit, CliError> {
         let keys: Vec<&str> = record.fields().map(|(key, _)| key).collect();
         self.done_with(record, &keys, sentence)
@@ -345,7 +345,7 @@ impl Output {
     /// lines, too.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     pub fn done_with(
         &mut self,
         record: &Record,
@@ -377,7 +377,7 @@ impl Output {
     /// otherwise counts as failed.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     pub(crate) fn after_servers(&mut self, is_done: bool) -> Result<(), CliError> {
         self.server = None;
         if let Some(rows) = self.open.take().filter(|rows| is_done || !rows.is_empty()) {
@@ -465,7 +465,7 @@ impl Output {
     /// Writes a value as a whole document in JSON, NDJSON or YAML.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     pub fn document(&mut self, value: &impl Serialize) -> Result<(), CliError> {
         if self.style.format == Format::Yaml {
             let text = Self::yaml(value)?;
@@ -478,7 +478,7 @@ impl Output {
     /// Text that is itself the result, such as a completion script, already escaped by the caller.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     pub fn text(&mut self, text: &str) -> Result<(), CliError> {
         self.bytes(text.as_bytes())
     }
@@ -486,7 +486,7 @@ impl Output {
     /// One line of TAB-separated fields, whatever the format.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     pub fn columns<'f>(
         &mut self,
         fields: impl IntoIterator<Item = &'f [u8]>,
@@ -504,7 +504,7 @@ impl Output {
     /// A body, byte for byte, with the configured separator.
     ///
     /// # Errors
-    /// A binary body on a terminal: exit 2; failures of writing.
+    /// A binary body on a terminal: exit 2; write failures.
     pub fn raw_body(&mut self, body: &[u8]) -> Result<(), CliError> {
         match self.style.encoding.text(body)? {
             Some(mut text) => {
@@ -521,7 +521,7 @@ impl Output {
     /// Part of a body, unencoded whatever `--encoding` says.
     ///
     /// # Errors
-    /// Binary bytes on a terminal: exit 2; failures of writing.
+    /// Binary bytes on a terminal: exit 2; write failures.
     pub fn raw_bytes(&mut self, body: &[u8]) -> Result<(), CliError> {
         if self.style.terminal && !self.style.force_raw && !is_text(body) {
             return Err(CliError::usage(
@@ -540,7 +540,7 @@ impl Output {
     /// Ends an incomplete line on a terminal, which later output would hide. Elsewhere, results are unchanged.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     pub fn end_line(&mut self) -> Result<(), CliError> {
         if !(self.style.terminal && self.in_line) {
             return Ok(());
@@ -552,7 +552,7 @@ impl Output {
     /// Sends what is buffered.
     ///
     /// # Errors
-    /// Failures of writing: exit 74, or a closed pipe.
+    /// Write failures: exit 74, or a closed pipe.
     pub fn flush(&mut self) -> Result<(), CliError> {
         self.flushed = Instant::now();
         self.sink.flush().map_err(|error| CliError::writing(self.destination.name(), &error))
@@ -573,7 +573,7 @@ impl Output {
             .map_err(|error| CliError::writing(self.destination.name(), &error))
     }
 
-    /// One line of escaped fields; on a terminal, bytes that are not text are escaped as well.
+    /// One line of escaped fields; on a terminal, bytes that are not text are also escaped.
     fn line(&mut self, mut line: Vec<u8>) -> Result<(), CliError> {
         if self.style.terminal {
             let keep_tabs = line.split(|&byte| byte == b'\t').map(escape::bytes_line);

@@ -41,7 +41,7 @@ pub struct SessionArgs {
     #[arg(long)]
     pub(super) no_pager: bool,
 
-    /// Exit 1 when a script ends while it holds something
+    /// Exit 1 if a script ends while it holds something
     #[arg(long)]
     pub(super) strict: bool,
 }

@@ -1,4 +1,4 @@
-//! Bodies of what a session holds: shown as far as a screen has room, and saved.
+//! Bodies of what a session holds: shown as far as they fit on a screen, and saved.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use crate::output::{Format, Output, Record, Shape};
 use crate::output::{records, units};
 use crate::tool::{Context, Tool};
 
-/// How much of a body a person is shown.
+/// How much of a body is shown to a person.
 const SHOWN: usize = 4096;
 
-/// Shows what was just taken, which `record` makes of so much of its body as is shown. Nobody wants to read on a screen
-/// what does not fit on it.
+/// Shows what was just taken; `record` gets the part of the body that is shown. Nobody wants to read more than fits on
+/// the screen.
 ///
 /// # Errors
-/// Failures of writing.
+/// Write failures.
 pub fn show<T: Tool>(
     tool: &mut Context<T>,
     shape: &'static Shape,
@@ -32,7 +32,7 @@ pub fn show<T: Tool>(
     Ok(Exit::Done)
 }
 
-/// Writes a body into a file that did not exist; `record` and `label` say whose it is.
+/// Writes a body into a file that did not exist; `record` and `label` name its owner.
 ///
 /// # Errors
 /// The file exists or cannot be written: exit 74.

@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 use super::complete::COMMAND_WORDS;
 use super::help::Group;
 
-/// The group of `help` that has them.
+/// Their group in `help`.
 pub const GROUP: Group = Group {
     name: "session",
     title: "The session itself",
@@ -16,7 +16,7 @@ pub const GROUP: Group = Group {
     ],
 };
 
-/// The verb that goes to other servers, and the id of its argument.
+/// The verb that switches to other servers, and the id of its argument.
 pub const CONNECT: &str = "connect";
 pub(super) const ADDRESS: &str = "address";
 
@@ -27,8 +27,8 @@ pub const SETTING_VALUE: &str = "VALUE";
 /// The value name of a verb or `@group` to explain.
 pub const TOPIC: &str = "TOPIC";
 
-/// The commands, to be added to the tool's grammar. `formats` are the names of output formats, `addresses` says what an
-/// address may look like.
+/// The commands, to be added to the tool's grammar. `formats` are the names of output formats, `addresses` describes
+/// the forms of addresses.
 #[must_use]
 pub fn commands(formats: &'static [&'static str], addresses: &'static str) -> Vec<Command> {
     let optional = |id: &'static str, name: &'static str| Arg::new(id).value_name(name);

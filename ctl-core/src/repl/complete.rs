@@ -1,5 +1,4 @@
-//! Tab completion: verbs, flags and fixed values from the grammar, files after `@`, and whatever the tool
-//! knows the names of.
+//! Tab completion: verbs, flags and fixed values from the grammar, files after `@`, and all names that the tool knows.
 
 use std::fs;
 use std::path::MAIN_SEPARATOR;
@@ -11,7 +10,7 @@ use super::lexer::{self, Partial};
 use super::place::{Place, takes_value, value_name};
 use crate::input::filter::{self, Field};
 
-/// A value that completion is asked for.
+/// A value to complete.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Wanted<'a> {
@@ -21,23 +20,23 @@ pub struct Wanted<'a> {
     pub value_name: &'a str,
     /// What has been typed of it.
     pub typed: &'a str,
-    /// The values typed before it on this line, the verb left out.
+    /// The values typed before it on this line, without the verb.
     pub before: Vec<String>,
 }
 
-/// What a tool knows the names of.
+/// The names that a tool knows.
 pub trait Values {
-    /// Candidates for the value; those that do not start with what was typed are left out later. Must
-    /// answer at once, or after [`names::DEADLINE`](super::names::DEADLINE) at the latest.
+    /// Candidates for the value; those that do not start with what was typed are left out later. Must return at once,
+    /// or after [`names::DEADLINE`](super::names::DEADLINE) at the latest.
     fn values(&self, wanted: &Wanted<'_>) -> Vec<String>;
 
-    /// What filters of this verb can name.
+    /// The fields that filters of this verb can name.
     fn filters(&self, _verb: &str) -> &'static [Field] {
         &[]
     }
 }
 
-/// One way to go on.
+/// One way to continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// What the list of candidates shows.
@@ -73,10 +72,10 @@ fn candidates(grammar: &Command, values: &dyn Values, partial: &Partial) -> Opti
     Some(found)
 }
 
-/// What a word can become.
+/// A completion of a word.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// What stands before it in the word, such as `--output=` or `@`.
+    /// What precedes it in the word, such as `--output=` or `@`.
     pub(crate) before: String,
     /// It.
     pub(crate) what: What,
@@ -87,11 +86,11 @@ pub(crate) struct Found {
 pub(crate) enum What {
     /// Flags of the command.
     Flags(Vec<Flag>),
-    /// Commands, with what they do.
+    /// Commands, with their descriptions.
     Verbs(Vec<(String, String)>),
     /// Names and fixed values.
     Names(Vec<String>),
-    /// What goes on without a blank.
+    /// Completions that continue without a blank.
     Beginnings(Vec<String>),
     /// Files that begin with this.
     Files(String),
@@ -116,7 +115,7 @@ impl From<Flag> for Candidate {
     }
 }
 
-/// What the word at the end can become; none when nothing is to be offered.
+/// The completions of the word at the end; none if there is nothing to offer.
 pub(crate) fn find(grammar: &Command, values: &dyn Values, partial: &Partial) -> Option<Found> {
     let typed = String::from_utf8(partial.current.clone()).ok()?;
     let words = without_prefix_commands(grammar, partial);
@@ -154,7 +153,7 @@ pub(crate) fn find(grammar: &Command, values: &dyn Values, partial: &Partial) ->
     whole(value(place.positional?, &typed))
 }
 
-/// Leaves out what stands before another command: `expect CONDITION`, `:watch i=5`.
+/// Skips what precedes another command: `expect CONDITION`, `:watch i=5`.
 fn without_prefix_commands<'p>(grammar: &Command, partial: &'p Partial) -> &'p [lexer::Word] {
     let mut words = partial.words.as_slice();
     while let [verb, rest @ ..] = words {
@@ -184,7 +183,7 @@ fn verbs(command: &Command, typed: &str) -> Vec<(String, String)> {
         if sub.get_name().starts_with(typed) {
             names.push((sub.get_name().to_owned(), about));
         } else if !typed.is_empty() {
-            // An alias only when nothing else of this command fits: the list stays short.
+            // An alias only if nothing else of this command matches, so that the list stays short.
             let alias = sub.get_visible_aliases().find(|alias| alias.starts_with(typed));
             names.extend(alias.map(|alias| (alias.to_owned(), about)));
         }
@@ -204,7 +203,7 @@ fn flags(place: &Place<'_>, typed: &str) -> Vec<Flag> {
         let long = arg.get_long().map(|long| format!("--{long}"));
         let short = arg.get_short().map(|short| format!("-{short}"));
         let fits = |name: &String| name.starts_with(typed);
-        // `-` alone offers the long names, which explain themselves.
+        // `-` alone offers the long names, which are self-explanatory.
         if let Some(name) = long.clone().filter(fits).or_else(|| short.filter(fits)) {
             let value = takes_value(arg).then(|| value_name(arg).to_owned());
             let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
@@ -243,7 +242,7 @@ fn whole_word(name: &str) -> Candidate {
     Candidate { shown: name.to_owned(), replacement: format!("{name} ") }
 }
 
-/// A name as a word of the line: quoted when it must be; inside of an open quote only escaped.
+/// A name as a word of the line: quoted if necessary; inside an open quote, only escaped.
 fn word(name: &str, in_quotes: bool) -> Candidate {
     let quoted = lexer::quote(name.as_bytes());
     let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -255,7 +254,7 @@ fn word(name: &str, in_quotes: bool) -> Candidate {
     Candidate { shown: crate::output::escape::line(name).into_owned(), replacement }
 }
 
-/// The beginning of a word of the line, which goes on behind it.
+/// The beginning of a word of the line, which continues after it.
 fn open(name: &str, in_quotes: bool) -> Candidate {
     let quoted = lexer::quote(name.as_bytes());
     let is_read_as_it_is = lexer::next_statement(name.as_bytes())
@@ -272,7 +271,7 @@ fn open(name: &str, in_quotes: bool) -> Candidate {
     }
 }
 
-/// Files that `typed` is the start of; `before` is what stands before the file name in the word.
+/// Files whose names start with `typed`; `before` is what precedes the file name in the word.
 fn files(typed: &str, before: &str) -> Vec<Candidate> {
     let (folder, start) = match typed.rfind(['/', MAIN_SEPARATOR]) {
         Some(at) => typed.split_at(at + 1),

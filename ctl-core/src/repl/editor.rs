@@ -1,4 +1,4 @@
-//! Lines from a person at a terminal that can edit them. The only file that knows rustyline.
+//! Lines from a person at a terminal that supports editing. The only file that knows rustyline.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -27,15 +27,15 @@ use super::source::MAX_STATEMENT;
 use crate::error::CliError;
 use crate::output::color::Role;
 
-/// What a line editor needs to know.
+/// What a line editor needs.
 pub struct EditorSetup {
-    /// The grammar that completion, hints and the check for open quotes follow; it must be built.
+    /// The grammar for completion, hints and the check for open quotes; it must be built.
     pub grammar: Command,
-    /// Where live names come from.
+    /// The source of live names.
     pub values: Box<dyn Values>,
     /// Whether the terminal gets colours.
     pub color: bool,
-    /// Whether hints are shown, changeable while the editor lives.
+    /// Whether hints are shown; may change during the editor's lifetime.
     pub hints: Rc<Cell<bool>>,
     /// Older entries, oldest first.
     pub history: Vec<String>,
@@ -45,15 +45,15 @@ pub struct EditorSetup {
 pub struct Editor {
     inner: rustyline::Editor<Assistant, MemHistory>,
     color: bool,
-    /// The prompt of the line that is edited now.
+    /// The prompt of the line that is being edited.
     current: Current,
 }
 
 /// A prompt on the screen, if there is one.
 type Current = Arc<Mutex<Option<Arc<Live>>>>;
 
-/// A prompt that can change while its line is edited, to others of the same width: the editor asks for it whenever it
-/// draws the line.
+/// A prompt that can change while its line is edited, to another one of the same width: the editor asks for it whenever
+/// it draws the line.
 struct Live {
     first: Version,
     width: usize,
@@ -65,7 +65,7 @@ struct Version {
     next: OnceLock<Box<Version>>,
 }
 
-/// A line that is edited for so long sees no more of them.
+/// A line that is edited for longer sees no more of them.
 const VERSIONS: usize = 1000;
 
 impl Live {
@@ -73,7 +73,7 @@ impl Live {
         Self { first: Version::new(prompt), width: prompt.plain().width() }
     }
 
-    /// One that is wider stays away.
+    /// A wider one is not shown.
     fn change(&self, prompt: &Prompt) {
         if let Some(prompt) = prompt.fitted(self.width)
             && self.versions().count() < VERSIONS
@@ -108,7 +108,7 @@ impl rustyline::Prompt for Live {
     }
 }
 
-/// What came from the terminal.
+/// Input from the terminal.
 #[derive(Debug)]
 pub enum Edited {
     /// A text of one or more complete statements.
@@ -165,7 +165,7 @@ impl Editor {
                     text.extend_from_slice(&line);
                 }
                 Edited::Interrupted => return Ok(Edited::Interrupted),
-                // What is missing is told as of any other text.
+                // What is missing is reported as for any other text.
                 Edited::Text(_) | Edited::End => break,
             }
         }
@@ -187,7 +187,7 @@ impl Editor {
     /// Asks a question, without history and completion.
     ///
     /// # Errors
-    /// As [`Editor::read`].
+    /// See [`Editor::read`].
     pub fn ask(&mut self, question: &Prompt) -> Result<Edited, CliError> {
         let config = config(self.color)?;
         let mut plain: rustyline::Editor<(), MemHistory> =
@@ -212,13 +212,13 @@ impl Editor {
     pub fn notices(&mut self) -> Notices {
         match self.inner.create_external_printer() {
             Ok(printer) => Notices::to(Box::new(printer), Arc::clone(&self.current)),
-            // Not both ends are terminals: there is no line to keep whole.
+            // stdin and stdout are not both terminals, so there is no line to keep whole.
             Err(_) => Notices::stderr(),
         }
     }
 }
 
-/// Entries come from a file that others may have written: only lines that a terminal shows as they are.
+/// Entries come from a file that others may have written, so only lines that a terminal shows unchanged are used.
 fn remember(editor: &mut rustyline::Editor<Assistant, MemHistory>, entry: &str) {
     if entry.chars().all(|c| c == '\n' || !crate::output::escape::acts(c)) {
         // Only a full disk could fail, and this history is in memory.
@@ -227,7 +227,7 @@ fn remember(editor: &mut rustyline::Editor<Assistant, MemHistory>, entry: &str) 
 }
 
 fn config(color: bool) -> Result<Config, CliError> {
-    // The prompt must not land in a redirected stdout: then the terminal itself is used.
+    // The prompt must not end up in a redirected stdout, so the terminal itself is used then.
     let behavior = if io::stdout().is_terminal() { Behavior::Stdio } else { Behavior::PreferTerm };
     let builder = Config::builder()
         .max_history_size(MAX_ENTRIES)
@@ -267,7 +267,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Lines go to stderr as they are: nothing is being edited.
+    /// Lines go to stderr unchanged, because nothing is being edited.
     #[must_use]
     pub fn stderr() -> Self {
         Self { printer: None, current: Current::default() }
@@ -277,15 +277,15 @@ impl Notices {
         Self { printer: Some(Arc::new(Mutex::new(printer))), current }
     }
 
-    /// The prompt before the edited line is this one from the next printed line on.
+    /// Changes the prompt of the edited line, from the next printed line on.
     pub fn change_prompt(&self, prompt: &Prompt) {
         if let Some(live) = &*lock(&self.current) {
             live.change(prompt);
         }
     }
 
-    /// Prints one line; what could act on a terminal is escaped. Do not hold a lock that the reader of
-    /// the terminal needs: this may wait for it.
+    /// Prints one line; anything that could act on a terminal is escaped. Do not hold a lock that the reader of the
+    /// terminal needs, because this may wait for it.
     pub fn print(&self, text: &str) {
         let line = format!("{}\n", crate::output::escape::line(text));
         let printed =
@@ -300,15 +300,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What helps while a line is typed.
+/// Assistance while a line is typed.
 struct Assistant {
     grammar: Command,
     values: Box<dyn Values>,
     color: bool,
     hints: Rc<Cell<bool>>,
-    /// How wide the prompt is.
+    /// The width of the prompt.
     prompt: Cell<usize>,
-    /// Whether the line is one of a body, which is no command.
+    /// Whether the line belongs to a body, which is not a command.
     in_body: Cell<bool>,
 }
 
@@ -334,7 +334,7 @@ impl Completer for Assistant {
     }
 }
 
-/// A hint; only one from history can be taken over with the right arrow.
+/// A hint; only one from history can be accepted with the right arrow.
 struct Suggestion {
     shown: String,
     text: Option<String>,
@@ -354,7 +354,7 @@ impl Hinter for Assistant {
     type Hint = Suggestion;
 
     fn hint(&self, line: &str, pos: usize, context: &Context<'_>) -> Option<Suggestion> {
-        // Without colours nobody could tell a hint from what was typed.
+        // Without colours, hints could not be distinguished from what was typed.
         if self.in_body.get()
             || !self.hints.get()
             || !self.color
@@ -373,7 +373,7 @@ impl Hinter for Assistant {
     }
 }
 
-/// How much fits behind the line in its last row. A hint that goes on in the next row is not erased there.
+/// How much fits after the line in its last row. A hint that continues in the next row would not be erased there.
 fn room(prompt: usize, line: &str, width: usize) -> usize {
     let column = match line.rsplit_once('\n') {
         Some((_, last)) => last.chars().count(),
@@ -383,7 +383,7 @@ fn room(prompt: usize, line: &str, width: usize) -> usize {
     (width.max(1) - column % width.max(1)).saturating_sub(1)
 }
 
-/// The hint, cut where there is no room for more; none where a cut one would say nothing.
+/// The hint, cut to the room there is; none if a cut one would be meaningless.
 fn fitting(hint: &str, room: usize) -> Option<String> {
     if hint.chars().count() <= room {
         return Some(hint.to_owned());
@@ -392,7 +392,7 @@ fn fitting(hint: &str, room: usize) -> Option<String> {
     Some(hint.chars().take(kept).chain(['…']).collect())
 }
 
-/// The rest of the newest entry that begins with `line`.
+/// The rest of the newest entry that starts with `line`.
 fn from_history(line: &str, context: &Context<'_>) -> Option<String> {
     let newest = context.history_index().min(context.history().len()).checked_sub(1)?;
     let found = context.history().starts_with(line, newest, SearchDirection::Reverse).ok()??;
@@ -419,7 +419,7 @@ impl Validator for Assistant {
     }
 }
 
-/// The quotes, brackets, `<<` body or backslash that the text ends in.
+/// Unfinished quotes, brackets, `<<` body or backslash at the end of the text.
 fn what_is_open(text: &[u8]) -> Option<Open> {
     let mut rest = text;
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! The signals that end a session: SIGTERM and SIGHUP. Unlike Ctrl-C they cannot be taken back.
+//! The signals that end a session: SIGTERM and SIGHUP. Unlike Ctrl-C, they cannot be undone.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -13,8 +13,8 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Catches the signals from now on, beside [`Interrupts`](crate::system::signals::Interrupts), which are to come
-    /// first: each interrupts a command that is running, too.
+    /// Catches the signals from now on, in addition to [`Interrupts`](crate::system::signals::Interrupts), which must
+    /// be created first: each signal also interrupts a running command.
     ///
     /// # Errors
     /// The operating system refuses the handlers: exit 70.
@@ -28,16 +28,16 @@ impl Ending {
         Ok(ending)
     }
 
-    /// The exit that the signal asks for, if one came.
+    /// The exit code for the signal, if one arrived.
     #[must_use]
     pub fn requested(&self) -> Option<Exit> {
         signals::asked_for(&self.signal)
     }
 }
 
-/// Makes a line editor that is waiting for keys return, as if Ctrl-C had been typed.
+/// Makes a line editor waiting for keys return, as if Ctrl-C had been typed.
 pub fn wake_editor() {
-    // It can only fail for a signal that does not exist.
+    // This can only fail for a signal that does not exist.
     #[cfg(unix)]
     let _ = signal_hook::low_level::raise(signal_hook::consts::SIGINT);
 }

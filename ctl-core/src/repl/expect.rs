@@ -34,12 +34,12 @@ const OPERATORS: [(&str, Operator); 7] = [
     ("=", Operator::Equal),
 ];
 
-/// Whether a condition holds, and what was found.
+/// Whether a condition holds, and the value found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Whether it holds.
     pub holds: bool,
-    /// The value that was looked at, as text.
+    /// The value, as text.
     pub found: String,
 }
 
@@ -68,7 +68,7 @@ impl Condition {
         Ok(Self { key: key.to_owned(), operator, value: value.to_owned() })
     }
 
-    /// What is compared.
+    /// The key that is compared.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
@@ -78,7 +78,7 @@ impl Condition {
     /// text. `count` is the length of a list; other keys of a list are those of its only element.
     ///
     /// # Errors
-    /// A message that names the keys there are.
+    /// A message that names the available keys.
     pub fn check(&self, result: &Value) -> Result<Verdict, String> {
         let found = self.look_up(result)?;
         let text = match &found {
@@ -115,7 +115,7 @@ impl Condition {
                 if let Some(value) = map.get(&self.key).or_else(|| map.get(&wanted)) {
                     return Ok(value.clone());
                 }
-                // `ready` stands for `current-jobs-ready` when no other key ends so.
+                // `ready` stands for `current-jobs-ready` if no other key ends like that.
                 let ending = format!("-{wanted}");
                 let mut fitting = map.iter().filter(|(key, _)| key.ends_with(&ending));
                 match (fitting.next(), fitting.next()) {

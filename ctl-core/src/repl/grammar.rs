@@ -1,4 +1,4 @@
-//! Reads a statement by the tool's grammar; errors are said in one line.
+//! Parses a statement by the tool's grammar; errors take one line.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command};
@@ -9,7 +9,7 @@ use super::place::value_name;
 use crate::error::CliError;
 use crate::tool::program::tip;
 
-/// What a statement is by the grammar.
+/// A parsed statement.
 #[derive(Debug)]
 pub enum Parsed {
     /// A command with its arguments.
@@ -21,7 +21,7 @@ pub enum Parsed {
 /// Reads the words of a statement.
 ///
 /// # Errors
-/// They do not fit the grammar: exit 2, with what could have been meant.
+/// They do not match the grammar: exit 2, with a suggestion.
 pub fn parse(grammar: &mut Command, words: &[Word]) -> Result<Parsed, CliError> {
     let verb = words.first().map(|word| String::from_utf8_lossy(&word.bytes).into_owned());
     let bodies = verb.and_then(|verb| grammar.find_subcommand(&verb)).is_some_and(takes_bodies);
@@ -38,7 +38,7 @@ pub fn parse(grammar: &mut Command, words: &[Word]) -> Result<Parsed, CliError> 
     }
 }
 
-/// Whether the command takes job bodies as arguments.
+/// Whether the command takes bodies as arguments.
 fn takes_bodies(command: &Command) -> bool {
     command.get_positionals().any(|arg| value_name(arg).starts_with("BODY"))
 }
@@ -58,8 +58,8 @@ fn unknown_verb(grammar: &Command, error: &clap::Error) -> CliError {
     .hint("help")
 }
 
-/// The word that was probably meant: a few letters more, less, wrong or swapped, and some of them right. A sign such as
-/// `?` is no misspelt word, nor is a word a misspelt sign.
+/// The word that was probably meant: a few letters more, fewer, wrong or swapped, and some of them right. A sign such
+/// as `?` is not a misspelt word, nor is a word a misspelt sign.
 pub(crate) fn closest<'g>(
     typed: &str,
     spellings: impl Iterator<Item = &'g str>,
@@ -70,12 +70,12 @@ pub(crate) fn closest<'g>(
         .filter(|name| name.chars().any(char::is_alphanumeric))
         .map(|name| (distance(typed, name), name))
         .filter(|(distance, _)| *distance <= tolerance)
-        // Of several, what was begun and not finished.
+        // If there are several, prefer an unfinished word.
         .min_by_key(|(distance, name)| (*distance, !name.starts_with(typed)))
         .map(|(_, name)| name)
 }
 
-/// How many letters must be added, removed, changed or swapped with their neighbour.
+/// Number of letters that must be added, removed, changed or swapped with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows: [Vec<usize>; 3] = [Vec::new(), Vec::new(), (0..=b.len()).collect()];

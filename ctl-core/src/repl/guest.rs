@@ -1,4 +1,4 @@
-//! What a tool brings to a session: its words and its state.
+//! What a tool adds to a session: its vocabulary and its state.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -18,21 +18,21 @@ use crate::tool::{Context, Tool};
 
 /// A tool that has sessions.
 pub trait Interactive: Tool<Session: Default> {
-    /// What its sessions know by name.
+    /// The names that its sessions know.
     const WORDS: Words;
 
-    /// What filters can name of its jobs or messages.
+    /// The fields of its jobs or messages that filters can name.
     const FILTERS: &'static [Field] = &[];
 
-    /// The verbs that only make sense on connections that last; they stand for commands of the same name.
+    /// The verbs that need lasting connections; they replace commands of the same name.
     type Verb: Subcommand;
     /// The state of a session.
     type Guest<'t>: Guest<Tool = Self>;
 
-    /// A session; `person` says whether a person is there.
+    /// A session; `person` says whether a person is using it.
     fn guest(context: &mut Context<Self>, person: bool, names: KnownNames) -> Self::Guest<'_>;
 
-    /// Gets names for completion over this connection.
+    /// Fetches names for completion over this connection.
     fn live_names(link: Self::Link) -> Fetch;
 
     /// What is different about a command in a session.
@@ -42,28 +42,28 @@ pub trait Interactive: Tool<Session: Default> {
     }
 }
 
-/// What a tool's sessions know by name.
+/// The names that a tool's sessions know.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
     /// The groups of `help`, besides that of the session itself.
     pub groups: &'static [Group],
-    /// Commands that only look. After a lost connection they are asked again; nothing else ever is.
+    /// Read-only commands. After a lost connection, only these are repeated.
     pub reads: &'static [&'static str],
-    /// Commands after which names of the server may have come or gone.
+    /// Commands after which the server's names may have changed.
     pub renames: &'static [&'static str],
-    /// Commands that history keeps out of its file.
+    /// Commands that are kept out of the history file.
     pub secrets: &'static [&'static str],
     /// Commands of the command line that make no sense in a session of this tool.
     pub left_out: &'static [&'static str],
-    /// Global flags that a line may have, beside those of every tool.
+    /// Global flags that a line may have, besides those of every tool.
     pub line_flags: &'static [&'static str],
-    /// The name of the error that says that the connection broke after a request went out.
+    /// The name of the error for a connection that broke after a request was sent.
     pub lost: &'static str,
     /// What `on_exit` decides.
     pub on_exit: &'static str,
 }
 
-/// What filters of a command of this tool can name.
+/// The fields that filters of a command of this tool can name.
 pub(crate) fn filters<T: Interactive>(verb: &str) -> &'static [Field] {
     if verb == tap::VERB { tap::FIELDS } else { T::FILTERS }
 }
@@ -75,26 +75,26 @@ pub type RunLine<T> = fn(&mut Context<T>, &ArgMatches) -> Result<Exit, CliError>
 pub struct Parts<'a, T: Tool> {
     /// What commands work with.
     pub tool: &'a mut Context<T>,
-    /// The names that completion knows.
+    /// The names for completion.
     pub names: &'a KnownNames,
-    /// What becomes of what the session holds.
+    /// What happens to what the session holds.
     pub on_exit: &'a mut OnExit,
 }
 
-/// The state of a tool's session. A thread of the session shares it: it is locked while a command runs, and free while
-/// a line is typed.
+/// The state of a tool's session. A thread of the session shares it, so it is locked while a command runs, and free
+/// while a line is typed.
 pub trait Guest: Send {
     /// The tool.
     type Tool: Interactive;
 
-    /// What a person can answer who is asked what becomes of what the session holds.
+    /// The possible answers to the question what to do with what the session holds.
     const ANSWERS: Answers;
 
-    /// What becomes of it where nobody is asked.
+    /// What happens to it if nobody is asked.
     const UNASKED: &'static str;
 
-    /// What is still to be said when this program ends by a defect while the session holds something: the names that
-    /// completion keeps of it under this key, behind these words.
+    /// What to report if this program crashes while the session holds something: these words, followed by the names
+    /// that completion keeps under this key.
     const LAST_WORDS: (&'static str, &'static str);
 
     /// What every session has.
@@ -103,16 +103,16 @@ pub trait Guest: Send {
     /// The prompt for the next line; `rich` terminals have more than ASCII and one colour.
     fn prompt(&mut self, rich: bool) -> Prompt;
 
-    /// Does what has to be done although nobody typed anything. Gives sentences for the person.
+    /// Does what has to be done while nobody types. Returns messages for the person.
     fn tick(&mut self, now: Instant) -> Vec<String>;
 
-    /// Looks whether a connection was lost since the last look. Gives a sentence for the person.
+    /// Checks whether a connection was lost since the last check. Returns a message for the person.
     fn notice_loss(&mut self) -> Option<String>;
 
     /// Brings the names for completion in line with what the session holds.
     fn tidy(&mut self);
 
-    /// The connections are about to be given up for those to other servers: that the next ones are others is no loss.
+    /// The connections are about to be replaced by those to other servers, which is not a loss.
     fn leave_servers(&mut self);
 
     /// Runs one of the session's own verbs.
@@ -121,13 +121,13 @@ pub trait Guest: Send {
     /// What the verb reports.
     fn verb(&mut self, verb: <Self::Tool as Interactive>::Verb) -> Result<Exit, CliError>;
 
-    /// Notes what a line changed. `firsts` are the first words of the lines that it wrote.
+    /// Records what a line changed. `firsts` are the first words of the lines that it wrote.
     fn after_line(&mut self, _verb: &str, _firsts: &[String], _result: &Result<Exit, CliError>) {}
 
-    /// Whether the session ended while something was left to itself.
+    /// Whether the session ended while something was left unattended.
     fn left_behind(&self) -> bool;
 
-    /// A word that the line leaves out and the session knows, such as the last job.
+    /// A word that the line omits and the session knows, such as the last job.
     ///
     /// # Errors
     /// The word is needed, and the session does not know it either.
@@ -143,48 +143,48 @@ pub trait Guest: Send {
     /// Changes one of [`Guest::settings`]. The value is one of those allowed.
     fn set(&mut self, _name: &str, _value: &str) {}
 
-    /// The names that completion offers here; those that the line has already are left out later.
+    /// The names that completion offers here; those already in the line are left out later.
     fn candidates(names: &KnownNames, wanted: &Wanted<'_>) -> Vec<String>;
 
-    /// Whether what it holds is at risk when the session is left for this reason.
+    /// Whether what it holds is at risk if the session ends for this reason.
     fn is_risky(_reason: Leaving) -> bool {
         true
     }
 
-    /// Whether it holds something that has to be settled before it is left.
+    /// Whether it holds something that has to be settled before it ends.
     fn holds(&mut self) -> bool;
 
     /// Shows what it holds.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     fn show_held(&mut self) -> Result<Exit, CliError>;
 
-    /// What it holds, for a question to a person, such as `2 jobs reserved`; none when it holds nothing any more.
+    /// What it holds, for a question to a person, such as `2 jobs reserved`; none if it holds nothing any more.
     fn question(&mut self) -> Option<String>;
 
-    /// Makes `fate`, a word of `on_exit`, of what it holds. True to go on.
+    /// Settles what it holds by `fate`, a value of `on_exit`. Returns true to continue.
     ///
     /// # Errors
     /// Something could not be settled: the session stays.
     fn let_go(&mut self, fate: &'static str) -> Result<bool, CliError>;
 }
 
-/// What is still to be said when this program ends by a defect.
+/// What to report if this program crashes.
 pub(super) fn last_words<G: Guest>(names: &KnownNames) -> Option<String> {
     let (key, words) = G::LAST_WORDS;
     let held = names.kept(key);
     (!held.is_empty()).then(|| format!("{words} {}", held.join(", ")))
 }
 
-/// Says that a connection was lost, if one was since the last look.
+/// Reports a connection that was lost since the last check.
 pub fn say_loss<G: Guest>(guest: &mut G) {
     if let Some(said) = guest.notice_loss() {
         guest.parts().tool.messages.note(said);
     }
 }
 
-/// Locks the state; a panic elsewhere does not take the session down.
+/// Locks the state; a panic elsewhere does not end the session.
 pub fn lock<G>(shared: &Mutex<G>) -> MutexGuard<'_, G> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

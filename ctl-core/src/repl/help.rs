@@ -10,7 +10,7 @@ use crate::output::wrap;
 pub struct Group {
     /// The name, without `@`.
     pub name: &'static str,
-    /// What the commands have in common.
+    /// The title of the group.
     pub title: &'static str,
     /// The verbs.
     pub verbs: &'static [&'static str],
@@ -73,8 +73,7 @@ fn unknown(topic: &str, groups: &[Group]) -> CliError {
         .hint("help")
 }
 
-/// Lines of TAB-separated cells as aligned columns, the last of which is broken between words where the terminal on
-/// stdout ends.
+/// Lines of TAB-separated cells as aligned columns; the last one is wrapped at the width of the terminal on stdout.
 #[must_use]
 pub fn columns(rows: &str) -> String {
     let cells: Vec<Vec<&str>> = rows.lines().map(|row| row.split('\t').collect()).collect();

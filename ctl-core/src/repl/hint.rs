@@ -1,4 +1,4 @@
-//! The grey remainder after the cursor: what the grammar still takes.
+//! The grey text after the cursor: what the grammar still accepts.
 
 use clap::{Arg, ArgAction, Command};
 
@@ -6,14 +6,14 @@ use super::lexer;
 use super::place::{Place, takes_value, value_name};
 
 /// What can still be typed after `text` (the whole line, the cursor at its end), such as
-/// `[-p PRI] BODY…`. Arguments that are there already are left out. `None` when there is nothing to say.
+/// `[-p PRI] BODY…`. Arguments that have been typed already are left out. `None` if there is nothing to show.
 #[must_use]
 pub fn hint(grammar: &Command, text: &str) -> Option<String> {
     let partial = lexer::partial(text.as_bytes())?;
     if partial.words.is_empty() || partial.literal {
         return None;
     }
-    // In the middle of a word only the next blank is certain.
+    // In the middle of a word, only the next blank is certain.
     if !partial.current.is_empty() {
         return None;
     }
@@ -39,7 +39,7 @@ pub fn hint(grammar: &Command, text: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// Options of the command itself; those that every command has would drown them.
+/// Only options of the command itself, because those that every command has would drown them.
 fn is_worth_a_hint(arg: &Arg) -> bool {
     let helps = matches!(
         arg.get_action(),

@@ -1,7 +1,7 @@
-//! The history file: private, written after every command, shared by parallel sessions.
+//! The history file: private, written after every command, shared by concurrent sessions.
 //!
 //! The format is one entry per line with `\n` for a line end and `\\` for a backslash. Entries are
-//! appended with one write each, so that sessions at the same time do not mix up their lines.
+//! appended with one write each, so that concurrent sessions do not mix up their lines.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use super::lexer::{self, Statement};
 
-/// How many entries are kept.
+/// Maximum number of entries.
 pub const MAX_ENTRIES: usize = 10_000;
 
-/// The longest word that is stored as it is; a longer one leaves only its size.
+/// The longest word that is stored unchanged; for a longer one, only its size is stored.
 const MAX_WORD: usize = 4 * 1024;
 
-/// Where the entries of one tool are kept, or nowhere.
+/// The place where the entries of one tool are kept, if any.
 #[derive(Debug)]
 pub struct HistoryFile {
     path: Option<PathBuf>,
@@ -44,7 +44,7 @@ impl HistoryFile {
         Self { path: Some(path.into()) }
     }
 
-    /// No file: nothing stays after the session.
+    /// No file: nothing is kept after the session.
     #[must_use]
     pub fn none() -> Self {
         Self { path: None }
@@ -56,10 +56,10 @@ impl HistoryFile {
         self.path.as_deref()
     }
 
-    /// The newest [`MAX_ENTRIES`] entries, oldest first. A file that grew to twice as many is cut.
+    /// The newest [`MAX_ENTRIES`] entries, oldest first. A file with more than twice as many is cut.
     ///
     /// # Errors
-    /// The file exists and cannot be read or cut.
+    /// The file exists but cannot be read or cut.
     pub fn load(&self) -> io::Result<Vec<String>> {
         let Some(path) = &self.path else { return Ok(Vec::new()) };
         let mut bytes = Vec::new();
@@ -97,10 +97,10 @@ impl HistoryFile {
     }
 }
 
-/// What to keep of a statement that was typed.
+/// What to keep of a typed statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Nothing: it is blank or began with a space.
+    /// Nothing: it is blank or starts with a space.
     Nothing,
     /// In memory for this session, not in the file.
     InMemory(String),
@@ -138,14 +138,14 @@ fn without_long_bodies(text: &[u8], statement: &Statement) -> String {
     statement.words.iter().map(shorten).collect::<Vec<_>>().join(" ")
 }
 
-/// What a person keeps for a purpose: the folder that the variable names, or this one in their home.
+/// A user's folder for a purpose: the one that the variable names, or this one in their home.
 pub(super) fn folder(
     var: impl Fn(&str) -> Option<String>,
     variable: &str,
     in_home: &str,
 ) -> Option<PathBuf> {
     let set = |name: &str| var(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    // The XDG base directory specification: a relative path is to be ignored.
+    // The XDG base directory specification: a relative path must be ignored.
     if let Some(folder) = set(variable).filter(|path| path.is_absolute()) {
         return Some(folder);
     }

@@ -34,7 +34,7 @@ use crate::system::signals::Interrupts;
 use crate::tool::Tool;
 use crate::tool::args::GlobalArgs;
 
-/// The setting that decides what becomes of what the session holds.
+/// The setting that decides what happens to what the session holds.
 const ON_EXIT: &str = "on_exit";
 
 /// The shell of a tool.
@@ -48,21 +48,21 @@ pub(super) struct Host<'s, G: Guest> {
     pub(super) interrupts: Interrupts,
     pub(super) ending: Ending,
     pub(super) written: Written,
-    /// Whether the person is being waited for: then a signal must wake the line editor.
+    /// Whether the session is waiting for the person, so that a signal must wake the line editor.
     pub(super) waiting: &'s AtomicBool,
-    /// How prompts look.
+    /// The format of prompts.
     pub(super) prompts: Prompts,
-    /// Whether a person is there.
+    /// Whether a person is using the session.
     pub(super) person: bool,
     /// The flags that the session was started with.
     pub(super) globals: GlobalArgs,
-    /// How results look unless a line says something else.
+    /// The format of results, unless a line overrides it.
     pub(super) style: Style,
     pub(super) known_settings: KnownSettings,
     pub(super) pager: Pager,
-    /// The way to stdout and its style, while results go elsewhere.
+    /// stdout and its style, while results go elsewhere.
     pub(super) usual: Option<(Output, Style)>,
-    /// How long the pager has had the screen.
+    /// How long the pager has been on the screen.
     pub(super) reading: Duration,
 }
 
@@ -219,7 +219,7 @@ impl<G: Guest> Shell for Host<'_, G> {
         let mut guest = lock(self.shared);
         let messages = &guest.parts().tool.messages;
         if self.person && place.is_none() && error.code == "INTERRUPTED" {
-            // The terminal has shown ^C behind what was there.
+            // The terminal has shown ^C after the existing text.
             let _ = writeln!(io::stderr());
             messages.note("cancelled");
             return;
@@ -276,7 +276,7 @@ impl<G: Guest> Shell for Host<'_, G> {
 }
 
 impl<G: Guest> Host<'_, G> {
-    /// Asks the servers of `connect` whether they are there, before the session gives up those that it has.
+    /// Checks that the servers of `connect` answer, before the session gives up its current ones.
     fn reach(&mut self, matches: &ArgMatches) -> Result<(), CliError> {
         let goal = Goal::of(matches)?;
         let mut guest = lock(self.shared);
@@ -294,15 +294,15 @@ impl<G: Guest> Host<'_, G> {
         })
     }
 
-    /// The result had no line end: what a person is shown next must not hide it.
+    /// The result had no line end, and what is shown next must not overwrite it.
     fn end_open_line(&self) {
         if self.written.take_open_line() {
-            // A closed stdout shows at the next write.
+            // A closed stdout is noticed at the next write.
             let _ = writeln!(io::stdout());
         }
     }
 
-    /// Runs something that may take the whole screen, for as long as the person likes.
+    /// Runs something that may take over the whole screen, for as long as the person likes.
     fn on_screen<T>(
         &mut self,
         run: impl FnOnce(&mut Self) -> Result<T, CliError>,
@@ -315,7 +315,7 @@ impl<G: Guest> Host<'_, G> {
         result
     }
 
-    /// Runs something whose result may be too high for the screen.
+    /// Runs something whose result may be taller than the screen.
     fn paged<T>(
         &mut self,
         may_page: bool,
@@ -347,7 +347,7 @@ impl<G: Guest> Host<'_, G> {
             .hint(format!("leave, and give {flag} to {tool} repl")))
     }
 
-    /// Runs one line: its flags on top of those of the session.
+    /// Runs one line, with its flags on top of those of the session.
     fn line(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Exit, CliError> {
         self.refuse_misplaced(matches)?;
         let mut guest = lock(self.shared);
@@ -370,7 +370,7 @@ impl<G: Guest> Host<'_, G> {
     }
 }
 
-/// Runs a verb of every session, one of the tool's, or a command of the command line.
+/// Runs a verb of every session, one of the tool's own, or a command of the command line.
 fn run_line<G: Guest>(
     guest: &mut G,
     command: RunLine<G::Tool>,
@@ -382,7 +382,7 @@ fn run_line<G: Guest>(
     if name == builtin::CONNECT {
         return go_to(guest, &Goal::of(matches)?);
     }
-    // Some commands are less patient than others.
+    // Some commands have shorter time limits than others.
     let plan = tool.link.dialer().plan().clone();
     tool.link.dialer_mut().bound(timeout);
     let result = if Verb::<G>::has_subcommand(name) {
@@ -401,7 +401,7 @@ fn run_line<G: Guest>(
 
 type Verb<G> = <<G as Guest>::Tool as Interactive>::Verb;
 
-/// Where `connect` goes.
+/// The target of `connect`.
 enum Goal {
     Servers(String),
     Context(String),
@@ -419,7 +419,7 @@ impl Goal {
         }
     }
 
-    /// From the next connection on.
+    /// Takes effect with the next connection.
     fn aim<L: Link>(&self, dialer: &mut Dialer<L>) -> Result<(), CliError> {
         match self {
             Self::Context(name) => dialer.enter(name),
@@ -433,7 +433,7 @@ impl Goal {
     }
 }
 
-/// `connect`: goes to other servers, which have answered. What the session holds has been settled before.
+/// `connect`: switches to other servers, which have answered. What the session held has already been settled.
 fn go_to<G: Guest>(guest: &mut G, goal: &Goal) -> Result<Exit, CliError> {
     guest.leave_servers();
     let Parts { tool, names, .. } = guest.parts();
@@ -448,7 +448,7 @@ fn go_to<G: Guest>(guest: &mut G, goal: &Goal) -> Result<Exit, CliError> {
     guest.parts().tool.out.done(&done, &format!("connected to {address}"))
 }
 
-/// Notes what a line changed.
+/// Records what a line changed.
 fn look_back<G: Guest>(
     guest: &mut G,
     verb: &str,
@@ -463,16 +463,15 @@ fn look_back<G: Guest>(
     }
 }
 
-/// The grammar was read already: what does not fit now is a defect.
+/// The line has been parsed already, so a mismatch now is a defect.
 ///
-/// For tools that read a line of a session into the arguments of their own commands.
+/// For tools that parse a line of a session into the arguments of their own commands.
 #[must_use]
 pub fn unreadable(error: clap::Error) -> CliError {
     CliError::internal(format!("cannot parse the line: {error}"))
 }
 
-/// The connection broke after a command was sent that changes something. Only a person can decide to send it
-/// again.
+/// The connection broke after sending a command that changes something. Only a person can decide to send it again.
 fn repeats(name: &str, person: Option<&mut dyn Terminal>) -> Result<bool, CliError> {
     let Some(person) = person else { return Ok(false) };
     let question = format!(
@@ -482,7 +481,7 @@ fn repeats(name: &str, person: Option<&mut dyn Terminal>) -> Result<bool, CliErr
     Ok(matches!(answer, Edited::Text(text) if matches!(text.trim_ascii(), b"y" | b"Y" | b"yes")))
 }
 
-/// The person again, for one more question.
+/// Reborrows the person, for one more question.
 fn borrow<'p>(person: &'p mut Option<&mut dyn Terminal>) -> Option<&'p mut dyn Terminal> {
     match person {
         Some(person) => Some(&mut **person),
@@ -490,7 +489,7 @@ fn borrow<'p>(person: &'p mut Option<&mut dyn Terminal>) -> Option<&'p mut dyn T
     }
 }
 
-/// Adds the word that the line leaves out, if the session knows it.
+/// Adds the word that the line omits, if the session knows it.
 fn complete<G: Guest>(
     grammar: &mut Command,
     guest: &G,
@@ -509,7 +508,7 @@ fn complete<G: Guest>(
     }
 }
 
-/// The flags that are in force for a line.
+/// The flags that apply to a line.
 fn of_line(session: &GlobalArgs, line: GlobalArgs) -> GlobalArgs {
     GlobalArgs {
         timeout: line.timeout.or(session.timeout),
@@ -538,7 +537,7 @@ fn within_session(error: &CliError, tool: &str) -> CliError {
     error.hints.iter().map(here).fold(said, CliError::hint)
 }
 
-/// `FILE:LINE: CODE: message`, as compilers say it.
+/// `FILE:LINE: CODE: message`, the format of compilers.
 fn print_script_error(error: &CliError, place: &str) {
     let code = if error.exit == Exit::Usage { String::new() } else { format!("{}: ", error.code) };
     let message = escape::lines(&error.message);

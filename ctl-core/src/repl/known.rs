@@ -1,14 +1,14 @@
-//! The names that completion knows: those of the server, and those that the session has met.
+//! The names for completion: those of the server, and those that the session has seen.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::names::LiveNames;
 
-/// Gets names from a server; none when it cannot.
+/// Fetches names from a server; none if it cannot.
 pub type Fetch = Box<dyn FnMut() -> Option<Vec<String>> + Send>;
 
-/// How many names that were shown are remembered.
+/// Maximum number of shown names that are remembered.
 const MAX_SEEN: usize = 1000;
 
 /// The names; clones share them.
@@ -16,19 +16,19 @@ const MAX_SEEN: usize = 1000;
 pub struct KnownNames {
     lists: Arc<Mutex<Lists>>,
     live: Option<LiveNames>,
-    /// Where the background thread is to get names next.
+    /// Where the background thread should fetch names next.
     next: Arc<Mutex<Option<Fetch>>>,
 }
 
 #[derive(Default)]
 struct Lists {
     kept: BTreeMap<&'static str, Vec<String>>,
-    /// Newest first.
+    /// The newest first.
     seen: Vec<String>,
 }
 
 impl KnownNames {
-    /// Names that the server has, too.
+    /// Names that the server also has.
     #[must_use]
     pub fn live(fetch: Fetch) -> Self {
         let mut names = Self::default();
@@ -44,7 +44,7 @@ impl KnownNames {
         names
     }
 
-    /// The server is another one from now on: what was shown of the one before is forgotten.
+    /// Switches to another server: names shown from the previous one are forgotten.
     pub fn go_to(&self, fetch: Fetch) {
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(fetch);
         self.lock().seen.clear();
@@ -54,7 +54,7 @@ impl KnownNames {
         }
     }
 
-    /// Names of the server may have come or gone.
+    /// The server's names may have changed.
     pub fn refresh(&self) {
         if let Some(live) = &self.live {
             live.refresh();
@@ -67,7 +67,7 @@ impl KnownNames {
         self.live.as_ref().map(LiveNames::get).unwrap_or_default()
     }
 
-    /// The list of this kind is this one from now on.
+    /// Replaces the list of this kind.
     pub fn keep(&self, kind: &'static str, names: Vec<String>) {
         self.lock().kept.insert(kind, names);
     }
@@ -78,7 +78,7 @@ impl KnownNames {
         self.lock().kept.get(kind).cloned().unwrap_or_default()
     }
 
-    /// Names that a command showed, in this order.
+    /// Adds names that a command showed, in this order.
     pub fn saw(&self, names: &[String]) {
         let mut lists = self.lock();
         for name in names.iter().rev() {
@@ -88,7 +88,7 @@ impl KnownNames {
         lists.seen.truncate(MAX_SEEN);
     }
 
-    /// The list of this kind, and behind it what was shown besides, newest first.
+    /// The list of this kind, followed by other shown names, newest first.
     #[must_use]
     pub fn kept_and_seen(&self, kind: &'static str) -> Vec<String> {
         let lists = self.lock();

@@ -1,4 +1,4 @@
-//! Splits what was typed into words of bytes.
+//! Splits typed text into words of bytes.
 //!
 //! The grammar is that of redis' `sdssplitargs`, with a few additions:
 //!
@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `mail` | the bytes as they are; a backslash means itself |
 //! | `"a\n\x00"` | escapes `\n \r \t \a \b \\ \" \xHH`; any other `\c` is `c` |
-//! | `'it\'s'` | as it is, except `\'` |
+//! | `'it\'s'` | unchanged, except `\'` |
 //! | `{"a": 1}`, `[1, 2]` | up to the matching bracket, blanks and quotes included |
 //! | `json:{…}`, `b64:…`, `hex:…` | checked JSON, decoded base64, decoded hex |
 //! | `<<END`, `<<-END` | the following lines up to `END`, joined by LF; `<<-` drops leading tabs |
@@ -17,7 +17,7 @@
 //! | `\` at the end of a line | the next line continues this one |
 //!
 //! A closing quote must be followed by a blank or the end. Blanks are space, TAB, CR, VT and FF;
-//! an LF outside of quotes ends the statement.
+//! an LF outside quotes ends the statement.
 
 mod partial;
 mod quote;
@@ -53,7 +53,7 @@ impl Word {
         Self { bytes, literal, start, end, heredoc: false, filled: false }
     }
 
-    /// The sign behind which results go to a file or to another program, if this is one. In quotes it is data.
+    /// The sign that redirects results to a file or to another program, if this is one. In quotes, it is data.
     #[must_use]
     pub fn redirection(&self) -> Option<&'static str> {
         let is_data = self.literal || self.heredoc || self.filled;
@@ -67,9 +67,9 @@ impl Word {
 pub struct Statement {
     /// The words, the verb first.
     pub words: Vec<Word>,
-    /// How many bytes of the text the statement took, with its line ends and `<<` bodies.
+    /// Length of the statement in bytes, including its line ends and `<<` bodies.
     pub used: usize,
-    /// How many bytes the command itself takes, without `<<` bodies.
+    /// Length of the command itself in bytes, without `<<` bodies.
     pub command_end: usize,
 }
 
@@ -82,7 +82,7 @@ pub enum Open {
     Bracket(char),
     /// The text ends after a backslash.
     Backslash,
-    /// The end line of a `<<` has not come.
+    /// The end line of a `<<` has not arrived.
     Heredoc {
         /// The end line.
         tag: Vec<u8>,
@@ -91,7 +91,7 @@ pub enum Open {
     },
 }
 
-/// Why a text is not a statement.
+/// The reason why a text is not a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LexError {
     /// More text could complete it.
@@ -127,11 +127,11 @@ impl fmt::Display for LexError {
 
 impl std::error::Error for LexError {}
 
-/// Takes the first statement off `text`.
+/// Removes the first statement from `text`.
 ///
 /// # Errors
 ///
-/// [`LexError::Incomplete`] when more text could complete the statement, [`LexError::Invalid`]
+/// [`LexError::Incomplete`] if more text could complete the statement, [`LexError::Invalid`]
 /// otherwise. Nothing is taken in either case.
 pub fn next_statement(text: &[u8]) -> Result<Statement, LexError> {
     let mut lexer = Lexer { text, at: 0 };
@@ -183,7 +183,7 @@ impl Lexer<'_> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// Goes to the next word; false when the command ends here.
+    /// Advances to the next word; returns false if the command ends here.
     fn skip_blanks(&mut self) -> Result<bool, LexError> {
         loop {
             match self.peek() {
@@ -213,7 +213,7 @@ impl Lexer<'_> {
         })
     }
 
-    /// The length of a backslash with its line end, when one is here and another line follows.
+    /// The length of a backslash with its line end, if one is here and another line follows.
     fn continuation(&self) -> Result<Option<usize>, LexError> {
         match self.rest() {
             [b'\\'] | [b'\\', b'\r'] | [b'\\', b'\n'] | [b'\\', b'\r', b'\n'] => {
@@ -295,7 +295,7 @@ impl Lexer<'_> {
         Ok(bytes)
     }
 
-    /// Two backslashes stand for themselves, so that only an odd one at a line's end continues it.
+    /// Two backslashes stand for themselves, so only an odd number at a line's end continues it.
     fn backslashes(&mut self, bytes: &mut Vec<u8>) {
         let pair = usize::from(self.rest().get(1) == Some(&b'\\'));
         bytes.extend(std::iter::repeat_n(b'\\', 1 + pair));
@@ -362,7 +362,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// The text from `{` or `[` up to its partner, JSON strings skipped.
+    /// The text from `{` or `[` up to the matching bracket, skipping JSON strings.
     fn bracketed(&mut self, open: u8) -> Result<&[u8], LexError> {
         let start = self.at;
         let (mut depth, mut in_string) = (0_usize, false);

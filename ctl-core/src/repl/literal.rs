@@ -1,8 +1,8 @@
-//! Words that are data, passed through a command line that would read them as something else.
+//! Words that are data, passed through a command line that would interpret them as something else.
 //!
-//! `put "@x"` in a session means the body `@x`, not the file `x`; `put "-1"` is no flag; and a body may
+//! `put "@x"` in a session means the body `@x`, not the file `x`; `put "-1"` is not a flag; and a body may
 //! hold bytes that an operating system does not allow in an argument. Such a word travels as a NUL, an
-//! `x` and hexadecimal digits. No real argument can look like this: arguments never hold a NUL.
+//! `x` and hexadecimal digits. No real argument can look like this, because arguments never contain a NUL.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ const MARK: &str = "\0x";
 /// for something else are marked; [`decode`] reads them.
 ///
 /// # Errors
-/// A word that no argument of this operating system can hold: a message for the user.
+/// A word that cannot be an argument on this operating system: a message for the user.
 pub fn to_arguments(words: &[Word], bodies: bool) -> Result<Vec<OsString>, String> {
     words.iter().enumerate().map(|(at, word)| argument(word, bodies && at > 0)).collect()
 }
@@ -27,7 +27,7 @@ pub fn decode(argument: &OsStr) -> Option<Vec<u8>> {
     from_hex(argument.to_str()?.strip_prefix(MARK)?).ok()
 }
 
-/// `text` with marked arguments in it shown as they were typed, for messages that quote arguments.
+/// `text` with its marked arguments shown as they were typed, for messages that quote arguments.
 #[must_use]
 pub fn unmark(text: &str, words: &[Word]) -> String {
     words.iter().filter(|word| needs_mark(word)).fold(text.to_owned(), |text, word| {
@@ -65,7 +65,7 @@ fn from_bytes(bytes: &[u8]) -> Result<OsString, String> {
     })
 }
 
-/// The file name that a word means, byte for byte where the operating system allows it.
+/// The file name that a word stands for, byte for byte if the operating system allows it.
 ///
 /// # Errors
 /// As [`to_arguments`].

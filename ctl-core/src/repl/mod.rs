@@ -1,8 +1,8 @@
-//! The interactive shell of the tools, without any queue in it.
+//! The interactive shell of the tools, independent of any queue.
 //!
-//! A tool brings its words and its state ([`guest`]) and starts a session of them ([`start`]). The session
+//! A tool adds its vocabulary and its state ([`guest`]) and starts a session with them ([`start`]). The session
 //! ([`session`]) reads statements from a script ([`source`]) or from a person ([`editor`], [`plain`]), splits them into
-//! words ([`lexer`]), reads them by the tool's own clap grammar ([`tree`], [`grammar`]) and runs them.
+//! words ([`lexer`]), parses them by the tool's own clap grammar ([`tree`], [`grammar`]) and runs them.
 
 pub mod args;
 pub mod body;

@@ -1,7 +1,7 @@
 //! Live names for completion, fetched in the background so that typing never waits for the server.
 //!
-//! A thread of its own fetches on demand. Names younger than [`TTL`] are shown as they are; older ones
-//! are fetched again, and shown stale when the answer takes longer than [`DEADLINE`].
+//! A thread of its own fetches on demand. Names younger than [`TTL`] are shown at once; older ones are fetched again,
+//! and shown stale if the answer takes longer than [`DEADLINE`].
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub const TTL: Duration = Duration::from_secs(5);
 /// How long [`LiveNames::get`] waits for fresh names.
 pub const DEADLINE: Duration = Duration::from_millis(150);
-/// How many names are kept.
+/// Maximum number of names.
 pub const MAX_NAMES: usize = 1000;
 
 /// A list of names that is refreshed in the background.
@@ -35,9 +35,8 @@ struct State {
 }
 
 impl LiveNames {
-    /// Names that `fetch` gets, on a thread of its own. Nothing is fetched before the first
-    /// [`get`](Self::get) or [`refresh`](Self::refresh). A fetch that fails (`None`) leaves the names
-    /// that are known.
+    /// Names from `fetch`, on a thread of its own. Nothing is fetched before the first
+    /// [`get`](Self::get) or [`refresh`](Self::refresh). A failed fetch (`None`) keeps the known names.
     pub fn new(fetch: impl FnMut() -> Option<Vec<String>> + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());
         let worker = Worker(Arc::clone(&shared));
@@ -45,7 +44,7 @@ impl LiveNames {
         Self { shared }
     }
 
-    /// The names in order, fresh if they come in time. Never waits longer than [`DEADLINE`].
+    /// The names in order, fresh if they arrive in time. Never waits longer than [`DEADLINE`].
     #[must_use]
     pub fn get(&self) -> Vec<String> {
         let started = Instant::now();
@@ -64,7 +63,7 @@ impl LiveNames {
         state.names.clone()
     }
 
-    /// Starts fetching in the background: the names probably changed.
+    /// Starts fetching in the background, because the names have probably changed.
     pub fn refresh(&self) {
         let mut state = self.shared.lock();
         state.fetched = None;
@@ -72,7 +71,7 @@ impl LiveNames {
         self.shared.changed.notify_all();
     }
 
-    /// Forgets every name, because the server is another one now.
+    /// Forgets every name, because the server is now another one.
     pub fn forget(&self) {
         let mut state = self.shared.lock();
         state.names.clear();

@@ -1,4 +1,4 @@
-//! What becomes of what a session holds when it ends: a setting, or a person's answer.
+//! What happens to what a session holds when it ends: a setting, or a person's answer.
 
 use std::sync::Mutex;
 
@@ -14,7 +14,7 @@ use crate::output::color::Role;
 pub struct OnExit {
     /// Its value.
     pub word: &'static str,
-    /// The values that it may have; the first is [`ASK`].
+    /// The allowed values; the first is [`ASK`].
     pub words: &'static [&'static str],
 }
 
@@ -22,13 +22,13 @@ pub struct OnExit {
 pub const ASK: &str = "ask";
 
 impl OnExit {
-    /// Asks, until something else is said.
+    /// Asks, until changed.
     #[must_use]
     pub fn ask(words: &'static [&'static str]) -> Self {
         Self { word: ASK, words }
     }
 
-    /// Another value, if it is one.
+    /// Changes the value, if it is allowed.
     pub fn set(&mut self, word: &str) {
         if let Some(word) = self.words.iter().find(|known| **known == word) {
             self.word = word;
@@ -39,14 +39,14 @@ impl OnExit {
 /// The answers to a question.
 #[derive(Debug, Clone, Copy)]
 pub struct Answers {
-    /// What can be answered, also by the first letter; the first is meant by an empty line.
+    /// The answers, also by their first letter; an empty line means the first.
     pub words: &'static [&'static str],
-    /// What Ctrl-D means.
+    /// The meaning of Ctrl-D.
     pub at_end: &'static str,
 }
 
-/// Settles what a session holds, before it ends or its state is put at risk: as the setting says, or a person who is
-/// asked. True to go on.
+/// Settles what a session holds, before it ends or its state is put at risk: as the setting says, or as a person
+/// answers. Returns true to continue.
 ///
 /// # Errors
 /// Something could not be settled: the session stays.
@@ -62,7 +62,7 @@ pub(super) fn settle<G: Guest>(
     let fate = match (word, person) {
         (ASK, Some(person)) => {
             lock(shared).show_held()?;
-            // The state is not locked while the person thinks.
+            // Does not lock the state while the person thinks.
             match choose(person, G::ANSWERS, G::UNASKED, || lock(shared).question())? {
                 Some(fate) => fate,
                 None => return Ok(false),
@@ -74,8 +74,8 @@ pub(super) fn settle<G: Guest>(
     lock(shared).let_go(fate)
 }
 
-/// Asks until there is an answer; none to stay. `question` is asked anew each time, since time goes on while the person
-/// thinks; when it gives none, there is nothing left to decide, and the answer is `nothing`.
+/// Asks until there is an answer; none to stay. `question` is evaluated each time, since time passes while the person
+/// thinks; if it returns none, there is nothing left to decide, and the answer is `nothing`.
 ///
 /// # Errors
 /// The terminal fails.
@@ -96,7 +96,7 @@ fn choose(
         if matches!(answer.as_str(), "c" | "cancel") {
             return Ok(None);
         }
-        // An empty answer begins the first word.
+        // An empty answer is a prefix of the first word.
         let is_meant = |word: &&&str| {
             **word == answer || (answer.len() <= 1 && word.starts_with(answer.as_str()))
         };

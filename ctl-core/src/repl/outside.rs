@@ -13,11 +13,11 @@ use super::vars::Vars;
 use crate::error::{CliError, Exit};
 use crate::system::process;
 
-/// Runs a line of the shell, which finds the variables in its environment; it may read from a person's terminal, but
-/// never from a script.
+/// Runs a shell line with the variables in its environment; it may read from a person's terminal, but never from a
+/// script.
 ///
 /// # Errors
-/// A variable was put into the line: exit 2; it ended with another code than 0, or could not be started: exit 1.
+/// A variable was put into the line: exit 2; it exited with a code other than 0, or could not be started: exit 1.
 pub(super) fn shell(line: &Word, vars: &Vars, person: bool) -> Result<(), CliError> {
     if line.filled {
         return Err(CliError::usage(
@@ -38,13 +38,13 @@ pub(super) fn shell(line: &Word, vars: &Vars, person: bool) -> Result<(), CliErr
     Err(failed(status))
 }
 
-/// The error of a line of the shell that ended so.
+/// The error for a shell line that ended this way.
 pub(super) fn failed(status: ExitStatus) -> CliError {
     let message = format!("the shell command {}", how(status));
     CliError::new(Exit::Negative, "COMMAND_FAILED", message)
 }
 
-/// A command that runs a line of the shell.
+/// A command that runs a shell line.
 pub(super) fn shell_command(line: &OsStr) -> Command {
     let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
     let mut command = Command::new(shell);
@@ -55,7 +55,7 @@ pub(super) fn shell_command(line: &OsStr) -> Command {
 /// Lets a person edit a text, with the program that `var` names as `VISUAL` or `EDITOR`.
 ///
 /// # Errors
-/// The editor cannot be started, or ended with another code than 0: then nothing is to be done with the text.
+/// The editor cannot be started, or exited with a code other than 0: the text must then not be used.
 pub(crate) fn edit(text: &[u8], var: impl Fn(&str) -> Option<String>) -> Result<Vec<u8>, CliError> {
     let default = if cfg!(windows) { "notepad" } else { "vi" };
     let editor = var("VISUAL").or_else(|| var("EDITOR")).unwrap_or_else(|| default.to_owned());
@@ -79,11 +79,11 @@ pub(crate) fn edit(text: &[u8], var: impl Fn(&str) -> Option<String>) -> Result<
         )
         .hint("VISUAL or EDITOR names the editor"));
     }
-    // The editor may have put another file in its place.
+    // The editor may have replaced the file.
     fs::read(scratch.path()).map_err(|error| CliError::reading("the edited file", &error))
 }
 
-/// A private file, as long as this value.
+/// A private file that exists as long as this value.
 fn scratch(text: &[u8]) -> io::Result<NamedTempFile> {
     let mut file = tempfile::Builder::new().prefix("session-").suffix(".txt").tempfile()?;
     file.write_all(text)?;
@@ -136,7 +136,7 @@ mod tests {
         let error = shell(&word("exit 7"), false).unwrap_err();
         assert!(error.message.contains("code 7"), "{error}");
         assert!(shell(&word("kill -9 $$"), false).unwrap_err().message.contains("signal 9"));
-        // A script's stdin is the script.
+        // In a script, stdin is the script itself.
         shell(&word("! read -r line"), false).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! The pager: for results that are higher than the screen.
+//! The pager, for results that are taller than the screen.
 
 use std::io::{self, Write};
 use std::process::Stdio;
@@ -11,12 +11,12 @@ use crate::error::CliError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Always,
-    /// When they are higher than the screen.
+    /// If they are taller than the screen.
     Auto,
     Never,
 }
 
-/// The words of `:pager`.
+/// The values of `:pager`.
 pub(super) const WORDS: &[&str] = &["on", "off", "auto"];
 
 /// Shows results to a person.
@@ -35,12 +35,12 @@ impl Pager {
         Self { when, command: named.unwrap_or_else(|| default.to_owned()) }
     }
 
-    /// Whether results have to be looked at before they are shown.
+    /// Whether results must be measured before they are shown.
     pub(super) fn wants(&self) -> bool {
         self.when != When::Never
     }
 
-    /// The word of `:pager` that is in force.
+    /// The current value of `:pager`.
     pub(super) fn word(&self) -> &'static str {
         match self.when {
             When::Always => "on",
@@ -58,8 +58,8 @@ impl Pager {
         };
     }
 
-    /// Shows a result: on the screen if it fits, else with the pager. Gives what the person has to know when there is
-    /// none.
+    /// Shows a result: on the screen if it fits, else with the pager. Returns a message for the person if there is no
+    /// pager.
     ///
     /// # Errors
     /// stdout cannot be written.
@@ -88,16 +88,16 @@ impl Pager {
     fn page(&self, result: &[u8]) -> io::Result<()> {
         let mut command = shell_command(self.command.as_ref());
         if std::env::var_os("LESS").is_none() {
-            // Colours, no clearing of the screen, and an end where everything fits after all.
+            // Colours, no clearing of the screen, and exiting if everything fits after all.
             command.env("LESS", "FRX");
         }
         let mut pager = command.stdin(Stdio::piped()).spawn()?;
         if let Some(mut stdin) = pager.stdin.take() {
-            // Who leaves the pager early has seen enough.
+            // Someone who leaves the pager early has seen enough.
             let _ = stdin.write_all(result);
         }
         let status = pager.wait()?;
-        // What a shell says of a command that it cannot find or run.
+        // The exit codes of a shell for a command that it cannot find or run.
         match status.code() {
             Some(code @ (126 | 127)) => {
                 Err(io::Error::other(format!("it exited with code {code}")))
@@ -113,7 +113,7 @@ fn screen() -> Option<(usize, usize)> {
     Some((usize::from(width.0).max(1), usize::from(height.0)))
 }
 
-/// How many lines of the screen a result takes, and one for the prompt.
+/// Number of screen lines that a result takes, plus one for the prompt.
 fn height(result: &[u8], width: usize) -> usize {
     let lines = result.strip_suffix(b"\n").unwrap_or(result).split(|byte| *byte == b'\n');
     let rows = |line: &[u8]| String::from_utf8_lossy(line).chars().count().div_ceil(width).max(1);

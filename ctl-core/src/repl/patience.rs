@@ -1,11 +1,11 @@
-//! How long a verb of a session waits for what comes.
+//! How long a verb of a session waits.
 
 use std::time::{Duration, Instant};
 
 use crate::output::units;
 
-/// As long as the line or `--timeout` say; else a person waits until Ctrl-C, while a script, which nobody may be
-/// watching, looks once.
+/// As long as the line or `--timeout` says; otherwise a person waits until Ctrl-C, while a script, which nobody may be
+/// watching, checks once.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     bound: Option<Duration>,
@@ -13,7 +13,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// It begins now. `wait` is what the line says, `timeout` what `--timeout` does.
+    /// Starts now. `wait` is the time from the line, `timeout` that of `--timeout`.
     #[must_use]
     pub fn new(wait: Option<Duration>, timeout: Option<Duration>, person: bool) -> Self {
         let look_once = (!person).then_some(Duration::ZERO);
@@ -21,26 +21,26 @@ impl Patience {
         Self { bound, until: bound.and_then(|bound| Instant::now().checked_add(bound)) }
     }
 
-    /// Whether it only looks.
+    /// Whether it only checks once.
     #[must_use]
     pub fn looks_once(&self) -> bool {
         self.bound == Some(Duration::ZERO)
     }
 
-    /// What is left, at most `most`.
+    /// The time left, at most `most`.
     #[must_use]
     pub fn slice(&self, most: Duration) -> Duration {
         let rest = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         rest.map_or(most, |rest| rest.min(most))
     }
 
-    /// Whether nothing is left.
+    /// Whether no time is left.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// The whole bound, for a sentence.
+    /// The whole time limit, for a message.
     #[must_use]
     pub fn shown(&self) -> String {
         units::show_duration(self.bound.unwrap_or_default())

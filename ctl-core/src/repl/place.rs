@@ -1,4 +1,4 @@
-//! Where in a command's grammar the cursor stands: what completion and hints have in common.
+//! The cursor's place in a command's grammar, shared by completion and hints.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ pub(super) struct Place<'g> {
 }
 
 impl<'g> Place<'g> {
-    /// Follows `words` through `grammar`. `None` when the first word is no verb.
+    /// Follows `words` through `grammar`. `None` if the first word is not a verb.
     pub(super) fn after(grammar: &'g Command, words: &[Word]) -> Option<Self> {
         let mut place = Self {
             command: grammar,
@@ -59,12 +59,12 @@ impl<'g> Place<'g> {
         Some(place)
     }
 
-    /// Whether verbs are what comes next.
+    /// Whether a verb comes next.
     pub(super) fn wants_verb(&self) -> bool {
         self.command.has_subcommands() && self.pending.is_none()
     }
 
-    /// Finds an option by how it is written, without its dashes.
+    /// Finds an option by its spelling, without its dashes.
     pub(super) fn option(&self, written: &str) -> Option<&'g Arg> {
         match written.strip_prefix("--") {
             Some(long) => self.command.get_arguments().find(|arg| {
@@ -111,7 +111,7 @@ impl<'g> Place<'g> {
         }
     }
 
-    /// The positional that value number `n` belongs to; the last one may take many.
+    /// The positional for value number `n`; the last one may take many.
     fn nth_positional(&self, n: usize) -> Option<&'g Arg> {
         let mut left = n;
         for arg in self.command.get_positionals() {

@@ -1,4 +1,4 @@
-//! A person at a terminal that cannot edit lines (`TERM=dumb`): prompts on stderr, lines from stdin.
+//! A person at a terminal without line editing (`TERM=dumb`): prompts on stderr, lines from stdin.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::system::signals::Interrupts;
 
 type Tick = Box<dyn FnMut(Waiting) -> bool>;
 
-/// Lines from a terminal that only knows whole lines.
+/// Lines from a terminal that supports only whole lines.
 pub struct PlainTerminal {
     script: Script<StdinLines<Tick>>,
     prompt: Arc<Mutex<String>>,
@@ -68,7 +68,7 @@ impl PlainTerminal {
     }
 }
 
-/// The cursor still stands behind the prompt.
+/// The cursor is still after the prompt.
 fn after_line_end(edited: Edited) -> Edited {
     show("\n");
     edited

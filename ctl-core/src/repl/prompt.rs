@@ -1,4 +1,4 @@
-//! The prompt: parts with a meaning, coloured only where the terminal wants it, in the order that a person likes.
+//! The prompt: parts with a meaning, coloured only if the terminal supports it, in the order of the person's format.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,11 +19,11 @@ pub struct Prompt {
 struct Part {
     text: String,
     role: Option<Role>,
-    /// What a format calls it.
+    /// Its letter in formats.
     letter: Option<char>,
 }
 
-/// What the parts of a prompt are, by the letters that a format has behind `%`.
+/// The parts of a prompt, by the letters that follow `%` in a format.
 const LETTERS: &[(char, &str)] = &[
     ('c', "context"),
     ('a', "address, or that there is no connection"),
@@ -33,7 +33,7 @@ const LETTERS: &[(char, &str)] = &[
     ('d', "further state"),
 ];
 
-/// The word that stands for the tool's own prompt.
+/// The value that stands for the tool's own prompt.
 pub(super) const USUAL: &str = "default";
 /// The longest format, in bytes.
 const LONGEST: usize = 200;
@@ -52,7 +52,7 @@ impl Prompt {
         self
     }
 
-    /// The prompt behind these words, which a format can name by this letter.
+    /// Puts these words before the prompt, as a part that a format can name by this letter.
     #[must_use]
     pub fn after(mut self, letter: char, role: Role, text: impl Into<String>) -> Self {
         self.parts.insert(0, Part { text: text.into(), role: Some(role), letter: Some(letter) });
@@ -66,15 +66,15 @@ impl Prompt {
         self
     }
 
-    /// Adds text with a role that a format can name by a letter: one of those that `:set prompt` knows. Blanks around
-    /// it are left out there.
+    /// Adds text with a role that a format can name by a letter: one of those that `:set prompt` knows. There, blanks
+    /// around it are omitted.
     #[must_use]
     pub fn part(mut self, letter: char, role: Role, text: impl Into<String>) -> Self {
         self.parts.push(Part { text: text.into(), role: Some(role), letter: Some(letter) });
         self
     }
 
-    /// The parts that a format names, in its order, with its text between them.
+    /// The parts that a format names, in its order, with its own text between them.
     #[must_use]
     pub fn formatted(&self, format: &str) -> Self {
         let mut prompt = Self::new();
@@ -96,7 +96,7 @@ impl Prompt {
         prompt.text(rest)
     }
 
-    /// The same with so many columns, by blanks before its end, unless it has more.
+    /// The same, padded to this number of columns by blanks before its end, unless it has more.
     #[must_use]
     pub fn fitted(&self, width: usize) -> Option<Self> {
         let blanks = width.checked_sub(self.plain().width())?;
@@ -106,7 +106,7 @@ impl Prompt {
         Some(fitted)
     }
 
-    /// The prompt as plain text; nothing in it acts on a terminal.
+    /// The prompt as plain text, in which nothing acts on a terminal.
     #[must_use]
     pub fn plain(&self) -> String {
         self.parts.iter().map(|part| escape::line(&part.text)).collect()
@@ -123,11 +123,11 @@ impl Prompt {
     }
 }
 
-/// How the prompts of a session look; clones share it.
+/// The format of a session's prompts; clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Prompts {
     format: Arc<Mutex<Option<String>>>,
-    /// Whether the terminal has more than ASCII and one colour.
+    /// Whether the terminal supports more than ASCII and one colour.
     pub(super) rich: bool,
 }
 
@@ -150,7 +150,7 @@ impl Prompts {
         }
     }
 
-    /// The format that is in force.
+    /// The current format.
     pub(super) fn word(&self) -> String {
         let format = self.format.lock().unwrap_or_else(PoisonError::into_inner);
         format.clone().unwrap_or_else(|| USUAL.to_owned())
@@ -159,7 +159,7 @@ impl Prompts {
     /// Changes the format; [`USUAL`] is the tool's own.
     ///
     /// # Errors
-    /// A letter that there is not, or a format that is too long: exit 2.
+    /// An unknown letter, or a format that is too long: exit 2.
     pub(super) fn set(&self, format: &str) -> Result<(), CliError> {
         let known =
             |letter: char| letter == '%' || LETTERS.iter().any(|(known, _)| *known == letter);

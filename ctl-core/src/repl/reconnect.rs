@@ -1,11 +1,11 @@
-//! When a session tries a lost connection again while nothing else happens.
+//! When an idle session tries to restore a lost connection.
 
 use std::time::{Duration, Instant};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Growing pauses between attempts.
+/// Growing delays between attempts.
 #[derive(Debug)]
 pub struct Reconnector {
     at: Instant,
@@ -19,12 +19,12 @@ impl Default for Reconnector {
 }
 
 impl Reconnector {
-    /// A connection was lost: it is tried again at once.
+    /// A connection was lost: the first attempt to reconnect is immediate.
     pub fn lost(&mut self) {
         *self = Self::default();
     }
 
-    /// Connects by `attempt`, if it is time and a person is there to whom a connection matters. Whether it is back.
+    /// Connects by `attempt`, if it is time and a person is using the session. Returns whether the connection is back.
     pub fn try_again(&mut self, now: Instant, attempt: impl FnOnce() -> bool) -> bool {
         if now < self.at {
             return false;

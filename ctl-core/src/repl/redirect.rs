@@ -1,4 +1,4 @@
-//! Results that go elsewhere than to stdout: `CMD | SHELL COMMAND`, `CMD > FILE`, `CMD >> FILE`.
+//! Results redirected from stdout: `CMD | SHELL COMMAND`, `CMD > FILE`, `CMD >> FILE`.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,19 +12,19 @@ use super::vars::Vars;
 use crate::error::CliError;
 use crate::output::Destination;
 
-/// Where a line sends its results.
+/// The target of a line's results.
 #[derive(Debug)]
 pub(super) enum Target {
-    /// Into a file.
+    /// A file.
     File { path: PathBuf, appends: bool },
-    /// To a line of the shell.
+    /// A shell line.
     Shell(Word),
 }
 
-/// The command of a line, and where its results go if not to stdout.
+/// The command of a line, and the target of its results if not stdout.
 ///
 /// # Errors
-/// Something is missing before or behind the sign, or too much stands there: exit 2.
+/// Something is missing before or after the sign, or there is too much: exit 2.
 pub(super) fn split(words: &[Word]) -> Result<(&[Word], Option<Target>), CliError> {
     let Some(at) = words.iter().position(|word| word.redirection().is_some()) else {
         return Ok((words, None));
@@ -54,13 +54,13 @@ pub(super) fn split(words: &[Word]) -> Result<(&[Word], Option<Target>), CliErro
     Ok((command, Some(target)))
 }
 
-/// A way for results that is open.
+/// An open target for results.
 pub(super) struct Way {
-    /// Where they are written.
+    /// The writer.
     pub(super) sink: Box<dyn Write + Send>,
-    /// What is known of that.
+    /// What is known about the target.
     pub(super) destination: Destination,
-    /// Who reads them.
+    /// The process that reads them.
     pub(super) reader: Option<Child>,
 }
 
@@ -95,10 +95,10 @@ impl Target {
     }
 }
 
-/// Waits for the end of who reads.
+/// Waits until the reader exits.
 ///
 /// # Errors
-/// It ended with another code than 0: exit 1.
+/// It exited with a code other than 0: exit 1.
 pub(super) fn end(reader: Option<Child>) -> Result<(), CliError> {
     let Some(mut reader) = reader else { return Ok(()) };
     let status = reader.wait().map_err(|error| cannot_start("the shell", &error))?;

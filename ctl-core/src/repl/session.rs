@@ -1,4 +1,4 @@
-//! A session: reads statements, runs them, and decides what an error ends.
+//! A session: reads statements, runs them, and decides what errors end.
 
 mod again;
 mod settings;
@@ -22,16 +22,16 @@ use super::{builtin, grammar, help, literal, outside};
 use crate::error::{CliError, Exit};
 use crate::output::escape;
 
-/// What a session does with errors and commands.
+/// A session's rules for errors and commands.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// Scripts go on after an error; the exit code is 3 then.
+    /// Scripts continue after an error; the exit code is then 3.
     pub keep_going: bool,
-    /// Scripts show each command on stderr before it runs.
+    /// Scripts show each command on stderr before running it.
     pub echo: bool,
-    /// `!` runs nothing.
+    /// `!` is disabled.
     pub no_shell: bool,
-    /// What `${name}` stands for.
+    /// The values of `${name}`.
     pub vars: Vars,
 }
 
@@ -40,7 +40,7 @@ pub struct Session<'s, S> {
     shell: &'s mut S,
     rules: Rules,
     timing: bool,
-    /// How long the present statement has slept between rounds, which is no time of the server's.
+    /// How long the current statement has slept between rounds, which does not count as the server's time.
     slept: Duration,
     hints: bool,
     failures: u64,
@@ -49,7 +49,7 @@ pub struct Session<'s, S> {
 
 /// Commands slower than this show their time.
 const SLOW: Duration = Duration::from_millis(500);
-/// How deep `:source` may nest.
+/// Maximum nesting depth of `:source`.
 const MAX_DEPTH: u32 = 16;
 
 /// How one statement ended.
@@ -74,7 +74,7 @@ impl<'s, S: Shell> Session<'s, S> {
     }
 
     /// Runs a script to its end, `quit`, a signal, or its first error; `name` stands before line numbers.
-    /// The exit is that of the first error, or 3 when errors were passed over.
+    /// The exit is that of the first error, or 3 if the script continued after errors.
     ///
     /// # Errors
     /// The script cannot be read, or stdout is closed.
@@ -88,7 +88,7 @@ impl<'s, S: Shell> Session<'s, S> {
         })
     }
 
-    /// Runs the commands of a file, if there is one, up to the first error, which is told. True to leave.
+    /// Runs the commands of a file, if there is one, up to the first error, which is reported. Returns true to leave.
     ///
     /// # Errors
     /// stdout is closed.
@@ -145,7 +145,7 @@ impl<'s, S: Shell> Session<'s, S> {
         leaves.or_else(|error| self.survive(error).map(|()| false))
     }
 
-    /// A person's session goes on after every error, but not without its stdout.
+    /// A person's session continues after every error, but not without its stdout.
     fn survive(&mut self, error: CliError) -> Result<(), CliError> {
         if error.is_broken_pipe() {
             return Err(error);
@@ -154,13 +154,13 @@ impl<'s, S: Shell> Session<'s, S> {
         Ok(())
     }
 
-    /// Runs everything in a text that was typed or pasted; true to leave.
+    /// Runs everything in a typed or pasted text; returns true to leave.
     fn typed(&mut self, mut text: &[u8], terminal: &mut dyn Terminal) -> Result<bool, CliError> {
         while !text.is_empty() {
             let mut statement = match lexer::next_statement(text) {
                 Ok(statement) => statement,
                 Err(error) => {
-                    // It may have been a typing error: offer it again, as it was.
+                    // It may have been a typing error, so offer it again unchanged.
                     let entry = String::from_utf8_lossy(text).into_owned();
                     terminal.remember(Keep::InMemory(entry));
                     self.shell.report(&lex_error(&error), None);
@@ -184,21 +184,21 @@ impl<'s, S: Shell> Session<'s, S> {
                 self.shell.report(&error, None);
                 return Ok(false);
             }
-            // A signal that came before may just have been cleared.
+            // A signal that arrived before may just have been cleared.
             if self.shell.ending().is_some() {
                 return Ok(false);
             }
             match self.statement(&statement.words, None, Some(terminal))? {
                 Flow::Next => {}
                 Flow::Leave => return Ok(true),
-                // Pasted commands are a script: what follows may rely on what failed.
+                // Pasted commands are a script: later ones may rely on the one that failed.
                 Flow::Failed(_) => return Ok(false),
             }
         }
         Ok(false)
     }
 
-    /// `\\e`: lets the person edit the text behind it, or the last entry, and runs what that has become. True to leave.
+    /// `\\e`: lets the person edit the text after it, or the last entry, and runs the result. Returns true to leave.
     fn edit(
         &mut self,
         text: &[u8],
@@ -284,14 +284,14 @@ impl<'s, S: Shell> Session<'s, S> {
         }
     }
 
-    /// Whether results are objects, one a line.
+    /// Whether results are objects, one per line.
     fn writes_objects(&self) -> bool {
         let settings = self.shell.settings();
         settings.iter().any(|setting| setting.name == "format" && setting.value == "ndjson")
     }
 
-    /// Runs a statement of a script, and shows what it was, where, what came of it and how long it took as one object.
-    /// What is no command of the tool has no result.
+    /// Runs a statement of a script, and shows its text, place, result and duration as one object. Statements that are
+    /// not commands of the tool have no result.
     fn echoed(
         &mut self,
         words: &[Word],
@@ -329,12 +329,12 @@ impl<'s, S: Shell> Session<'s, S> {
         Ok(flow)
     }
 
-    /// The exit of a signal, if one came.
+    /// The exit of a signal, if one arrived.
     fn stop_asked(&self) -> Option<Exit> {
         self.shell.ending().or_else(|| self.shell.interrupts().requested())
     }
 
-    /// Runs one statement and reports its error. `Err` only for what ends the whole session.
+    /// Runs one statement and reports its error. Returns `Err` only for what ends the whole session.
     fn statement(
         &mut self,
         words: &[Word],
@@ -344,7 +344,7 @@ impl<'s, S: Shell> Session<'s, S> {
         let started = Instant::now();
         self.shell.output_time();
         self.shell.reading_time();
-        // A script that waits is no surprise to anybody.
+        // Nobody is surprised by a script that waits.
         let shows_slow = terminal.is_some();
         let flow = self.execute(words, terminal);
         let idle = self.shell.reading_time() + std::mem::take(&mut self.slept);
@@ -443,7 +443,7 @@ impl<'s, S: Shell> Session<'s, S> {
         Ok(Flow::Next)
     }
 
-    /// Runs a line whose results go elsewhere. Nothing is sent unless they can go there.
+    /// Runs a line with redirected results. Nothing is sent unless the target is open.
     fn redirected(
         &mut self,
         words: &[Word],
@@ -454,7 +454,7 @@ impl<'s, S: Shell> Session<'s, S> {
             let text = "redirections are disabled: this session has --no-shell";
             return Err(CliError::usage(text));
         }
-        // A line that cannot be run leaves files as they are.
+        // A line that cannot be run leaves files unchanged.
         let mut command = upright(words).unwrap_or(words);
         while let Some((_, rest)) = again::repetition(command) {
             command = rest;
@@ -467,12 +467,12 @@ impl<'s, S: Shell> Session<'s, S> {
         let read = redirect::end(reader);
         self.shell.interrupts().check()?;
         match (ran, written) {
-            // It is not this session's stdout that is closed.
+            // This session's stdout is not the one that is closed.
             (Err(error), _) if error.is_broken_pipe() => {
                 let text = "the shell command stopped reading before all results were written";
                 Err(CliError::new(Exit::Io, "IO", text))
             }
-            // What only looks is over when nobody looks any more.
+            // A read-only command is over once nobody reads its results.
             (Ok(flow), Err(error)) if error.is_broken_pipe() => read.map(|()| flow),
             (Ok(flow), written) => written.and(read).map(|()| flow),
             (Err(error), _) => Err(error),
@@ -534,10 +534,10 @@ impl<'s, S: Shell> Session<'s, S> {
     }
 }
 
-/// A script in a file.
+/// A script file.
 pub type FileScript = Script<ReadLines<BufReader<File>>>;
 
-/// Opens a script file; its name is how errors call it.
+/// Opens a script file; errors refer to it by its name.
 ///
 /// # Errors
 /// The file is missing (66) or cannot be read (74).
@@ -547,7 +547,7 @@ pub fn open(file: &Path) -> Result<(String, FileScript), CliError> {
     Ok((name, Script::new(ReadLines(BufReader::new(opened)))))
 }
 
-/// The words before a `\\G` at the end, which shows each result with a line for every value.
+/// The words before a `\\G` at the end, which shows each result with one line per value.
 fn upright(words: &[Word]) -> Option<&[Word]> {
     let (last, words) = words.split_last()?;
     (!last.literal && last.bytes == b"\\G" && !words.is_empty()).then_some(words)

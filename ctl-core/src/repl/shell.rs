@@ -1,4 +1,4 @@
-//! What a session needs of its tool and of the person in front of it.
+//! What a session needs from its tool and from the person in front of it.
 
 use std::io::Write;
 use std::time::Duration;
@@ -24,14 +24,13 @@ pub trait Shell {
     /// The groups of commands for `help`: name without `@`, title, verbs.
     fn groups(&self) -> &'static [Group];
 
-    /// What stands before the cursor now. Called before each statement that a person types.
+    /// The text before the cursor. Called before each statement that a person types.
     fn prompt(&mut self) -> Prompt;
 
-    /// Runs a command of the tool: `words` as the grammar reads them. `person` can be asked in a session
-    /// at a terminal.
+    /// Runs a command of the tool: `words` are parsed by the grammar. `person` can be asked in a session at a terminal.
     ///
     /// # Errors
-    /// What the command reports; the session goes on or ends by its own rules.
+    /// What the command reports; the session continues or ends by its own rules.
     fn run(
         &mut self,
         matches: &ArgMatches,
@@ -39,7 +38,7 @@ pub trait Shell {
         person: Option<&mut dyn Terminal>,
     ) -> Result<Exit, CliError>;
 
-    /// Runs a command of the tool and gives its result as JSON instead of showing it, with its exit.
+    /// Runs a command of the tool and returns its result as JSON instead of showing it, with its exit.
     ///
     /// # Errors
     /// As [`Shell::run`].
@@ -48,13 +47,13 @@ pub trait Shell {
     /// Sends results to `sink` from now on, in the format of a pipe.
     fn divert(&mut self, sink: Box<dyn Write + Send>, destination: Destination);
 
-    /// Sends results to stdout again, and gives up where they went.
+    /// Sends results to stdout again, and closes the previous target.
     ///
     /// # Errors
     /// Something could not be written there.
     fn undivert(&mut self) -> Result<(), CliError>;
 
-    /// Whether results have a line for every value from now on, where they would be rows.
+    /// Sets whether results that would be rows have one line per value from now on.
     fn upright(&mut self, on: bool);
 
     /// The tool's settings.
@@ -69,37 +68,37 @@ pub trait Shell {
     /// Text for stdout: help, lists of settings.
     ///
     /// # Errors
-    /// Failures of writing.
+    /// Write failures.
     fn show(&mut self, text: &str) -> Result<(), CliError>;
 
     /// Reports a failed statement on stderr; `place` is `FILE:LINE` in scripts.
     fn report(&mut self, error: &CliError, place: Option<&str>);
 
-    /// A line for a person on stderr, such as a time.
+    /// Writes a line for a person to stderr, such as a time.
     fn note(&mut self, text: &str);
 
-    /// How long results have been on their way to stdout since the last call.
+    /// How long writing results to stdout took since the last call.
     fn output_time(&mut self) -> Duration;
 
-    /// How long the person has been reading what the pager shows since the last call.
+    /// How long the person has been reading in the pager since the last call.
     fn reading_time(&mut self) -> Duration;
 
-    /// How many rows results have had since the last call.
+    /// Number of rows of results since the last call.
     fn rows(&mut self) -> u64;
 
     /// The signals that interrupt commands.
     fn interrupts(&self) -> &Interrupts;
 
-    /// The exit of a signal that ends the session, if one came.
+    /// The exit of a signal that ends the session, if one arrived.
     fn ending(&self) -> Option<Exit>;
 
-    /// Whether history keeps this verb out of its file.
+    /// Whether this verb is kept out of the history file.
     fn is_secret(&self, verb: &str) -> bool;
 
-    /// Asked before the session ends or its state is put at risk; true to go on with it.
+    /// Called before the session ends or its state is put at risk; returns true to continue.
     ///
     /// # Errors
-    /// What giving back jobs reports.
+    /// The failure to settle what is held.
     fn may_leave(
         &mut self,
         reason: Leaving,
@@ -107,16 +106,16 @@ pub trait Shell {
     ) -> Result<bool, CliError>;
 }
 
-/// Why the state of a session is about to go.
+/// Why the state of a session is about to be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
     /// `quit`, Ctrl-D, or three Ctrl-C.
     Quit,
-    /// The session goes to another server.
+    /// The session switches to another server.
     Connect,
-    /// `:source` runs commands that do not know of the session's state.
+    /// `:source` runs commands that do not know the session's state.
     Source,
-    /// The input ended, an error ended the script, or a signal came.
+    /// The input ended, an error ended the script, or a signal arrived.
     End,
 }
 
@@ -134,7 +133,7 @@ pub trait Terminal {
     /// The terminal fails.
     fn ask(&mut self, question: &Prompt) -> Result<Edited, CliError>;
 
-    /// Adds to what can be called back, and to the history file if it is to stay.
+    /// Adds an entry to the history, and to its file if it should be kept.
     fn remember(&mut self, entry: Keep);
 
     /// The entries, oldest first.
@@ -157,11 +156,11 @@ pub struct Setting {
     pub name: &'static str,
     /// Its value now.
     pub value: String,
-    /// The values it may have; empty for free text.
+    /// The allowed values; empty for free text.
     pub allowed: &'static [&'static str],
     /// What it does, in one line.
     pub about: &'static str,
 }
 
-/// The values of a setting that is a switch.
+/// The values of a setting that can be on or off.
 pub const ON_OFF: &[&str] = &["on", "off"];

@@ -1,14 +1,13 @@
-//! stdout of a session: knows whether the last line was ended, how long writing took, and what its lines
-//! began with.
+//! stdout of a session: records whether the last line was ended, how long writing took, and how its lines started.
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How much of a command's output is looked at for names and ids.
+/// How much of a command's output is searched for names and ids.
 const LOOK_AT: usize = 16 * 1024;
 
-/// What is known about what was written; clones share it.
+/// What is known about the written output; clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Written(Arc<Mutex<Facts>>);
 
@@ -18,24 +17,24 @@ struct Facts {
     open_line: bool,
     spent: Duration,
     head: Vec<u8>,
-    /// What is kept back until it is known how high it is.
+    /// Output held back until its height is known.
     held: Option<Held>,
-    /// The pager has the screen.
+    /// Whether the pager has the screen.
     paging: bool,
 }
 
 #[derive(Debug, Default)]
 struct Held {
     bytes: Vec<u8>,
-    /// When the first of them came.
+    /// When the first of them arrived.
     since: Option<Instant>,
 }
 
-/// So many bytes are kept back, and for so long: what comes slowly is shown as it comes.
+/// Maximum number of bytes held back, and for how long: slow output is shown as it arrives.
 const MAX_HELD: (usize, Duration) = (64 << 20, Duration::from_millis(500));
 
 impl Written {
-    /// Whether the cursor stands behind some text. Asking ends the line.
+    /// Whether the cursor is after some text. Calling this ends the line.
     pub(super) fn take_open_line(&self) -> bool {
         std::mem::take(&mut self.lock().open_line)
     }
@@ -45,22 +44,22 @@ impl Written {
         std::mem::take(&mut self.lock().spent)
     }
 
-    /// The first words of the lines since the last call; `id`, `handle` and borders of tables are passed over.
+    /// The first words of the lines since the last call; `id`, `handle` and borders of tables are skipped.
     pub(super) fn take_firsts(&self) -> Vec<String> {
         firsts(&std::mem::take(&mut self.lock().head))
     }
 
-    /// Keeps back what is written from now on.
+    /// Holds back what is written from now on.
     pub(super) fn hold(&self) {
         self.lock().held = Some(Held::default());
     }
 
-    /// Gives what was kept back; nothing more is.
+    /// Returns what was held back, and stops holding back.
     pub(super) fn release(&self) -> Vec<u8> {
         self.lock().held.take().map(|held| held.bytes).unwrap_or_default()
     }
 
-    /// Whether the pager has the screen from now on.
+    /// Sets whether the pager has the screen.
     pub(super) fn page(&self, paging: bool) {
         self.lock().paging = paging;
     }
@@ -75,14 +74,14 @@ impl Written {
     }
 }
 
-/// The way to stdout.
+/// The writer to stdout.
 pub(super) struct Sink {
     stdout: BufWriter<Stdout>,
     written: Written,
 }
 
 impl Sink {
-    /// Writes to the process's stdout and keeps account in `written`.
+    /// Writes to the process's stdout and keeps records in `written`.
     pub(super) fn new(written: Written) -> Self {
         Self { stdout: BufWriter::with_capacity(64 * 1024, io::stdout()), written }
     }
@@ -115,7 +114,7 @@ impl Write for Sink {
 }
 
 impl Facts {
-    /// Keeps these bytes back, or gives those that were kept until now because it is time to write.
+    /// Holds back these bytes, or returns those held back so far if it is time to write.
     fn keep(&mut self, bytes: &[u8], now: Instant) -> Option<Vec<u8>> {
         let held = match &mut self.held {
             None => return Some(Vec::new()),
@@ -130,7 +129,7 @@ impl Facts {
     }
 }
 
-/// Words that stand before an id in some formats.
+/// Words that precede an id in some formats.
 const LABELS: &[&str] = &["id", "handle"];
 
 fn firsts(text: &[u8]) -> Vec<String> {

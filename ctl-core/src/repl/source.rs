@@ -12,27 +12,27 @@ use super::lexer::{self, LexError, Open, Statement};
 /// The longest statement with its `<<` body, in bytes.
 pub const MAX_STATEMENT: usize = 64 * 1024 * 1024;
 
-/// What a source gives next.
+/// The next item of a source.
 #[derive(Debug)]
 pub enum Input {
-    /// A statement, or what was wrong with it, and where it began.
+    /// A statement or its error, and where it starts.
     Statement {
         /// The number of the line that the statement begins on, from 1.
         line: usize,
         /// The text that was read for it.
         text: Vec<u8>,
-        /// The statement; an error has cost no more than these lines.
+        /// The statement; an error consumes only these lines.
         parsed: Result<Statement, LexError>,
     },
-    /// There is no more.
+    /// There are no more.
     End,
-    /// The user or a signal asked to stop while nothing was there yet.
+    /// The user or a signal asked to stop while there was no input yet.
     Interrupted,
 }
 
-/// Gives lines with their LF.
+/// A source of lines with their LF.
 pub trait Lines {
-    /// Appends the next line to `line`. `more` says that it continues a statement.
+    /// Appends the next line to `line`. `more` means that it continues a statement.
     ///
     /// # Errors
     /// The input cannot be read.
@@ -50,7 +50,7 @@ pub enum LineRead {
     Interrupted,
 }
 
-/// Puts lines together to statements.
+/// Assembles lines into statements.
 #[derive(Debug)]
 pub struct Script<L> {
     lines: L,
@@ -70,7 +70,7 @@ impl<L: Lines> Script<L> {
         Self { lines, line: 0, open_lines: true }
     }
 
-    /// The next line as it is, for an answer to a question.
+    /// The next line unchanged, for an answer to a question.
     ///
     /// # Errors
     /// The input cannot be read.
@@ -101,7 +101,7 @@ impl<L: Lines> Script<L> {
         }
     }
 
-    /// Reads on while the statement is not complete. `None` when interrupted.
+    /// Continues reading while the statement is incomplete. `None` if interrupted.
     fn complete(&mut self, text: &mut Vec<u8>) -> io::Result<Option<Result<Statement, LexError>>> {
         loop {
             let error = match lexer::next_statement(text) {
@@ -109,7 +109,7 @@ impl<L: Lines> Script<L> {
                 parsed => return Ok(Some(parsed)),
             };
             if !text.ends_with(b"\n") {
-                // The last line, without its LF: nothing follows.
+                // The last line has no LF, so nothing follows.
                 return Ok(Some(Err(LexError::Incomplete(error))));
             }
             let mut line_start;
@@ -125,7 +125,7 @@ impl<L: Lines> Script<L> {
                         "the statement is longer than {MAX_STATEMENT} bytes"
                     )))));
                 }
-                // A body is looked at once, when its end line has come, not once a line.
+                // A body is parsed once, when its end line has arrived, not once per line.
                 let line = text.get(line_start..).unwrap_or_default();
                 if !matches!(&error, Open::Heredoc { tag, .. } if !may_end(line, tag)) {
                     break;
@@ -143,7 +143,7 @@ fn may_end(line: &[u8], tag: &[u8]) -> bool {
     line.trim_ascii() == tag
 }
 
-/// Lines of a file or a text, read when they are wanted.
+/// Lines of a file or a text, read on demand.
 #[derive(Debug)]
 pub struct ReadLines<R>(pub R);
 
@@ -154,10 +154,10 @@ impl<R: BufRead> Lines for ReadLines<R> {
     }
 }
 
-/// Lines of stdin, read on a thread so that signals and deadlines are noticed while none comes.
+/// Lines of stdin, read on a thread so that signals and deadlines are noticed while waiting.
 ///
-/// A pipe is read ahead. A terminal is not: a line is read only when it is asked for, so that answers
-/// to a command's question reach the command.
+/// A pipe is read ahead. A terminal is not: a line is read only on demand, so that answers to a command's question
+/// reach the command.
 #[derive(Debug)]
 pub struct StdinLines<F> {
     lines: Receiver<io::Result<Vec<u8>>>,
@@ -166,7 +166,7 @@ pub struct StdinLines<F> {
     tick: F,
 }
 
-/// How often [`StdinLines`] looks up from waiting.
+/// How often [`StdinLines`] calls back while waiting.
 const TICK: Duration = Duration::from_millis(100);
 const READ_AHEAD: usize = 256;
 
@@ -188,12 +188,12 @@ impl<F: FnMut(Waiting) -> bool> StdinLines<F> {
     }
 }
 
-/// What a line source waits for when it calls back.
+/// What a line source is waiting for when it calls back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// The first line of a statement is wanted now.
+    /// The first line of a statement is needed.
     First,
-    /// A line that continues a statement is wanted now.
+    /// A line that continues a statement is needed.
     More,
     /// Still waiting.
     Still,
@@ -202,7 +202,7 @@ pub enum Waiting {
 impl<F: FnMut(Waiting) -> bool> Lines for StdinLines<F> {
     fn next_line(&mut self, more: bool, line: &mut Vec<u8>) -> io::Result<LineRead> {
         if let (Some(ask), false) = (&self.ask, self.asked) {
-            // The thread ends only with stdin; then the channel below says so.
+            // The thread ends only with stdin, which closes the channel below.
             self.asked = ask.send(()).is_ok();
         }
         let mut interrupted = (self.tick)(if more { Waiting::More } else { Waiting::First });
@@ -223,14 +223,14 @@ impl<F: FnMut(Waiting) -> bool> Lines for StdinLines<F> {
     }
 }
 
-/// Sends one line of stdin; false when there are no more or nobody listens.
+/// Sends one line of stdin; returns false if there are no more or nobody listens.
 fn send_line(sender: &SyncSender<io::Result<Vec<u8>>>) -> bool {
     let mut line = Vec::new();
     match io::stdin().lock().read_until(b'\n', &mut line) {
         Ok(0) => false,
         Ok(_) => sender.send(Ok(line)).is_ok(),
         Err(error) => {
-            // Nobody left to tell: the session is over.
+            // Nobody listens any more, because the session is over.
             let _ = sender.send(Err(error));
             false
         }

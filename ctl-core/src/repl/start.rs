@@ -1,4 +1,4 @@
-//! Starting a session of any tool: what its command line says, where the commands come from, signals, threads.
+//! Starting a session of any tool: its command line, the source of commands, signals, threads.
 
 use std::io::{self, Cursor, IsTerminal, Write};
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ use crate::settings;
 use crate::system::signals::Interrupts;
 use crate::tool::{Context, Tool};
 
-/// Where the commands come from.
+/// The source of commands.
 #[derive(Debug, PartialEq, Eq)]
 enum Origin {
     Person,
@@ -42,7 +42,7 @@ enum Origin {
     Texts(String),
 }
 
-/// Runs `repl` of a tool. `line` runs a line that is a command of the command line, too.
+/// Runs `repl` of a tool. `line` runs a line that is also a command of the command line.
 ///
 /// # Errors
 /// The terminal or the script cannot be read; a script's errors are reported here, and only their exit
@@ -73,11 +73,11 @@ pub fn run<T: Interactive>(
     Ok(if strict && left_behind && exit.is_done() { Exit::Negative } else { exit })
 }
 
-/// A session that is about to start: its signals are caught, its way to stdout is laid.
+/// A session that is about to start: signals are caught, and stdout is set up.
 struct Start {
     from: Origin,
     rules: Rules,
-    /// The commands that a person has in each session first.
+    /// The commands that run first in each session of a person.
     rc: Option<PathBuf>,
     no_pager: bool,
     interrupts: Interrupts,
@@ -107,7 +107,7 @@ impl Start {
         Ok(Self { from, rules, rc, no_pager, interrupts, ending, written })
     }
 
-    /// Runs the session to its end. The second value says whether something was left to itself.
+    /// Runs the session to its end. The second value says whether something was left unattended.
     fn run<G: Guest>(self, mut guest: G, line: RunLine<G::Tool>) -> Result<(Exit, bool), CliError> {
         let Parts { tool, names, .. } = guest.parts();
         tell_on_panic::<G>(names.clone());
@@ -162,7 +162,7 @@ impl Start {
     }
 }
 
-/// A defect of this tool ends the session too: the person learns what became of what it held.
+/// A defect of this tool also ends the session, so the person should learn what happens to what it held.
 fn tell_on_panic<G: Guest>(names: KnownNames) {
     let (this, usual) = (thread::current().id(), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
@@ -189,7 +189,7 @@ impl Drop for Watching<'_> {
     }
 }
 
-/// What was said explicitly wins over a redirected stdin.
+/// Explicit flags override a redirected stdin.
 fn source(args: SessionArgs) -> Origin {
     match args.file {
         Some(file) if file.as_os_str() == "-" => Origin::Stdin,
@@ -233,8 +233,8 @@ fn converse<'s, G: Guest>(
     if let Some(error) = trouble {
         lock(host.shared).parts().tool.messages.warn(error.message);
     }
-    // Ended before the person is dropped would be too early, after it too late: the thread may be
-    // waiting for the terminal to print.
+    // Ending the thread before the person is dropped would be too early, after that too late, because the thread may be
+    // waiting to print to the terminal.
     let watching = watch(person.notices());
     let mut session = Session::new(&mut host, rules);
     let result = match rc.map(|file| session.prepare(&file)).unwrap_or(Ok(false)) {
@@ -247,7 +247,7 @@ fn converse<'s, G: Guest>(
     result
 }
 
-/// Says who answers, or that nobody does: the session starts in any case.
+/// Reports which server answers, or that none does. The session starts in any case.
 fn greet<G: Guest>(guest: &mut G) {
     let tool = guest.parts().tool;
     let address = tool.link.dialer_mut().address().unwrap_or_default();
@@ -264,7 +264,7 @@ fn greet<G: Guest>(guest: &mut G) {
 
 fn meet<G: Guest>(host: &Host<'_, G>) -> Result<(Person, Option<CliError>), CliError> {
     let (program, environment) = (G::Tool::PROGRAM, Environment::process());
-    // An empty value means none, which the usual look-up takes for not set.
+    // An empty value means none, but the usual lookup treats it as unset.
     let own = std::env::var_os(format!("{}_HISTFILE", program.prefix));
     let own = own.map(|path| path.to_string_lossy().into_owned());
     let history = HistoryFile::locate(program.name, own.as_deref(), |name| environment.var(name));

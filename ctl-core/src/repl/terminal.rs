@@ -18,11 +18,11 @@ use crate::system::signals::Interrupts;
 pub struct PersonSetup {
     /// The grammar for completion and hints; it must be built.
     pub grammar: Command,
-    /// Where live names come from.
+    /// The source of live names.
     pub values: Box<dyn Values>,
     /// Whether the terminal gets colours.
     pub color: bool,
-    /// Where the history is kept.
+    /// The history's file.
     pub history: HistoryFile,
     /// The signals that interrupt waiting for a line.
     pub interrupts: Interrupts,
@@ -43,8 +43,8 @@ enum LinesFrom {
 }
 
 impl Person {
-    /// Starts with what the terminal can do. The second value is what could not be had: a history file
-    /// that cannot be read does not keep anybody from working.
+    /// Starts with what the terminal supports. The second value is a problem that does not prevent working, such as an
+    /// unreadable history file.
     ///
     /// # Errors
     /// The terminal cannot be used: exit 74.
@@ -102,7 +102,7 @@ impl Terminal for Person {
             && self.entries.last() != Some(&entry)
             && let Err(error) = self.history.append(&entry)
         {
-            // Said once: the session works without the file.
+            // Reported once, because the session works without the file.
             self.notices.print(&format!("warning: {}", history_error(&self.history, &error)));
             self.history = HistoryFile::none();
         }

@@ -73,8 +73,8 @@ const LEFT_OUT: &[&str] = &[
     "help",
 ];
 
-/// The grammar of a session: the commands of the command line that make sense in it, the tool's own verbs, which stand
-/// for commands of the same name, and those of every session.
+/// The grammar of a session: the commands of the command line that make sense in it, the tool's own verbs, which
+/// replace commands of the same name, and those of every session.
 #[must_use]
 pub fn grammar<T: Interactive>() -> Command {
     let (program, words, command_line) = (T::PROGRAM, T::WORDS, cli::tree::<T>());
@@ -115,7 +115,7 @@ pub fn start_flags<T: Interactive>() -> Vec<String> {
     flags
 }
 
-/// A flag of a line that only counts when the session starts: one of these ids. `connect` goes to a context.
+/// A flag of a line that only counts when the session starts: one of these ids. `connect` may take a context.
 #[must_use]
 pub fn misplaced_flag(matches: &ArgMatches, start_flags: &[String]) -> Option<String> {
     let (verb, line) = matches.subcommand()?;

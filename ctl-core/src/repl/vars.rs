@@ -1,12 +1,12 @@
 //! Variables of scripts: `${name}` in a statement, given with `--var name=value`.
 //!
-//! Values are put into words that were split before: whatever a value holds, it never becomes another word. A word that
-//! begins with a variable is data, as a quoted one: never a flag, a file name after `@`, or the `-` that means stdin.
-//! Words in single quotes, `b64:` and `hex:` words and here documents with a quoted end (`<<'END'`) stay as they are.
-//! `$${` stands for `${`. Without any variable nothing is looked for.
+//! Values are substituted after the line has been split into words: whatever a value contains, it never becomes another
+//! word. A word that begins with a variable is data, like a quoted one: never a flag, a file name after `@`, or the `-`
+//! that means stdin. Words in single quotes, `b64:` and `hex:` words and here documents with a quoted end (`<<'END'`)
+//! stay unchanged. `$${` stands for `${`. Without any variables, nothing is substituted.
 //!
-//! Into a line for the shell (`!`, or behind `|`) nothing is put: the shell would run what a value holds. It has the
-//! variables in its environment, so that `!echo "$name"` works.
+//! Nothing is substituted in a shell line (`!`, or after `|`), because the shell would execute what a value contains.
+//! It has the variables in its environment instead, so `!echo "$name"` works.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ impl Vars {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Puts the values into a statement, but not into a line for the shell; `text` is what it was read from.
+    /// Substitutes the values in a statement, but not in a shell line; `text` is the statement's source.
     ///
     /// # Errors
     /// A variable that does not exist: exit 2.
@@ -109,7 +109,7 @@ impl Vars {
     }
 }
 
-/// Whether values may be put into the word.
+/// Whether values may be substituted in the word.
 fn takes_values(text: &[u8], word: &Word) -> bool {
     let written = text.get(word.start..word.end).unwrap_or_default();
     if word.heredoc {

@@ -1,5 +1,4 @@
-//! The thread that looks after a session while nobody types: what the tool has to do by the clock, losses of
-//! connections, signals.
+//! The thread that maintains a session while nobody types: the tool's timed tasks, lost connections, signals.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, TryLockError};
@@ -12,7 +11,7 @@ use super::guest::Guest;
 use super::prompt::{Prompt, Prompts};
 use super::sink::Written;
 
-/// How often it looks.
+/// How often it checks.
 const PERIOD: Duration = Duration::from_millis(200);
 
 /// What the watching thread needs.

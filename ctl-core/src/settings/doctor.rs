@@ -99,7 +99,7 @@ fn row(status: &'static str, subject: &str, finding: &str) -> Record {
 /// Runs `doctor`.
 ///
 /// # Errors
-/// Failures of writing. Problems are the result, and the worst of them determines the exit code.
+/// Write failures. Problems are the result, and the worst of them determines the exit code.
 pub fn run<T: Tool>(context: &mut Context<T>, _: &DoctorArgs) -> Result<Exit, CliError> {
     context.link.dialer_mut().default_timeout(PATIENCE);
     let mut findings = Findings { rows: Vec::new(), worst: Exit::Done };

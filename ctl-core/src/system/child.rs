@@ -59,9 +59,9 @@ impl Running {
     /// Starts the command in its own process group. Serves its pipes: `input` goes to its stdin, and
     /// [`watch`](Self::watch) delivers its output.
     ///
+    /// # Errors
     /// The command does not exist: exit 127; it cannot be run: exit 126; the system has no room for it now: exit 75,
-    /// and nothing of it has run. The command does not exist: exit 127; it cannot be run: exit 126; the system has no
-    /// room for it now: exit 75, and nothing of it has run.
+    /// and nothing of it has run.
     pub fn start(
         mut command: Command,
         input: impl AsRef<[u8]> + Send + 'static,

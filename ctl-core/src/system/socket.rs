@@ -194,7 +194,7 @@ mod unix {
     use crate::error::CliError;
     use crate::output::escape;
 
-    /// A socket, whose file goes with it.
+    /// A socket, whose file is removed with it.
     #[derive(Debug)]
     pub(crate) struct Listener {
         pub(super) listener: UnixListener,
@@ -235,7 +235,7 @@ mod unix {
         match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.file_type().is_socket() => fs::remove_file(&path)?,
             Ok(_) => {
-                let why = "it exists and is no socket: choose another path or remove it";
+                let why = "it exists and is not a socket: choose another path or remove it";
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

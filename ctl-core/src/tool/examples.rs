@@ -145,7 +145,7 @@ fn examples(program: &Program) -> impl Iterator<Item = (&'static Sheet, &'static
 /// Runs `examples`.
 ///
 /// # Errors
-/// Failures of writing.
+/// Write failures.
 pub fn run(out: &mut Output, program: &Program, args: &ExamplesArgs) -> Result<Exit, CliError> {
     match &args.topic {
         None => list(out, program)?,

@@ -66,7 +66,7 @@ pub fn script(shell: Asking, name: &str) -> String {
 /// 4 that it continues after the completion.
 ///
 /// # Errors
-/// Failures of writing.
+/// Write failures.
 pub fn complete<T: Interactive>(
     context: &mut Context<T>,
     args: &CompleteArgs,

@@ -8,7 +8,7 @@ use std::{
 use beanstalk_client::{JobId, Priority, TubeName};
 use gearman_client::{FunctionName, JobHandle, UniqueId};
 
-/// What is accepted is written so that it is read as the same again; what is refused is refused shortly, and no
+/// What is accepted is written so that it is read as the same again; refusals are short, and no
 /// password is shown.
 pub fn addresses(data: &[u8]) {
     check_names(data);

@@ -19,8 +19,8 @@ use super::pieces::{Cut, copy};
 const WAITERS: usize = 6;
 const PLACES: usize = 3;
 
-/// Whatever comes, nobody is answered twice, everybody is told when the connection ends, a worker holds no more jobs
-/// than it has places, and its answers do not grow without end.
+/// Whatever arrives, nobody is answered twice, everybody is informed when the connection ends, a worker holds no more
+/// jobs than it has places, and its answers do not grow without end.
 pub fn gearman_sessions(data: &[u8]) {
     let mut decoder = Decoder::new(Magic::Response, 1 << 16);
     let mut packets = Vec::new();

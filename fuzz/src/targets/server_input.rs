@@ -8,7 +8,7 @@ use fixtures::{
 
 use super::pieces::{Cut, cuts};
 
-/// Inputs are cut off here: the lists that a server writes grow with what it was told before.
+/// Inputs are cut off here: the lists that a server writes grow with its earlier input.
 const MAX_INPUT: usize = 4096;
 const MAX_OUTPUT: usize = 4 << 20;
 

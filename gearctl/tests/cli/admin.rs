@@ -50,7 +50,7 @@ fn a_server_that_many_queued_ids_make_slow_is_warned_of() {
             let mut client = Client::connect(address).unwrap();
             assert!(client.call_many(submits).all(|submitted| submitted.is_ok()));
         };
-        // A busy machine takes its time to list so many.
+        // A busy machine takes its time to list that many.
         let patient = |line: &[&str]| gearctl(address, &[line, &["--timeout", "60s"]].concat());
         let warns = |line: &[&str]| patient(line).exits(0).err.contains("991 hash chains");
         fill(100, SubmitOptions::default());
@@ -228,7 +228,7 @@ fn server_of_one_connection() -> (fixtures::Port, std::thread::JoinHandle<()>) {
     let serving = std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         drop(listener);
-        // A child that another test starts just now has it open as well, until it runs its program.
+        // A child that another test is just starting also has it open, until it runs its program.
         while TcpStream::connect(address).is_ok() {
             std::thread::yield_now();
         }

@@ -126,7 +126,7 @@ fn functions_are_changed_on_every_server_that_knows_them() {
     assert_eq!(ran.json()["servers"], json!([one]));
     let ran = gearctl(&fleet.alive(), &["function", "maxqueue", "sms", "5"]).exits(1);
     assert!(ran.err.contains("sms") && ran.err.contains("function create"), "{}", ran.err);
-    // A server that must not is named, and the other one is told.
+    // A server that must not is named, and the other one is updated.
     queue(two, "mail", b"x");
     let ran = gearctl(&fleet.alive(), &["function", "drop", "mail"]).exits(1);
     assert!(ran.err.contains(two) && ran.err.contains("1 job"), "{}", ran.err);

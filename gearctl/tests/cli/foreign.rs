@@ -217,7 +217,8 @@ const LINES: &[(&str, [i32; 4])] = &[
     ("drain queued --yes --as fail", [0, 0, 0, 0]),
 ];
 
-/// Waits until so many connections serve the function: rustygeard's `status` does not tell before there is a job.
+/// Waits until this number of connections serve the function: rustygeard's `status` does not tell before there is a
+/// job.
 fn serving(address: &str, function: &str, count: usize) {
     eventually("the workers", || {
         let line = ["workers", "-f", function, "-o", "json"];

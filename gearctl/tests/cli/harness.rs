@@ -92,7 +92,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     panic!("{what} did not come");
 }
 
-/// Waits until the function has so many workers.
+/// Waits until the function has this number of workers.
 #[track_caller]
 pub(crate) fn workers(address: &str, function: &str, count: i64) {
     let mut admin = Admin::connect(address).unwrap();

@@ -375,7 +375,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
             }
             match self.receive() {
                 Ok((index, tag, mail)) => self.take(index, tag, mail),
-                // Every job was already told about the end of its connection; this ends any that was missed.
+                // The end of the connection was already reported to every job; this ends any that was missed.
                 Err(error) => self.batch.lost(&error),
             }
         }

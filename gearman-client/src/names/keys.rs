@@ -72,7 +72,7 @@ mod tests {
         let hashes: HashSet<u64> =
             names.chain(lengths).map(|name| keys.hash_one(name.as_bytes())).collect();
         assert_eq!(hashes.len(), 20_200);
-        // A map with 128 buckets tells them apart by seven bits, wherever those are.
+        // A map with 128 buckets distinguishes them by seven bits, wherever those are.
         for shift in [0, 57] {
             let places: HashSet<u64> = hashes.iter().map(|hash| hash >> shift & 127).collect();
             assert_eq!(places.len(), 128, "{shift}");

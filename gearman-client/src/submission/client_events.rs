@@ -1,4 +1,4 @@
-//! What happens to a client's connections and requests, as it tells an observer.
+//! What happens to a client's connections and requests, as reported to an observer.
 
 use std::{fmt, time::Duration};
 
@@ -35,7 +35,7 @@ pub enum ClientEventKind {
     /// No connection could be made, or it was lost. Until there is a connection again, each kind of error is reported
     /// once.
     Disconnected(Error),
-    /// Calls skip the server for this time, unless there is no other; told for each failure. It ends with the next
+    /// Calls skip the server for this time, unless there is no other; reported for each failure. It ends with the next
     /// [`Connected`](Self::Connected).
     BackingOff(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
     /// A request goes to another server, because it failed at this one.

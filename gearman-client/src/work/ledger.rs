@@ -17,7 +17,7 @@ use crate::{Failure, UniqueId, protocol::Assignment, trace};
 /// exception that gives the reason. Any number of processes on a machine may share a directory.
 ///
 /// Jobs are identified by function and unique id; one without an id, or with `-`, or grabbed [without
-/// it](crate::Grab::Plain), is not recorded. A process killed for another reason counts as well, so allow more than one
+/// it](crate::Grab::Plain), is not recorded. A process killed for another reason also counts, so allow more than one
 /// crash. If files cannot be read or written, the job is run. The file of a job that never came back stays; it may be
 /// deleted.
 ///

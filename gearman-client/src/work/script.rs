@@ -63,7 +63,7 @@ impl Script {
 
     #[cfg(feature = "blocking")]
     pub(crate) fn wait_lost(&self, timeout: Duration) -> Option<LostReason> {
-        // The reason tells whether it was in time.
+        // The reason shows whether it was in time.
         let _ = self.is_lost.wait_timeout(timeout);
         self.lost_reason()
     }

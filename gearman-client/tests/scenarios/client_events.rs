@@ -1,4 +1,4 @@
-//! What a client tells of its servers.
+//! What a client reports about its servers.
 
 use std::{
     sync::{Arc, Mutex},
@@ -28,7 +28,7 @@ both_faces!(
     an_observer_that_panics_harms_no_call,
 );
 
-/// The words of what was told, each with its server.
+/// The words of the events, each with its server.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<ClientEvent>>>);
 
@@ -38,7 +38,7 @@ impl Told {
         options.on_event(move |event| told.0.lock().unwrap().push(event.clone()))
     }
 
-    /// What was told of a server.
+    /// The events of a server.
     fn of(&self, address: &str) -> Vec<&'static str> {
         let told = self.0.lock().unwrap();
         let of_it = told.iter().filter(|event| event.server.to_string() == address);
@@ -58,7 +58,7 @@ impl Told {
             .collect()
     }
 
-    /// Waits until what was told of a server is as expected, or for long enough. The driver of a connection and its
+    /// Waits until the events of a server are as expected, or for long enough. The driver of a connection and its
     /// callers tell, in no order.
     fn until(&self, address: &str, expected: impl Fn(&[&str]) -> bool) -> Vec<&'static str> {
         let started = Instant::now();
@@ -68,7 +68,7 @@ impl Told {
         self.of(address)
     }
 
-    /// Waits until as many were told of a server.
+    /// Waits until a server has this number of events.
     fn sorted(&self, address: &str, count: usize) -> Vec<&'static str> {
         let mut told = self.until(address, |told| told.len() >= count);
         told.sort_unstable();
@@ -177,7 +177,7 @@ fn a_job_whose_connection_is_lost_is_told_when_it_is_submitted_again<F: Face>() 
     assert_eq!(told.sorted(&address, 7).iter().filter(|it| **it == "resent").count(), 2);
     let mut worker = F::Worker::connect(server.address()).unwrap();
     worker.can_do("f");
-    // A job that nobody waits for any more is run as well.
+    // A job that nobody waits for any more is also run.
     while !running.is_finished() {
         if let Some(job) = worker.next_within(Duration::from_millis(10)) {
             worker.complete(job, "done").unwrap();

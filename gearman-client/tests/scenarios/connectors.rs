@@ -106,7 +106,7 @@ fn an_async_client_asks_its_connector_at_every_attempt() {
     });
 }
 
-/// The abilities are told to the new server.
+/// The abilities are sent to the new server.
 #[test]
 fn an_async_worker_is_restored_through_its_connector() {
     let (old, new) = (Server::start().unwrap(), Server::start().unwrap());

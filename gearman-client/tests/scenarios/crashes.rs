@@ -14,7 +14,7 @@ use super::{
     support::options,
 };
 
-/// What the worker processes below are told by.
+/// The variables that control the worker processes below.
 const ADDRESS: &str = "CRASHING_WORKER_ADDRESS";
 const FOLDER: &str = "CRASHING_WORKER_FOLDER";
 

@@ -1,4 +1,4 @@
-//! Workers that take so many jobs, and not one more.
+//! Workers that take a limited number of jobs, and not one more.
 
 use std::time::Duration;
 

@@ -373,7 +373,7 @@ fn quirk_a_coalesced_job_is_told_to_each_of_its_submitters_once<F: Face>(address
     assert_eq!(worker.stop().completed, 1);
 }
 
-/// The worker is not told, and its result is still sent behind the failure.
+/// The worker is not notified, and its result is still sent after the failure.
 fn quirk_a_cancelled_running_job_ends_twice<F: Face>(address: &str) {
     let at = address.to_owned();
     let submitting = std::thread::spawn(move || {
@@ -473,7 +473,7 @@ fn quirk_a_job_joined_to_one_without_submitters_is_not_waited_for_in_vain<F: Fac
         proxy.reset_connections();
         let mut worker = F::Worker::connect(address).unwrap();
         worker.can_do("passed");
-        // Until the server has heard of the loss, it may give out the old one as well.
+        // Until the server has noticed the loss, it may also give out the old one.
         let mut completed = 0;
         while !waits.is_finished() {
             if let Some(job) = worker.next_within(Duration::from_millis(10)) {

@@ -332,7 +332,7 @@ fn regress_gearman_node_13_functions_are_registered_again<F: Face>() {
         assert!(worker.next_within(Duration::from_millis(20)).is_none());
         server.reset_connections();
         for function in ["one", "two"] {
-            // Its own connection was reset as well.
+            // Its own connection was reset, too.
             let _ = client.reconnect();
             client.submit_background(function, b"x", options()).unwrap();
             let job = worker.next();

@@ -116,7 +116,7 @@ async fn what_the_service_and_its_layers_give_is_the_end_of_the_job(address: Str
         ("fine", Outcome::Complete("done".into())),
         ("slow", Outcome::Exception("request timed out".into())),
         ("bad", Outcome::Exception("no such picture".into())),
-        // Not told to submitters.
+        // Not reported to submitters.
         ("panic", Outcome::Fail),
     ] {
         assert_eq!(client.run("f", workload, options()).await.unwrap(), outcome);

@@ -36,7 +36,7 @@ impl Callers {
         }
     }
 
-    /// Waits for these requests and no others, and tells how long that took.
+    /// Waits for exactly these requests, and returns how long that took.
     async fn expect(&mut self, requests: usize) -> Duration {
         let began = Instant::now();
         let mut read = vec![0; requests * ECHO.len()];

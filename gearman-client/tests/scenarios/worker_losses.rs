@@ -195,7 +195,7 @@ fn a_handler_learns_that_its_worker_stops<F: HandlerFace>(address: &str) {
     assert_eq!(events, [JobEvent::Complete("early".into())]);
 }
 
-/// A job that was taken by hand is told as well.
+/// The loss of a job that was taken by hand is also reported.
 async fn a_job_taken_by_hand_is_lost_with_its_worker(address: String) {
     let client = gearman_client::Client::connect(&address).await.unwrap();
     client.submit_background("f", "", options()).await.unwrap();

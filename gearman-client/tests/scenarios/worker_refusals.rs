@@ -218,7 +218,7 @@ fn a_worker_without_file_descriptors_waits_and_tells_that_once<F: HandlerFace>()
 fn a_worker_without_threads_waits() {
     let server = Server::start().unwrap();
     let port = server.socket_addr().unwrap().port();
-    // No machine has so much memory for a stack, so no thread can be started.
+    // No machine has that much memory for a stack, so no thread can be started.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .thread_stack_size(1 << 46)
@@ -241,7 +241,7 @@ fn a_worker_without_threads_waits() {
         while view.metrics().errors_of(ErrorKind::Connect) < 4 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        assert!(tells.try_recv().is_err(), "it is told once");
+        assert!(tells.try_recv().is_err(), "it is reported once");
         worker.stop().await;
     });
 }

@@ -80,7 +80,7 @@ impl<T: Read + Write> Tls<T> {
         match self.connection.process_new_packets() {
             Ok(_) => Ok(n),
             Err(error) => {
-                // Sends the alert that tells the peer the reason.
+                // Sends the alert that gives the peer the reason.
                 let _ = self.push();
                 Err(io::Error::new(io::ErrorKind::InvalidData, error))
             }

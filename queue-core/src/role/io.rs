@@ -19,7 +19,7 @@ pub struct Io<F> {
     limit: usize,
     /// Stays whole until all of it is written, so that a role can take back what was not sent.
     writing: BytesMut,
-    /// Written in its place if the role keeps the bytes as well.
+    /// Written in its place if the role also keeps the bytes.
     kept: Bytes,
     taken: usize,
     sent: u64,
@@ -138,7 +138,7 @@ impl<F> Io<F> {
         }
     }
 
-    /// Queues bytes that the role keeps as well, replacing everything not sent yet. They are not copied: for a role
+    /// Queues bytes that the role also keeps, replacing everything not sent yet. They are not copied: for a role
     /// that may have to resend unanswered requests. Without a connection, they are dropped.
     pub fn replace(&mut self, bytes: Bytes) {
         self.writing.clear();

@@ -316,7 +316,7 @@ async fn a_silent_peer_ends_the_async_wait_by_the_roles_deadline() {
     let answered = poll_fn(|cx| wire.poll(cx, &mut asker, answered(1))).await;
     assert_eq!((answered, asker.outcomes[0].1), (Some(0), Err(true)));
     assert!(start.elapsed() < Duration::from_secs(10), "by virtual time");
-    assert!(!wire.io().is_open(), "it is closed before the outcome is told");
+    assert!(!wire.io().is_open(), "it is closed before the outcome is reported");
 }
 
 /// A flood that answers nothing does not keep a deadline from passing, nor other tasks from their turn.

@@ -24,7 +24,7 @@ struct Count {
     left: u64,
     /// Number of requested jobs; at most those left.
     asked: u64,
-    /// Somebody was told to ask later, and nothing was granted since.
+    /// A caller was told to ask later, and nothing was granted since.
     is_wanted: bool,
     /// The wakers of those that wait until none is left.
     waiting: Vec<Waker>,

@@ -1,4 +1,4 @@
-//! What a worker's handlers and its observer share: the jobs whose fate has not been told.
+//! What a worker's handlers and its observer share: the jobs whose fate has not been reported.
 
 use std::{
     fmt::Debug,
@@ -23,7 +23,7 @@ struct Jobs<I> {
     running: Vec<Entry<I>>,
 }
 
-/// A job whose fate has not been told.
+/// A job whose fate has not been reported.
 struct Entry<I> {
     ticket: u64,
     id: I,
@@ -41,12 +41,12 @@ enum Ask {
     GiveBack,
 }
 
-/// What a worker tells of a job.
+/// What a worker reports about a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// The server has acknowledged its end.
     Ended,
-    /// The server was told something, and did not answer.
+    /// Something was sent to the server, and it did not answer.
     Unknown,
     /// It is somebody else's.
     Lost,
@@ -90,7 +90,7 @@ impl<I: PartialEq + Debug> Desk<I> {
         self.ask(ticket, Ask::GiveBack);
     }
 
-    /// Nothing is sent for a job that is lost: a worker may have told of that even before the handler began.
+    /// Nothing is sent for a job that is lost: a worker may have reported that even before the handler began.
     fn ask(&self, ticket: u64, ask: Ask) {
         let mut jobs = self.jobs.lock().unwrap();
         let Some(place) = jobs.running.iter().position(|entry| entry.ticket == ticket) else {
@@ -107,7 +107,7 @@ impl<I: PartialEq + Debug> Desk<I> {
         }
     }
 
-    /// The worker tells what became of a job.
+    /// The worker reports what happened to a job.
     pub fn hear(&self, id: &I, told: Told) {
         let mut jobs = self.jobs.lock().unwrap();
         // Two handlers may have had the same job: one has lost it, or given it back and not been answered yet.
@@ -117,7 +117,7 @@ impl<I: PartialEq + Debug> Desk<I> {
             Told::Unknown => !(entry.is_lost)(),
             Told::GivenBack => entry.asked != Some(Ask::End),
         };
-        // What a worker tells of as lost may have no handler yet.
+        // A job that is reported as lost may have no handler yet.
         let may_fit = |entry: &Entry<I>| told != Told::Lost || entry.asked.is_some();
         let of = |fits: &dyn Fn(&Entry<I>) -> bool| {
             jobs.running.iter().position(|entry| entry.id == *id && fits(entry))

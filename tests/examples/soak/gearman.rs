@@ -245,7 +245,7 @@ impl Ending {
         }
     }
 
-    /// What the submitter is told.
+    /// What is reported to the submitter.
     fn is_told_as(self, key: Key, outcome: &Outcome) -> bool {
         match (self, outcome) {
             (Ending::Complete, Outcome::Complete(result)) => *result == result_of(key),

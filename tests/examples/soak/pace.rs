@@ -9,7 +9,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// So many jobs a second, shared by so many callers.
+    /// Number of jobs per second, shared by this number of callers.
     pub fn new(rate: f64, callers: u32) -> Self {
         let interval = Duration::from_secs_f64(f64::from(callers) / rate.max(0.01));
         Pace { interval, next: Instant::now() }

@@ -59,7 +59,7 @@ pub fn watch(stage: &Stage, options: &Options) -> Vec<Trend> {
     trends.into_iter().flatten().collect()
 }
 
-/// As Linux tells it; `None` elsewhere.
+/// As reported by Linux; `None` elsewhere.
 fn sample() -> Option<Sample> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let field = |name: &str| -> Option<u64> {

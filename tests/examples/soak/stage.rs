@@ -32,7 +32,7 @@ pub struct Stage {
 const CALM: u8 = 1;
 /// Nothing is left.
 const OVER: u8 = 2;
-/// Producers wait when the jobs of so many seconds do: whoever waits for an answer is not to wait for all of them.
+/// Producers wait when the jobs of this many seconds do: whoever waits for an answer should not wait for all of them.
 const BACKLOG: u64 = 2;
 /// How often those who wait look.
 const LOOK: Duration = Duration::from_millis(50);

@@ -11,7 +11,7 @@ pub struct Trend {
     pub max: u64,
     /// The medians of the first and of the last third.
     pub thirds: (u64, u64),
-    /// The last may be so much greater.
+    /// The last one may be greater by this much.
     pub margin: u64,
 }
 

@@ -55,7 +55,7 @@ impl Exchange {
         let _ = stream.write_all(&self.names.to_server(bytes));
     }
 
-    /// Reads what is there.
+    /// Reads what has arrived.
     pub(crate) fn poll(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         stream.set_nonblocking(true).unwrap();

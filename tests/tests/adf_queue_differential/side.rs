@@ -18,7 +18,7 @@ use crate::adf_queue_differential::{
 /// How long a server may take for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What each connection has been told, by its name.
+/// What has been sent to each connection, by its name.
 pub(crate) type Heard = BTreeMap<String, Vec<String>>;
 
 /// Puts a run's own name in the place of the one that is written in steps and transcripts: a server may have other

@@ -176,7 +176,7 @@ fn what_cannot_be_sent_is_refused_before_a_byte_is<F: Face>(environment: Environ
     for error in errors {
         assert_eq!((error.kind(), error.fate()), (ErrorKind::InvalidInput, Fate::NotSent));
     }
-    // The server has seen nothing at all of them.
+    // The server has seen none of them.
     if let tests::Place::InMemory(server) = &place {
         assert_eq!(server.requests(), []);
     }

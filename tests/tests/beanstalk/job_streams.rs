@@ -181,7 +181,7 @@ fn a_stream_of_jobs_ends_after_an_error_and_another_goes_on(environment: Environ
     });
 }
 
-/// A consumer may wait for days: what the server says every few seconds is not told.
+/// A consumer may wait for days: what the server says every few seconds is not reported.
 #[test]
 fn reserves_of_a_stream_that_time_out_are_followed_by_others() {
     let server = Server::builder().virtual_clock().start().unwrap();

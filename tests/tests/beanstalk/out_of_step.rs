@@ -1,4 +1,4 @@
-//! Replies that are not those to the commands before them: a server that cut a line, or one that tells of something
+//! Replies that are not those to the commands before them: a server that cut a line, or one that reports something
 //! else.
 
 use std::{io::Write, time::Duration};

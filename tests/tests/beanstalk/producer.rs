@@ -395,5 +395,5 @@ fn an_observer_is_told_of_servers_that_fail_and_of_puts_that_move<P: Producing>(
     }
     let refused =
         events.iter().filter(|(server, kind)| server == nowhere && kind.starts_with("Disc"));
-    assert_eq!(refused.count(), 1, "each kind is told once");
+    assert_eq!(refused.count(), 1, "each kind is reported once");
 }

@@ -100,7 +100,7 @@ fn reads_a_late_answer_first(over: impl FnOnce(ConnectOptions, SocketAddr) -> Co
     assert_eq!(producer.close().connections, 1);
 }
 
-/// Knows no more of its input than a read tells.
+/// Knows no more of its input than a read returns.
 struct Blind(TcpStream);
 
 impl Read for Blind {
@@ -300,7 +300,7 @@ fn a_put_after_an_outage_does_not_wait_for_a_delay_to_end<P: Producing>() {
     assert_eq!(producer.state(), ProducerState::Ready);
 }
 
-/// A server whose first put gets no answer until it is told to go on.
+/// A server whose first put gets no answer until it is told to continue.
 struct Stopped {
     server: Scripts,
     goes_on: Arc<AtomicBool>,

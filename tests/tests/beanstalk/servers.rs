@@ -121,7 +121,7 @@ fn a_draining_server_hands_its_puts_to_the_next<P: Producing>(environment: Envir
     assert_eq!((total_jobs(first.address()), total_jobs(second.address())), (1, 10));
     let report = producer.report();
     assert!(report.moved >= 1 && report.refused == 0, "{report:?}");
-    // Who has no other server is told.
+    // Callers without another server are informed.
     let error = alone.put_plain("a", b"x").unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Draining, Fate::Refused));
     assert!(error.is_temporary());

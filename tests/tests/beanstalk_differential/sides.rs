@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    /// Takes what is there, without waiting.
+    /// Takes what has arrived, without waiting.
     fn drain(&mut self) {
         self.stream.set_nonblocking(true).unwrap();
         let mut buffer = [0; 16384];

@@ -30,7 +30,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Everything that is told while `scenario` runs, by all threads. One scenario at a time.
+/// Everything that is reported while `scenario` runs, by all threads. One scenario at a time.
 pub(crate) fn record_of(scenario: impl FnOnce()) -> Vec<String> {
     static ONE: Mutex<()> = Mutex::new(());
     static START: Once = Once::new();
@@ -60,7 +60,7 @@ pub(crate) fn check(record: &[String]) {
     }
 }
 
-/// Whether everything that is told of a span once it is closed has all of these in it, and how many there are.
+/// Whether everything that is reported about a span once it is closed contains all of these, and how many there are.
 pub(crate) fn closed<'a>(record: &'a [String], span: &str, words: &[&str]) -> Vec<&'a str> {
     let begin = format!("{span}{{");
     let of_span = |event: &&String| {

@@ -178,7 +178,7 @@ impl Cast {
         Some((actor, client))
     }
 
-    /// Has a worker do a job in a healed world: it may fail, but the client has to be told.
+    /// Has a worker do a job in a healed world: it may fail, but the client has to be informed.
     async fn call_worker(&self, actor: u32, client: &Client, worker: u32, rng: &mut Rng) {
         let key = self.submit(actor, 3 * PATIENCE, false);
         let workload = body_of(key, rng);
@@ -305,7 +305,7 @@ impl Cast {
                 cast.delivered(actor, key, server_of(&job.handle), &job.handle);
                 sleep(cast.run_time(&mut rng)).await;
                 if rng.one_in(3) {
-                    // A job that is lost already is told to the worker's report.
+                    // A job that is lost already is in the worker's report.
                     let _ = job.status(1, 2).await;
                     let _ = job.data("piece").await;
                 }

@@ -13,13 +13,13 @@ pub enum Kind {
     Close,
     /// A connection is reset at some byte.
     Reset,
-    /// A connection carries nothing from some byte on, and nobody is told.
+    /// A connection carries nothing from some byte on, without a notice.
     Hang,
     /// Connecting is refused.
     Refused,
     /// Connecting never ends.
     Unanswered,
-    /// A read gets a part of what is there.
+    /// A read gets a part of what has arrived.
     PartialReads,
     /// A write takes a part of what it is given.
     PartialWrites,

@@ -180,7 +180,7 @@ impl Inner {
         }
     }
 
-    /// The server's side is gone; the client is told in time.
+    /// The server's side is gone; the client is informed in time.
     pub(super) fn end_line(&mut self, number: u64, how: Down) {
         let at = Instant::now() + self.latency();
         let Some(line) = self.lines.get_mut(&number) else { return };

@@ -71,7 +71,7 @@ pub fn for_each_seed(seeds: Range<u64>, run: impl Fn(u64) + Sync) {
     });
 }
 
-/// Runs many seeds, so many unless the environment says another number, and fails with the first one that breaks a
+/// Runs many seeds, this number unless the environment says another one, and fails with the first one that breaks a
 /// rule.
 pub fn simulate_all<F: Future<Output = Outcome>>(
     name: &str,

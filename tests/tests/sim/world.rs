@@ -31,7 +31,7 @@ mod moves;
 /// The slowest way of a byte, one way.
 pub const SLOWEST: Duration = Duration::from_millis(150);
 
-/// How bad the network is: once in so many connections or chunks, or never; and then in one of these ways.
+/// How bad the network is: once in this number of connections or chunks, or never; and then in one of these ways.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weather {
     /// A connection ends at some byte, one way or the other.
@@ -149,7 +149,7 @@ struct Line {
     at_server: Option<ConnectionId>,
     up: Lane<Up>,
     down: Lane<Down>,
-    /// Nothing passes any more, and nobody is told.
+    /// Nothing passes any more, without a notice.
     hangs: bool,
     reader: Option<Waker>,
     is_dropped: bool,
@@ -158,7 +158,7 @@ struct Line {
 /// One direction of it.
 struct Lane<T> {
     under_way: VecDeque<(Instant, T)>,
-    /// After so many bytes more the connection ends.
+    /// The connection ends after this number of further bytes.
     fault: Option<(u64, Cut)>,
 }
 

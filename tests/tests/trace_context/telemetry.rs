@@ -73,7 +73,7 @@ pub(crate) fn onto(
     }
 }
 
-/// What a scenario has to have told.
+/// What a scenario must have reported.
 pub(crate) struct Told {
     pub(crate) system: &'static str,
     /// The operation that sends.
@@ -189,7 +189,7 @@ impl Told {
             }
         }
 
-        // What a handler does is within the trace as well.
+        // What a handler does is also within the trace.
         let work = named("work");
         assert_eq!(work.len(), self.runs, "{}", shown());
         for span in work {

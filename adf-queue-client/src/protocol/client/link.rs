@@ -162,7 +162,7 @@ impl Link {
         self.failure.take()
     }
 
-    /// Counts a connection failure that no task was told about.
+    /// Counts a connection failure that was not reported to any task.
     pub(crate) fn count_failure(&mut self, error: &Error) {
         self.metrics.failed(error.kind().counted());
     }
@@ -310,7 +310,7 @@ impl Link {
     /// Ends this connection. The next one is made when a caller needs it.
     pub(crate) fn disconnect(&mut self) {
         if self.session.is_some() {
-            let why = "the client connects again";
+            let why = "the client is reconnecting";
             self.doom = Some(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why));
             self.is_urgent = true;
         }

@@ -712,7 +712,7 @@ fn a_client_that_goes_says_so_and_does_not_wait_for_an_answer() {
     assert_eq!((bench.hand.unsent()[0], bench.hand.unsent().len()), (0x88, 8), "a close");
     bench.write();
     assert_eq!(bench.turn(), Pulse::Over);
-    // One that cannot be told is not waited for.
+    // One that cannot be notified is not waited for.
     let mut bench = Bench::open(options());
     bench.link().close();
     bench.turn();

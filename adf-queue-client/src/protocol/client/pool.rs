@@ -117,7 +117,7 @@ impl<W: Wired> Pool<W> {
         }
     }
 
-    /// Whether another pull may be sent, which may be abandoned as well.
+    /// Whether another pull may be sent, which may also be abandoned.
     ///
     /// # Errors
     ///

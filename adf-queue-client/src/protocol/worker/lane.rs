@@ -61,7 +61,7 @@ pub(crate) struct Lane {
     is_changed: bool,
     pub(super) jobs: Vec<Job>,
     news: Vec<News>,
-    /// What is told of pulls and settlements under way, if anybody is, by their tasks.
+    /// Observed pulls and settlements in progress, by their tasks.
     told: Vec<(u64, Operation)>,
 }
 

@@ -102,7 +102,7 @@ fn outcome<T>(
     None
 }
 
-/// Carries a command out, or drops it after so many steps.
+/// Carries out a command, or drops it after this many steps.
 fn call<C: Command>(proof: &mut Run, steps: usize, command: &C) -> Option<Result<C::Reply>> {
     proof.role.0.begin(command);
     let outcome = outcome(proof, steps, ClientSession::reply)?;
@@ -158,7 +158,7 @@ impl Book {
         let tube: TubeName = name.try_into().expect(PUT);
         match call(proof, steps, &Use(tube.clone())) {
             Some(Ok(())) => self.tube = tube,
-            // Only its reply tells.
+            // Only its reply shows it.
             _ => self.tube = self.ask_for_tube(proof),
         }
         assert_eq!(self.ask_for_tube(proof), self.tube);
@@ -216,7 +216,7 @@ fn any_schedule_and_any_network_gives_each_command_its_own_outcome() {
     }
 }
 
-/// Nothing that is about a job of ours: a question, and a look for a job that comes for the next reserve if it is
+/// Nothing that concerns a job of ours: a query, and a check for a job that arrives for the next reserve if it is
 /// dropped.
 fn pair(proof: &mut Run, steps: usize) -> Option<()> {
     let (first, second) = (Touch::new(u64::MAX), Stats);

@@ -125,13 +125,13 @@ enum Step {
         timeout: u64,
     },
     Abandon(usize),
-    /// One turn of a driver; the transport takes so many bytes, and so many replies arrive.
+    /// One turn of a driver; the transport takes this number of bytes, and this number of replies arrive.
     Turn {
         server: usize,
         takes: usize,
         arrives: usize,
     },
-    /// The connection breaks when so many bytes more were taken.
+    /// The connection breaks after taking this number of further bytes.
     Break {
         server: usize,
         takes: usize,
@@ -246,7 +246,7 @@ impl World {
         self.ask(server);
     }
 
-    /// The stream takes so many bytes, and so many replies arrive that were on their way.
+    /// The stream takes this number of bytes, and this number of replies in flight arrive.
     fn move_bytes(&mut self, server: usize, takes: usize, arrives: usize) {
         let place = &mut self.servers[server];
         let arrived: Vec<String> =
@@ -429,8 +429,8 @@ fn a_put_whose_connection_breaks_at_any_byte_has_the_fate_of_its_last_byte() {
     }
 }
 
-/// A link that lives for so many bytes, again and again: each connection has something done, and what is sent again is
-/// not more than what is done.
+/// A link that lasts for this number of bytes, again and again: each connection has something done, and what is sent
+/// again is not more than what is done.
 #[test]
 fn a_link_that_dies_again_and_again_gets_on_and_sends_little_twice() {
     const PUTS: u64 = 20;
@@ -577,7 +577,7 @@ fn who_waits_for_room_gets_it_in_turn() {
     assert!(poll(&mut world.outbox, 2, world.now).is_pending());
     assert!(matches!(poll(&mut world.outbox, 1, world.now), Poll::Ready(Ok(()))));
     assert!(poll(&mut world.outbox, 2, world.now).is_pending());
-    // Whose time is over is told so.
+    // Callers whose time is over are informed.
     world.now += timeout;
     world.turn(0, 0, 0);
     let Poll::Ready(Err(error)) = poll(&mut world.outbox, 2, world.now) else { panic!() };
@@ -716,7 +716,7 @@ fn an_idle_producer_says_nothing() {
     assert!(world.outbox.report().connections == 1, "it has its connection");
 }
 
-/// A caller that puts one job after the other does not pay for a look, and one that comes back later does.
+/// A caller that puts one job after the other does not pay for a check, and one that returns later does.
 #[cfg(feature = "blocking")]
 #[test]
 fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {

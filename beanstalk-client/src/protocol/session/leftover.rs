@@ -65,9 +65,8 @@ impl Session {
     /// Sends a `touch` for the oldest orphan, unless an earlier call has left one in flight. Returns its ticket, and
     /// when it was sent.
     ///
-    /// `JobLost` when there is no orphan any more; otherwise as [`send`](Self::send).
-    ///
-    /// `JobLost` when there is no orphan any more; as [`send`](Self::send).
+    /// # Errors
+    /// `JobLost` if there is no orphan any more; otherwise as [`send`](Self::send).
     pub fn touch_orphan(&mut self, now: Instant) -> Result<(Ticket, Instant), Error> {
         if let Some(asked) = self.asked.filter(|(ticket, _)| self.is_unanswered(*ticket)) {
             return Ok(asked);

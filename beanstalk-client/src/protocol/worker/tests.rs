@@ -227,7 +227,7 @@ fn a_stop_at_any_moment_ends_it_and_gives_everything_back() {
     }
 }
 
-/// What a job comes to whose delete was queued when its connection was lost, after so many bytes of it were sent.
+/// What a job comes to whose delete was queued when its connection was lost, after this number of its bytes were sent.
 fn fate_of_a_delete_that_was_cut_after(sent: usize) -> JobFate {
     let (mut slot, mut tube) = (WorkerSlot::new(&options(1), 0, 1), Tube::new());
     let (mut io, now) = (Io::default(), queue_core::now());

@@ -1,4 +1,4 @@
-//! The two faces of `adf-queue-client`, used the way its documentation tells.
+//! The two faces of `adf-queue-client`, used as documented.
 
 mod asynchronous;
 mod blocking;

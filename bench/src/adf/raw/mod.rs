@@ -29,12 +29,12 @@ impl Blocking {
         Ok(Blocking { address, socket: upgraded(address)? })
     }
 
-    /// Pushes messages, as fast as it goes.
+    /// Pushes messages as fast as possible.
     pub fn fill(&mut self, queue: &str, body: &[u8], jobs: u64) -> Result<()> {
         self.socket.follow(&mut Pushes::new(queue, body, jobs, WINDOW))
     }
 
-    /// Removes all messages that are ready, and tells how many they were.
+    /// Removes all ready messages, and returns their number.
     pub fn clear(&mut self, queue: &str) -> Result<u64> {
         let mut clear = Clear::new(queue);
         self.socket.follow(&mut clear)?;

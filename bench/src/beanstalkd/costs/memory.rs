@@ -79,7 +79,7 @@ fn probe(what: What, kind: Kind, address: &str, counts: [u64; 2]) -> Result<f64>
     per_thing(&[&arguments[..], &["--kind", kind.name()]].concat(), counts)
 }
 
-/// Makes so many of something, and prints the memory in bytes.
+/// Makes this number of something, and prints the memory in bytes.
 pub fn run_memory_probe(options: &MemoryProbeOptions) -> Result<()> {
     let runtime = options.kind.runtime()?;
     let bytes = match options.kind {

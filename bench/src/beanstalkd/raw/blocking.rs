@@ -32,12 +32,12 @@ impl Blocking {
         Ok(Blocking { address, stream, out: Vec::new(), input: Input::new() })
     }
 
-    /// Puts jobs, as fast as it goes.
+    /// Puts jobs as fast as possible.
     pub fn fill(&mut self, body: &[u8], jobs: u64) -> Result<()> {
         self.follow(&mut Puts::new(body, jobs, WINDOW))
     }
 
-    /// Takes every job that is there, and tells how many they were.
+    /// Takes every job, and returns their number.
     pub fn clear(&mut self) -> Result<u64> {
         let mut drain = Drain::default();
         self.follow(&mut drain)?;

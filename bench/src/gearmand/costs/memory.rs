@@ -62,7 +62,7 @@ fn probe<'a>(address: &'a str, what: &'a str, kind: Kind) -> [&'a str; 7] {
     ["gearmand-memory-probe", "--address", address, "--what", what, "--kind", kind]
 }
 
-/// Makes so many of something, and prints the memory in bytes.
+/// Makes this number of something, and prints the memory in bytes.
 pub fn run_memory_probe(options: &MemoryProbeOptions) -> Result<()> {
     let bytes = match options.kind {
         Kind::Blocking => blocking(options)?,
@@ -72,7 +72,7 @@ pub fn run_memory_probe(options: &MemoryProbeOptions) -> Result<()> {
     Ok(())
 }
 
-/// Between two looks at connections that are being made.
+/// Interval between two checks of connections that are being made.
 const GLANCE: Duration = Duration::from_millis(5);
 
 const WORKLOAD: [u8; 64] = [b'x'; 64];

@@ -1,4 +1,4 @@
-//! libgearman, by a small C program that is compiled when the benchmark starts and told what to do line by line.
+//! libgearman, by a small C program that is compiled when the benchmark starts and gets its instructions line by line.
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -100,7 +100,7 @@ impl Contender for Blocking {
     }
 }
 
-/// A worker in a thread of its own, which ends after so many jobs. Dropped, it ends at once.
+/// A worker in a thread of its own, which ends after this number of jobs. When dropped, it ends at once.
 pub struct Helper {
     stream: TcpStream,
     thread: Option<JoinHandle<Result<()>>>,
@@ -144,13 +144,13 @@ impl Keeper {
         Ok(Keeper { address, socket: Socket::connect(address)? })
     }
 
-    /// Submits jobs, as fast as it goes.
+    /// Submits jobs as fast as possible.
     pub fn fill(&mut self, work: &Work<'_>) -> Result<()> {
         let Work { functions, workload, jobs, .. } = *work;
         self.socket.follow(&mut Submits::background(functions, workload, jobs, BATCH))
     }
 
-    /// Takes every job that is there, and tells how many they were.
+    /// Takes every job, and returns their number.
     pub fn clear(&mut self, functions: &[String]) -> Result<u64> {
         let mut worker = Socket::registered(self.address, functions)?;
         let mut all = plan::Work::until_none_is_left(b"", GRABS);

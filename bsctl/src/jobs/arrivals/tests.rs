@@ -127,7 +127,8 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// Without ids that are not counted: of those that a server gave between its restart and the next look, nothing is known.
+/// Without ids that are not counted: of those that a server gave between its restart and the next look, nothing is
+/// known.
 fn plain_deed() -> impl Strategy<Value = Deed> {
     prop_oneof![3 => Just(Deed::Put), 1 => any::<usize>().prop_map(Deed::Delete)]
 }

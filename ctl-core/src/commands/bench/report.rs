@@ -68,7 +68,7 @@ impl Measured {
     /// Shows and compares the measurements, and returns the exit code. With a single client, its row is omitted.
     ///
     /// # Errors
-    /// Its failure, if not one operation succeeded; failures of writing.
+    /// Its failure, if not one operation succeeded; write failures.
     pub fn report<T: Tool>(
         mut self,
         context: &mut Context<T>,

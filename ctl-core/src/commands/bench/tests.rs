@@ -15,7 +15,7 @@ fn plan(flags: &[&str], kind: Kind) -> Result<Plan, CliError> {
     Plan::new(&line.load, Mode { name: "do", kind, pipelines: true }, Some(1 << 20))
 }
 
-/// Does what it is told for each operation.
+/// Does what it was set to do for each operation.
 struct Fake<F>(F);
 
 impl<F: FnMut(u64) -> Result<(), CliError> + Send> Client for Fake<F> {
@@ -55,7 +55,8 @@ fn a_closed_loop_does_so_many_operations_in_all() {
     assert_eq!((measured.all.times.len(), measured.all.bytes), (100, 300));
 }
 
-/// The first operation takes long; those that were due meanwhile have waited for it, though each took no time itself.
+/// The first operation takes long; those that were due in the meantime have waited for it, although they took no time
+/// themselves.
 #[test]
 fn an_open_loop_counts_from_when_an_operation_was_due() {
     let plan = plan(&["-c", "100", "--rate", "1000"], Kind::Passing).unwrap();

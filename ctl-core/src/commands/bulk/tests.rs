@@ -45,7 +45,7 @@ fn when_everything_failed_the_first_failure_is_the_result() {
     assert_eq!(json, "");
 }
 
-/// Three failures, then a success or none: what went to stderr, and the error.
+/// Three failures, then a success or none: the output on stderr, and the error.
 fn said(succeeds: bool) -> (String, Option<CliError>) {
     let sink = Memory::default();
     let mut bulk = bulk_into(sink.clone(), OnError::Continue, Interrupts::none());
@@ -98,7 +98,7 @@ fn what_a_lost_connection_leaves_is_counted_by_its_fate() {
         let lost = |is_unknown| CliError::unavailable("lost").unknown(is_unknown);
         bulk.unsent("job 3", lost(true));
         assert!(!bulk.gate().is_open());
-        // What certainly was not sent went over the next connection.
+        // What was certainly not sent went over the next connection.
         bulk.success();
         for job in 5..8 {
             bulk.unsent(format!("job {job}"), lost(false));

@@ -1,4 +1,4 @@
-//! Reports of a check for other programs than monitoring systems of the Nagios kind.
+//! Reports of a check for programs other than Nagios-like monitoring systems.
 
 use std::io;
 
@@ -42,7 +42,7 @@ impl Report {
                 Verdict::Warning => "warning",
                 Verdict::Critical | Verdict::Unknown => "error",
             };
-            // What would end the command, or begin an escape of its own.
+            // Characters that would end the command, or begin an escape.
             let text = escape::line(text).replace('%', "%25");
             format!("::{word}::{text}\n")
         };
@@ -53,7 +53,8 @@ impl Report {
         text
     }
 
-    /// A suite with a case for the check and one for each figure; of many subjects, for those that thresholds ask for.
+    /// A suite with a case for the check and one for each figure; for many subjects, only for those that thresholds
+    /// name.
     pub(super) fn junit(&self, tool: &str, title: Title<'_>) -> io::Result<String> {
         let cases: Vec<&Judged> =
             self.reported().filter(|one| !title.many || one.is_asked_for()).collect();

@@ -4,8 +4,9 @@ use super::{Measured, Metric};
 use crate::error::CliError;
 use crate::link::Link;
 
-/// What came of each server: its figures are about it, or about a queue on it, and who failed is named. Whether there
-/// are several: where there is only one, `own` is measured, as it is where an address is wrong, which it then says.
+/// Measures each server: its figures describe the server, or a queue on it, and failed servers are named. Also returns
+/// whether there are several. With only one server, or a wrong address, `own` is measured, which then reports the
+/// error.
 pub fn measure_all<L: Link>(
     servers: Result<Vec<(String, L)>, CliError>,
     own: &mut L,
@@ -36,7 +37,7 @@ pub fn measure_all<L: Link>(
             all.absent = Some(all.absent.map_or(why.clone(), |first| format!("{first}, {why}")));
         }
     }
-    // Who is woken by it wants to know what is left.
+    // Whoever an alert wakes should know what still works.
     if let (Some(failure), false) = (&mut all.failure, alive.is_empty()) {
         let verb = if alive.len() == 1 { "answers" } else { "answer" };
         failure.message.push_str(&format!("; {} {verb}", alive.join(", ")));

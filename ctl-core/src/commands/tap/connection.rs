@@ -1,4 +1,4 @@
-//! What passes on one connection, as lines: which answer belongs to which question, and how long it took.
+//! The traffic of one connection, as lines: matches answers with requests, and measures response times.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -16,45 +16,45 @@ use crate::output::Record;
 use crate::output::escape;
 use crate::output::units;
 
-/// Questions that may wait for their answers on one connection.
+/// Maximum number of requests waiting for their answers on one connection.
 const MOST_QUESTIONS: usize = 4096;
-/// Of so many of them it is kept what they were said of.
+/// Number of them whose arguments are kept.
 const WITH_ARGUMENTS: usize = 64;
 /// The longest arguments in a line, in bytes.
 const LONGEST: usize = 512;
 
-/// Where connections tell what passes.
+/// Where connections report their traffic.
 #[derive(Debug)]
 pub(super) struct News {
     pub(super) lines: SyncSender<Item>,
-    /// Lines that nobody took in time.
+    /// Number of lines that nobody took in time.
     pub(super) dropped: AtomicU64,
     pub(super) connections: AtomicU64,
     pub(super) summary: Mutex<Summary>,
     pub(super) choice: Choice,
     pub(super) recorder: Option<Recorder>,
-    /// It was told that the server cannot be reached.
+    /// Whether it was reported that the server cannot be reached.
     pub(super) is_down: AtomicBool,
 }
 
-/// Something to tell.
+/// A piece of news to report.
 #[derive(Debug)]
 pub(super) enum Item {
     Line(Box<Line>),
     Warning(String),
 }
 
-/// Which lines are told.
+/// Which lines are shown.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
-    /// None at all.
+    /// None.
     pub(super) is_silent: bool,
     pub(super) filters: Filters,
-    /// Only answers that took longer.
+    /// Only answers that took longer than this.
     pub(super) slow: Option<Duration>,
-    /// So many bytes of a body are shown.
+    /// Number of bytes shown of a body.
     pub(super) body: usize,
-    /// Bodies are decoded before they are shown.
+    /// Whether bodies are decoded before they are shown.
     pub(super) decodes: bool,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// As it is shown, with so many bytes of the body; `is_short` leaves the date away.
+    /// The line as shown, with this many bytes of the body; `is_short` omits the date.
     pub(super) fn record(&self, is_short: bool, shown: usize) -> Record {
         let at = humantime::format_rfc3339_millis(self.at).to_string();
         let at = match at.get("2026-01-01T".len()..at.len() - 1) {
@@ -139,7 +139,7 @@ impl Fields for Line {
 }
 
 impl News {
-    /// Shows a line, if lines are shown and this one is wanted: what it is chosen by is more of its body than is shown.
+    /// Shows a line, if lines are shown and this one matches. Filters see more of its body than is shown.
     fn line(&self, line: impl FnOnce() -> Line) {
         if self.choice.is_silent {
             return;
@@ -169,7 +169,7 @@ impl News {
     }
 }
 
-/// A connection that is listened to.
+/// An observed connection.
 #[derive(Debug)]
 pub(super) struct Connection<D> {
     number: u64,
@@ -180,11 +180,11 @@ pub(super) struct Connection<D> {
     news: Arc<News>,
 }
 
-/// Questions without an answer, the oldest first.
+/// Unanswered requests, the oldest first.
 #[derive(Debug, Default)]
 struct Questions {
     asked: VecDeque<Question>,
-    /// There were too many, or a side is not understood: answers cannot be told apart any more.
+    /// There were too many, or a side was not understood, so answers can no longer be matched.
     is_lost: bool,
 }
 
@@ -238,7 +238,7 @@ impl<D: Decoder> Connection<D> {
         new
     }
 
-    /// The server has taken the connection.
+    /// The server has accepted the connection.
     pub(super) fn reached(&self) {
         if self.news.is_down.swap(false, Ordering::Relaxed) {
             self.news.warn("the server is reachable again".to_owned());
@@ -273,7 +273,7 @@ impl<D: Decoder> Connection<D> {
         }
     }
 
-    /// These bytes have passed.
+    /// Records bytes that have passed.
     pub(super) fn passed(&mut self, side: Side, bytes: &[u8], at: Instant) {
         let ends = self.understand(side, Some(bytes), at);
         if let (Some(recorder), Ok(number)) = (&self.news.recorder, usize::try_from(self.number)) {
@@ -281,7 +281,7 @@ impl<D: Decoder> Connection<D> {
         }
     }
 
-    /// Decodes what has passed, or the end of the stream. Gives where units end in these bytes.
+    /// Decodes what has passed, or the end of the stream. Returns where units end in these bytes.
     fn understand(&mut self, side: Side, bytes: Option<&[u8]>, at: Instant) -> Vec<usize> {
         let Self { number, decoder, cutters, questions, news, .. } = self;
         let mut ends = Vec::new();
@@ -315,7 +315,7 @@ impl<D: Decoder> Connection<D> {
     }
 }
 
-/// Where and when something was said.
+/// Where and when something was sent.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     connection: u64,

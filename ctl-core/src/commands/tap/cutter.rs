@@ -1,16 +1,17 @@
-//! Cuts what one side of a connection sends into units, in memory that no length a peer announces can make grow.
+//! Cuts what one side of a connection sends into units, in memory that does not grow with a length that a peer
+//! announced.
 
 use super::decoder::{Decoder, Look, Side};
 
-/// So much of a unit is kept for its decoder.
+/// Number of bytes of a unit that are kept for its decoder.
 pub(super) const KEPT: usize = 16 << 10;
-/// A unit whose length cannot be told after so many bytes is none.
+/// If its length is still unknown after this many bytes, it is not a unit.
 const LONGEST_HEAD: usize = 64 << 10;
 
 /// One side of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Cutter {
-    /// The beginning of the unit, or all bytes whose unit is not known yet.
+    /// The beginning of the unit, or all bytes whose unit is not yet known.
     kept: Vec<u8>,
     unit: Option<Unit>,
     /// Nothing more is decoded.
@@ -24,12 +25,12 @@ struct Unit {
     seen: u64,
 }
 
-/// What is found while bytes pass.
+/// What is found in passing bytes.
 #[derive(Debug)]
 pub(super) enum Found<'a> {
-    /// A unit: its beginning, its length, and how many of the bytes that came last lie behind it.
+    /// A unit: its beginning, its length, and how many of the latest bytes follow it.
     Unit { kept: &'a [u8], len: u64, behind: usize },
-    /// Nothing of the protocol: why, and the beginning.
+    /// Not this protocol: why, and the beginning.
     Stranger { why: &'static str, kept: &'a [u8] },
 }
 
@@ -57,7 +58,7 @@ impl Cutter {
             let Some(unit) = &mut self.unit else {
                 let why = match decoder.look(side, data) {
                     Look::Unit(len) => {
-                        // Every unit takes something, so that this ends.
+                        // Every unit takes at least one byte, so this ends.
                         self.unit = Some(Unit { len: Some(len.max(1)), seen: 0 });
                         continue;
                     }
@@ -90,7 +91,7 @@ impl Cutter {
         }
     }
 
-    /// The stream has ended: a unit that was to end with it has.
+    /// The stream has ended, which completes a unit that ends with it.
     pub(super) fn end<D: Decoder>(
         &mut self,
         decoder: &mut D,
@@ -109,7 +110,7 @@ mod tests {
     use crate::commands::tap::decoder::Said;
     use proptest::prelude::*;
 
-    /// A byte that says how many follow, from 0 to 9; `e` is a unit to the end.
+    /// Each unit begins with a digit, the number of bytes that follow; `e` is a unit up to the end.
     struct Digits;
 
     impl Decoder for Digits {

@@ -1,7 +1,7 @@
-//! `tap`: a relay between applications and their server that shows what they say to each other.
+//! `tap`: a relay between applications and their server that shows what they send each other.
 //!
-//! The relay has a thread of its own and waits for nobody but its sockets. What is shown and what is recorded goes
-//! through bounded queues, and what finds no room there is left out and counted.
+//! The relay has a thread of its own and waits only for its sockets. What is shown and recorded goes through bounded
+//! queues, and what does not fit there is dropped and counted.
 
 mod connection;
 mod cutter;
@@ -43,7 +43,7 @@ use crate::tool::{Context, Tool};
 /// Its name.
 pub(crate) const VERB: &str = "tap";
 
-/// What its filters can name.
+/// The fields that its filters can name.
 pub(crate) const FIELDS: &[Field] = <Line as Fields>::FIELDS;
 
 /// Arguments of `tap`.
@@ -98,20 +98,20 @@ pub struct TapArgs {
 }
 
 impl TapArgs {
-    /// Whether the tap says something to the server itself.
+    /// Whether the tap itself sends something to the server.
     #[must_use]
     pub fn replays(&self) -> bool {
         self.replay.is_some()
     }
 }
 
-/// Lines that may wait to be shown.
+/// Maximum number of lines waiting to be shown.
 const ROOM: usize = 8192;
-/// How often it is looked for signals, and what was written is flushed.
+/// How often signals are checked and output is flushed.
 const TICK: Duration = Duration::from_millis(50);
-/// How often it is told that lines are left out.
+/// How often dropped lines are reported.
 const OFTEN: Duration = Duration::from_secs(1);
-/// How long a connection to the server may take, and an answer of a replay, unless the flags say so.
+/// Default time limit for connecting to the server, and for an answer in a replay.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 static LINES: Shape = Shape::rows(
@@ -135,7 +135,7 @@ static LINES: Shape = Shape::rows(
 ///
 /// # Errors
 /// Flags that are wrong (2), an address that cannot be bound (69), a file that cannot be written (74). A replay fails
-/// when the server answers otherwise (1) or cannot be reached (69).
+/// if the server answers differently (1) or cannot be reached (69).
 pub fn run<T: Tool, D: Decoder>(
     context: &mut Context<T>,
     args: &TapArgs,
@@ -281,12 +281,12 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // Who ended it has heard how.
+        // Whoever ended it knows the outcome.
         let _ = self.end();
     }
 }
 
-/// Shows lines until a signal comes. A reader that goes away ends the lines, and not the relay.
+/// Shows lines until a signal arrives. A reader that goes away ends the lines, but not the relay.
 fn show(
     out: &mut Output,
     messages: &Messages,
@@ -342,7 +342,7 @@ fn push(list: Option<&mut List<'_>>, record: Record) -> Result<(), CliError> {
     list.map_or(Ok(()), |list| list.push(record))
 }
 
-/// How many lines that are left out it was told of, and when.
+/// Number of dropped lines reported so far, and when.
 struct Told {
     dropped: u64,
     at: Instant,
@@ -359,7 +359,7 @@ impl Told {
     }
 }
 
-/// What has passed, and what became of the record.
+/// Summarises the traffic, and the outcome of the record.
 fn sum_up(
     out: &mut Output,
     messages: &Messages,

@@ -1,4 +1,5 @@
-//! Writes what passes as a transcript, beside the relay: a slow disk loses events, and says so, but holds nobody up.
+//! Writes the traffic as a transcript, in a thread beside the relay: a slow disk loses events, which is reported, but
+//! delays nobody.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -11,14 +12,14 @@ use fixtures::transcript::{Event, Pattern, Transcript};
 
 use super::decoder::Side;
 
-/// Bytes that may wait for the disk.
+/// Maximum number of bytes waiting for the disk.
 const ROOM: usize = 64 << 20;
-/// A unit of more bytes is recorded in pieces.
+/// A unit with more bytes than this is recorded in pieces.
 const PIECE: usize = 64 << 10;
-/// What an event takes beside its bytes.
+/// Memory for an event besides its bytes.
 const OVERHEAD: usize = 128;
 
-/// The way to the file; dropped when everything is recorded.
+/// Sends to the file's thread; dropped once everything is recorded.
 #[derive(Debug)]
 pub(super) struct Recorder {
     queue: Mutex<Option<Sender<Event>>>,
@@ -28,7 +29,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a transcript with these remarks.
+    /// Starts a transcript with these remarks.
     ///
     /// # Errors
     /// It cannot be written.
@@ -57,7 +58,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the file, and says how many events are missing in it.
+    /// Ends the file, and returns how many events are missing from it.
     ///
     /// # Errors
     /// It could not be written.
@@ -104,7 +105,7 @@ fn size(event: &Event) -> usize {
     bytes + OVERHEAD
 }
 
-/// What of one connection is not recorded yet: units stay together.
+/// Traffic of one connection that is not yet recorded, because units stay together.
 #[derive(Debug, Default)]
 pub(super) struct Tape {
     client: Vec<u8>,
@@ -112,7 +113,7 @@ pub(super) struct Tape {
 }
 
 impl Tape {
-    /// These bytes have passed; units end at these places of them.
+    /// Records bytes that have passed; units end at these positions.
     pub(super) fn passed(
         &mut self,
         to: &Recorder,
@@ -121,7 +122,7 @@ impl Tape {
         bytes: &[u8],
         ends: &[usize],
     ) {
-        // The other side had seen nothing of this when it said what it has begun.
+        // The other side had seen none of this when it began its current unit.
         let other = if side == Side::Client { Side::Server } else { Side::Client };
         self.flush(to, connection, other);
         let mut from = 0;
@@ -141,7 +142,7 @@ impl Tape {
         }
     }
 
-    /// This side has ended: by the end of its stream, or at once.
+    /// This side has ended: with the end of its stream, or abruptly.
     pub(super) fn ended(&mut self, to: &Recorder, connection: usize, side: Side, is_orderly: bool) {
         self.flush(to, connection, Side::Client);
         self.flush(to, connection, Side::Server);
@@ -170,7 +171,7 @@ impl Tape {
                 Event::Receive { connection, pattern: Pattern::exactly(bytes.to_vec()) }
             }
         };
-        // A packet or a frame is a line; what is text has a line for each of its own.
+        // A packet or a frame takes one line; text takes a line for each of its own lines.
         let whole = event(&bytes);
         if transcript(Vec::new(), Some(whole.clone())).to_string().contains(" {") {
             return to.add(whole);

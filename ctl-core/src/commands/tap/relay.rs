@@ -1,5 +1,5 @@
-//! Carries bytes between applications and their server: as they come, with nothing added and nothing held back. Ends
-//! and resets are passed on as what they are.
+//! Relays bytes between applications and their server as they arrive, with nothing added and nothing held back. Closes
+//! and resets are passed on as such.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -17,12 +17,12 @@ use super::decoder::{Decoder, Side};
 use crate::system::listen;
 use crate::system::socket::{Listener, Place, Reader, Stream, Writer};
 
-/// Connections at once; others wait to be accepted.
+/// Maximum number of connections at a time; others wait to be accepted.
 const CONNECTIONS: usize = 512;
-/// As much passes in one go.
+/// Number of bytes passed on at a time.
 const CHUNK: usize = 32 << 10;
 
-/// Where the relay goes, and how long it tries.
+/// The relay's server, and the time limit for connecting.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     pub(super) place: Place,
@@ -32,7 +32,7 @@ pub(super) struct Target {
 /// Relays until `stop` is set.
 ///
 /// # Errors
-/// The operating system refuses what a server needs.
+/// The operating system refuses a resource that a server needs.
 pub(super) fn run<D: Decoder>(
     listener: Listener,
     target: &Target,
@@ -55,7 +55,7 @@ pub(super) fn run<D: Decoder>(
         .await;
         Ok(())
     });
-    // A name may still be looked up.
+    // A name may still be being resolved.
     runtime.shutdown_background();
     done
 }
@@ -73,7 +73,7 @@ async fn serve<D: Decoder>(mut client: Stream, target: Target, mut tapped: Conne
         }
     };
     tapped.reached();
-    // Without it the last bytes of a command would wait for the answer to those before.
+    // Otherwise the last bytes of a command would wait for the acknowledgement of those before.
     client.set_nodelay();
     server.set_nodelay();
     let tapped = Mutex::new(tapped);
@@ -92,7 +92,7 @@ async fn serve<D: Decoder>(mut client: Stream, target: Target, mut tapped: Conne
     }
 }
 
-/// Carries what one side sends, up to the end of its stream. Fails with the side whose connection is lost.
+/// Relays what one side sends, up to the end of its stream. Fails with the side whose connection is lost.
 async fn carry<D: Decoder>(
     side: Side,
     mut from: Reader<'_>,
@@ -107,7 +107,7 @@ async fn carry<D: Decoder>(
         let at = Instant::now();
         let mut rest = buffer.get(..came).unwrap_or_default();
         if rest.is_empty() {
-            // Who is gone already needs no end.
+            // A side that has gone already needs no close.
             let _ = to.shutdown().await;
             tapped().ended(side);
             return Ok(());
@@ -115,8 +115,8 @@ async fn carry<D: Decoder>(
         while !rest.is_empty() {
             let passed = to.write(rest).await.map_err(|_| other)?;
             let (done, left) = rest.split_at_checked(passed).unwrap_or((rest, &[]));
-            // Before anything else is polled, so that no answer is seen before its question. What the server has said
-            // was its answer when it came, however slowly the application reads.
+            // Reported before anything else is polled, so that no answer is seen before its request. The server's
+            // response time ends when its answer arrives, however slowly the application reads.
             let at = if side == Side::Client { Instant::now() } else { at };
             tapped().passed(side, done, at);
             rest = left;

@@ -1,4 +1,4 @@
-//! Plays a transcript back: what the client said is said again, and what the server answers is compared.
+//! Plays a transcript back: sends what the client sent, and compares the server's answers.
 
 mod translated;
 
@@ -25,7 +25,7 @@ const MOST: u64 = 256 << 20;
 /// Reads a transcript.
 ///
 /// # Errors
-/// There is no such file (66), or it is no transcript (65).
+/// There is no such file (66), or it is not a transcript (65).
 pub(super) fn read(path: &Path) -> Result<Transcript, CliError> {
     let name = escape::line(&path.to_string_lossy()).into_owned();
     let failed = |error: io::Error| CliError::reading(&name, &error);
@@ -45,7 +45,7 @@ pub(super) fn read(path: &Path) -> Result<Transcript, CliError> {
     Ok(transcript)
 }
 
-/// What a transcript holds.
+/// The contents of a transcript.
 pub(super) fn record(transcript: &Transcript) -> Record {
     let sent = transcript.events.iter().filter(|event| matches!(event, Event::Send { .. }));
     Record::new()
@@ -55,11 +55,11 @@ pub(super) fn record(transcript: &Transcript) -> Record {
         .with("sent", sent.count())
 }
 
-/// Plays it back, up to the first difference, and gives the number of ids that were others than recorded. With
-/// `is_exact`, ids are bytes as all others.
+/// Plays it back, up to the first difference, and returns the number of ids that differed from the recorded ones. With
+/// `is_exact`, ids are compared like all other bytes.
 ///
 /// # Errors
-/// The server answers otherwise (1), or cannot be reached (69).
+/// The server answers differently (1), or cannot be reached (69).
 pub(super) fn play<D: Decoder>(
     transcript: &Transcript,
     (place, patience): (&Place, Duration),

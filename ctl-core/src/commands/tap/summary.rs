@@ -1,4 +1,4 @@
-//! What has passed: how often each command was sent, how often it was refused, and how long its answers took.
+//! A summary of the traffic: how often each command was sent and refused, and how long its answers took.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use hdrhistogram::Histogram;
 
 use crate::output::{Column, Record, Shape};
 
-/// Commands that are counted by themselves; any further ones are counted together.
+/// Number of commands that are counted separately; any others are counted together.
 const MOST: usize = 100;
 const OTHERS: &str = "(others)";
-/// Latencies are kept to two digits, up to an hour.
+/// Latencies are kept with two significant digits, up to an hour.
 const LONGEST: u64 = 3_600_000_000;
 
 /// Counts of everything.
@@ -44,12 +44,12 @@ pub(super) static SHAPE: Shape = Shape::rows(
 );
 
 impl Summary {
-    /// The client has sent this.
+    /// Counts a command that the client has sent.
     pub(super) fn sent(&mut self, verb: &str) {
         self.verb(verb).sent += 1;
     }
 
-    /// This was answered after so long, by a refusal or not.
+    /// Counts an answer that took this long, and whether it was a refusal.
     pub(super) fn answered(&mut self, verb: &str, took: Duration, is_error: bool) {
         let verb = self.verb(verb);
         verb.answered += 1;

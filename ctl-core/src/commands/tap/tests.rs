@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, TestRunner};
 use super::*;
 use crate::output::Field;
 
-/// Lines: what begins with `?` asks, what begins with `!` answers.
+/// Lines: one that begins with `?` is a request, one that begins with `!` an answer.
 struct Lines;
 
 impl Decoder for Lines {
@@ -60,7 +60,7 @@ impl Tapped {
         connected(TcpStream::connect(self.address).unwrap())
     }
 
-    /// The verbs of what was told, up to this one.
+    /// The verbs of what was reported, up to this one.
     fn until(&self, last: &str) -> Vec<String> {
         let mut verbs = Vec::new();
         while verbs.last().is_none_or(|verb| verb != last) {
@@ -93,7 +93,7 @@ fn server(serve: fn(TcpStream)) -> SocketAddr {
     address
 }
 
-/// Sends back what it gets, and its end.
+/// Sends back what it gets, including the end of the stream.
 fn echo(mut stream: TcpStream) {
     let _ = io::copy(&mut stream.try_clone().unwrap(), &mut stream);
     let _ = stream.shutdown(Shutdown::Write);
@@ -158,7 +158,7 @@ fn what_is_not_understood_passes_and_is_told_once() {
 
 #[test]
 fn a_reset_of_either_side_is_passed_on() {
-    // One that has read what the client sends, so that the reset is its own.
+    // A server that has read what the client sends, so that the reset is its own.
     let tapped = Tapped::to(
         server(|mut stream| {
             let _ = stream.read(&mut [0; 1]);
@@ -219,7 +219,7 @@ fn lines_that_nobody_takes_are_counted_and_hold_nobody_up() {
         client.read_exact(&mut vec![0; lines.len()]).unwrap();
     }
     tapped.relay.end().unwrap();
-    // The opening, and both ways, but for those that found room.
+    // The connection line, and both directions, except those that fit.
     let told = tapped.items.try_iter().count() as u64;
     let dropped = tapped.news.dropped.load(Ordering::SeqCst);
     assert!(told == 4 && dropped >= 2 * 10 * 1000 + 1 - told, "{told} and {dropped}");

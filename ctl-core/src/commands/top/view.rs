@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(typed(&mut view, "y"), Action::Agree);
         view.prompt = Prompt::Told("done".to_owned());
         assert_eq!(typed(&mut view, "\r"), Action::Show);
-        assert!(view.detail, "a key that clears what is told does its own work, too");
+        assert!(view.detail, "a key that clears a message does its own work, too");
     }
 
     #[test]

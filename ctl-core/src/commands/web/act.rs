@@ -128,7 +128,7 @@ fn valid(field: &Field, value: String) -> Result<String, CliError> {
     }
     match field.kind {
         Kind::Number if !value.bytes().all(|byte| byte.is_ascii_digit()) => {
-            Err(invalid(field, "it must be digits"))
+            Err(invalid(field, "it must consist of digits"))
         }
         Kind::Word(words) if !value.is_empty() && !words.contains(&value.as_str()) => {
             Err(invalid(field, "it must be one of its keywords"))

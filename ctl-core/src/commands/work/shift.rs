@@ -159,7 +159,7 @@ impl Shift {
     }
 
     /// Runs the command for a job, unless and until the job is lost. If the command cannot be run at all, calls `stop`:
-    /// a broken deployment must not put every job aside.
+    /// a broken deployment must not set every job aside.
     pub fn run(
         &self,
         job: &Given<'_>,
@@ -274,7 +274,7 @@ impl Shift {
         if failures == SAID_AFTER && !pause.is_zero() {
             let longest = units::show_duration(LONGEST_PAUSE);
             self.messages.note(format!(
-                "one command after the other fails: pausing between them, for up to {longest}, until one succeeds"
+                "commands keep failing: pausing for up to {longest} between them, until one succeeds"
             ));
         }
         let start = Instant::now();

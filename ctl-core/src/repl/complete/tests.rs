@@ -63,7 +63,7 @@ fn at(text: &str) -> (usize, Vec<String>) {
     (start, candidates.into_iter().map(|c| c.replacement).collect())
 }
 
-/// What is no whole word yet has no blank behind it, and no quote that would end it.
+/// An unfinished word has no blank after it, and no quote that would end it.
 #[test]
 fn filters_go_on_where_they_end() {
     assert_eq!(at("put --filter s").1, ["state==", "state!=", "state~=", "state!~"]);

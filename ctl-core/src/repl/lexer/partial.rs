@@ -1,4 +1,4 @@
-//! The unfinished statement that a cursor stands in.
+//! The unfinished statement at the cursor.
 
 use std::ffi::OsString;
 
@@ -7,7 +7,7 @@ use super::{LexError, Lexer, Open, Word, next_statement};
 /// The words before the cursor, for completion and hints: `text` is the line up to the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partial {
-    /// The finished words of the statement that the cursor is in.
+    /// The finished words of the statement at the cursor.
     pub words: Vec<Word>,
     /// Where the word under the cursor starts in the text.
     pub start: usize,
@@ -18,7 +18,7 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// The words of a shell, of which the last is the one under the cursor.
+    /// The words of a shell; the last one is under the cursor.
     pub(crate) fn of_words(words: &[OsString]) -> Self {
         let bytes = |word: &OsString| word.as_encoded_bytes().to_vec();
         let word = |word: &OsString| Word {
@@ -37,11 +37,11 @@ impl Partial {
     }
 }
 
-/// Reads the statement that the end of `text` is in, whatever its state. `None` inside of a comment,
-/// of a `<<` body or of text that cannot be valid.
+/// Parses the statement at the end of `text`, whatever its state. `None` inside a comment, a `<<` body or text that
+/// cannot be valid.
 pub fn partial(text: &[u8]) -> Option<Partial> {
     let mut base = 0;
-    // Leave out the statements above the one that is being typed.
+    // Skip the statements before the one that is being typed.
     while let Some(rest) = text.get(base..) {
         match next_statement(rest) {
             Ok(statement) if rest.get(..statement.used).is_some_and(|t| t.ends_with(b"\n")) => {
@@ -70,11 +70,11 @@ pub fn partial(text: &[u8]) -> Option<Partial> {
         }
         let start = lexer.at;
         if words.is_empty() && lexer.peek() == Some(b'!') || lexer.peek() == Some(b'|') {
-            // What follows is the shell's.
+            // The rest belongs to the shell.
             return None;
         }
         if lexer.file_sign().is_some() {
-            // What follows is no argument.
+            // The rest is not an argument.
             return None;
         }
         match lexer.word() {

@@ -3,8 +3,9 @@
 use super::ENCODINGS;
 use crate::output::escape;
 
-/// Writes `bytes` so that [`next_statement`](super::next_statement) reads them back as one word: bare when possible, in
-/// double quotes otherwise. Bytes that are not UTF-8, and characters that a terminal would obey or hide, are escaped.
+/// Writes `bytes` so that [`next_statement`](super::next_statement) reads them back as one word: bare if possible, in
+/// double quotes otherwise. Bytes that are not UTF-8, and characters that a terminal would interpret or hide, are
+/// escaped.
 pub fn quote(bytes: &[u8]) -> String {
     let bare = |b: &u8| b.is_ascii_alphanumeric() || b"_-+/;.$():,=@%^~*?!|&".contains(b);
     let reads_as_itself = !bytes.is_empty()

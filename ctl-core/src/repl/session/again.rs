@@ -1,4 +1,4 @@
-//! Commands that run other commands again: `5 put x`, `:watch i=2 stats`.
+//! Commands that repeat other commands: `5 put x`, `:watch i=2 stats`.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -17,7 +17,7 @@ impl<S: Shell> Session<'_, S> {
     ) -> Result<Flow, CliError> {
         for _ in 0..times {
             self.shell.interrupts().check()?;
-            // A fresh borrow for each round.
+            // Reborrow for each round.
             let person = terminal.as_mut().map(|terminal| &mut **terminal as &mut dyn Terminal);
             match self.execute(words, person)? {
                 Flow::Next => {}
@@ -27,7 +27,7 @@ impl<S: Shell> Session<'_, S> {
         Ok(Flow::Next)
     }
 
-    /// `:watch`: shows a command's result again and again.
+    /// `:watch`: shows a command's result repeatedly.
     pub(super) fn watch(
         &mut self,
         words: &[Word],
@@ -42,7 +42,7 @@ impl<S: Shell> Session<'_, S> {
                 self.shell.note(&format!("{now}, every {every}"));
             }
             self.shell.rows();
-            // A fresh borrow for each round.
+            // Reborrow for each round.
             let person = terminal.as_mut().map(|terminal| &mut **terminal as &mut dyn Terminal);
             match self.execute(words, person)? {
                 Flow::Next => {}
@@ -67,11 +67,11 @@ impl<S: Shell> Session<'_, S> {
 struct Rounds {
     pause: Duration,
     count: Option<u64>,
-    /// Fewer rows end it.
+    /// Ends when there are fewer rows than this.
     least: Option<u64>,
 }
 
-/// The shortest pause: a server has other things to do.
+/// The shortest interval, to spare the server.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 impl Rounds {

@@ -180,7 +180,7 @@ impl Shell for Fake {
     }
 }
 
-/// A terminal on which this is typed.
+/// A terminal on which this text is typed.
 #[derive(Default)]
 struct Typed {
     lines: VecDeque<Edited>,
@@ -436,7 +436,7 @@ fn help_explains_commands_and_groups() {
 fn watch_repeats_until_it_is_enough_or_too_little_is_shown() {
     let (exit, fake) = script(":watch i=100ms c=3 say a\nsay b", Rules::default());
     assert_eq!((exit, fake.said), (Exit::Done, ["a", "a", "a", "b"].map(String::from).to_vec()));
-    // The rows of `say` become fewer: 2, 1, 0.
+    // `say` shows fewer rows each time: 2, 1, 0.
     let (_, fake) = script(":watch i=100ms m=2 say a", Rules::default());
     assert_eq!(fake.said, ["a", "a"]);
     let (exit, fake) = script(":watch i=100ms fail 7", Rules::default());
@@ -474,7 +474,7 @@ fn results_go_where_the_line_says() {
         fake.stderr
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), "a\nb >\nb >\n+c\ne|f\n");
-    // What cannot be run leaves the file as it is, and what cannot be written runs nothing.
+    // A command that cannot be run leaves the file unchanged, and one whose target cannot be written is not run.
     for (line, exit) in [
         (format!("nope > '{name}'"), 2),
         (format!("say x > '{name}/x'"), 74),

@@ -42,7 +42,7 @@ pub struct DocsArgs {}
 /// Runs `completions`.
 ///
 /// # Errors
-/// Failures of writing.
+/// Write failures.
 pub fn completions(
     out: &mut Output,
     program: &Program,
@@ -56,7 +56,7 @@ pub fn completions(
 /// Runs `man`.
 ///
 /// # Errors
-/// Failures of writing.
+/// Write failures.
 pub fn man(out: &mut Output, program: &Program, args: &ManArgs) -> Result<Exit, CliError> {
     let pages = super::man_pages(program.documented_tree())?;
     let Some(directory) = &args.out else {
@@ -89,7 +89,7 @@ pub fn man(out: &mut Output, program: &Program, args: &ManArgs) -> Result<Exit, 
 /// Runs `docs`: the README sections generated from the grammar.
 ///
 /// # Errors
-/// Failures of writing.
+/// Write failures.
 pub fn readme(out: &mut Output, program: &Program, _: &DocsArgs) -> Result<Exit, CliError> {
     let sections = super::readme_sections(&(program.tree)(), &program.exit_codes());
     document(out, Record::new(), "markdown", &sections)

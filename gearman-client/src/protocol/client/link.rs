@@ -66,9 +66,9 @@ pub(crate) struct Link {
     has_queued: bool,
     /// Whether it was logged that the server passes on packets of workers unchanged.
     is_noted: bool,
-    /// What an observer is to be told, if there is one.
+    /// Events for the observer, if there is one.
     events: Option<Vec<ClientEventKind>>,
-    /// What was told since there was a connection.
+    /// What was reported since there was a connection.
     outage: Outage<ErrorKind>,
 }
 

@@ -370,7 +370,7 @@ struct Caller {
     is_job: bool,
     seen: Option<u64>,
     slot: Option<u32>,
-    /// Whether it got what it asked for; or what it was told of the fate of that.
+    /// Whether it got what it asked for; or the reported fate of that.
     outcome: Option<Result<(), Fate>>,
 }
 

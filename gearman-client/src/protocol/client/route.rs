@@ -271,7 +271,7 @@ pub(crate) fn may_be_passed_over(status: &JobStatus, looks: usize) -> bool {
     status.is_known && !status.is_running && (status.waiting == Some(0) || looks < LOOKS)
 }
 
-/// The pauses between looks at such a job, which stays until a worker comes by.
+/// The delays between polls of such a job, which stays until a worker takes it.
 pub(crate) fn pauses() -> impl Iterator<Item = Duration> {
     let longest = Duration::from_secs(1);
     std::iter::successors(Some(Duration::from_millis(10)), move |wait| {

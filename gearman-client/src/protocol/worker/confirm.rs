@@ -39,11 +39,11 @@ struct Asked {
     /// Its end offset on the connection.
     #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     end: u64,
-    /// What is told of it, if anybody is.
+    /// Its observation, if observed.
     told: Told,
 }
 
-/// What is told of something under way, if anybody is.
+/// The observation of something in progress, if observed.
 pub(super) type Told = Option<Box<Operation>>;
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ struct Work {
 }
 
 impl Work {
-    /// What is told of it ends, and so does it.
+    /// Its observation ends, and so does it.
     fn ended(&mut self, error: Option<ErrorKind>) {
         if let Some(mut told) = self.told.take() {
             told.ended(error.map(ErrorKind::name));

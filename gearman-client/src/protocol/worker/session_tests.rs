@@ -19,7 +19,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A worker with so many places that is registered and has sent its first grab.
+    /// A worker with this number of places that is registered and has sent its first grab.
     fn started(places: usize) -> Self {
         let now = Instant::now();
         let mut worker = WorkerSession::new(Arc::default(), places, Grab::All, REGRAB, now);
@@ -564,7 +564,7 @@ fn the_time_that_was_announced_for_a_job_is_known() {
     for (timeout, held) in [(3 * second, 3 * second), (second / 10, second)] {
         let (mut bench, job) = timed(timeout);
         assert_eq!(bench.worker.held_until(&job), Some(bench.now + held));
-        // Up to server 1.1 the timer may have missed the job: only its answer tells.
+        // Up to server 1.1, the timer may have missed the job: only its answer shows it.
         bench.now += 10 * second;
         bench.completes(&job);
         assert_eq!(bench.sent()[0], "WORK_COMPLETE");

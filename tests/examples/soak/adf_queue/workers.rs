@@ -147,7 +147,7 @@ fn end(desk: &Desk<MessageId>, ticket: u64, act: Act) -> Result<Outcome, &'stati
     }
 }
 
-/// The worker tells what happens.
+/// The worker reports what happens.
 fn hear(desk: &Desk<MessageId>, event: &WorkerEvent) {
     match &event.what {
         WorkerEventKind::Connected => count(&desk.stage.ledger.counts.connections),

@@ -166,7 +166,7 @@ fn end(desk: &Desk<JobId>, ticket: u64, act: Act) -> Outcome {
     }
 }
 
-/// The worker tells what happens.
+/// The worker reports what happens.
 fn hear(desk: &Desk<JobId>, event: &WorkerEvent) {
     match &event.what {
         WorkerEventKind::Connected => count(&desk.stage.ledger.counts.connections),

@@ -32,7 +32,7 @@ fn worker_options(server: &Server) -> WorkerOptions {
     WorkerOptions::from(options(server.address()))
 }
 
-/// Waits until nobody holds a job, and tells how many are ready.
+/// Waits until nobody holds a job, and returns how many are ready.
 fn ready_again(client: &mut Client) -> u64 {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -164,7 +164,7 @@ fn an_outcome_after_the_end_is_refused_here() {
     let mut world = World::new();
     let worker = world.worker(&options().heartbeat(Heartbeat::Never));
     let job = world.put(5);
-    // The process was stopped, and nobody polled: no timer has told of the end.
+    // The process was stopped, and nobody polled: no timer has reported the end.
     world.sleep_through(5 * SECOND + SECOND / 10);
     world.finish(worker, Outcome::Delete);
     assert_eq!(world.seen(worker).settled, [(job, JobFate::Lost(LostReason::TimeToRun))]);

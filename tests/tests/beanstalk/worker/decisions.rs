@@ -43,7 +43,7 @@ fn decide(body: &[u8]) -> Decision {
     })
 }
 
-/// The reasons that were told, in order.
+/// The reported reasons, in order.
 type Told = Arc<Mutex<Vec<String>>>;
 
 fn options(server: &Server) -> (WorkerOptions, Told) {
@@ -94,10 +94,10 @@ fn handlers_that_block_run_beside_each_other_in_an_async_worker() {
     let worker = Worker::new(options.slots(2)).unwrap();
     let both = Barrier::new(2);
     let report = runtime().block_on(worker.run_blocking(move |job| {
-        assert!(*job.body != *b"panic", "as it was told");
+        assert!(*job.body != *b"panic", "as reported");
         both.wait();
     }));
     assert_eq!((report.finished, report.released, report.total()), (2, 1, 3), "{report}");
     let told = told.lock().unwrap();
-    assert!(told.len() == 1 && told[0].contains("as it was told"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("as reported"), "{told:?}");
 }

@@ -38,7 +38,7 @@ pub(super) trait WorkerFace: Face {
         Self::start_told(options, |_| {}, handler)
     }
 
-    /// With another observer besides, which is told last.
+    /// With another observer besides, which is called last.
     fn start_told<O, H>(options: WorkerOptions, observer: O, handler: H) -> Running
     where
         O: Fn(&WorkerEvent) + Send + Sync + 'static,
@@ -83,7 +83,7 @@ impl Running {
     }
 }
 
-/// What a worker told, as text.
+/// What a worker reported, as text.
 #[derive(Clone, Default)]
 pub(super) struct Events(Arc<Mutex<Vec<String>>>);
 
@@ -109,7 +109,7 @@ impl Events {
         self.all().iter().filter(|event| event.starts_with(what)).count()
     }
 
-    /// Waits until something was told so often.
+    /// Waits until something was reported this often.
     pub(super) fn wait_for(&self, what: &str, times: usize) {
         let deadline = Instant::now() + PATIENCE;
         while self.count(what) < times {

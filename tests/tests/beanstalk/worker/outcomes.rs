@@ -135,7 +135,7 @@ fn a_job_that_failed_too_often_is_buried<F: WorkerFace>(environment: Environment
     assert_eq!((stats.state, stats.pri.get(), stats.reserves), (JobState::Buried, 77, 4));
 }
 
-/// B25: the job takes its process with it, so that nothing but its counters tells.
+/// B25: the job takes its process with it, so that only its counters show it.
 fn a_job_that_was_reserved_too_often_is_buried_without_being_run<F: WorkerFace>(
     environment: Environment,
 ) {

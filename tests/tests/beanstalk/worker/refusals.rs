@@ -23,7 +23,7 @@ fn options() -> WorkerOptions {
     WorkerOptions::new("127.0.0.1:1").unwrap().seed(7).retries(patient)
 }
 
-/// What a worker needs in every cycle, and what it may be told instead: 40,000 commands a second and more, or a new
+/// What a worker needs in every cycle, and what it may be answered instead: 40,000 commands a second and more, or a new
 /// connection every 50 ms.
 const REFUSALS: [(&str, &str); 17] = [
     ("watch", "UNKNOWN_COMMAND"),

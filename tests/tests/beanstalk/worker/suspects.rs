@@ -1,4 +1,4 @@
-//! Which jobs a worker looks at, and that it finds the one that ends every process.
+//! Which jobs a worker inspects, and that it finds the one that ends every process.
 
 use beanstalk_client::{Inspect, Outcome, WorkerOptions};
 
@@ -91,7 +91,7 @@ fn a_job_that_ends_processes_is_found_however_much_comes_before_it() {
 #[test]
 fn a_job_that_ends_processes_is_found_by_those_that_share_a_tube() {
     let mut processes = Processes::new(4);
-    // None of them looks at every job any more.
+    // None of them inspects every job any more.
     processes.work(400, 77);
     processes.until_buried(|world| {
         world.put(600);

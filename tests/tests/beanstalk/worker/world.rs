@@ -64,7 +64,7 @@ struct Lane {
     seen: Seen,
 }
 
-/// What one worker did and was told.
+/// What one worker did, and what was reported to it.
 #[derive(Default)]
 pub(super) struct Seen {
     /// Lines it sent, with their time since the start.
@@ -261,7 +261,7 @@ impl World {
         self.settle();
     }
 
-    /// Everything that happens until so much time has passed.
+    /// Everything that happens until this much time has passed.
     pub(super) fn pass(&mut self, time: Duration) {
         let end = self.now.after(time);
         let mut in_vain = 0;

@@ -1,7 +1,8 @@
-//! A replay to a server that gives other ids than the recorded one did: what it gives instead is learned from its
-//! replies, and put into the requests that follow.
+//! A replay to a server that assigns other ids than the recorded one did: the new ids are learned from its replies, and
+//! put into later requests.
 //!
-//! Conversations are followed in units, such as a command with its body or a packet, as ids have a place only in these.
+//! Connections are processed in units, such as a command with its body or a packet, because ids have a position only
+//! within these.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,10 +12,10 @@ use fixtures::transcript::{Event, Link, Match, Pattern, Piece, Stage, Transcript
 use super::super::cutter::KEPT;
 use super::super::decoder::{Decoder, Id, Look, Side};
 
-/// Why a replay has ended, and at which event; past the last one at the end of a connection.
+/// Why a replay has ended, and at which event; past the last one if it was at the end of a connection.
 pub(super) type Departure = (usize, String);
 
-/// Replays a transcript, and gives the number of ids that were others than recorded.
+/// Replays a transcript, and returns the number of ids that differed from the recorded ones.
 ///
 /// # Errors
 /// The first reply that differs in more than its ids.
@@ -64,26 +65,26 @@ fn step<S: Stage, D: Decoder>(
             lines.remove(&connection);
             sent
         }
-        // Events of other kinds concern no connection.
+        // Events of other kinds do not concern a connection.
         _ => Ok(()),
     }
 }
 
-/// The ids of the recorded server, with what the present one has instead.
+/// The ids of the recorded server, with those of the current one.
 #[derive(Debug, Default)]
 struct Ids {
     live: BTreeMap<(Vec<u8>, Vec<u8>), Vec<u8>>,
-    /// What stands for a recorded one already, by its space.
+    /// The ids that already stand for a recorded one, by scope.
     taken: BTreeSet<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Ids {
-    /// What the present server has instead, if it has given one already.
+    /// The current server's id for it, if it has assigned one already.
     fn of(&self, space: &[u8], recorded: &[u8]) -> Option<&[u8]> {
         self.live.get(&(space.to_vec(), recorded.to_vec())).map(Vec::as_slice)
     }
 
-    /// Whether `live` can stand for `recorded`, which it does from now on.
+    /// Makes `live` stand for `recorded` from now on, if it can.
     fn learn(&mut self, space: &[u8], recorded: &[u8], live: &[u8]) -> Result<(), String> {
         let shown = |id: &[u8]| quote(id);
         match self.of(space, recorded) {
@@ -111,24 +112,24 @@ impl Ids {
 struct Line<L, D> {
     link: L,
     decoder: D,
-    /// What the client has said of a unit that is not whole, and what it has yet to say of one that was sent on.
+    /// What the client has sent of an incomplete unit, and what remains to be sent of one that was passed on.
     asked: Vec<u8>,
     passing: u64,
     /// The recorded beginning of a unit of the server.
     expected: Expected,
-    /// What the present server has said.
+    /// What the current server has sent.
     unread: Vec<u8>,
     has_ended: bool,
-    /// Units can no longer be told apart: the rest is compared as it is.
+    /// Units can no longer be separated, so the rest is compared byte by byte.
     is_lost: bool,
 }
 
-/// A recorded part of what the server says.
+/// A recorded part of what the server sends.
 #[derive(Debug, Default)]
 struct Expected {
     pieces: Vec<Piece>,
     bytes: Vec<u8>,
-    /// The length of its unit, once that is known.
+    /// The length of its unit, once known.
     len: Option<usize>,
 }
 
@@ -138,7 +139,7 @@ impl Expected {
         self.pieces.extend(pattern.pieces.iter().cloned());
     }
 
-    /// Takes so many bytes off its front.
+    /// Removes this many bytes from its front.
     fn split(&mut self, len: usize) -> Vec<Piece> {
         let mut rest = self.pieces.split_off(0).into_iter();
         let (mut front, mut missing) = (Vec::new(), len);
@@ -186,7 +187,7 @@ impl<L: Link, D: Decoder> Line<L, D> {
         self.link.write_all(bytes).map_err(|error| error.to_string())
     }
 
-    /// Says what the client has said, with the ids that the present server has given.
+    /// Sends what the client has sent, with the ids that the current server has assigned.
     fn send(&mut self, bytes: &[u8], ids: &Ids) -> Result<(), String> {
         if self.is_lost {
             return self.write(bytes);
@@ -207,7 +208,7 @@ impl<L: Link, D: Decoder> Line<L, D> {
                 Look::ToTheEnd | Look::Stranger(_) => return self.lose(),
             };
             let whole = usize::try_from(len).unwrap_or(usize::MAX);
-            // Ids stand at its beginning.
+            // Ids are at its beginning.
             let wanted = whole.min(KEPT);
             if self.asked.len() < wanted {
                 return Ok(());
@@ -236,7 +237,7 @@ impl<L: Link, D: Decoder> Line<L, D> {
         Ok(())
     }
 
-    /// Says what is left of a unit that never became whole.
+    /// Sends the rest of a unit that was never completed.
     fn send_rest(&mut self) -> Result<(), String> {
         if self.asked.is_empty() { Ok(()) } else { self.lose() }
     }
@@ -247,7 +248,7 @@ impl<L: Link, D: Decoder> Line<L, D> {
         self.write(&asked)
     }
 
-    /// Expects what the server has said, with ids of its own.
+    /// Expects what the server has sent, with ids of its own.
     fn receive(&mut self, pattern: &Pattern, ids: &mut Ids) -> Result<(), String> {
         self.expected.add(pattern);
         if self.is_lost {
@@ -284,7 +285,7 @@ impl<L: Link, D: Decoder> Line<L, D> {
         }
     }
 
-    /// Reads the unit that the present server says in its place.
+    /// Reads the unit that the current server sends in its place.
     fn expect_unit(
         &mut self,
         recorded: &[u8],
@@ -306,7 +307,7 @@ impl<L: Link, D: Decoder> Line<L, D> {
                 Match::Partial => Err(differs(live.len())),
             };
         }
-        // What the recorded server would have said with these ids.
+        // What the recorded server would have sent with these ids.
         let mut said = recorded.to_vec();
         let mut change = 0;
         for (our, their) in ours.iter().zip(&theirs).rev() {
@@ -352,7 +353,7 @@ impl<L: Link, D: Decoder> Line<L, D> {
         }
     }
 
-    /// Byte for byte, and for the decoder only as far as its unit is whole.
+    /// Compares byte for byte, and passes to the decoder only whole units.
     fn expect_strictly(&mut self) -> Result<(), String> {
         let bytes = self.expected.bytes.clone();
         self.expect_rest()?;
@@ -366,7 +367,7 @@ impl<L: Link, D: Decoder> Line<L, D> {
                     rest = behind;
                 }
                 Look::More => {
-                    // Compared already; only its end makes it whole.
+                    // Already compared; only its end completes it.
                     self.expected.bytes = rest.to_vec();
                     return Ok(());
                 }
@@ -376,7 +377,7 @@ impl<L: Link, D: Decoder> Line<L, D> {
         Ok(())
     }
 
-    /// What is expected, as it is.
+    /// Expects these bytes exactly.
     fn expect_rest(&mut self) -> Result<(), String> {
         let pattern = Pattern { pieces: std::mem::take(&mut self.expected.pieces) };
         self.expected = Expected::default();
@@ -414,11 +415,11 @@ impl<L: Link, D: Decoder> Line<L, D> {
         self.expect_end()
     }
 
-    /// False at the end of the connection.
+    /// Returns false at the end of the connection.
     fn read_more(&mut self, wanted: &str) -> Result<bool, String> {
         loop {
             match self.link.read_on(&mut self.unread) {
-                // The recorded server may have answered something that is no whole request.
+                // The recorded server may have answered something that is not a whole request.
                 Err(error) if is_late(&error) && !self.asked.is_empty() => self.send_rest()?,
                 read => {
                     return read.map_err(|error| {

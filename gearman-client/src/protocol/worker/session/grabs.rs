@@ -73,7 +73,7 @@ impl WorkerSession {
         self.confirmations.asked(Some(grab), self.queued, told, now);
     }
 
-    /// What the answer to a grab is for, and what is told of that.
+    /// The purpose of the answer to a grab, and its observation.
     pub(super) fn answered_grab(
         &mut self,
         by: PacketType,
