@@ -1,4 +1,4 @@
-//! Everything that serde writes is read as it was.
+//! Everything that serde writes is read back unchanged.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -7,7 +7,7 @@ use serde_json::{from_str, json, to_value};
 
 use crate::*;
 
-/// It is written so, and read again.
+/// It is written like this, and read back.
 fn is_written_as<T: Serialize + DeserializeOwned + PartialEq + Debug>(
     value: T,
     shown: serde_json::Value,
@@ -55,7 +55,7 @@ fn reports_statistics_and_metrics() {
     assert_eq!(from_str::<Metrics>(&shown.to_string()).unwrap(), metrics);
 }
 
-/// Options are written as this, and what is read from it is written the same again, and does the same.
+/// Options are written like this, and what is read back is written the same again, and does the same.
 fn options_are_written_as<T: Serialize + DeserializeOwned + Debug>(
     value: &T,
     shown: &serde_json::Value,

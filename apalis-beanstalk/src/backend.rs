@@ -41,7 +41,7 @@ pub struct BeanstalkBackend<A, C = DefaultCodec> {
     args: PhantomData<fn() -> A>,
 }
 
-/// Maximum number of pushes of one backend that are under way.
+/// Maximum number of pushes in flight of one backend.
 const WINDOW: usize = 1024;
 
 impl<A, C: Default> BeanstalkBackend<A, C> {
@@ -91,7 +91,7 @@ impl<A, C> BeanstalkBackend<A, C> {
         self
     }
 
-    /// How tasks are put that have no [`PutOptions`] in their data.
+    /// How tasks without [`PutOptions`] in their data are put.
     #[must_use]
     pub fn put_options(mut self, options: PutOptions) -> Self {
         self.put = options;
@@ -198,7 +198,7 @@ where
     }
 }
 
-/// What makes tasks of jobs.
+/// Turns jobs into tasks.
 struct Host<A, C> {
     desk: Desk<Task<A>>,
     codec: C,
@@ -231,7 +231,7 @@ where
 }
 
 impl<A: Send + 'static, C: BodyCodec<A>> Host<A, C> {
-    /// Hands a job over as a task, and waits for what becomes of it.
+    /// Hands over a job as a task, and waits for its outcome.
     async fn run(&self, job: JobContext) -> Result<Decision, NotTaken> {
         let args = match self.codec.of_body(job.body.to_vec()) {
             Ok(args) => args,
@@ -255,7 +255,7 @@ impl<A: Send + 'static, C: BodyCodec<A>> Host<A, C> {
     }
 }
 
-/// The task with what the job's counters say.
+/// The task with the data from the job's counters.
 async fn counted<A>(task: TaskBuilder<A>, job: &JobContext) -> Result<TaskBuilder<A>, NotTaken> {
     let stats = job.stats().await.map_err(|_| NotTaken::InVain)?;
     let attempts = usize::try_from(stats.reserves.saturating_sub(1)).unwrap_or(usize::MAX);

@@ -13,5 +13,5 @@ pub use beanstalk_client;
 
 pub use self::{backend::BeanstalkBackend, settle::Reservation};
 
-/// What goes wrong in this backend.
+/// An error of this backend.
 pub type Error = apalis_bridge::Error<beanstalk_client::Error>;

@@ -1,4 +1,4 @@
-//! What becomes of a job, by what came of its task.
+//! Decides a job by the outcome of its task.
 
 use std::any::Any;
 
@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 pub struct Reservation(Once<oneshot::Sender<Decision>>);
 
 impl Reservation {
-    /// A reservation, and what is decided about it; nothing is when it is left.
+    /// A reservation, and its decision; none if it is left.
     pub(crate) fn new() -> (Self, oneshot::Receiver<Decision>) {
         let (sender, decided) = oneshot::channel();
         (Reservation(Once::new(sender)), decided)
@@ -29,7 +29,7 @@ impl Leave for Reservation {
 impl<R: Send + Sync + 'static> Settle<R> for Reservation {
     fn settle<'a>(&'a self, ended: &'a Result<R, BoxDynError>) -> BoxFuture<'a, ()> {
         if let Some(sender) = self.0.take() {
-            // When nobody waits for it, the worker has ended.
+            // If nobody waits for it, the worker has ended.
             let _ = sender.send(decision(ended));
         }
         Box::pin(std::future::ready(()))
@@ -48,7 +48,7 @@ fn decision<R: 'static>(ended: &Result<R, BoxDynError>) -> Decision {
     }
 }
 
-/// What apalis's own errors ask for; any other is a failure.
+/// The decision for apalis's own errors; any other error is a failure.
 fn outcome(error: &BoxDynError) -> Outcome {
     if error.is::<AbortError>() {
         Outcome::bury()

@@ -48,7 +48,8 @@ where
     }
 }
 
-/// How a task is put: by the options in its data, or else those of the backend; what the task itself says comes first.
+/// How a task is put: by the options in its data, or else those of the backend; the task's own settings take
+/// precedence.
 fn put_options(usual: PutOptions, task: &ExecutionContext) -> Result<PutOptions, Error> {
     let mut options = task.data().get::<PutOptions>().copied().unwrap_or(usual);
     if let Some(priority) = task.priority() {

@@ -1,4 +1,4 @@
-//! Tasks through the backend: what becomes of jobs, whatever happens.
+//! Tasks through the backend: the outcomes of jobs, whatever happens.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -37,7 +37,7 @@ use fixtures::{
 use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 use tower::{limit::ConcurrencyLimitLayer, timeout::TimeoutLayer};
 
-/// Longer than anything takes here, even on a busy machine; only a hang meets it.
+/// Longer than anything takes here, even on a busy machine; only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
@@ -190,7 +190,7 @@ async fn a_stop_finishes_what_runs_gives_back_what_waits_and_loses_nothing() {
     let held = || server.jobs().iter().filter(|job| job.state == JobState::Reserved).count();
     until("all slots", async || held() == 6 && began.load(Ordering::SeqCst) == 2).await;
     context.stop().unwrap();
-    // Those that no task has begun with are others' while two tasks go on.
+    // Jobs that no task has started are available to others while two tasks continue.
     until("what waits", async || held() == 2).await;
     assert_eq!((server.jobs().len(), began.load(Ordering::SeqCst)), (50, 2));
     gate.add_permits(50);
@@ -209,7 +209,7 @@ async fn a_stop_finishes_what_runs_gives_back_what_waits_and_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_may_outlive_the_time_to_run() {
-    // Time to run passes when the test says so: only touches keep the job.
+    // Time to run passes when the test says so, so only touches keep the job.
     let server = Server::builder().virtual_clock().start().unwrap();
     let mut backend =
         backend(server.address()).put_options(PutOptions::default().ttr(Duration::from_secs(3)));
@@ -264,7 +264,7 @@ async fn survives_the_loss_of_its_connection(address: &str) {
     until("the task", async || runs.lock().unwrap().len() == 1).await;
     proxy.reset_connections();
     end(run).await;
-    // The first poll counts: the attempts before, and this one.
+    // The first poll counts the attempts before, and this one.
     assert_eq!(*runs.lock().unwrap(), [1, 2]);
     let stats = Client::connect(address).await.unwrap().stats().await.unwrap();
     assert_eq!(

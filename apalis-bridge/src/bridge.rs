@@ -1,4 +1,4 @@
-//! Where an apalis worker takes the tasks of a client's worker.
+//! Hands the tasks of a client's worker to an apalis worker.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -50,8 +50,8 @@ impl<T: Send + 'static> Bridge<T> {
         let _ = self.worker.set(worker.clone());
     }
 
-    /// Starts the client's worker, once: what `drive` makes is run in a task. It ends soon after [`Desk::stopping`] is
-    /// ready, and has given back by then what was not taken.
+    /// Starts the client's worker, once: the future from `drive` runs in a task. It ends soon after [`Desk::stopping`]
+    /// is ready, and by then has given back what was not taken.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl<T: Send + 'static> Bridge<T> {
         Ok(())
     }
 
-    /// The next task; `None` when the worker has ended by itself, or was never started.
+    /// The next task; `None` if the worker has ended on its own, or was never started.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         match &mut self.running {
             Some(running) => running.offers.poll_take(cx),
@@ -80,7 +80,7 @@ impl<T: Send + 'static> Bridge<T> {
         }
     }
 
-    /// Stops the client's worker, and waits for its end: what tasks decided has reached the servers by then.
+    /// Stops the client's worker, and waits for its end; by then, the decisions of tasks have reached the servers.
     pub fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.closing.set();
         if let Some(running) = &mut self.running {

@@ -4,7 +4,7 @@ use std::{error, fmt, string::FromUtf8Error};
 
 use apalis_core::{backend::codec::Codec, error::BoxDynError};
 
-/// A codec for bodies: any of apalis's whose compact form can be made of bytes and seen as bytes, such as `Vec<u8>`.
+/// A codec for bodies: any of apalis's whose compact form converts from and to bytes, such as `Vec<u8>`.
 pub trait BodyCodec<T>: Clone + Send + Sync + 'static {
     /// The body of a job.
     ///
@@ -13,7 +13,7 @@ pub trait BodyCodec<T>: Clone + Send + Sync + 'static {
     /// The codec's.
     fn to_body(&self, value: &T) -> Result<Vec<u8>, BoxDynError>;
 
-    /// What a body says.
+    /// The arguments in a body.
     ///
     /// # Errors
     ///
@@ -55,11 +55,11 @@ impl<T: serde::Serialize + serde::de::DeserializeOwned> Codec<T> for Json {
     }
 }
 
-/// Bodies as they are: `Vec<u8>`, `String`, and `()` for none.
+/// Unchanged bodies: `Vec<u8>`, `String`, and `()` for none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Raw;
 
-/// Why a body is not what it is taken for.
+/// Why a body does not have the expected type.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RawError {

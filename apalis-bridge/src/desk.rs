@@ -1,4 +1,4 @@
-//! Where jobs are offered as tasks, and taken.
+//! The place where jobs are offered as tasks, and taken.
 
 use std::{
     pin::{Pin, pin},
@@ -18,7 +18,7 @@ use tokio::{sync::mpsc, time::sleep};
 /// done.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Where the worker of a client offers jobs as tasks of type `T`.
+/// The place where the worker of a client offers jobs as tasks of type `T`.
 ///
 /// Each offer is of a job that its worker holds, so the worker's slots bound their number.
 #[derive(Debug)]
@@ -32,9 +32,9 @@ pub struct Desk<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotTaken {
-    /// The apalis worker stops, or has ended: the job is for others.
+    /// The apalis worker stops, or has ended, so the job is for others.
     Stopped,
-    /// There was no more use in it.
+    /// It was no longer useful.
     InVain,
 }
 
@@ -44,7 +44,7 @@ struct Offer<T> {
     claim: Arc<Claim>,
 }
 
-/// Who has a task: whoever asks first.
+/// Who has a task: whoever claims it first.
 #[derive(Debug, Default)]
 struct Claim {
     is_decided: AtomicBool,
@@ -73,7 +73,7 @@ pub(crate) fn desk<T>(
 }
 
 impl<T> Desk<T> {
-    /// Offers a task, and waits until it is taken. One that is not is taken back, so that it is never run.
+    /// Offers a task, and waits until it is taken. A task that is not taken is withdrawn, so that it is never run.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl<T> Desk<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, it has taken the task back, unless somebody has it.
+    /// If dropped before it is ready, it withdraws the task, unless it has been taken.
     pub async fn offer(&self, task: T, in_vain: impl Future) -> Result<(), NotTaken> {
         let claim = Arc::<Claim>::default();
         if self.offers.send(Offer { task, claim: claim.clone() }).is_err() {
@@ -100,12 +100,12 @@ impl<T> Desk<T> {
             stopping.as_mut().poll(cx).map(|()| Err(NotTaken::Stopped))
         })
         .await;
-        // Taken at this moment, it is taken after all.
+        // If it is taken at this very moment, it counts as taken.
         let is_withdrawn = withdrawn.0.decide();
         waited.or_else(|why| if is_withdrawn { Err(why) } else { Ok(()) })
     }
 
-    /// Waits until the apalis worker stops, or has ended. That it stops is noticed within a fifth of a second.
+    /// Waits until the apalis worker stops, or has ended. A stop is noticed within a fifth of a second.
     ///
     /// # Cancel safety
     ///
@@ -130,7 +130,7 @@ impl<T> Desk<T> {
     }
 }
 
-/// Takes an offer back when it is dropped.
+/// Withdraws an offer when dropped.
 struct Withdrawn(Arc<Claim>);
 
 impl Drop for Withdrawn {
@@ -155,7 +155,7 @@ impl<T> Offers<T> {
         }
     }
 
-    /// Takes nothing any more.
+    /// Takes no more tasks.
     pub(crate) fn close(&mut self) {
         self.offers.close();
         while self.offers.try_recv().is_ok() {}

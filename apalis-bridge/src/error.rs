@@ -1,20 +1,20 @@
-//! What goes wrong between a queue and apalis.
+//! Errors between a queue and apalis.
 
 use std::{error, fmt};
 
 use apalis_core::error::BoxDynError;
 
-/// What goes wrong in a backend, over a client whose error is `E`.
+/// An error of a backend, over a client whose error is `E`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error<E> {
-    /// The client's own: its kind and its fate say more.
+    /// The client's own error; its kind and its fate say more.
     Client(E),
     /// A task could not be encoded. Nothing was sent.
     Encode(BoxDynError),
-    /// A task asks for something that the queue does not have. Nothing was sent.
+    /// A task requires something that the queue does not support. Nothing was sent.
     Unsupported(String),
-    /// The backend needs a tokio runtime around it.
+    /// The backend needs a tokio runtime.
     NoRuntime,
 }
 
@@ -32,7 +32,7 @@ impl<E: fmt::Display> fmt::Display for Error<E> {
 impl<E: error::Error + 'static> error::Error for Error<E> {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            // Its text is the client's already.
+            // Its text is already the client's.
             Error::Client(error) => error.source(),
             // Its text is in the message.
             Error::Encode(error) => error.source(),

@@ -3,8 +3,8 @@
 //!
 //! * [`Desk`] is where the worker of a queue client offers jobs as tasks, and [`Bridge`] where an apalis worker takes
 //!   them;
-//! * [`SettleLayer`] ends each job by what came of its task, panics included;
-//! * [`Pushes`] keeps the puts of a sink under way;
+//! * [`SettleLayer`] ends each job by the outcome of its task, panics included;
+//! * [`Pushes`] keeps the puts of a sink in flight;
 //! * `Json` and [`Raw`] are codecs for the bodies of jobs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]

@@ -1,4 +1,4 @@
-//! Pushes of a sink that are under way.
+//! The pushes in flight of a sink.
 
 use std::task::{Context, Poll, ready};
 
@@ -7,7 +7,7 @@ use futures_util::{
     stream::{FuturesUnordered, StreamExt},
 };
 
-/// Pushes that are under way, at most as many as its window. Errors are given one at a time: each is that of one push.
+/// Pushes in flight, at most as many as its window. Errors are returned one at a time: each is that of one push.
 pub struct Pushes<E> {
     under_way: FuturesUnordered<BoxFuture<'static, Result<(), E>>>,
     window: usize,
@@ -24,7 +24,7 @@ impl<E> Pushes<E> {
     ///
     /// # Errors
     ///
-    /// That of a push which has failed meanwhile.
+    /// That of a push that has failed in the meantime.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), E>> {
         while self.under_way.len() >= self.window {
             if let Some(Err(error)) = ready!(self.under_way.poll_next_unpin(cx)) {
@@ -34,16 +34,16 @@ impl<E> Pushes<E> {
         Poll::Ready(Ok(()))
     }
 
-    /// Adds one, which begins when the sink is polled next.
+    /// Adds a push, which begins when the sink is polled next.
     pub fn add(&mut self, push: impl Future<Output = Result<(), E>> + Send + 'static) {
         self.under_way.push(Box::pin(push));
     }
 
-    /// Waits until none is under way.
+    /// Waits until none is in flight.
     ///
     /// # Errors
     ///
-    /// That of a push; the others stay under way, and are waited for by the next call.
+    /// That of a push; the others stay in flight, and the next call waits for them.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), E>> {
         while let Some(pushed) = ready!(self.under_way.poll_next_unpin(cx)) {
             if let Err(error) = pushed {

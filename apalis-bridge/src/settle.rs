@@ -1,4 +1,4 @@
-//! The layer that ends a job by what came of its task.
+//! The layer that ends a job by the outcome of its task.
 
 use std::{
     any::Any,
@@ -15,19 +15,19 @@ use queue_core::{contain, lock, panic_text};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// How the job of a task is left; a task has its own in its data.
+/// How to leave the job of a task; each task has its own in its data.
 pub trait Leave: Clone + Send + Sync + 'static {
-    /// Leaves the job, unless it was ended: nothing will come of its task, because its worker was dropped.
+    /// Leaves the job, unless it was ended: its task will have no outcome, because its worker was dropped.
     fn leave(&self);
 }
 
-/// How the job of a task is ended that gives an `R`.
+/// How to end the job of a task that returns an `R`.
 pub trait Settle<R>: Leave {
-    /// Ends the job by what came of its task. A panic is an error of type [`Panicked`].
+    /// Ends the job by the outcome of its task. A panic is an error of type [`Panicked`].
     fn settle<'a>(&'a self, ended: &'a Result<R, BoxDynError>) -> BoxFuture<'a, ()>;
 }
 
-/// Something that is used once, by whichever clone comes first.
+/// Something that is used once, by the first clone that takes it.
 pub struct Once<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Once<T> {
@@ -36,7 +36,7 @@ impl<T> Once<T> {
         Once(Arc::new(Mutex::new(Some(value))))
     }
 
-    /// The value, unless it was taken before.
+    /// The value, unless it was already taken.
     #[must_use]
     pub fn take(&self) -> Option<T> {
         lock(&self.0).take()
@@ -64,7 +64,7 @@ impl Panicked {
         Box::new(Panicked(panic_text(panic).to_owned()))
     }
 
-    /// What it said.
+    /// Its message.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0
@@ -79,8 +79,8 @@ impl fmt::Display for Panicked {
 
 impl error::Error for Panicked {}
 
-/// The outermost layer of a worker's services, which ends jobs by `S`, a [`Settle`]. It contains panics, so that one is
-/// the failure of its job and not the end of the worker.
+/// The outermost layer of a worker's services, which ends jobs by `S`, a [`Settle`]. It contains panics, so that a
+/// panic fails its job and does not end the worker.
 pub struct SettleLayer<S>(PhantomData<fn() -> S>);
 
 impl<S> SettleLayer<S> {
@@ -153,7 +153,7 @@ where
 
     fn call(&mut self, task: Task<A>) -> Self::Future {
         let settle = Left(task.data().get::<S>().cloned());
-        // What a panic leaves half done in the service is the service's to deal with.
+        // The service has to deal with what a panic leaves half done in it.
         let running = catch_unwind(AssertUnwindSafe(|| self.inner.call(task)));
         Box::pin(async move {
             let ended = match running {
@@ -171,7 +171,7 @@ where
     }
 }
 
-/// Leaves a job when it is dropped; one that was ended does not mind.
+/// Leaves a job when dropped, which has no effect on one that was ended.
 struct Left<S: Leave>(Option<S>);
 
 impl<S: Leave> Drop for Left<S> {
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// What is noted when a service is called by `run`.
+    /// What is recorded when a service is called by `run`.
     async fn noted<I>(service: I, is_dropped: bool) -> Vec<String>
     where
         I: Service<Task<u32>, Response = u32>,

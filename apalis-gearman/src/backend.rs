@@ -40,7 +40,7 @@ pub struct GearmanBackend<A, C = DefaultCodec> {
     args: PhantomData<fn() -> A>,
 }
 
-/// Maximum number of pushes of one backend that are under way.
+/// Maximum number of pushes in flight of one backend.
 const WINDOW: usize = 1024;
 
 impl<A, C: Default> GearmanBackend<A, C> {
@@ -89,7 +89,7 @@ impl<A, C> GearmanBackend<A, C> {
         self
     }
 
-    /// How tasks are submitted that have no [`SubmitOptions`] in their data.
+    /// How tasks without [`SubmitOptions`] in their data are submitted.
     #[must_use]
     pub fn submit_options(mut self, options: SubmitOptions) -> Self {
         self.submit = options;
@@ -189,7 +189,7 @@ where
     }
 }
 
-/// Hands jobs over as tasks until there is a stop; then the worker waits for those that run.
+/// Hands over jobs as tasks until a stop; then the worker waits for those that run.
 async fn drive<A, C>(mut worker: Worker, desk: Desk<Task<A>>, codec: C)
 where
     A: Send + 'static,
@@ -214,7 +214,7 @@ where
     worker.stop().await;
 }
 
-/// Hands a job over as a task. One whose workload cannot be decoded is failed.
+/// Hands over a job as a task. A job whose workload cannot be decoded fails.
 async fn hand_over<A, C>(job: GrabbedJob, desk: &Desk<Task<A>>, codec: &C) -> Result<(), NotTaken>
 where
     A: Send + 'static,
@@ -224,7 +224,7 @@ where
     let args = match codec.of_body(context.workload.to_vec()) {
         Ok(args) => args,
         Err(error) => {
-            // A job that is lost was given to others already.
+            // A lost job was already given to others.
             let _ = job.exception(format!("the workload cannot be decoded: {error:#}")).await;
             return Ok(());
         }

@@ -13,5 +13,5 @@ pub use gearman_client;
 
 pub use self::{backend::GearmanBackend, settle::Assigned};
 
-/// What goes wrong in this backend.
+/// An error of this backend.
 pub type Error = apalis_bridge::Error<gearman_client::Error>;

@@ -1,4 +1,4 @@
-//! What becomes of a job, by what came of its task.
+//! Decides a job by the outcome of its task.
 
 use apalis_bridge::{BodyCodec, Leave, Once, Panicked, Settle};
 use apalis_core::error::BoxDynError;
@@ -12,7 +12,7 @@ pub struct Assigned<C> {
     codec: C,
 }
 
-/// A job that is left, not failed, when it is dropped.
+/// A job that is left, not failed, when dropped.
 struct Held(Option<GrabbedJob>);
 
 impl Drop for Held {
@@ -44,7 +44,7 @@ impl<R: Send + Sync + 'static, C: BodyCodec<R>> Settle<R> for Assigned<C> {
         let job = self.job.take().and_then(|mut held| held.0.take());
         Box::pin(async move {
             let Some(job) = job else { return };
-            // The server has given a job that is lost to others already.
+            // The server has already given a lost job to others.
             let _ = match ended {
                 Ok(value) => match self.codec.to_body(value) {
                     Ok(result) => job.complete(result).await,
@@ -52,7 +52,7 @@ impl<R: Send + Sync + 'static, C: BodyCodec<R>> Settle<R> for Assigned<C> {
                         job.exception(format!("the result cannot be encoded: {error:#}")).await
                     }
                 },
-                // What it said may hold what no submitter is to see.
+                // Its message may contain what no submitter should see.
                 Err(error) if error.is::<Panicked>() => job.fail().await,
                 Err(error) => job.exception(format!("{error:#}")).await,
             };

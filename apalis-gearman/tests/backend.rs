@@ -1,4 +1,4 @@
-//! Tasks through the backend: what becomes of jobs, whatever happens.
+//! Tasks through the backend: the outcomes of jobs, whatever happens.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ use fixtures::{gearmand::Server, proxy::Proxy};
 use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 use tower::{limit::ConcurrencyLimitLayer, timeout::TimeoutLayer};
 
-/// Longer than anything takes here, even on a busy machine; only a hang meets it.
+/// Longer than anything takes here, even on a busy machine; only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Makes two tests of each function of a server's address: in memory and real.
@@ -84,7 +84,7 @@ async fn end(run: JoinHandle<Result<(), WorkerError>>) {
     timeout(PATIENCE, run).await.expect("the worker does not end").unwrap().unwrap();
 }
 
-/// The workloads of the jobs that are left, which a worker of the client's does away with.
+/// The workloads of the remaining jobs, which a worker of the client removes.
 async fn left(address: &str, jobs: usize) -> BTreeSet<u32> {
     let address = address.to_owned();
     let take = move || {

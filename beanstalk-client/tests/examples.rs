@@ -106,7 +106,7 @@ fn the_example_of_streams_moves_every_job_through_the_real_server() {
     }
 }
 
-/// Feeds numbers to a resilient producer while its server is killed and started again, and looks for all of them.
+/// Feeds numbers to a resilient producer while its server is killed and restarted, and checks for all of them.
 fn survives_kills(producer: &str) {
     let folder = tempfile::tempdir().unwrap();
     let log = fixtures::real::Beanstalkd::builder().arg("-b").arg(folder.path());
@@ -122,7 +122,7 @@ fn survives_kills(producer: &str) {
     let mut acknowledged = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut printed = Vec::new();
     for round in 0..5 {
-        // Some are answered before the server goes, and the rest while it is away or back.
+        // Some are answered before the server goes away, and the rest while it is away or back.
         for number in 0..200 {
             writeln!(input, "{}", round * 200 + number).unwrap();
         }

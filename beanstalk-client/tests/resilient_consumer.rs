@@ -70,12 +70,12 @@ impl Worker {
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
-    /// Closes its input, and waits for its end; what it has printed.
+    /// Closes its input, and waits for its end; returns what it has printed.
     fn end(self) -> Vec<String> {
         self.end_beside(|| thread::sleep(Duration::from_millis(2)))
     }
 
-    /// The same, while something else is done again and again.
+    /// The same, while something else is done repeatedly.
     fn end_beside(mut self, mut beside: impl FnMut()) -> Vec<String> {
         drop(self.child.stdin.take());
         let status = loop {
@@ -161,7 +161,7 @@ fn the_blocking_worker_survives_kills_of_its_server() {
     survives_kills_of_its_server("resilient_consumer_blocking");
 }
 
-/// B25: whatever a worker holds when it is killed, others do.
+/// B25: whatever a worker holds when it is killed, others process.
 fn leaves_its_jobs_to_others(name: &str, address: &str) {
     put(address, 0..300, 60);
     let first = Worker::start(name, address);
@@ -190,9 +190,9 @@ fn a_killed_blocking_worker_leaves_its_jobs_to_others() {
     }
 }
 
-/// B12, F5: a worker that was frozen for longer than its jobs' time to run must not end what others have by then.
+/// B12, F5: a worker that was frozen for longer than its jobs' time to run must not settle what others have by then.
 fn leaves_alone_what_it_lost_while_frozen(name: &str) {
-    // The example's jobs are short, so this catches them by luck: again, until there is one.
+    // The example's jobs are short, so catching one takes luck: repeat until there is one.
     let deletes = Arc::new(Mutex::new(BTreeSet::new()));
     let seen = deletes.clone();
     let server = Server::builder()
@@ -231,7 +231,7 @@ fn leaves_alone_what_it_lost_while_frozen(name: &str) {
             }
         });
         // While it was frozen, a slot of it that waited may have been given a job again that another of its slots had
-        // lost. That one it holds, and may end.
+        // lost. It holds that job, and may settle it.
         let ended = std::mem::take(&mut *deletes.lock().unwrap());
         let stale: Vec<_> = held.iter().filter(|job| ended.contains(&job.id.to_string())).collect();
         for job in &held {

@@ -1,4 +1,4 @@
-//! tower services as handlers: readiness, limits, timeouts, and what becomes of jobs.
+//! tower services as handlers: readiness, limits, timeouts, and the outcomes of jobs.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ use fixtures::beanstalkd::{JobState, Server};
 use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 use tower::{Service, ServiceBuilder, limit::ConcurrencyLimit, service_fn};
 
-/// Longer than anything takes here, even on a busy machine; only a hang meets it.
+/// Longer than anything takes here, even on a busy machine; only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A worker with a service, in a task of its own.
@@ -90,7 +90,7 @@ fn gated(gate: &Arc<Semaphore>, calls: &Arc<AtomicUsize>) -> impl Serves {
     ConcurrencyLimit::with_semaphore(service, gate.clone())
 }
 
-/// What a service of these tests is.
+/// The service of these tests.
 trait Serves:
     Service<JobContext, Response = (), Error = std::io::Error, Future: Send> + Send + 'static
 {
@@ -103,7 +103,7 @@ impl<S> Serves for S where
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_waits_for_the_service_under_its_heartbeat_and_is_run_once() {
-    // Time to run passes when the test says so: only touches keep the job.
+    // Time to run passes when the test says so, so only touches keep the job.
     let server = Server::builder().virtual_clock().start().unwrap();
     let mut client = Client::connect(server.address()).await.unwrap();
     let job = put(&mut client, "x", 3).await;
@@ -197,7 +197,7 @@ async fn a_job_that_is_lost_while_it_waits_is_not_handed_over() {
     let options = WorkerOptions::new(server.address()).unwrap();
     let running = Running::start(options, gated(&gate, &calls));
     until("a reservation", async || running.handle.running() == 1).await;
-    // Its time is over on the server, and somebody else has it by the time that it is touched.
+    // Its time is over on the server, and somebody else has it by the time it is touched.
     server.advance(Duration::from_secs(60));
     let other = client.reserve_job(job).await.unwrap().unwrap();
     until("the loss", async || running.handle.report().lost == 1).await;
@@ -210,7 +210,7 @@ async fn a_job_that_is_lost_while_it_waits_is_not_handed_over() {
     assert_eq!((report.lost, report.total()), (1, 2));
 }
 
-/// Fails to become ready once it was called so often.
+/// Fails to become ready after this number of calls.
 struct Breaks(usize);
 
 impl Service<JobContext> for Breaks {

@@ -158,7 +158,7 @@ fn flags_of_one_line_do_not_change_the_session() {
     assert_eq!((lines[0], lines[1], lines[lines.len() - 1]), ("mail", "[", "b"), "{ended:?}");
     let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.stats_job(2).unwrap().unwrap().tube.as_str(), "mail");
-    // Also when the line with the flag is the one that connects.
+    // Even if the line with the flag is the one that connects.
     let ended = script("put -t sms a\nput b\nexpect 'ready==1' stats-tube default");
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let ended = script("put x --timeout 3s");
@@ -255,7 +255,7 @@ fn held_jobs_are_kept_alive_and_others_stop_a_waiting_reserve() {
 #[test]
 fn the_impatience_of_one_command_does_not_stay() {
     let server = Server::start().unwrap();
-    // ping gives up after 2 s; a wait of the session that has no bound looks once.
+    // ping gives up after 2 s; a wait of the session without a time limit polls once.
     let ended = repl(server.address(), &[], "ping\nreserve\n");
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.says("stdin:2: NOTHING_RESERVED"), "{ended:?}");
@@ -373,7 +373,7 @@ fn after_a_cut_reads_are_asked_again_and_writes_are_not() {
     assert_eq!(uses, 1);
 }
 
-/// The server lost the end of its body in a crash: the session has it reserved all the same, and can finish it.
+/// The server lost the end of its body in a crash: the session still has it reserved, and can finish it.
 #[test]
 fn a_damaged_job_is_held_and_can_be_finished() {
     let server = Server::start().unwrap();
@@ -413,7 +413,7 @@ fn signals_end_a_script_in_order() {
             assert_eq!(fed.hear(), "1");
             if waits {
                 fed.say("reserve 60");
-                // Its second look is sent while it waits.
+                // Its second query is sent while it waits.
                 let looked = server.wait_for(Duration::from_secs(60), |view| view.waiting == 1);
                 assert!(looked);
             }

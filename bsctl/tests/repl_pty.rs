@@ -1,4 +1,4 @@
-//! `bsctl repl` as a person meets it: through a pseudo-terminal.
+//! `bsctl repl` as a person uses it: through a pseudo-terminal.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
@@ -66,7 +66,7 @@ fn tab_completes_filters() {
     let mut terminal = plain(server.address());
     terminal.says("put one two", "2");
     terminal.sees(READS);
-    // A field, then a word, behind which a blank comes; what is typed between is left alone.
+    // A field, then a word, followed by a blank; what is typed in between is left alone.
     terminal.types("jobs --filter sta\t==rea\t--filter pri\t>1 -o name\r");
     terminal.sees("jobs --filter state==ready --filter pri");
     terminal.sees("1\r\n2\r\n");
@@ -84,10 +84,10 @@ fn tab_completes_verbs_flags_and_live_tube_names() {
         let mut client = Client::connect(address).unwrap();
         client.use_tube("newsletter").unwrap();
         let _ = client.put("x", PutOptions::default()).unwrap();
-        // Names are fetched again after a command that may have made a tube.
+        // Names are fetched again after a command that may have created a tube.
         terminal.says("use other", "using other");
         terminal.sees(READS);
-        // A slow answer leaves the names as they were, and the bell rings: the next Tab has them.
+        // With a slow answer, the names stay as they were and the bell rings; the next Tab has them.
         for attempt in 0.. {
             assert!(attempt < 1000, "{}", terminal.shown);
             terminal.types("use newsl\t");
@@ -191,7 +191,7 @@ fn leaving_asks_what_becomes_of_reserved_jobs() {
         let mut terminal = plain(address);
         terminal.says("reserve", "hello");
         terminal.sees("default*1 ");
-        // Nothing is settled for a server that is not there.
+        // Nothing is settled for an unreachable server.
         terminal.says("connect 127.0.0.1:1", "still connected to");
         terminal.sees("default*1 ");
         terminal.says(&format!("connect {address}"), "[c]ancel: ");
@@ -271,7 +271,7 @@ fn a_loss_is_told_while_a_line_is_typed_and_the_line_stays() {
     terminal.sees("put typed");
     server.close_connections();
     terminal.sees("reserved job 1 went back to ready");
-    // The prompt before it is true again.
+    // The previous prompt is correct again.
     let prompt = terminal.sees("> put typed");
     assert!(!prompt.contains("*1"), "{prompt}");
     terminal.types(" -r 9\r");
@@ -302,7 +302,7 @@ fn a_job_that_runs_out_of_time_is_warned_about_once() {
     assert_eq!(terminal.ends(), 0);
 }
 
-/// What a hostile producer puts: set the clipboard, move the cursor, ring, C1 controls.
+/// What a hostile producer may put: set the clipboard, move the cursor, ring, C1 controls.
 const HOSTILE: &[u8] = b"\x1b]52;c;aGk=\x07\x1b[2J\x1b[31mred\x9b2J\x07\xc2\x9b\xe2\x80\xaeend";
 
 #[test]

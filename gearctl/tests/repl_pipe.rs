@@ -71,7 +71,7 @@ fn each_error_ends_the_script_with_its_own_code() {
 #[test]
 fn a_short_patience_of_one_command_does_not_stay() {
     let server = Server::start().unwrap();
-    // ping bounds its own answers; run has no bound, and this one ends by its own.
+    // ping has its own time limit; run has none, and this one ends by its own flag.
     let text = "ping\n:set +e\nrun nobody x --timeout 200ms\n:set -e\nping -o json\n";
     let ended = repl(server.address(), &["--keep-going"], text);
     assert_eq!(ended.code, Some(3), "{ended:?}");
@@ -125,7 +125,7 @@ fn a_function_is_served_in_the_background_of_a_script() {
                     registered -o name\nunregister bad\nunregister up\nregistered\nwait --for 'workers==0' -f up\n";
         let ended = repl(address, &["--keep-going"], text);
         assert_eq!(ended.code, Some(3), "{ended:?}");
-        // What a job is counted as is certain once its function is no longer served.
+        // How a job is counted is certain once its function is no longer served.
         let expected =
             ["up\tupper", "bad\tfail", "HELLO", "up", "bad", "bad\t0\t1\t0", "up\t1\t0\t0"];
         let said = ended.out().replace("HELLO", "HELLO\n");
@@ -136,7 +136,7 @@ fn a_function_is_served_in_the_background_of_a_script() {
     });
 }
 
-/// The handler is ended, and the job goes back to the server, which has it for the next worker.
+/// The handler is ended, and the job goes back to the server for the next worker.
 #[test]
 fn a_job_that_a_session_has_begun_goes_back_when_it_ends() {
     on_both(|address| {
@@ -182,7 +182,7 @@ fn a_session_that_goes_elsewhere_serves_nothing_any_more() {
 #[test]
 fn started_jobs_are_listed_and_brought_back() {
     on_both(|address| {
-        // Queued before anybody works: the order of things is certain.
+        // Queued before anybody works, so that the order is certain.
         let text = "start up one\nstart up 'two'\nsubmit later x\nexpect 'count==3' :jobs\n\
                     expect 'count==0' functions nobody\nfg\nfg -o ndjson\nexpect 'count==1' :jobs\n\
                     expect 'kind==background' :jobs\n";
@@ -373,7 +373,7 @@ fn jobs_go_on_when_the_session_goes_to_other_servers() {
     );
     let mut fed = Fed::start(&PROGRAM, one.address(), &[]);
     text.lines().for_each(|line| fed.say(line));
-    // Three handles, and where it went.
+    // Three handles, and the address of the new server.
     let said: Vec<String> = (0..4).map(|_| fed.hear()).collect();
     let workers = [&one, &two].map(|server| serve(server.address(), "up", 1, upper));
     fed.say("fg");

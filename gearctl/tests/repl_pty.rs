@@ -1,4 +1,4 @@
-//! `gearctl repl` as a person meets it: through a pseudo-terminal.
+//! `gearctl repl` as a person uses it: through a pseudo-terminal.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
@@ -57,10 +57,10 @@ fn tab_completes_verbs_flags_handles_and_live_function_names() {
         let mut terminal = plain(address);
         let mut client = Client::connect(address).unwrap();
         client.submit_background("newsletter", "x", SubmitOptions::default()).unwrap();
-        // Names are fetched again after a command that may have made a function.
+        // Names are fetched again after a command that may have created a function.
         terminal.says("submit other x", "H:");
         terminal.sees(READS);
-        // A slow answer leaves the names as they were, and the bell rings: the next Tab has them.
+        // With a slow answer, the names stay as they were and the bell rings; the next Tab has them.
         for attempt in 0.. {
             assert!(attempt < 1000, "{}", terminal.shown);
             terminal.types("submit newsl\t");
@@ -81,7 +81,7 @@ fn tab_completes_verbs_flags_handles_and_live_function_names() {
         terminal.types("function maxq\tnewsl\t7\r");
         terminal.sees("newsletter");
         terminal.sees(READS);
-        // All handles begin alike.
+        // All handles start with the same letters.
         terminal.types("cancel H\t3 -o json -n\r");
         terminal.sees("\"handles\": [");
         terminal.says("quit", "\n");
@@ -122,14 +122,14 @@ fn a_person_is_told_when_a_served_function_loses_its_server_and_gets_it_back() {
     terminal.sees(&format!("{address} serves:upper> "));
     terminal.says("run upper hello", "HELLO");
     terminal.sees(READS);
-    // What can be served, and what is served, is offered.
+    // Completion offers what can be served, and what is served.
     terminal.types("register other --builtin rev\t\r");
     terminal.sees("serving other with reverse");
     terminal.sees("serves:2> ");
     terminal.types("unregister ot\t\r");
     terminal.sees("stopped serving other: 0 jobs completed");
     terminal.sees(READS);
-    // A line is begun while the server goes away and comes back.
+    // A line is started while the server goes away and comes back.
     terminal.types("run upper again");
     terminal.sees("again");
     server.stop();
@@ -203,7 +203,7 @@ fn control_c_leaves_a_job_to_itself_and_fg_brings_it_back() {
             job.warning(b"careful")?;
             Ok(job.workload.to_ascii_uppercase())
         });
-        // Told above the line that is being typed, which stays.
+        // Reported above the line that is being typed, which stays.
         terminal.sees(": warning: careful");
         terminal.sees("is complete; fg ");
         terminal.sees("half a li");
@@ -242,7 +242,7 @@ fn leaving_asks_what_becomes_of_foreground_jobs() {
         terminal.says("start up two", " *1> ");
         terminal.types("\u{4}");
         terminal.sees("[c]ancel: ");
-        // The second Ctrl-D is out.
+        // The second Ctrl-D leaves.
         terminal.types("\u{4}");
         terminal.sees("1 foreground job left to the server: H:");
         assert_eq!(terminal.ends(), 0);
@@ -281,7 +281,7 @@ fn a_wait_for_jobs_at_the_end_can_be_given_up() {
     assert_eq!(terminal.ends(), 0);
 }
 
-/// What a hostile worker sends: set the clipboard, clear the screen, C1 controls.
+/// What a hostile worker may send: set the clipboard, clear the screen, C1 controls.
 const HOSTILE: &[u8] = b"\x1b]52;c;aGk=\x07\x1b[2J\x1b[31mred\x9b2J\x07\xc2\x9b\xe2\x80\xaeend";
 
 #[test]

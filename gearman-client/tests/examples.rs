@@ -123,13 +123,13 @@ fn start_worker(example_name: &str, address: &str) -> Child {
         .unwrap()
 }
 
-/// Ends a worker process as a user would, and gives what it printed.
+/// Ends a worker process as a user would, and returns what it printed.
 fn end_worker(name: &str, mut worker: Child) -> String {
     drop(worker.stdin.take());
     printed(name, worker.wait_with_output().unwrap())
 }
 
-/// Kills worker processes (SIGKILL) while ten thousand jobs are on their way; every one of them gets its result.
+/// Kills worker processes (SIGKILL) while ten thousand jobs are in progress; every one of them gets its result.
 fn no_job_is_lost_with_a_killed_worker(address: &str, worker: &str) {
     const JOBS: usize = 10_000;
     let mut client = Client::connect(address).unwrap();
@@ -174,7 +174,7 @@ fn ten_thousand_jobs_survive_killed_worker_processes_on_the_real_server() {
     }
 }
 
-/// Kills the real server (SIGKILL) and starts it on the same port, again and again while jobs are on their way. It
+/// Kills the real server (SIGKILL) and starts it on the same port, again and again while jobs are in progress. It
 /// forgets them all; submitter and worker do not.
 fn results_survive_a_killed_server(server: &mut RealServer, submit: &str, worker: &str) {
     const JOBS: usize = 4000;
@@ -189,7 +189,7 @@ fn results_survive_a_killed_server(server: &mut RealServer, submit: &str, worker
     let started = Instant::now();
     while submitting.try_wait().unwrap().is_none() {
         assert!(started.elapsed() < Duration::from_secs(120), "it does not end");
-        // Jobs have to be on their way before it dies: the server's own count says so.
+        // Jobs have to be in progress before it dies, according to the server's own count.
         let rows = gearman_client::blocking::Admin::connect(server.address())
             .and_then(|mut admin| admin.status().map(gearman_client::Listing::into_rows));
         let counts: HashMap<_, _> = rows

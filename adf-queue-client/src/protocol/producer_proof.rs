@@ -199,8 +199,8 @@ impl Tally {
     }
 }
 
-/// Whichever callers leave, and whatever the network does: acknowledged messages are there, unsent ones are not, none
-/// is there twice unless that was chosen, and every push ends.
+/// Whichever callers leave, and whatever the network does: acknowledged messages exist, unsent ones do not, none exists
+/// twice unless that was chosen, and every push ends.
 #[test]
 fn any_schedule_and_any_network_leaves_every_push_its_fate() {
     let mut seen = ProducerReport::default();

@@ -81,7 +81,7 @@ fn every_call_may_be_dropped_at_any_turn(world: &World) {
                 drop_after_turns(turns, call(&client, queue.as_str())).await;
                 in_step(&client, &format!("{name} dropped after {turns} turns")).await;
             }
-            // A call that was dropped may have deleted it.
+            // A dropped call may have deleted it.
             if let Err(error) = client.delete_queue(&queue).await {
                 assert_eq!(error.kind().name(), "queue_not_found", "{name}");
             }
@@ -89,7 +89,7 @@ fn every_call_may_be_dropped_at_any_turn(world: &World) {
     });
 }
 
-/// A message that a dropped pull had, or was about to have, is the next pull's, over the same connection.
+/// A message that a dropped pull had, or was about to get, goes to the next pull, over the same connection.
 fn a_pull_may_be_dropped_at_any_turn_and_no_message_is_lost(world: &World) {
     runtime().block_on(async {
         let client = Client::connect(world.options()).await.unwrap();
@@ -111,7 +111,7 @@ fn a_pull_may_be_dropped_at_any_turn_and_no_message_is_lost(world: &World) {
     });
 }
 
-/// A delete that was dropped is done, or is not: the message is gone, or it can be deleted still.
+/// A dropped delete is executed or not: the message is gone, or can still be deleted.
 fn a_delete_may_be_dropped_at_any_turn(world: &World) {
     runtime().block_on(async {
         let client = Client::connect(world.options()).await.unwrap();
@@ -135,7 +135,7 @@ fn a_delete_may_be_dropped_at_any_turn(world: &World) {
     });
 }
 
-/// What acts on a pulled message by the id of its pull, and how many of it are ready once that is done.
+/// The actions on a pulled message by the id of its pull, and the number of ready messages afterwards.
 type ById = for<'a> fn(
     &'a Client,
     &'a QueueName,
@@ -151,7 +151,7 @@ fn calls_by_id() -> [(&'static str, ById, u32); 4] {
     ]
 }
 
-/// It is done, or is not and can be done still; and never twice.
+/// It is executed, or can still be executed; and never twice.
 fn what_acts_by_an_id_may_be_dropped_at_any_turn(world: &World) {
     runtime().block_on(async {
         for (name, call, ready) in calls_by_id() {
@@ -181,7 +181,7 @@ fn what_acts_by_an_id_may_be_dropped_at_any_turn(world: &World) {
     });
 }
 
-/// The message is the next pull's of this client, or is found by the id.
+/// The message goes to this client's next pull, or is found by the id.
 fn a_pull_with_an_id_may_be_dropped_at_any_turn_and_no_message_is_lost(world: &World) {
     runtime().block_on(async {
         let client = Client::connect(world.options()).await.unwrap();
@@ -193,7 +193,7 @@ fn a_pull_with_an_id_may_be_dropped_at_any_turn_and_no_message_is_lost(world: &W
             let pull = client.pull_with_id(&queue, id);
             let mut pulled = drop_after_turns(turns, pull).await.map(Result::unwrap);
             if pulled.is_none() && turns % 2 == 0 {
-                // Without a word of the pull that was given up, if the server has it.
+                // Without mentioning the abandoned pull, if the server has it.
                 match client.recover(&queue, &id).await {
                     Ok(()) => assert_eq!(client.count(&queue).await.unwrap(), 1, "{turns}"),
                     Err(error) => assert_eq!(error.kind().name(), "not_pulled", "{turns}"),

@@ -1,4 +1,4 @@
-//! What a client does on a server that is well.
+//! A client on a healthy server.
 
 use std::{
     thread,
@@ -88,7 +88,7 @@ fn bodies_come_back_as_they_were_pushed<F: Face>(world: &World) {
     let mut bodies: Vec<Bytes> = vec![
         "".into(),
         "héllo 队列 😀 \"q\" \\ / \u{8}\u{c}\n\r\t".into(),
-        // The server writes these raw, which is no JSON.
+        // The server writes these raw, which is not JSON.
         "a\u{1}b\0c\u{1f}\u{7f}\u{2028}".into(),
         "x".repeat(65_535).into(),
     ];
@@ -229,7 +229,7 @@ fn a_client_that_goes_gives_back_what_it_had_pulled<F: Face>(world: &World) {
         goes.pull(&queue).unwrap();
     }
     drop(goes);
-    // A pull that waits would have the one that goes back first, which is the newest.
+    // A waiting pull would get the message that goes back first, which is the newest.
     let started = Instant::now();
     while stays.count(&queue).unwrap() < 2 {
         assert!(started.elapsed() < PATIENCE, "they do not go back");

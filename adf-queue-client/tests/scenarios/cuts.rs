@@ -1,4 +1,4 @@
-//! Connections that break at any byte of what the server says, and answers that come byte by byte.
+//! Connections that break at any byte of the server's answers, and answers that arrive byte by byte.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn breaks(fault: &Fault, at: usize) -> [Fault; 2] {
     [fault.clone().cut_after(at), fault.clone().reset_after(at)]
 }
 
-/// As long as the answers here are, and no longer: a fault behind the last byte strikes none of them.
+/// As long as the answers here, and no longer: a fault after the last byte strikes none of them.
 fn longest(transport: Transport) -> usize {
     match transport {
         Transport::WsJson => 60,
@@ -42,8 +42,8 @@ fn longest(transport: Transport) -> usize {
     }
 }
 
-/// Breaks each answer to this action one byte later than the one before, in turns by an end and by a reset, until one
-/// is whole: how many were not.
+/// Breaks each answer to this action one byte later than the one before, alternately by a close and by a reset, until
+/// one is whole; returns how many were not.
 pub(crate) fn break_each(
     server: &Server,
     action: &str,
@@ -61,13 +61,13 @@ pub(crate) fn break_each(
     unreachable!("no answer is endless")
 }
 
-/// A request that changes something on the server: how it stands before, what is asked, and how it stands after it was
-/// done once. Done twice, none of them is answered by the end of a connection.
+/// A request that changes something on the server: the state before, the request, and the state after one execution.
+/// None of them answers a second execution by closing the connection.
 struct Change<F> {
     action: &'static str,
     before: Before,
     ask: fn(&mut F, &QueueName, Option<&Delivery>) -> Result<()>,
-    /// How many messages are ready, if the queue is there.
+    /// Number of ready messages, if the queue exists.
     after: Option<u32>,
 }
 

@@ -9,7 +9,7 @@ use adf_queue_client::{
 };
 use tokio::runtime::Runtime;
 
-/// The async face. Its runtime has a thread of its own, so that drivers go on while a test does not wait.
+/// The async face. Its runtime has a thread of its own, so that drivers continue while a test does not wait.
 pub(crate) struct Async {
     pub(crate) client: Client,
     pub(crate) runtime: Arc<Runtime>,
@@ -30,7 +30,7 @@ pub(crate) trait Face: Sized + Send + 'static {
     fn rpush(&mut self, queue: &QueueName, body: bytes::Bytes) -> Result<MessageId>;
     /// All results of a pipeline.
     fn push_many(&mut self, pushes: impl Iterator<Item = Push>) -> Vec<Result<MessageId>>;
-    /// The first result of a pipeline that is dropped then.
+    /// The first result of a pipeline, which is then dropped.
     fn first_of_many(&mut self, pushes: impl Iterator<Item = Push>) -> Result<MessageId>;
     fn pull(&mut self, queue: &QueueName) -> Result<Delivery>;
     fn pull_within(&mut self, queue: &QueueName, time: Duration) -> Result<Option<Delivery>>;
@@ -58,7 +58,7 @@ pub(crate) trait Face: Sized + Send + 'static {
     fn epoch(&self) -> Option<Epoch>;
 }
 
-/// Each method of both faces: its arguments as the trait has them, and as they are given on.
+/// Each method of both faces: its arguments in the trait, and as passed on.
 macro_rules! methods {
     ($($name:ident($($argument:ident: $type:ty),*) -> $output:ty;)+) => {
         impl Face for Blocking {
@@ -141,7 +141,7 @@ macro_rules! methods {
     };
 }
 
-/// What a method of the trait is given, as the clients take it.
+/// The argument of a method of the trait, in the form that the clients take.
 trait Argument {
     type Argument;
     fn into_argument(self) -> Self::Argument;
@@ -246,7 +246,7 @@ macro_rules! by_transport {
     };
 }
 
-/// What holds over WebSocket.
+/// Tests over WebSocket.
 macro_rules! over_websocket {
     ($($name:ident),+ $(,)?) => {$(
         mod $name {
@@ -256,7 +256,7 @@ macro_rules! over_websocket {
     )+};
 }
 
-/// What holds over HTTP.
+/// Tests over HTTP.
 macro_rules! over_http {
     ($($name:ident),+ $(,)?) => {$(
         mod $name {
@@ -266,7 +266,7 @@ macro_rules! over_http {
     )+};
 }
 
-/// What holds whatever the transport is.
+/// Tests over any transport.
 macro_rules! over_each_transport {
     ($($name:ident),+ $(,)?) => {$(
         mod $name {

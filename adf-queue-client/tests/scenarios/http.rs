@@ -1,4 +1,4 @@
-//! What a client does over HTTP, on servers that are well.
+//! A client over HTTP, on healthy servers.
 
 use std::{
     collections::HashSet,
@@ -63,7 +63,7 @@ fn a_pull_with_a_deadline_leaves_nothing_on_the_server<F: Face>(world: &World) {
     client.delete_queue(&queue).unwrap();
 }
 
-/// Row 2: `recover` brings back what a pull brought to nobody.
+/// Row 2: `recover` brings back what an abandoned pull took.
 fn a_message_is_acted_on_by_the_id_of_its_pull<F: Face>(world: &World) {
     let queue = queue_name();
     let mut client = F::connect(world.options()).unwrap();
@@ -101,7 +101,7 @@ fn a_body_that_the_server_would_not_take_is_refused<F: Face>(world: &World) {
     assert_eq!(client.metrics().connections, 0);
 }
 
-/// Row 12: the server closes without a word at a line of over 512 bytes.
+/// Row 12: the server closes silently at a line of over 512 bytes.
 fn a_name_that_makes_too_long_a_line_is_refused<F: Face>(world: &World) {
     let mut client = F::connect(world.options()).unwrap();
     let line = "GET /queue/createqueue.json?queue=&requestid= HTTP/1.1".len();
@@ -166,7 +166,7 @@ fn the_status_page_tells_of_queues<F: Face>(world: &World) {
     client.delete_queue(&queue).unwrap();
 }
 
-/// Both transports over HTTP, on every server there is.
+/// Both transports over HTTP, on every available server.
 fn worlds() -> impl Iterator<Item = World> {
     [Transport::HttpBin, Transport::HttpJson].into_iter().flat_map(|transport| {
         [Some(World::in_memory(transport)), World::real(transport)].into_iter().flatten()
@@ -219,7 +219,7 @@ fn a_pull_that_was_dropped_with_its_client_is_recovered_by_its_id() {
     }
 }
 
-/// Row 2: every message comes to a caller, once, however many of them give up and whenever they do.
+/// Row 2: every message reaches a caller, once, however many of them give up, and whenever they do.
 #[test]
 fn no_message_is_lost_by_pulls_that_are_dropped_at_any_time() {
     for transport in [Transport::HttpBin, Transport::HttpJson] {
@@ -233,7 +233,7 @@ fn no_message_is_lost_by_pulls_that_are_dropped_at_any_time() {
             for seed in 0..8 {
                 let (client, queue, pulled) = (client.clone(), queue.clone(), pulled.clone());
                 callers.spawn(async move {
-                    // On a busy machine it may take long to get so far as to pull.
+                    // On a busy machine, it may take long until it pulls.
                     let (mut random, mut most) = (Random::new(seed), 6_000);
                     while pulled.lock().unwrap().len() < messages {
                         let patience = Duration::from_micros(random.below(most) as u64);

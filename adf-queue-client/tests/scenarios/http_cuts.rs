@@ -1,4 +1,4 @@
-//! Connections over HTTP that break at any byte of an answer, and answers that come byte by byte.
+//! Connections over HTTP that break at any byte of an answer, and answers that arrive byte by byte.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ fn queue() -> QueueName {
     "/q".parse().unwrap()
 }
 
-/// The server may have closed a kept connection just before; what only asks is asked once more.
+/// The server may have closed a kept connection just before; a read-only request is repeated.
 fn a_count_whose_answer_breaks_before_its_first_byte_is_asked_again<F: Face>() {
     for transport in TRANSPORTS {
         let server = Server::builder().queue("/q").start().unwrap();
         let mut client: F = client(&server, transport);
         let broken = break_each(&server, "count", |at| {
-            // By a connection that has served.
+            // Over a connection that has served.
             client.ping().unwrap();
             match client.count(&queue()) {
                 Ok(count) => {
@@ -48,7 +48,7 @@ fn a_count_whose_answer_breaks_before_its_first_byte_is_asked_again<F: Face>() {
     }
 }
 
-/// Row 2: the server gives no message back by itself.
+/// Row 2: the server gives back no message on its own.
 fn a_message_whose_answer_breaks_at_any_byte_is_recovered_by_its_id<F: Face>() {
     for transport in TRANSPORTS {
         let server = Server::builder().queue("/q").start().unwrap();
@@ -57,7 +57,7 @@ fn a_message_whose_answer_breaks_at_any_byte_is_recovered_by_its_id<F: Face>() {
             client.rpush(&queue(), "the body".into()).unwrap();
             let error = match client.pull(&queue()) {
                 Ok(pulled) => {
-                    // The connection ends behind its answer, or just now.
+                    // The connection ends after its answer, or just now.
                     client.reconnect().unwrap();
                     client.delete(&pulled).unwrap();
                     return true;

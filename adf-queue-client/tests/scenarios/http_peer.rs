@@ -1,4 +1,4 @@
-//! What a client does over HTTP, whatever a server does.
+//! A client over HTTP, whatever the server does.
 
 use std::{
     sync::{
@@ -232,7 +232,7 @@ fn callers_have_their_turn_in_the_order_in_which_they_came() {
             calls.spawn(async move {
                 let count = client.count(name);
                 tokio::pin!(count);
-                // It has asked for its turn before the next one comes.
+                // It has asked for its turn before the next one arrives.
                 if let Ok(outcome) = timeout(Duration::ZERO, &mut count).await {
                     begun.send(()).unwrap();
                     return outcome;
@@ -308,7 +308,7 @@ fn a_request_that_is_dropped_closes_its_connection() {
     });
 }
 
-/// Row 2: the server would keep each of them for ever.
+/// Row 2: the server would keep each of them forever.
 #[test]
 fn pulls_are_refused_once_too_many_were_given_up() {
     let server = Scripted::start(|_| Say::Hang(head("application/octet-stream")));

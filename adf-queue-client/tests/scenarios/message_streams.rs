@@ -24,7 +24,7 @@ on_servers! { events_are_streams_that_end_with_what_they_are_about:
     ws_bin_real = real WsBin,
 }
 
-/// As many turns as a message takes to come, and more.
+/// As many turns as a message takes to arrive, and more.
 const TURNS: usize = 24;
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -40,7 +40,7 @@ fn a_stream_of_messages_dropped_at_any_turn_loses_no_message(world: &World) {
             for is_stream_kept in [true, false] {
                 let body = format!("{turns} {is_stream_kept}");
                 let mut messages = client.messages(&queue).unwrap();
-                // Dropped before there is anything, and when it is there or about to be.
+                // Dropped before there is anything, and when it has arrived or is about to.
                 assert!(drop_after_turns(turns, messages.next()).await.is_none());
                 client.rpush(&queue, body.clone()).await.unwrap();
                 let message = match drop_after_turns(turns, messages.next()).await {
@@ -76,7 +76,7 @@ fn a_stream_of_messages_ends_after_an_error_and_another_goes_on(world: &World) {
     });
 }
 
-/// They can be named, kept, and moved to another task.
+/// The types can be named, kept, and moved to another task.
 struct Kept {
     messages: MessageStream,
     events: EventStream<ProducerEvent>,

@@ -1,4 +1,4 @@
-//! Many pushes under way on one connection.
+//! Many pushes in flight on one connection.
 
 use std::cell::Cell;
 
@@ -60,7 +60,7 @@ fn a_push_that_is_refused_or_cannot_be_sent_harms_no_other<F: Face>(world: &Worl
     let mut client = F::connect(world.options()).unwrap();
     let (queue, missing) = (queue_name(), queue_name());
     client.create_queue(&queue).unwrap();
-    // Over JSON only text can be sent, over the others what has room for its length.
+    // Over JSON, only text can be sent; over the others, whatever fits its length field.
     let unfit = match world.is_json() {
         true => b"\xff".to_vec(),
         false => vec![b'x'; 11 << 20],
@@ -73,7 +73,7 @@ fn a_push_that_is_refused_or_cannot_be_sent_harms_no_other<F: Face>(world: &Worl
     ];
     let outcomes = client.push_many(pushes.into_iter());
     if world.address.transport().is_http() && world.is_json() {
-        // Bodies are bytes there, whatever the answers are.
+        // Bodies are bytes there, whatever the answers.
         assert_eq!(outcomes.len(), 4);
     } else {
         assert_eq!(outcomes[2].as_ref().unwrap_err().fate(), Fate::NotSent);
@@ -85,7 +85,7 @@ fn a_push_that_is_refused_or_cannot_be_sent_harms_no_other<F: Face>(world: &Worl
     client.delete_queue(&queue).unwrap();
 }
 
-/// What is taken and not answered yet is never more than the window.
+/// Unanswered pushes never exceed the window.
 fn a_pipeline_is_lazy_and_bounded<F: Face>(world: &World) {
     let mut client = F::connect(world.options()).unwrap();
     let queue = queue_name();
@@ -97,7 +97,7 @@ fn a_pipeline_is_lazy_and_bounded<F: Face>(world: &World) {
     });
     let outcomes = client.push_many(pushes.take(300));
     assert_eq!((outcomes.len(), taken.get()), (300, 300));
-    // Large ones go a few at a time.
+    // Large ones are sent a few at a time.
     let large = (0..40).map(|_| Push::right(queue.clone(), vec![b'x'; 60_000]));
     assert_eq!(client.push_many(large).into_iter().filter(Result::is_ok).count(), 40);
     assert_eq!(client.count(&queue).unwrap(), 340);
@@ -121,7 +121,7 @@ fn a_connection_that_breaks_at_any_answer_leaves_each_push_its_fate<F: Face>() {
         // A reset may overtake answers before it.
         assert!(before < at as usize, "{at}: {before}");
         assert!(outcomes.len() - before <= 256, "{at}: {before} of {}", outcomes.len());
-        // What was not sent yet goes over the next connection.
+        // What was not yet sent goes over the next connection.
         let pushed = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
         let fates = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).map(Error::fate);
         let perhaps = fates.filter(|fate| *fate == Fate::Unknown).count();

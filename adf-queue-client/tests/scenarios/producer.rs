@@ -118,7 +118,7 @@ impl ProducerFace for blocking::Producer {
     }
 }
 
-/// Which producer belongs to which face.
+/// The producer of each face.
 trait Produces: Face {
     type Producer: ProducerFace;
 }
@@ -250,7 +250,7 @@ fn round_robin_shares_alike<F: Produces>() {
     assert_eq!(servers.each_ref().map(|server| bodies(server, &queue).len()), [5, 5]);
 }
 
-/// A proxy before a server of its own that has the queue.
+/// A proxy in front of a server of its own that has the queue.
 fn behind_proxy(queue: &QueueName) -> (Server, Proxy, ProducerOptions) {
     let server = Server::builder().queue(queue.as_str()).start().unwrap();
     let proxy = Proxy::start(server.socket_addr().unwrap()).unwrap();
@@ -306,7 +306,7 @@ fn a_push_of_unknown_fate_is_the_callers_or_is_sent_again<F: Produces>() {
         let (server, proxy, options) = behind_proxy(&queue);
         let producer = F::Producer::new(options.at_least_once(again));
         producer.rpush(&queue, "before").unwrap();
-        // The server takes it, and its answer is never heard.
+        // The server accepts it, but its answer is lost.
         proxy.spoil_replies(Toxics::new().silence());
         let outcome = thread::scope(|scope| {
             let push = scope.spawn(|| producer.rpush(&queue, "x"));

@@ -1,4 +1,4 @@
-//! What users of such servers trip over, and servers that are a little different.
+//! What users of such servers stumble over, and servers that are slightly different.
 
 use std::{
     io::{Read, Write},
@@ -40,7 +40,7 @@ fn options(server: &Server, transport: Transport) -> ConnectOptions {
     ConnectOptions::new(address.with_transport(transport)).reply_timeout(PATIENCE)
 }
 
-/// Section 6: the length is given modulo 65,536, and the body is all there.
+/// Section 6: the length is modulo 65,536, and the body is complete.
 fn a_body_of_over_65535_bytes_is_read_whole_in_binary<F: Face>() {
     let server = Server::builder().queue("/q").start().unwrap();
     let queue = "/q".parse().unwrap();
@@ -84,7 +84,7 @@ fn a_server_that_behaves_serves_as_well<F: Face>() {
     }
 }
 
-/// Section 7: the server ignores a close, and goes on until the end of the stream.
+/// Section 7: the server ignores a close, and continues until the end of the stream.
 fn a_client_that_goes_does_not_wait_for_the_answer_to_its_close<F: Face>() {
     let server = Server::builder().queue("/q").start().unwrap();
     let mut client = F::connect(options(&server, Transport::WsBin)).unwrap();

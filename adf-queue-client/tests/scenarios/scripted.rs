@@ -9,7 +9,7 @@ use std::{
 
 use crate::support::PATIENCE;
 
-/// A request that came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     /// The number of its connection, from 1.
@@ -18,14 +18,14 @@ pub(crate) struct Asked {
     pub(crate) body: Vec<u8>,
 }
 
-/// What the server does about it.
+/// The server's reaction.
 #[derive(Debug)]
 pub(crate) enum Say {
     /// Writes this, and waits for the next request.
     Keep(String),
     /// Writes this, and closes.
     Close(String),
-    /// Writes this, and waits for the client to go.
+    /// Writes this, and waits for the client to disconnect.
     Hang(String),
 }
 
@@ -44,7 +44,7 @@ struct Log {
 #[derive(Default)]
 struct State {
     asked: Vec<Asked>,
-    /// Connections that the client has closed.
+    /// Connections closed by the client.
     left: usize,
 }
 
@@ -56,13 +56,13 @@ impl Log {
 }
 
 impl Asked {
-    /// The action that is asked for, or nothing for the status page.
+    /// The requested action, or nothing for the status page.
     pub(crate) fn action(&self) -> &str {
         let path = self.head.split(' ').nth(1).unwrap();
         path.strip_prefix("/queue/").map_or("", |rest| rest.split('.').next().unwrap())
     }
 
-    /// A part of the query, as it is written there.
+    /// A part of the query, unparsed.
     pub(crate) fn query(&self, key: &str) -> &str {
         let target = self.head.split(' ').nth(1).unwrap();
         let pairs = target.split_once('?').map_or("", |(_, query)| query).split('&');
@@ -79,7 +79,7 @@ impl Asked {
     }
 }
 
-/// The head of an answer that is on its way.
+/// The head of an answer in progress.
 pub(crate) fn head(content_type: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\nContent-Type: {content_type}\nVia: vm\nConnection: keep-alive\nTransfer-Encoding: chunked\n\n"

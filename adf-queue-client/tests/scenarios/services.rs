@@ -98,7 +98,7 @@ async fn a_message_waits_for_the_service_and_is_run_once_also_when_its_connectio
     let worker = Running::start(options, ConcurrencyLimit::with_semaphore(service, gate.clone()));
     worker.until("the message", |handle| handle.held() == 1).await;
     server.reset_connections();
-    // The lost one ends its wait, and the message comes again.
+    // The lost one stops waiting, and the message is delivered again.
     worker.until("the loss", |handle| handle.report().lost == 1).await;
     worker.until("the message again", |handle| handle.held() == 1).await;
     assert_eq!(calls.load(Ordering::SeqCst), 0);
@@ -136,7 +136,7 @@ async fn what_the_service_and_its_layers_give_decides_about_the_message() {
     assert_eq!(told, ["no such picture", "request timed out", panicked]);
 }
 
-/// Fails to become ready once it was called so often.
+/// Fails to become ready after this number of calls.
 struct Breaks(usize);
 
 impl Service<JobContext> for Breaks {

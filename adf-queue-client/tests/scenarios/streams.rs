@@ -1,4 +1,4 @@
-//! Streams that the caller brings.
+//! Streams provided by the caller.
 
 use std::net::TcpStream;
 
@@ -39,7 +39,7 @@ fn an_async_client_over_a_given_stream_does_not_connect_again() {
             client.rpush("/q", "x").await.unwrap();
             let pulled = client.pull("/q").await.unwrap();
             server.close_connections();
-            // Waits for what does not come any more.
+            // Waits for something that no longer arrives.
             assert!(client.pull("/q").await.is_err());
             only_once(&client.count("/q").await.unwrap_err());
             assert_eq!(*client.delete(&pulled).await.unwrap_err().kind(), ErrorKind::JobLost);

@@ -1,4 +1,4 @@
-//! Servers to test against, and what tests have in common.
+//! Servers to test against, and helpers of several tests.
 
 use std::{
     process,
@@ -9,13 +9,13 @@ use std::{
 use adf_queue_client::{Address, ConnectOptions, QueueName, Transport};
 use fixtures::adf_queue::Server;
 
-/// How long a test waits for what is to happen, before it fails.
+/// How long a test waits for an expected event before it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server, and a transport to speak to it.
 pub(crate) struct World {
     pub(crate) address: Address,
-    /// The in-memory server, unless it is the real one.
+    /// The in-memory server, unless the real one is used.
     pub(crate) server: Option<Server>,
 }
 
@@ -27,7 +27,7 @@ impl World {
         World { address: address.with_transport(transport), server: Some(server) }
     }
 
-    /// The real server, where there is one: `ADF_QUEUE_SERVER` has its address.
+    /// The real server, if there is one: `ADF_QUEUE_SERVER` has its address.
     pub(crate) fn real(transport: Transport) -> Option<Self> {
         let Ok(address) = std::env::var("ADF_QUEUE_SERVER") else {
             eprintln!("left out: ADF_QUEUE_SERVER does not say where the real server is");

@@ -38,7 +38,7 @@ both_faces! {
     all_servers_are_served_and_one_that_is_away_holds_up_nobody,
 }
 
-/// Queues that are there, and empty.
+/// Empty queues that exist.
 fn queues<F: WorkerFace>(world: &World, count: usize) -> (F, Vec<QueueName>) {
     let mut client = F::connect(world.options()).unwrap();
     let queues: Vec<QueueName> = (0..count).map(|_| queue_name()).collect();
@@ -210,7 +210,7 @@ fn what_fails_too_often_goes_to_the_dead_letter_queue<F: WorkerFace>(world: &Wor
 fn what_comes_too_often_is_not_run<F: WorkerFace>(world: &World) {
     let (mut client, queues) = queues::<F>(world, 1);
     client.rpush(&queues[0], "bad".into()).unwrap();
-    // Others had it twice, and ended with it.
+    // Others had it twice, and crashed.
     for _ in 0..2 {
         let pulled = client.pull(&queues[0]).unwrap();
         client.lcancel(&pulled).unwrap();
@@ -254,7 +254,7 @@ fn a_run_ends_with_the_last_message_of_its_limit<F: WorkerFace>(world: &World) {
     drop_queues(client, &queues);
 }
 
-/// What the handler puts back, and what it pushes itself, is run before it ends.
+/// What the handler puts back or pushes itself is run before it ends.
 fn a_run_until_its_queues_are_empty_leaves_nothing_and_ends<F: WorkerFace>(world: &World) {
     let (mut client, queues) = queues::<F>(world, 2);
     for number in 0..20 {
@@ -278,7 +278,7 @@ fn a_run_until_its_queues_are_empty_leaves_nothing_and_ends<F: WorkerFace>(world
     let report = running.ended();
     assert_eq!((report.deleted, report.returned, report.total()), (21, 21, 42));
     assert_eq!(client.count(&queues[0]).unwrap() + client.count(&queues[1]).unwrap(), 0);
-    // And one that finds nothing ends at once.
+    // A worker that finds nothing ends at once.
     let report = F::work(
         options(world).recheck(PATIENCE).until_empty(),
         &queues,
@@ -308,7 +308,7 @@ fn a_graceful_stop_lets_handlers_end_and_leaves_the_rest_in_order<F: WorkerFace>
     let report = running.stop();
     assert_eq!((report.deleted, report.lost, report.unknown), (1, 0, 0));
     assert_eq!(report.abandoned, report.total() - 1, "those that waited for the handler");
-    // They go back one by one, and a pull that waits has the first that does.
+    // They go back one by one, and a waiting pull gets the first of them.
     let since = Instant::now();
     while client.count(&queues[0]).unwrap() < 3 {
         assert!(since.elapsed() < PATIENCE, "they do not go back");

@@ -32,7 +32,7 @@ both_faces! {
     a_server_that_accepts_and_closes_is_not_hammered,
 }
 
-/// A proxy before this world's server, and the options of a worker behind it.
+/// A proxy in front of this world's server, and the options of a worker behind it.
 fn through_proxy(world: &World) -> (Proxy, WorkerOptions) {
     let endpoint = world.address.endpoint();
     let upstream: SocketAddr =
@@ -97,7 +97,7 @@ fn a_queue_that_is_deleted_and_made_again_is_served<F: WorkerFace>(world: &World
     for round in 0..3 {
         client.rpush(&queue, format!("a{round}").into()).unwrap();
         bodies.wait(|bodies| bodies.contains_key(&format!("a{round}")));
-        // The worker's pull waits by now, or soon, for a queue that goes.
+        // The worker's pull is waiting, or will be soon, on a queue that gets deleted.
         client.delete_queue(&queue).unwrap();
         client.create_queue(&queue).unwrap();
         client.rpush(&queue, format!("b{round}").into()).unwrap();
@@ -148,7 +148,7 @@ fn ten_thousand_messages_survive_a_worker_that_is_cut_off_in_the_middle<F: Worke
         client.rpush(&queue, number.to_string().into()).unwrap();
         if number == MESSAGES / 2 {
             bodies.wait_for(MESSAGES / 4);
-            // As if its process had been killed: nothing more comes of it.
+            // As if its process had been killed: it has no further effect.
             proxy.refuse_connections();
             proxy.reset_connections();
         }
@@ -158,7 +158,7 @@ fn ten_thousand_messages_survive_a_worker_that_is_cut_off_in_the_middle<F: Worke
     let (first, second) = (first.stop(), second.stop());
     assert_eq!(client.count(&queue).unwrap(), 0);
     let again = bodies.change(|bodies| bodies.values().sum::<usize>()) - MESSAGES;
-    // Only what the first one held when it was cut off can have come twice.
+    // Only what the first one held when it was cut off can have been delivered twice.
     assert!(again <= 8, "{again} came twice");
     let settled = first.deleted + second.deleted;
     let perhaps = first.unknown + first.lost;

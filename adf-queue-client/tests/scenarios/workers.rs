@@ -17,7 +17,7 @@ use crate::{
     support::{PATIENCE, World},
 };
 
-/// What a handler of a scenario gives.
+/// The result of a scenario's handler.
 pub(crate) type Ended = Result<Decision, String>;
 
 pub(crate) type Handler = Arc<dyn Fn(&JobContext) -> Ended + Send + Sync>;
@@ -51,7 +51,7 @@ impl WorkerFace for Async {
     }
 }
 
-/// A worker that runs, until it is stopped.
+/// A running worker, until it is stopped.
 pub(crate) struct Running {
     pub(crate) handle: WorkerHandle,
     thread: Option<JoinHandle<WorkerReport>>,
@@ -76,7 +76,7 @@ impl Drop for Running {
     }
 }
 
-/// Something that threads change, and wait for.
+/// A value that threads change and wait for.
 pub(crate) struct Watched<T> {
     state: Mutex<T>,
     changed: Condvar,
@@ -93,7 +93,7 @@ impl<T> Watched<T> {
         outcome
     }
 
-    /// Waits until that holds.
+    /// Waits until this holds.
     #[track_caller]
     pub(crate) fn wait(&self, mut holds: impl FnMut(&T) -> bool) {
         let state = self.state.lock().unwrap();
@@ -103,7 +103,7 @@ impl<T> Watched<T> {
     }
 }
 
-/// The bodies that handlers had, and how often.
+/// The bodies that handlers received, and how often.
 pub(crate) type Bodies = Watched<BTreeMap<String, usize>>;
 
 pub(crate) fn bodies() -> Arc<Bodies> {
@@ -111,7 +111,7 @@ pub(crate) fn bodies() -> Arc<Bodies> {
 }
 
 impl Bodies {
-    /// A handler has this one; how often, this time included.
+    /// Records that a handler received this one; returns how often, including this time.
     pub(crate) fn note(&self, job: &JobContext) -> usize {
         let body = String::from_utf8(job.body().to_vec()).unwrap();
         self.change(|bodies| {
@@ -121,7 +121,7 @@ impl Bodies {
         })
     }
 
-    /// Waits for this many, for as long as they keep arriving: how fast they do is the machine's affair.
+    /// Waits for this many, for as long as they keep arriving: how fast they do depends on the machine.
     #[track_caller]
     pub(crate) fn wait_for(&self, count: usize) {
         let mut known = 0;

@@ -61,7 +61,7 @@ fn what_is_exported_is_imported_byte_for_byte_and_in_order() {
     });
 }
 
-/// The schema that is published for programs.
+/// The schema published for programs.
 static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
     let text = include_str!("../../../docs/message-record.schema.json");
     jsonschema::validator_for(&serde_json::from_str(text).unwrap()).unwrap()
@@ -112,7 +112,7 @@ fn every_queue_is_exported_when_none_is_named() {
     assert_eq!(server.view().ready, 3);
 }
 
-/// Those who came to wait while an export held everything get what comes first.
+/// Clients that started to wait while an export held everything get the first messages.
 #[cfg(unix)]
 #[test]
 fn who_waits_at_the_end_of_an_export_has_the_first_message() {
@@ -121,7 +121,7 @@ fn who_waits_at_the_end_of_an_export_has_the_first_message() {
         for number in 0..8 {
             adfctl(address, &["push", &queue.name, &number.to_string()]).exits(0);
         }
-        // No pipe has room for its record.
+        // Its record does not fit in any pipe.
         adfctl_with(address, &["push", &queue.name], &[0; 65_535]).exits(0);
         let export =
             PROGRAM.command(&["--server", address, "export", &queue.name]).spawn().unwrap();
@@ -290,7 +290,7 @@ fn a_connection_that_breaks_ends_an_import_with_what_was_done() {
     assert!(server.view().ready <= 60, "{:?}", server.view());
 }
 
-/// In the last line, and under JSON as numbers: who pushes the rest again has to know where to begin.
+/// In the last line, and under JSON as numbers: whoever pushes the rest again has to know where to begin.
 #[test]
 fn a_connection_that_breaks_leaves_every_push_counted_by_its_fate() {
     for (line, text, total) in [

@@ -42,7 +42,7 @@ fn messages_are_shared_listed_and_taken_out_of_every_server() {
     let ran = adfctl_with(&both, &line, lines.as_bytes()).exits(0);
     let told = |address: &str| ran.out().matches(address).count() as u64;
     let each = (told(one), told(two));
-    // A batch is what has been read when its turn comes, ten lines at most: both servers get some, how many is open.
+    // A batch has the lines read by the time its turn comes, ten at most: both servers get some, but how many is open.
     assert!(each.0 > 0 && each.1 > 0 && each.0 + each.1 == 50, "{each:?}");
     assert_eq!(each, (ready(one, "/q"), ready(two, "/q")));
     let exported = adfctl(&both, &["export", "/q", "-o", "json"]).exits(0).json();
@@ -73,7 +73,8 @@ fn a_worker_takes_the_messages_of_every_server() {
     let flags =
         ["work", "/q", "--max-duplications", "1", "--log-jobs", "ndjson", "--max-jobs", "4"];
     let ran = adfctl(&all, &[&flags[..], &["--exec", "sh", "-c", script]].concat()).exits(0);
-    // What failed comes again at once; it is not run then, as often as it comes before the other server is done.
+    // A failed message is delivered again at once, but is not run then, however often it is delivered before the other
+    // server is done.
     let jobs: Vec<Value> =
         ran.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     let run = |address: &str| {

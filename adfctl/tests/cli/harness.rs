@@ -64,7 +64,7 @@ impl Site {
     }
 }
 
-/// Runs a scenario against a fresh in-memory server, and against the real one where there is one.
+/// Runs a scenario against a fresh in-memory server, and against the real one if there is one.
 pub(crate) fn on_both(scenario: impl Fn(&Site)) {
     let server = Server::start().unwrap();
     scenario(&Site { address: server.address().to_owned(), real: None });
@@ -73,7 +73,7 @@ pub(crate) fn on_both(scenario: impl Fn(&Site)) {
     }
 }
 
-/// The number of messages that are ready.
+/// The number of ready messages.
 pub(crate) fn ready(address: &str, queue: &str) -> u64 {
     let ran = adfctl(address, &["count", queue, "-o", "name"]).exits(0);
     ran.out().trim().parse().unwrap()

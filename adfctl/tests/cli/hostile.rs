@@ -1,4 +1,4 @@
-//! What names and bodies may hold to harm a terminal, a log or a shell.
+//! Names and bodies that would harm a terminal, a log or a shell.
 
 use fixtures::adf_queue::Server;
 

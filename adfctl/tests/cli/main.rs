@@ -37,7 +37,7 @@ mod transfer;
 #[cfg(not(windows))]
 mod work;
 
-/// What the contract and the tour type.
+/// The commands that the contract and the tour use.
 const CASE: ctl_core::contract::Case<adfctl::Adfctl> = ctl_core::contract::Case {
     program: harness::PROGRAM,
     add: "push mail --create",

@@ -1,4 +1,4 @@
-//! Queues by their place and by the flag.
+//! Queues by position and by flag.
 
 use crate::harness::*;
 

@@ -95,7 +95,7 @@ fn a_wait_ends_with_the_first_message() {
         let (address, queue) = (site.address(), site.queue("late"));
         let line = ["--server", address, "pop", &queue.name, "--wait", "60s", "-o", "raw"];
         let child = PROGRAM.command(&line).spawn().unwrap();
-        // Until it waits, or a moment before: it gets the message in either case.
+        // Waits until it waits, or almost: it gets the message in either case.
         let line = ["wait", "--for", "waiting>=1", &queue.name, "--interval", "10ms"];
         adfctl(address, &line).exits(0);
         adfctl(address, &["push", &queue.name, "at last"]).exits(0);

@@ -92,7 +92,7 @@ fn a_queue_is_deleted_and_cleared_only_after_a_yes() {
         let cleared =
             adfctl(address, &["clear", &queue.name, "--yes", "-o", "json"]).exits(0).json();
         assert_eq!(cleared["succeeded"], 2);
-        // Of nothing there is nothing to agree to.
+        // With nothing to delete, there is nothing to confirm.
         adfctl(address, &["clear", &queue.name]).exits(0);
         adfctl(address, &["queue", "delete", &queue.name, "--yes"]).exits(0);
         adfctl(address, &["queue", "delete", &queue.name, "--yes"]).exits(1);

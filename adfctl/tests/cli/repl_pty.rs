@@ -1,4 +1,4 @@
-//! Sessions as a person meets them: through a pseudo-terminal.
+//! Sessions as a person uses them: through a pseudo-terminal.
 
 use ctl_core::contract::terminal::{READS, Terminal};
 use fixtures::adf_queue::{Listen, Server};
@@ -99,7 +99,7 @@ fn tab_completes_verbs_queues_and_pulls() {
     let mut terminal = plain(server.address());
     terminal.says("push /newsletter x", "1");
     terminal.sees(READS);
-    // A slow answer leaves the names as they were, and the bell rings: the next Tab has them.
+    // With a slow answer, the names stay as they were and the bell rings; the next Tab has them.
     for attempt in 0.. {
         assert!(attempt < 1000, "{}", terminal.shown);
         terminal.types("count /newsl\t");

@@ -47,7 +47,7 @@ pub(crate) const SAMPLES: Samples = Samples {
     prepared,
 };
 
-/// Two messages of `mail` that are ready, one of them no text, and one that was pulled over HTTP as `pulled`.
+/// Two ready messages of `mail`, one of them not text, and one that was pulled over HTTP as `pulled`.
 fn prepared() -> (Box<dyn Any>, String) {
     let server = Server::builder().queue("mail").start().unwrap();
     let address = server.address().to_owned();

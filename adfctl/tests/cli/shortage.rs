@@ -1,4 +1,4 @@
-//! A worker on a system that has no descriptor or thread left for a while.
+//! A worker on a system that temporarily has no descriptors or threads left.
 
 use ctl_core::contract::shortage::{WAITING, Worker};
 
@@ -10,7 +10,7 @@ fn start(site: &Site, queue: &Queue, processes: Option<u32>, number: u32) -> Wor
     Worker::start(&PROGRAM, site.address(), (number, processes), &line)
 }
 
-/// What the status page has of a queue.
+/// The status page's entry for a queue.
 fn counts(site: &Site, queue: &Queue) -> [u64; 3] {
     let ran = adfctl(site.address(), &["queues", &queue.name, "-o", "json"]).exits(0);
     ["waiting", "pulled", "ready"].map(|key| ran.json()[0][key].as_u64().unwrap())

@@ -1,4 +1,4 @@
-//! `smoke`: passes where all is well, names the step that is not.
+//! `smoke` passes if everything works, and names the step that fails.
 
 use fixtures::adf_queue::Server;
 use fixtures::fault::Fault;

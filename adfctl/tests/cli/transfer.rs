@@ -136,7 +136,7 @@ fn a_pace_is_kept() {
         adfctl(address, line).exits(0);
         start.elapsed()
     };
-    // Nine pauses of a tenth of a second lie between ten messages, however fast the machine.
+    // Ten messages have nine pauses of a tenth of a second between them, however fast the machine.
     let least = Duration::from_millis(900);
     assert!(took(&["push", "/q", "x", "-c", "10", "--create", "--rate", "10/s"]) >= least);
     assert!(

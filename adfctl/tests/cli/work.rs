@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::harness::*;
 
-/// A worker that ends when there is nothing left.
+/// A worker that ends once nothing is left.
 fn work(address: &str, queue: &str, arguments: &[&str]) -> Ran {
     adfctl(address, &[&["work", "-Q", queue, "--exit-when-empty"], arguments].concat())
 }
@@ -68,7 +68,7 @@ fn a_command_that_cannot_be_run_ends_the_worker_and_keeps_the_message() {
     });
 }
 
-/// Reads on until this was said.
+/// Reads until this appears.
 fn hears(err: &mut BufReader<ChildStderr>, text: &str) {
     let mut said = String::new();
     while !said.contains(text) {
@@ -89,7 +89,7 @@ fn the_second_signal_ends_commands_and_puts_their_messages_back() {
     hears(&mut err, "a second signal gives them back");
     assert_eq!(server.view().pulled, 1);
     signal(&child, Signal::TERM);
-    // All that it says is read, so that it can say it.
+    // All of its output is read, so that it can write it.
     err.read_to_string(&mut String::new()).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(143));
     assert_eq!(server.view().ready, 1);

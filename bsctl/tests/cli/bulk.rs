@@ -118,7 +118,7 @@ fn with_producer<T>(address: &str, run: impl FnOnce() -> T) -> T {
     })
 }
 
-/// A4: the target is what was there at the start, so a producer does not keep it going.
+/// A4: the target is what existed at the start, so a producer does not keep it running.
 #[test]
 fn clear_ends_though_a_producer_is_running() {
     on_both(|address| {
@@ -180,7 +180,7 @@ fn drain_into_a_file_and_back() {
             use std::os::unix::fs::PermissionsExt as _;
             assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        // A file that is there is not overwritten, and no job is touched for it.
+        // An existing file is not overwritten, and no job is touched.
         bsctl(address, &["import", name, "--keep-state"]).exits(0);
         bsctl(address, &["drain", "t", "--to", name, "--yes"]).exits(74);
         let back = client(address).stats_tube("t").unwrap().unwrap();

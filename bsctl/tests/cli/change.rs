@@ -68,7 +68,7 @@ fn a_dry_run_deletes_nothing() {
     assert!(!sent.iter().any(|request| changes(&request.line)), "{sent:?}");
 }
 
-/// A5: kicking buried jobs never kicks a delayed one, whatever the counts are.
+/// A5: kicking buried jobs never kicks a delayed one, whatever the counts.
 #[test]
 fn kicking_buried_jobs_never_kicks_a_delayed_one() {
     on_both(|address| {
@@ -78,7 +78,7 @@ fn kicking_buried_jobs_never_kicks_a_delayed_one() {
         assert_eq!(bsctl(address, &line).exits(0).json()["succeeded"], 3);
         assert!(buried.iter().all(|id| state(address, *id) == "ready"));
         assert!(delayed.iter().all(|id| state(address, *id) == "delayed"));
-        // None left: the server's own kick would take the delayed ones now.
+        // None left: the server's own kick would now take the delayed ones.
         assert_eq!(bsctl(address, &line).exits(0).json()["succeeded"], 0);
         let line = ["kick", "-t", "t", "--state", "buried", "-c", "5"];
         bsctl(address, &line).exits(0);
@@ -181,7 +181,7 @@ fn pause_and_resume() {
     });
 }
 
-/// As many as were asked for, and the server says so in one number.
+/// As many as requested, which the server reports in one number.
 #[test]
 fn a_number_of_kicked_jobs_is_added_and_not_counted_to() {
     let server = Server::start().unwrap();

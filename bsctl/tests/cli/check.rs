@@ -63,7 +63,7 @@ fn ready_jobs_that_nobody_watches_are_critical() {
     });
 }
 
-/// A tube is there only while it is used: the alert would come with the last job.
+/// A tube exists only while it is in use: the alert would be triggered by the last job.
 #[test]
 fn a_tube_that_does_not_exist_is_an_empty_one_unless_told_otherwise() {
     on_both(|address| {
@@ -72,7 +72,7 @@ fn a_tube_that_does_not_exist_is_an_empty_one_unless_told_otherwise() {
         let line = "BSCTL OK - none: there is no tube none, ready 0, ";
         assert!(ran.out().starts_with(line), "{}", ran.out());
         assert!(ran.out().contains("| 'none_ready'=0;;10;0;\n"), "{}", ran.out());
-        // Nobody works on what is not there.
+        // A tube that does not exist needs no workers.
         check(&["tube", "none", "-c", "workers=1:"]).exits(2);
         check(&["tube", "none", "-c", "nonsense=1"]).exits(3);
         check(&["tube", "none", "--missing", "warn"]).exits(1);
@@ -108,7 +108,7 @@ fn many_tubes_fit_into_what_a_monitoring_system_takes() {
     );
     assert!(ran.out().contains(" and 245 more"), "{}", ran.out());
     assert!(ran.out().contains("_ready'=1;;0;0;"), "{}", ran.out());
-    // Without a threshold, the figures are those that alert by themselves.
+    // Without a threshold, the figures are those that alert on their own.
     let ran = check(&[]).exits(1);
     assert!(!ran.out().contains("_buried'"), "{}", ran.out());
     let ran = check(&[

@@ -8,10 +8,10 @@ use crate::harness::*;
 mod terminal {
     use super::*;
 
-    /// What the program writes to a terminal.
+    /// The program's output on a terminal.
     fn on_terminal(server: &Server, arguments: &[&str], environment: &[(&str, &str)]) -> String {
         let command = command(&[&["-a", server.address()], arguments].concat());
-        // The pseudo-terminal takes the place of the pipes.
+        // The pseudo-terminal replaces the pipes.
         let program = command.get_program().to_owned();
         let mut fresh = std::process::Command::new(program);
         fresh.args(command.get_args());

@@ -46,7 +46,7 @@ fn a_dumped_body_is_in_a_file_before_its_job_is_gone() {
         assert_eq!(ran.out(), format!("{one}\t{}\n", file.display()));
         assert_eq!(std::fs::read(file).unwrap(), b"a\0\n");
         assert_eq!(state(address, one), "gone");
-        // What is there is left alone, and so is the job.
+        // An existing file is left alone, and so is the job.
         std::fs::write(letters.join(two.to_string()), "mine").unwrap();
         let ran = dump(&[]).exits(74);
         assert!(ran.err.contains("already exists"), "{}", ran.err);

@@ -34,7 +34,7 @@ const WAYS: &[(i32, Way)] = &[
     (77, |_| {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("tls://{}", listener.local_addr().unwrap());
-        // A server without TLS that does not like what it gets.
+        // A server without TLS that rejects its input.
         std::thread::spawn(move || drop(listener.accept()));
         bsctl(&address, &["--timeout", "60s", "ping"])
     }),
@@ -64,7 +64,7 @@ fn signalled(server: &Server, with: rustix::process::Signal) -> Ran {
     server.clear_requests();
     let line = ["-a", server.address(), "wait", "--for", "empty", "-t", "busy"];
     let child = command(&line).spawn().unwrap();
-    // It catches signals before it asks for the first time.
+    // It catches signals before it polls for the first time.
     while server.requests().is_empty() {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -75,7 +75,7 @@ fn signalled(server: &Server, with: rustix::process::Signal) -> Ran {
 #[test]
 fn every_code_of_the_table_is_provoked() {
     for (code, way) in WAYS {
-        // Under `nohup` it ends nothing.
+        // Under `nohup`, it has no effect.
         if *code == 129 && ctl_core::system::signals::is_hangup_ignored() {
             continue;
         }
@@ -138,7 +138,7 @@ fn waiting_for_the_server_survives_its_late_start() {
     let address = dead_address();
     let line = ["-a", &address, "ping", "--wait-for-server", "60s", "-vv"];
     let mut child = command(&line).stderr(Stdio::piped()).spawn().unwrap();
-    // Its first attempt has failed when it says so.
+    // Its first attempt has failed once it reports that.
     let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("retrying") {
@@ -156,7 +156,7 @@ fn protocol_lines_are_shown_at_vvv_and_not_before() {
     let server = Server::start().unwrap();
     let ran = bsctl(server.address(), &["put", "-t", "mail", "hello", "-vvv"]).exits(0);
     let lines: Vec<&str> = ran.err.lines().filter(|line| line.starts_with(['>', '<'])).collect();
-    // The first connection asks who is there.
+    // The first connection detects the kind of server.
     let lines = lines.strip_prefix(&["> list-tube-used", "< USING default"]).unwrap();
     assert_eq!(lines, ["> use mail", "> put 1024 0 60 5", "< USING mail", "< INSERTED 1"]);
     let ran = bsctl(server.address(), &["put", "hello", "-vv"]).exits(0);

@@ -29,7 +29,7 @@ struct Job {
     body: Vec<u8>,
 }
 
-/// Names that YAML, globs or paths could misread, and one of the greatest length.
+/// Names that YAML, globs or paths could misread, and one of the maximum length.
 fn tube() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("123".to_owned()),
@@ -48,7 +48,7 @@ fn job() -> impl Strategy<Value = Job> {
         .prop_map(|(tube, state, pri, delay, ttr, body)| Job { tube, state, pri, delay, ttr, body })
 }
 
-/// The bodies that break naive tools.
+/// Bodies that break naive tools.
 fn extremes() -> Vec<Job> {
     let bodies = [
         (0..=u8::MAX).collect(),
@@ -87,7 +87,7 @@ fn fill(address: &str, jobs: &[Job]) {
     }
 }
 
-/// The schema that is published for programs.
+/// The schema published for programs.
 static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
     let text = include_str!("../../../docs/job-record.schema.json");
     jsonschema::validator_for(&serde_json::from_str(text).unwrap()).unwrap()
@@ -139,7 +139,7 @@ fn survives(from: &str, to: &str, jobs: &[Job]) {
     assert_eq!(report.exits(0).json()["succeeded"], jobs.len());
     let again = bsctl(to, &["export"]).exits(0);
     assert_eq!(essence(&again.bytes), essence(&exported.bytes));
-    // And what was exported is what was put.
+    // And the exported jobs are those that were put.
     for (job, record) in jobs.iter().zip(exported.lines()) {
         let record = bsctl::jobs::parse(record.as_bytes()).unwrap();
         assert_eq!(record.body, job.body);
@@ -333,7 +333,7 @@ fn import_needs_little_memory_however_long_the_file_is() {
         .unwrap();
     }
     stdin.flush().unwrap();
-    // Everything but the last pipe's worth has been read; the process is still there to be asked.
+    // Everything but the last pipeful has been read, and the process still exists.
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let kilobytes: u64 = peak.trim().trim_end_matches("kB").trim().parse().unwrap();

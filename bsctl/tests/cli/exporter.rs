@@ -1,10 +1,10 @@
-//! `exporter`, beside what every tool's has to do.
+//! `exporter`, in addition to what every tool's has to do.
 
 use ctl_core::contract::exporter::Exporter;
 
 use crate::harness::*;
 
-/// Also a tube whose jobs the exporter has looked at: a tube is there while somebody uses it.
+/// Even a tube whose jobs the exporter has peeked at, because a tube exists while somebody uses it.
 #[test]
 fn a_tube_that_has_gone_is_not_kept_alive_by_looking_at_it() {
     on_both(|address| {
@@ -18,7 +18,7 @@ fn a_tube_that_has_gone_is_not_kept_alive_by_looking_at_it() {
     });
 }
 
-/// They are asked together, and each answer belongs to its own tube, whatever lies between.
+/// They are queried together, and each answer belongs to its own tube, whatever comes in between.
 #[test]
 fn the_age_of_the_oldest_job_is_that_of_its_own_tube() {
     on_both(|address| {

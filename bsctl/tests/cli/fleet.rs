@@ -63,7 +63,7 @@ fn a_dead_server_is_told_and_the_others_go_on() {
     assert_eq!(ran.error()["code"], "UNAVAILABLE");
 }
 
-/// Statistics of the one server need no name in a table; of several, and of tubes, each figure has one.
+/// In a table, the statistics of a single server need no name; with several servers or tubes, each figure has one.
 #[test]
 fn figures_that_changed_are_told_apart_by_name() {
     let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
@@ -86,7 +86,7 @@ fn figures_that_changed_are_told_apart_by_name() {
             let start = format!("{} cmd-stats ", server.address());
             assert!(several.iter().any(|line| line.starts_with(&start)), "{several:?}");
         }
-        // For programs, whose columns never change with what is asked.
+        // For programs, columns do not depend on the arguments.
         let plain = bsctl(one.address(), &look).exits(0);
         assert!(plain.out().starts_with("\tcmd-stats\t"), "{}", plain.out());
     }

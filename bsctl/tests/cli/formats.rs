@@ -1,4 +1,4 @@
-//! What is special in the formats of some commands.
+//! Specifics of the formats of some commands.
 
 use bsctl::Bsctl;
 use ctl_core::tool::cli::tree;
@@ -35,7 +35,7 @@ fn every_command_names_its_protocol_command_in_its_help() {
 /// A job of Laravel, whose command is in PHP's serialization.
 const LARAVEL: &str = r#"{"displayName":"App\\SendMail","job":"Illuminate\\Queue\\CallQueuedHandler@call","data":{"commandName":"App\\SendMail","command":"O:12:\"App\\SendMail\":2:{s:2:\"to\";s:3:\"joe\";s:5:\"queue\";s:4:\"mail\";}"}}"#;
 
-/// Every command that shows bodies, and the body stays what it is.
+/// Every command that shows bodies, which stay unchanged.
 #[test]
 fn what_is_in_bodies_is_shown_beside_them() {
     on_both(|address| {

@@ -71,7 +71,7 @@ pub(crate) fn put_buried(address: &str, tube: &str, body: impl AsRef<[u8]>) -> J
     id
 }
 
-/// What the server says about a job; none when there is no such job.
+/// The server's statistics for a job; none if there is no such job.
 pub(crate) fn stats(address: &str, id: JobId) -> Option<JobStats> {
     client(address).stats_job(id).unwrap()
 }

@@ -29,7 +29,7 @@ fn bodies_never_act_on_a_terminal_behind_a_pipe() {
         assert_eq!(raw.bytes, BODY.as_bytes(), "raw is byte for byte");
         let json = bsctl(address, &["peek", &id, "-o", "ndjson"]).exits(0).json();
         assert_eq!(json["body"], BODY);
-        // What the grammar or the names refuse is quoted, too.
+        // Text rejected by the grammar or as a name is quoted, too.
         for line in [&["stats-tube", BODY][..], &["put", "-p", BODY, "x"], &["--a\x1b[2J"]] {
             let ran = bsctl(address, line);
             assert!(ran.code != Some(0) && !ran.err.contains(acts), "{line:?} {:?}", ran.err);

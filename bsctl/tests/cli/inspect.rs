@@ -1,4 +1,4 @@
-//! Commands that look, and the contract of `plain` and `json`.
+//! Read-only commands, and the contract of `plain` and `json`.
 
 use beanstalk_client::protocol::{AnyCommand, Delete, Put};
 use beanstalk_client::{JobId, PutOptions};
@@ -115,8 +115,7 @@ fn the_first_jobs_of_tubes_lead_to_far_ids() {
     assert!(asked < 10_000, "{asked} ids were asked");
 }
 
-/// What is asked for is written before the replies to what was asked before are read, so the trace shows when nothing
-/// was under way.
+/// Requests are written before the replies to earlier ones are read, so the trace shows when nothing was in flight.
 #[test]
 fn far_ids_that_follow_each_other_are_asked_together() {
     let server = Server::start().unwrap();
@@ -141,7 +140,7 @@ fn far_ids_that_follow_each_other_are_asked_together() {
     assert!((1..200).contains(&rests), "{rests} round trips");
 }
 
-/// beanstalkd 1.10 takes 208 bytes for a line, and makes two of a longer one.
+/// beanstalkd 1.10 reads up to 208 bytes as a line, and splits a longer one in two.
 #[test]
 fn tubes_that_a_server_cannot_be_asked_about_are_named() {
     let server = Server::builder().version(Version::V1_10).start().unwrap();
@@ -196,7 +195,7 @@ fn tubes_that_a_server_cannot_be_asked_about_are_left_as_they_are() {
     assert_eq!(client.stats().unwrap().current_jobs_ready, 2);
     client.use_tube(&*long).unwrap();
     assert!(client.peek_ready().unwrap().is_some());
-    // Where nothing can be done it is an error.
+    // If nothing can be done, it is an error.
     for line in [&["clear", &long, "--yes"][..], &["kick", "-t", &long], &["stats-tube", &long]] {
         let error = bsctl(address, &[line, &["-o", "json"]].concat()).exits(65).error();
         assert_eq!(error["code"], "BAD_FORMAT", "{line:?}");
@@ -351,7 +350,7 @@ fn few_jobs_are_found_at_the_heads_of_their_tubes() {
     assert_eq!(bsctl(address, &["jobs", "-o", "id"]).exits(0).out(), format!("{a}\n{b}\n"));
     let asked = server.view().requests - before;
     assert!(asked < 100, "{asked} requests");
-    // One that is behind another is found all the same, by its id.
+    // One behind another is still found, by its id.
     let c = put(address, "mail", "c");
     let ran = bsctl(address, &["jobs", "-t", "mail", "-o", "id"]).exits(0);
     assert_eq!(ran.out(), format!("{a}\n{c}\n"));
@@ -359,7 +358,7 @@ fn few_jobs_are_found_at_the_heads_of_their_tubes() {
     assert_eq!(ran.out(), format!("{c}\n"), "the newest");
 }
 
-/// What `plain` and `json` look like is a contract.
+/// The formats of `plain` and `json` are a contract.
 #[test]
 fn contract_of_plain_and_json() {
     let server = Server::builder().virtual_clock().start().unwrap();
@@ -424,7 +423,7 @@ fn filters_choose_jobs_by_what_the_server_says_and_by_their_bodies() {
             let expected: Vec<&str> = expected.into_iter().map(String::as_str).collect();
             assert_eq!(listed(address, arguments), expected, "{arguments:?}");
         }
-        // Who only looks changes nothing.
+        // Read-only commands change nothing.
         assert_eq!(client(address).stats().unwrap().cmd_reserve, 0);
     });
 }
@@ -459,14 +458,14 @@ fn several_servers_are_told_apart_and_a_dead_one_hides_nothing() {
     let ran = bsctl(&all, &line).exits(69);
     assert_eq!(ran.out(), rows);
     assert!(ran.err.contains(&dead), "{}", ran.err);
-    // Of a single server there is nothing new.
+    // With a single server, nothing changes.
     assert_eq!(bsctl(one.address(), &line).exits(0).out(), "mail\t1\t0\t0\t0\n");
     let stats = bsctl(&all, &["stats", "-o", "json"]).exits(69).json();
     let ready: Vec<_> =
         stats.as_array().unwrap().iter().map(|row| &row["current-jobs-ready"]).collect();
     assert_eq!(ready, [1, 2]);
     assert_eq!(stats[0]["server"], one.address());
-    // A check is as bad as the worst, and every figure says where it is from.
+    // A check is as bad as its worst server, and every figure names its server.
     let check = |servers: &str, what: &[&str]| bsctl(servers, &[&["check"], what].concat());
     check(&alive, &["server"]).exits(0);
     let said = check(&alive, &["tube", "mail", "-c", "ready=1", "--zero-workers", "ok"]).exits(2);
@@ -475,7 +474,7 @@ fn several_servers_are_told_apart_and_a_dead_one_hides_nothing() {
     assert!(said.out().contains(&dead), "{}", said.out());
     let figure = format!("'{}_ready'=2;", two.address());
     assert!(said.out().contains(&figure), "what came is reported, too: {}", said.out());
-    // What only one can be asked says so.
+    // Commands for a single server say so.
     let ran = bsctl(&alive, &["job", "1"]).exits(2);
     assert!(ran.err.contains("takes a single server"), "{}", ran.err);
 }
@@ -485,11 +484,11 @@ fn rates_are_of_two_looks() {
     let server = Server::start().unwrap();
     let ran = bsctl(server.address(), &["stats", "--rates", "--interval", "10ms", "-o", "json"]);
     let rows = ran.exits(0).json();
-    // The first look is what the second one counts.
+    // The second sample counts the requests of the first.
     let row = rows.as_array().unwrap().iter().find(|row| row["figure"] == "cmd-stats").unwrap();
     assert_eq!((&row["change"], &row["name"]), (&json!(1), &json!(null)), "{rows}");
     assert!(row["per_second"].as_f64() > Some(0.0), "{rows}");
-    // What cannot be looked at is said, once, and is no success.
+    // What cannot be sampled is reported, once, and is not a success.
     put(server.address(), "mail", "x");
     let twice = |tubes: &[&str]| {
         let line = [&["stats-tube", "--rates", "--interval", "1ms"], tubes].concat();
@@ -498,7 +497,7 @@ fn rates_are_of_two_looks() {
     let ran = twice(&["mail", "gone"]).exits(3);
     assert_eq!(ran.err.matches("tube gone").count(), 1, "{}", ran.err);
     assert!(twice(&["gone"]).exits(1).err.contains("gone"));
-    // Several servers are all looked at.
+    // With several servers, all are sampled.
     let dead = dead_address();
     let all = format!("{},{dead}", server.address());
     let ran = bsctl(&all, &["stats", "--diff", "--interval", "1ms", "-o", "json"]).exits(69);

@@ -1,4 +1,4 @@
-//! Jobs that leave the queue: deleted when their output has arrived, one at a time where somebody has to read it.
+//! Jobs that leave the queue: deleted once their output has arrived, one at a time if somebody has to read it.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::harness::*;
 
-/// Runs a line of the shell in which `$0` is the program with the server's address.
+/// Runs a shell line in which `$0` is the program with the server's address.
 fn shell(address: &str, script: &str, directory: &Path) -> Ran {
     let program = env!("CARGO_BIN_EXE_bsctl");
     let mut command = Command::new("sh");
@@ -124,7 +124,7 @@ fn jobs_go_into_files_whole() {
     });
 }
 
-/// The limit on the size of files stands for a full disk.
+/// The limit on the size of files simulates a full disk.
 #[test]
 fn a_full_disk_is_named_and_loses_nothing() {
     on_both(|address| {

@@ -1,4 +1,4 @@
-//! Tubes by their place and by the flag.
+//! Tubes by position and by flag.
 
 use super::harness::{bsctl, on_both, put, put_buried};
 

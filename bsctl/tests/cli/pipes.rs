@@ -8,7 +8,7 @@ use fixtures::beanstalkd::Server;
 
 use crate::harness::*;
 
-/// A pipe whose reader is gone already.
+/// A pipe whose reader has already gone.
 fn closed_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

@@ -140,7 +140,7 @@ fn each_line_is_put_when_it_comes_not_at_the_end() {
     let mut ids = BufReader::new(child.stdout.take().unwrap()).lines();
     for n in 1..=3 {
         writeln!(stdin, "line {n}").unwrap();
-        // Nothing more is written before the id is here.
+        // Nothing more is written before the id has arrived.
         assert_eq!(ids.next().unwrap().unwrap(), n.to_string());
     }
     drop(stdin);
@@ -213,7 +213,7 @@ fn one_put_that_fails_is_told_once() {
     assert!(!ran.err.contains("before that"), "{}", ran.err);
 }
 
-/// In the last line, and under JSON as numbers: who puts the rest again has to know where to begin.
+/// In the last line, and under JSON as numbers: whoever puts the rest again has to know where to begin.
 #[test]
 fn a_connection_that_breaks_leaves_every_put_counted_by_its_fate() {
     for (line, text, total) in [

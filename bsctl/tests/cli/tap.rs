@@ -1,4 +1,4 @@
-//! `tap`, beside what every tool's has to do.
+//! `tap`, in addition to what every tool's has to do.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -33,7 +33,7 @@ fn answers_are_those_of_the_server_and_belong_to_their_commands() {
     });
 }
 
-/// Nobody reads the lines while 60,000 of them come.
+/// Nobody reads the lines while 60,000 of them arrive.
 #[test]
 fn a_stalled_reader_of_the_lines_stops_no_application() {
     let server = Server::start().unwrap();
@@ -66,7 +66,7 @@ fn golden_transcripts_are_played_back() {
     bare(&["tap", "--replay", drain.to_str().unwrap()]).exits(65);
 }
 
-/// Though its body is the same: what follows would act on the wrong one.
+/// Even though its body is the same, because later commands would act on the wrong job.
 #[test]
 fn a_replay_that_is_given_another_job_ends() {
     let folder = tempfile::tempdir().unwrap();
@@ -96,7 +96,7 @@ fn a_replay_that_is_given_another_job_ends() {
     });
 }
 
-/// greenstalk, in Python: what it says is shown, changed by nothing, and can be said again to a server that gives other
+/// greenstalk, in Python: its traffic is shown, passes unchanged, and can be replayed to a server that assigns other
 /// ids.
 #[test]
 fn a_client_in_python_is_understood_and_played_back() {
@@ -130,7 +130,7 @@ with greenstalk.Client((host, int(port)), encoding=None, use="mail", watch="mail
         let (lines, ran) = tap.end();
         assert!(!ran.err.contains("undecoded"), "{}", ran.err);
         assert!(lines.iter().any(|line| line["verb"] == "KICKED"), "{lines:?}");
-        // Its ids are those of three more jobs now.
+        // Its ids are now those of three more jobs.
         bsctl(address, &["tap", "--replay", file, "--exact"]).exits(1);
         for tube in ["mail", "default"] {
             bsctl(address, &["clear", tube, "--yes"]).exits(0);

@@ -1,4 +1,4 @@
-//! The keys of `top` that change something.
+//! The keys of `top` that make changes.
 
 use ctl_core::contract::terminal::Terminal;
 use fixtures::beanstalkd::Server;
@@ -27,7 +27,7 @@ fn jobs_are_kicked_and_tubes_paused_after_a_yes() {
     terminal.types("y");
     terminal.sees("kicked 1 job");
     assert_eq!(state(address, buried), "ready");
-    // A key is about what the screen shows, so the next look has to have come.
+    // A key refers to what the screen shows, so the next poll must have arrived.
     terminal.sees("no watchers");
     terminal.types("k");
     terminal.sees("mail: nothing to do for k");

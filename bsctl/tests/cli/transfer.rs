@@ -256,7 +256,7 @@ fn a_lost_connection_names_the_jobs_that_may_be_there_twice() {
     let (server, target) = (Server::start().unwrap(), Server::start().unwrap());
     let (address, to) = (server.address(), target.address());
     let ids: Vec<_> = (0..5).map(|n| put(address, "a", n.to_string())).collect();
-    // The third put arrives, and its answer does not.
+    // The third put arrives, but its answer does not.
     target.faults().add(Fault::nth(3).of("put").cut_after(0));
     let line = ["move", "--from", "a", "--to-addr", to, "--yes", "-o", "json"];
     let ran = bsctl(address, &line).exits(69);
@@ -267,7 +267,7 @@ fn a_lost_connection_names_the_jobs_that_may_be_there_twice() {
     for n in 0..5 {
         assert!(everything.iter().any(|place| place.starts_with(&n.to_string())), "{everything:?}");
     }
-    // The same again brings the rest over.
+    // Running the same command again moves the rest.
     bsctl(address, &["move", "--from", "a", "--to-addr", to, "--yes"]).exits(0);
     assert!(places(address).is_empty());
     let bodies: std::collections::BTreeSet<_> = all(to).into_iter().map(|(body, _)| body).collect();
@@ -334,7 +334,7 @@ fn a_move_that_is_killed_loses_nothing() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // The server gives back what the killed one held, when it sees that it is gone.
+        // The server gives back what the killed process held, once it notices that it has gone.
         while client(address).stats().unwrap().current_jobs_reserved > 0 {
             assert!(start.elapsed() < Duration::from_secs(60), "jobs stay reserved");
         }
@@ -365,7 +365,7 @@ fn tail_shows_what_is_put_from_now_on() {
             thread::spawn(move || lines.by_ref().take(2).map(Result::unwrap).collect::<Vec<_>>()),
             Instant::now(),
         );
-        // Until it looks, which nobody can see from here.
+        // Waits until it polls, which cannot be observed from here.
         while !found.is_finished() {
             put(address, "b", "other");
             put(address, "a", "no");
@@ -430,7 +430,7 @@ fn tail_is_not_repeated_by_watch() {
     assert!(said.contains("run once"), "{said}");
 }
 
-/// The server goes away, and another one with its address comes, whose ids begin at 1 again.
+/// The server goes away, and is replaced by another one at its address, whose ids start at 1 again.
 #[cfg(unix)]
 #[test]
 fn tail_waits_for_a_server_that_goes_away() {
@@ -440,7 +440,7 @@ fn tail_waits_for_a_server_that_goes_away() {
         let address = server.address().to_owned();
         let line =
             ["-a", &address, "tail", "a", "-i", "10ms", "-o", "raw", "--yes", "-v", "--action"];
-        // What only looks sees as many jobs as come in the meantime: it is ended by a signal.
+        // A read-only tail sees however many jobs arrive in the meantime, so it is ended by a signal.
         let count: &[&str] = if takes { &["-c", "1"] } else { &[] };
         let mut child = command(&[&line[..], &[action], count].concat()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -521,7 +521,7 @@ fn a_pace_is_kept() {
         bsctl(address, line).exits(0);
         start.elapsed()
     };
-    // Nine pauses of a tenth of a second lie between ten jobs, however fast the machine.
+    // Ten jobs have nine pauses of a tenth of a second between them, however fast the machine.
     let least = Duration::from_millis(900);
     assert!(took(&["populate", "a", "--count", "10", "--rate", "10/s"]) >= least);
     assert!(took(&["move", "--from", "a", "--to", "b", "--yes", "--rate", "600/m"]) >= least);

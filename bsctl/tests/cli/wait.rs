@@ -104,7 +104,7 @@ fn watch_repeats_and_stops() {
     let tick: serde_json::Value = serde_json::from_str(ran.lines()[0]).unwrap();
     assert_eq!((ran.lines().len(), &tick["result"][0]["current-jobs-ready"]), (1, &1.into()));
     assert!(tick["ts"].is_string());
-    // What is not there (yet) is shown and looked for again.
+    // Something that does not exist (yet) is shown, and polled again.
     let ran =
         bsctl(server.address(), &["watch", "-c", "2", "-i", "1ms", "--", "stats-tube", "none"])
             .exits(0);

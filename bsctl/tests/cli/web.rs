@@ -1,4 +1,4 @@
-//! `web`, beside what every tool's has to do, and in a real browser.
+//! `web`, in addition to what every tool's has to do, and in a real browser.
 
 use ctl_core::contract::browser::Browser;
 use ctl_core::contract::web::Web;
@@ -53,7 +53,7 @@ fn jobs_are_shown_page_by_page_and_changed_with_the_confirmations_of_the_command
     });
 }
 
-/// Names and bodies are text, whatever they hold.
+/// Names and bodies are text, whatever they contain.
 #[test]
 fn a_browser_shows_the_page_and_obeys_nothing_in_it() {
     let Some(mut browser) = Browser::start() else { return };
@@ -72,7 +72,7 @@ fn a_browser_shows_the_page_and_obeys_nothing_in_it() {
     web.end();
 }
 
-/// A decision for each job of a filter, and what came of each.
+/// A decision for each job of a filter, and the outcome of each.
 #[test]
 fn jobs_are_reviewed_one_by_one() {
     let Some(mut browser) = Browser::start() else { return };

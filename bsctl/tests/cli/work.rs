@@ -237,7 +237,7 @@ fn the_body_can_be_in_a_file() {
         }
         let path = listed.split_whitespace().find(|word| word.contains("/job-")).unwrap();
         assert!(!Path::new(path).exists());
-        // Where nothing says so it is the last argument, of a line for the shell the first.
+        // By default, it is the last argument; in a shell line, the first.
         for handler in [&["--exec", "cat"][..], &["--shell", "cat \"$1\""]] {
             put(address, "default", b"at the end");
             let ran = work(address, &[&["--file", "-o", "table"], handler].concat()).exits(0);
@@ -291,7 +291,7 @@ fn a_command_is_ended_with_its_jobs_time_to_run() {
         let rules = ["--kill-at-ttr", "--bury-after-timeouts", "1", "--max-idle", "4s"];
         let handler = ["--log-jobs", "ndjson", "--exec", "sleep", "1000"];
         let ran = bsctl(address, &[&["work"], &rules[..], &handler].concat()).exits(0);
-        // It comes again, and is not run again.
+        // It is delivered again, but not run again.
         let fates: Vec<Value> = ran
             .out()
             .lines()
@@ -379,7 +379,7 @@ impl Slow {
         std::fs::write(self.folder.path().join("go"), "").unwrap();
     }
 
-    /// Waits until the worker says that it stops.
+    /// Waits until the worker reports that it is stopping.
     fn is_stopping(&mut self) {
         let mut said = Vec::new();
         let stderr = self.child.stderr.as_mut().unwrap();
@@ -428,7 +428,7 @@ fn the_first_signal_finishes_the_job() {
             signal(&slow.child, sent);
             slow.is_stopping();
             assert_eq!(state(address, id), "reserved");
-            // A terminal that goes away may say so twice.
+            // A terminal that goes away may signal it twice.
             signal(&slow.child, rustix::process::Signal::HUP);
             slow.go();
             let ran = slow.finish().exits(code);
@@ -474,7 +474,7 @@ fn the_end_of_the_grace_is_as_a_second_signal() {
     });
 }
 
-/// Under nohup a worker outlives its terminal.
+/// Under nohup, a worker outlives its terminal.
 #[cfg(unix)]
 #[test]
 fn a_worker_that_is_to_ignore_sighup_goes_on() {
@@ -512,14 +512,14 @@ fn the_job_of_a_killed_worker_is_ready_again() {
         eventually("the job", || (state(address, id) == "ready").then_some(()));
         let stats = stats(address, id).unwrap();
         assert_eq!((stats.pri.get(), stats.reserves, stats.releases), (7, 1, 0));
-        // Nobody is left to end what the command has started.
+        // Nothing is left to end what the command has started.
         slow.go();
         is_gone(grandchild);
         slow.child.wait().unwrap();
     });
 }
 
-/// The connection breaks while a command runs: it is ended, and the job goes to whoever comes first.
+/// The connection breaks while a command runs: it is ended, and the job goes to the first worker that asks.
 #[cfg(unix)]
 #[test]
 fn a_lost_job_ends_its_command() {

@@ -77,7 +77,8 @@ fn twice(words: &[&str]) -> Option<String> {
             let (first, second) = window.split_at(length);
             let (first, second) = (first.join(" "), second.join(" "));
             let second = second.trim_end_matches(|end: char| end.is_ascii_punctuation());
-            first.eq_ignore_ascii_case(second).then(|| first.clone())
+            let repeats = first.eq_ignore_ascii_case(second);
+            (repeats && first.contains(char::is_alphabetic)).then(|| first.clone())
         })
     })
 }
@@ -108,11 +109,12 @@ mod tests {
     }
 
     #[test]
-    fn lists_columns_and_idioms_repeat_nothing() {
+    fn lists_columns_numbers_and_idioms_repeat_nothing() {
         assert_eq!(repetition("  put      put a job\n  put  2"), None);
         assert_eq!(repetition("Protocol: shutdown, shutdown graceful."), None);
         assert_eq!(repetition("kicked one by one by id"), None);
         assert_eq!(repetition("The tube [default: default]"), None);
+        assert_eq!(repetition("'put 0 0 60 5' hello"), None);
         assert_eq!(repetition("Examples:\n  bsctl stats\n  bsctl stats --rates"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Looking at a server and changing it.
+//! Inspecting a server, and changing it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -187,11 +187,11 @@ fn raw_packets_are_sent_and_what_comes_is_shown() {
         let handle = got[0]["arguments"][0].as_str().unwrap();
         assert_eq!((&got[0]["packet"], &got[0]["number"]), (&json!("JOB_CREATED"), &json!(8)));
         assert_eq!(got[1]["arguments"], json!([handle, "rev", "u1", "hello"]));
-        // A number, bytes that are no text, and what comes back of them.
+        // A number, bytes that are not text, and the reply to them.
         assert_eq!(raw(&["--packet", "16", "hex:00ff", "-o", "raw"]).exits(0).bytes, b"\0\xff");
         let echo = raw(&["--packet", "ECHO_REQ", "b64:/w==", "-o", "json"]).exits(0).json();
         assert_eq!(echo[0]["arguments"], json!([{"base64": "/w=="}]));
-        // The server's no.
+        // The server's refusal.
         assert_eq!(
             raw(&["--packet", "ALL_YOURS"]).exits(1).out(),
             "ERROR\t19\t36\tINVALID_COMMAND\\0Command not expected\n"
@@ -220,7 +220,7 @@ fn raw_packets_that_come_later_are_waited_for() {
     });
 }
 
-/// Answers the first connection, and has nobody behind the door when others come. The port is nobody else's meanwhile.
+/// Answers the first connection, and leaves others unanswered. Nobody else can take the port in the meantime.
 fn server_of_one_connection() -> (fixtures::Port, std::thread::JoinHandle<()>) {
     let port = fixtures::Port::take().unwrap();
     let address = port.address();

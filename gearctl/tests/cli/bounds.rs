@@ -12,10 +12,10 @@ fn the_timeout_holds_for_every_command_whatever_the_server_does() {
     let peers = [
         Peer::Silent,
         Peer::Dripping(b"\0RES\0\0\0\x11\0\x10\0\0"),
-        // NOOP: a packet that no request is answered by, and no text either.
+        // NOOP: a packet that answers no request, and is not text either.
         Peer::Flooding(b"\0RES\0\0\0\x06\0\0\0\0"),
     ];
-    // Without a line or a record there is no job.
+    // Without a line or a record, there is no job.
     the_timeout_holds_for_every_command(&PROGRAM, &lines, &peers, |_, line| {
         ["map", "import"].contains(&line[0])
     });

@@ -1,4 +1,4 @@
-//! `drain`: jobs are taken away, and nobody's result is lost by accident.
+//! `drain` removes jobs, and no client loses a result by accident.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ fn queued_jobs_are_taken_away_and_others_stay() {
     });
 }
 
-/// The schema that is published for programs.
+/// The schema published for programs.
 fn schema() -> jsonschema::Validator {
     let text = include_str!("../../../docs/submission-record.schema.json");
     jsonschema::validator_for(&serde_json::from_str(text).unwrap()).unwrap()
@@ -158,7 +158,7 @@ fn a_full_disk_is_named_and_loses_nothing() {
             queue(address, "mail", &vec![b'x'; 1000 + at]);
         }
         let directory = tempfile::tempdir().unwrap();
-        // The limit on the size of files stands for a full disk.
+        // The limit on the size of files simulates a full disk.
         let script = "trap '' XFSZ; ulimit -f 64; \"$0\" -s \"$1\" drain mail --to here -y -j 3";
         let line = ["-c", script, env!("CARGO_BIN_EXE_gearctl"), address];
         let mut shell = std::process::Command::new("sh");

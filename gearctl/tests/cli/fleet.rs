@@ -45,7 +45,7 @@ fn what_is_listed_is_asked_of_every_server() {
     let rows = gearctl(&fleet.all(), &["jobs", "-o", "json"]).exits(69).json();
     let servers: Vec<_> = rows.as_array().unwrap().iter().map(|row| &row["server"]).collect();
     assert_eq!(servers, [&json!(one), &json!(two)]);
-    // Of a single server there is nothing new.
+    // With a single server, nothing changes.
     assert_eq!(gearctl(one, &["functions"]).exits(0).out(), "mail\t1\t1\t0\t0\n");
     let dead = format!("{},{}", fleet.dead, dead_address());
     assert_eq!(gearctl(&dead, &["functions", "-o", "json"]).exits(69).error_alone()["exit"], 69);
@@ -81,7 +81,7 @@ fn a_ping_says_which_server_is_dead() {
 #[test]
 fn a_job_is_found_and_cancelled_wherever_it_is() {
     let fleet = Fleet::start();
-    // The first one is known to the second server alone.
+    // Only the second server knows the first one.
     queue(fleet.one.address(), "mail", b"x");
     queue(fleet.two.address(), "mail", b"y");
     let handle = queue(fleet.two.address(), "mail", b"z");

@@ -1,4 +1,4 @@
-//! Servers of the field that are not gearmand: what they lack is said, and takes nothing else along.
+//! Servers other than gearmand: what they lack is reported, and affects nothing else.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::harness::*;
 
-/// Runs a scenario against the server as it is imitated, and against the real one where it is installed.
+/// Runs a scenario against the imitated server, and against the real one if it is installed.
 fn on(flavour: Flavour, scenario: impl Fn(&str)) {
     let server = Server::builder().flavour(flavour).start().unwrap();
     scenario(server.address());
@@ -25,9 +25,9 @@ fn real(flavour: Flavour) -> Option<RealServer> {
     }
 }
 
-/// Runs a scenario against every server there is that is not gearmand.
+/// Runs a scenario against every available server other than gearmand.
 fn on_all(scenario: impl Fn(&str, &str) + Sync) {
-    // Side by side: most of the time is spent on waiting for answers that do not come.
+    // Concurrently, because most of the time is spent waiting for answers that do not arrive.
     std::thread::scope(|scope| {
         let scenario = &scenario;
         for flavour in FOREIGN {
@@ -46,7 +46,7 @@ fn on_all(scenario: impl Fn(&str, &str) + Sync) {
     });
 }
 
-/// geard lets few connections wait to be accepted, and the next attempt of one that it drops comes after a second.
+/// geard has a short accept queue, and a connection that it drops is retried after a second.
 const PATIENT: [&str; 2] = ["--connect-timeout", "20"];
 
 const FOREIGN: [Flavour; 3] = [Flavour::Geard, Flavour::Rustygeard, Flavour::G2];
@@ -152,7 +152,7 @@ fn a_drain_is_refused_where_the_server_cannot_tell_who_waits() {
 #[test]
 fn what_is_no_gearman_server_is_said_at_once() {
     let server = fixtures::beanstalkd::Server::start().unwrap();
-    // Without the answer it would be a timeout.
+    // Without the answer, it would be a timeout.
     for line in [&["functions"][..], &["server"], &["workers"], &["version"], &["pid"]] {
         let line = [line, &["-o", "json"]].concat();
         let error = gearctl(server.address(), &line).exits(76).error_alone();
@@ -182,7 +182,8 @@ fn a_server_that_waits_for_more_than_a_line_is_no_gearman_server() {
 }
 
 /// What each line ends with on geard, rustygeard, g2 and Perl's server. `HANDLE` is a queued job of `queued`, and `up`
-/// has a worker. 124 and 69 are questions to which the server is silent, or closes; 76 those that it refuses.
+/// has a worker. 124 and 69 are requests that the server ignores, or closes the connection on; 76 those that it
+/// refuses.
 const LINES: &[(&str, [i32; 4])] = &[
     ("functions", [0, 0, 0, 0]),
     ("functions -o json", [0, 0, 0, 0]),
@@ -217,7 +218,7 @@ const LINES: &[(&str, [i32; 4])] = &[
     ("drain queued --yes --as fail", [0, 0, 0, 0]),
 ];
 
-/// Waits until this number of connections serve the function: rustygeard's `status` does not tell before there is a
+/// Waits until this number of connections serve the function: rustygeard's `status` does not show it before there is a
 /// job.
 fn serving(address: &str, function: &str, count: usize) {
     eventually("the workers", || {
@@ -232,7 +233,7 @@ fn every_command_does_what_the_server_can_and_says_what_it_cannot() {
     on_all(|kind, address| {
         let at = ["geard", "rustygeard", "g2", "perl"].iter().position(|name| *name == kind);
         let handle = queue(address, "queued", b"x");
-        // geard does not answer the first question for jobs, and then another one is asked.
+        // geard does not answer the first kind of grab, and then another kind is tried.
         let line = ["-s", address, "work", "-f", "up", "--builtin", "upper", "--timeout", "1"];
         let line = [&line[..], &PATIENT].concat();
         let _worker = Running::of(command(&line).spawn().unwrap());
@@ -244,7 +245,7 @@ fn every_command_does_what_the_server_can_and_says_what_it_cannot() {
             let wanted = codes[at.unwrap()];
             let asks_in_vain = ["server", "functions -o", "smoke", "drain"];
             let patience = match wanted {
-                // It bounds connecting, too.
+                // It also limits connecting.
                 124 => "2",
                 // Half of it is spent on ECHO_REQ.
                 _ if line == &"ping" => "6",

@@ -62,7 +62,7 @@ pub(crate) fn on_both(scenario: impl Fn(&Site)) {
     }
 }
 
-/// As [`on_both`], where `gearman` and `gearadmin` are installed, which has to be so with `CI=true`.
+/// As [`on_both`], if `gearman` and `gearadmin` are installed, which `CI=true` requires.
 pub(crate) fn on_both_with_tools(scenario: impl Fn(&Site)) {
     let works = |tool: &str| {
         let mut command = Command::new(tool);
@@ -79,7 +79,7 @@ pub(crate) fn on_both_with_tools(scenario: impl Fn(&Site)) {
     );
 }
 
-/// Waits until `look` gives something.
+/// Waits until `look` returns something.
 #[track_caller]
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -103,7 +103,7 @@ pub(crate) fn workers(address: &str, function: &str, count: i64) {
     });
 }
 
-/// A queued background job; its handle.
+/// Queues a background job, and returns its handle.
 pub(crate) fn queue(address: &str, function: &str, workload: &[u8]) -> String {
     let mut client = Client::connect(address).unwrap();
     let job = client.submit_background(function, workload, Default::default()).unwrap();

@@ -32,7 +32,7 @@ fn names_never_act_on_a_terminal_behind_a_pipe() {
             let ran = gearctl(address, &line);
             assert!(!ran.out().contains(acts) && !ran.err.contains(acts), "{line:?} {ran:?}");
         }
-        // What the grammar refuses is quoted, too.
+        // Text rejected by the grammar is quoted, too.
         let ran = gearctl(address, &["functions", &format!("--{NAME}")]).exits(2);
         assert!(!ran.err.contains(acts), "{:?}", ran.err);
     });
@@ -48,7 +48,7 @@ fn an_error_text_of_any_length_is_cut_and_says_how_long_it_was() {
             let body = [&vec![b'E'; 1 << 20][..], b"\0", &vec![b't'; 1 << 20]].concat();
             let length = u32::try_from(body.len()).unwrap().to_be_bytes();
             let error = [b"\0RES\0\0\0\x13", &length[..], &body].concat();
-            // An answer to the option, and one to the question.
+            // An answer to the option, and one to the request.
             let _ = stream.read(&mut [0; 1024]);
             let _ = stream.write_all(&error).and_then(|()| stream.write_all(&error));
             let _ = stream.read_to_end(&mut Vec::new());

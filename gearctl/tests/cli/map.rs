@@ -41,7 +41,7 @@ fn failed_lines_are_records_and_exit_3() {
         assert_eq!((&rows[2]["i"], &rows[2]["body"]), (&json!(3), &json!("c")));
         let ran = gearctl_with(address, &["map", "some", "--fail-fast"], b"b\n").exits(1);
         assert!(ran.err.contains("JOB_FAILED"), "{}", ran.err);
-        // Nothing is begun after the failure: `a` would be answered.
+        // Nothing is started after the failure: `a` would be answered.
         for _ in 0..20 {
             let ran = gearctl_with(address, &["map", "some", "--fail-fast"], b"b\na\n").exits(1);
             assert_eq!(ran.out(), "", "{}", ran.err);
@@ -75,7 +75,7 @@ fn a_result_too_large_fails_its_line_alone() {
 fn an_order_is_kept_within_little_memory() {
     on_both(|server| {
         let address = server.address();
-        // The first is the last to end, and all others have to wait for it; there is room for one of them.
+        // The first job is the last to end, and all others have to wait for it; there is room for one of them.
         let shell = "read n; case $n in 0) sleep 0.3;; esac; printf '%05d' $n";
         let line = ["-s", address, "work", "-f", "n", "-j", "4", "--shell", shell];
         let _worker = Running::of(command(&line).spawn().unwrap());

@@ -1,4 +1,4 @@
-//! Functions by their place and by the flag.
+//! Functions by position and by flag.
 
 use crate::harness::*;
 

@@ -29,7 +29,7 @@ fn a_step_that_fails_is_named_and_cleaned_up_after() {
     for (step, command, refusal) in [
         ("register", "workers", b"ERR not today\r\n".to_vec()),
         ("submit", "SUBMIT_JOB", packet(19, b"ERR\0not today")),
-        // As if somebody else had taken it: an ERROR would mean that this kind of grab is unknown.
+        // As if another worker had taken it: an ERROR would mean that this kind of grab is unknown.
         ("grab", "GRAB_JOB_UNIQ", packet(10, b"")),
         ("status", "GET_STATUS", packet(19, b"ERR\0not today")),
         ("complete", "WORK_COMPLETE", packet(19, b"ERR\0not today")),
@@ -39,7 +39,7 @@ fn a_step_that_fails_is_named_and_cleaned_up_after() {
     ] {
         let server = Server::start().unwrap();
         let fault = match command {
-            // The first one asks whether it is a server of Gearman at all.
+            // The first connection detects whether it is a Gearman server.
             "GET_STATUS" => Fault::nth(2),
             _ => Fault::always(),
         };
@@ -70,7 +70,7 @@ fn a_broken_connection_has_its_own_code_and_the_row_says_where() {
     ];
     for (fault, code) in faults {
         let server = Server::start().unwrap();
-        // The first one asks whether it is a server of Gearman at all, and a question may be repeated.
+        // The first connection detects whether it is a Gearman server, and a request may be repeated.
         for at in 2..10 {
             server.faults().add(fault(Fault::nth(at).of("GET_STATUS")));
         }
@@ -104,7 +104,7 @@ fn waiting_ends_when_the_condition_is_true() {
         assert!(seen.err.contains("queued"), "{}", seen.err);
         let line = ["-s", address, "-v", "wait", "-i", "10ms", "--for", &done];
         let mut waiting = command(&line).spawn().unwrap();
-        // Only a job that was seen can be seen to end.
+        // Only a job that was seen can be observed to end.
         let stderr = std::io::BufReader::new(waiting.stderr.take().unwrap());
         let mut lines = stderr.lines().map(Result::unwrap);
         assert!(lines.any(|line| line.contains("it is queued")));

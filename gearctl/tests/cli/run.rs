@@ -257,7 +257,7 @@ fn a_result_that_cannot_be_kept_is_an_error_and_raw_output_still_comes() {
             assert!(error["message"].to_string().contains("exceeds --max-result (100 KiB)"));
             let raw = run(&["x", "--max-result", "100k"]).exits(0);
             assert_eq!(raw.bytes.len(), 300_000);
-            // One is kept, the other would be too much; with records nothing waits for the end.
+            // One is kept, the other would be too much; with records, nothing is kept until the end.
             let some = ["x", "y", "--max-result", "400k", "-o", "json"];
             let ran = run(&some).exits(3);
             assert_eq!(ran.json().as_array().unwrap().len(), 1);
@@ -269,7 +269,7 @@ fn a_result_that_cannot_be_kept_is_an_error_and_raw_output_still_comes() {
     });
 }
 
-/// Each attempt and each server had the time anew: 300 ms took 3.8 s, and with more attempts minutes.
+/// Each attempt and each server had the whole time again: 300 ms took 3.8 s, and with more attempts minutes.
 #[test]
 fn a_timeout_covers_all_attempts() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -55,7 +55,7 @@ pub(crate) const SAMPLES: Samples = Samples {
 /// The handle of the first job of an in-memory server.
 const FIRST: &str = "H:localhost:1";
 
-/// Two queued jobs of `mail`, one of them with a body that is no text; a worker for `up`; a function without anything.
+/// Two queued jobs of `mail`, one of them with a body that is not text; a worker for `up`; an empty function.
 fn prepared() -> (Box<dyn Any>, String) {
     let server = Server::start().unwrap();
     let address = server.address().to_owned();

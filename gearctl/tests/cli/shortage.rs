@@ -1,4 +1,4 @@
-//! A worker on a system that has no descriptor or thread left for a while.
+//! A worker on a system that temporarily has no descriptors or threads left.
 
 use ctl_core::contract::shortage::{WAITING, Worker, limited};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `tap`, beside what every tool's has to do.
+//! `tap`, in addition to what every tool's has to do.
 
 use ctl_core::contract::tap::{Tap, python};
 

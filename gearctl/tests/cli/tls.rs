@@ -61,11 +61,11 @@ fn a_revoked_certificate_is_refused() {
     let error = with(&["--tls-crl", &revoked]).exits(77).error_alone();
     assert_eq!(error["code"], "TLS");
     assert!(error["message"].as_str().unwrap().contains("Revoked"), "{error}");
-    // Of a certificate that no list is for nothing is known.
+    // Nothing is known about a certificate without a list for it.
     with(&["--tls-crl", &foreign]).exits(77);
     let mut by_environment = command(&ping);
     ended(by_environment.env("GEARCTL_TLS_CRL", &revoked).spawn().unwrap()).exits(77);
-    // The flag wins, and where nothing is checked a list would be of no use.
+    // The flag takes precedence, and where nothing is checked, a list would be useless.
     let mut by_both = command(&[&ping[..], &["--tls-crl", &others]].concat());
     ended(by_both.env("GEARCTL_TLS_CRL", &revoked).spawn().unwrap()).exits(0);
     with(&["--tls-crl", &revoked, "--tls-insecure"]).exits(2);
@@ -80,7 +80,7 @@ fn a_file_that_is_no_revocation_list_is_named() {
     let ca = ca.to_str().unwrap();
     let broken = directory.path().join("broken.pem");
     std::fs::write(&broken, "-----BEGIN X509 CRL-----\n?\n-----END X509 CRL-----\n").unwrap();
-    // Nothing is asked of the server.
+    // The server gets no request.
     let ping = ["ping", "-s", "127.0.0.1:1", "--tls", "-o", "json"];
     let message = |code: i32, flags: &[&str]| {
         let error = bare(&[&ping, flags].concat()).exits(code).error_alone();

@@ -13,7 +13,7 @@ fn queued(address: &str, function: &str) -> i64 {
     rows[0]["queued"].as_i64().unwrap_or(0)
 }
 
-/// The bodies of the jobs of a function, sorted; the jobs are gone then.
+/// The bodies of the jobs of a function, sorted; this removes the jobs.
 fn drained(address: &str, function: &str) -> Vec<String> {
     let ran = gearctl(address, &["drain", function, "--to", "-", "--yes"]).exits(0);
     let body = |line: &&str| {
@@ -75,7 +75,7 @@ fn jobs_with_unique_ids_outlive_a_move_to_where_they_are() {
         let port = address.rsplit(':').next().unwrap();
         let relay = Proxy::start(address.parse().unwrap()).unwrap();
         gearctl_with(address, &["submit", "mail", "-u", "mine"], b"x").exits(0);
-        // The same server by another name is known before anything is taken, one behind a relay by its answer.
+        // The same server under another name is recognised before anything is taken, one behind a relay by its answer.
         let alias = format!("localhost:{port}");
         let ran = gearctl(address, &["move", "mail", "--to-server", &alias, "--yes"]).exits(2);
         assert!(ran.err.contains("the same function: mail"), "{}", ran.err);
@@ -107,7 +107,7 @@ fn peek_and_export_show_jobs_and_give_them_back() {
         back();
         let ran = gearctl(address, &["peek", "nobody", "--yes"]).exits(1);
         assert!(ran.err.contains("nobody"), "{}", ran.err);
-        // What was exported is imported, to another function and as it is.
+        // Exported jobs are imported, into another function and unchanged.
         let exported = ran_of(&gearctl(address, &["drain", "mail", "--to", "-", "--yes"]).exits(0));
         gearctl_with(address, &["import", "-", "-f", "copy"], exported.as_bytes()).exits(0);
         assert_eq!(drained(address, "copy"), ["0", "1", "2"]);
@@ -134,7 +134,7 @@ fn a_pace_is_kept() {
         gearctl_with(address, line, b"0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n").exits(0);
         start.elapsed()
     };
-    // Nine pauses of a tenth of a second lie between ten jobs, however fast the machine.
+    // Ten jobs have nine pauses of a tenth of a second between them, however fast the machine.
     let least = Duration::from_millis(900);
     assert!(took(&["submit", "a", "--lines", "--rate", "10/s", "-j", "3"]) >= least);
     assert!(took(&["move", "a", "b", "--yes", "--rate", "600/m"]) >= least);

@@ -297,7 +297,7 @@ fn the_second_signal_gives_the_job_back_and_leaves_no_process() {
             std::fs::read_to_string(&begun).ok()?.trim().parse::<i32>().ok()
         });
         send(&worker, rustix::process::Signal::INT);
-        // The first one has been seen when the worker says so.
+        // The first one has been seen once the worker reports it.
         let mut said = Vec::new();
         let stderr = worker.stderr.as_mut().unwrap();
         while !String::from_utf8_lossy(&said).contains("finishing") {
@@ -384,7 +384,7 @@ fn the_workload_is_a_file_or_an_argument_when_asked_for() {
         let hostile = "$(touch /tmp/x) `y`; \n\"'";
         let ran = gearctl(address, &["run", "arg", hostile]).exits(0);
         assert_eq!(ran.out(), format!("{hostile}|"));
-        // What cannot be an argument fails its job, and not the worker.
+        // A body that cannot be an argument fails its job, not the worker.
         gearctl_with(address, &["run", "arg"], b"a\0b").exits(1);
         gearctl_with(address, &["run", "arg"], &vec![b'x'; 200_000]).exits(1);
         assert_eq!(gearctl(address, &["run", "arg", "x"]).exits(0).out(), "x|");

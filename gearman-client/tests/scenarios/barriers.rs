@@ -16,7 +16,7 @@ both_faces!(
     a_result_that_is_lost_fails_the_next_barrier_and_no_other,
 );
 
-/// A server that is connected to only when others have had their turns.
+/// A server that gets connections only after others have had their turns.
 fn late(address: &str) -> ConnectOptions {
     let retry = RetryPolicy::new(2).backoff(Duration::from_millis(5), Duration::from_millis(50));
     let options: ConnectOptions = address.parse().unwrap();
@@ -64,7 +64,7 @@ fn a_barrier_leaves_out_a_server_that_cannot_be_reached<F: Face>() {
     worker.complete(job, "").unwrap();
     worker.barrier().unwrap();
     drop(server);
-    // It was there, and then there is nobody; whoever is late finds only that it cannot be reached again.
+    // It was reachable, and then it is not; whoever is late only finds that it cannot be reached again.
     let kind = worker.barrier().unwrap_err().kind();
     assert!(matches!(kind, ErrorKind::ConnectionLost | ErrorKind::Connect), "{kind:?}");
     assert!(worker.barrier().is_err());
@@ -79,7 +79,7 @@ fn a_result_that_is_lost_fails_the_next_barrier_and_no_other<F: Face>() {
     submit(&bad);
     let job = worker.next();
     worker.complete(job, "lost").unwrap();
-    // By the time this one has come the loss may have been noticed, and the connection made again.
+    // By the time this one has arrived, the loss may have been noticed, and the connection restored.
     submit(&good);
     let job = worker.next();
     worker.complete(job, "").unwrap();

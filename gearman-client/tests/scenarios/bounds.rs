@@ -1,4 +1,4 @@
-//! Every wait has a bound that holds, and no bound ends what goes on.
+//! Every wait has a limit that holds, and no limit ends what makes progress.
 
 use std::{
     io::{Read, Write},
@@ -31,7 +31,7 @@ both_faces!(
 /// A server that takes `bytes` at a time, with a pause after each, and answers nothing.
 fn slow_reader(bytes: usize, pause: Duration) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // What the operating system takes by itself says nothing about the server.
+    // What the operating system itself buffers says nothing about the server.
     SockRef::from(&listener).set_recv_buffer_size(4096).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
@@ -80,7 +80,7 @@ fn a_write_goes_on_as_long_as_the_server_takes_its_share<F: Face>() {
     assert!(started.elapsed() > timeout, "it was too quick to show anything");
 }
 
-/// C4: a byte is taken well within every wait, for ever.
+/// C4: a byte is taken well within every time limit, forever.
 fn a_server_that_reads_drop_by_drop_meets_the_write_deadline<F: Face>() {
     let address = slow_reader(200, Duration::from_millis(10));
     let mut client = F::connect(impatient(&address)).unwrap();
@@ -92,7 +92,7 @@ fn a_server_that_reads_drop_by_drop_meets_the_write_deadline<F: Face>() {
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
 }
 
-/// A server that takes connections and says nothing.
+/// A server that accepts connections and sends nothing.
 fn silent() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -107,7 +107,7 @@ fn handle() -> JobHandle {
 fn a_silent_server_is_asked_no_longer_than_one_answer_may_take<F: Face>() {
     let (listener, address) = silent();
     let options: ConnectOptions = address.parse().unwrap();
-    // So many repetitions would take minutes.
+    // This number of repetitions would take minutes.
     let options = options.reply_timeout(Duration::from_millis(500)).retry(RetryPolicy::new(100));
     let mut client = F::connect(options).unwrap();
     let started = Instant::now();
@@ -165,7 +165,7 @@ fn a_total_timeout_covers_all_attempts_of_an_admin_call() {
     });
     assert!(admin.version().is_err());
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
-    // A foreground job that is never created is under the same bound.
+    // A foreground job that is never created has the same limit.
     let (listener, address) = silent();
     let mut client = blocking::Client::connect(options(&address)).unwrap();
     let error = client.run("f", "", super::support::options()).unwrap_err();
@@ -173,8 +173,8 @@ fn a_total_timeout_covers_all_attempts_of_an_admin_call() {
     drop(listener);
 }
 
-/// Four jobs are under way. When two have ended the next two are submitted, and an event of the third is still there to
-/// be looked at.
+/// Four jobs are in progress. When two have ended, the next two are submitted, and an event of the third is still
+/// unread.
 fn a_caller_who_takes_long_over_events_finds_the_answers_that_came_meanwhile<F: Face>() {
     const REPLY: Duration = Duration::from_secs(1);
     let (answered, answers) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! Answers that come in pieces, all at once, or not to their end.
+//! Answers that arrive in pieces, all at once, or incomplete.
 
 use std::{
     fmt::Debug,
@@ -20,7 +20,7 @@ use super::{
 
 const SHORT: Duration = Duration::from_millis(3);
 
-/// The options of a client over a script: it asks for nothing by itself.
+/// The options of a client over a script: it sends nothing on its own.
 fn scripted() -> ConnectOptions {
     let options: ConnectOptions = "scripted:1".parse().unwrap();
     options.exceptions(false).retry(RetryPolicy::never())
@@ -187,7 +187,7 @@ fn an_answer_is_the_same_however_it_is_cut<O: Over>() {
     assert_eq!(visitor.0, VISITED);
 }
 
-/// A whole job, with things in between that concern nobody.
+/// A whole job, with unrelated packets in between.
 fn a_job() -> (Vec<u8>, Vec<JobEvent>) {
     let handle = "H:vm:1";
     let wire = [
@@ -220,7 +220,7 @@ fn status_event() -> JobEvent {
     events.into_iter().next().unwrap().unwrap()
 }
 
-/// C5, G13: also when all of it comes at once.
+/// C5, G13: even if all of it arrives at once.
 fn events_are_the_same_however_they_are_cut<O: Over>() {
     let (bytes, expected) = a_job();
     let mut all = cuts(&bytes);
@@ -239,7 +239,7 @@ fn answers_that_come_all_at_once_go_to_their_requests<O: Over>() {
         (0..COUNT).flat_map(|n| wire(PacketType::EchoRes, &[&n.to_string()])).collect();
     for size in [answers.len(), 4096, 1000, 13, 1] {
         let cut = answers.chunks(size).map(<[u8]>::to_vec).collect();
-        // The window has to be written before the answers may come.
+        // The window has to be written before the answers may arrive.
         let stream = pieces(cut).writing((0..COUNT).map(|_| Step::Accept(usize::MAX)).take(1));
         for (n, answer) in O::echoes(stream, COUNT).into_iter().enumerate() {
             assert_eq!(answer.unwrap(), n.to_string());
@@ -365,7 +365,7 @@ fn answers_that_break_the_protocol_close_the_connection<O: Over>() {
     assert!(!is_good);
 }
 
-/// C13, G12, S5: a size that is within the limit, but never comes.
+/// C13, G12, S5: a size within the limit whose data never arrives.
 #[test]
 fn an_announced_size_allocates_nothing() {
     let mut header = wire(PacketType::EchoRes, &[""]);

@@ -34,7 +34,7 @@ async fn choppy_client(address: &str) -> Client {
     Client::from_stream(Choppy::new(stream, 5), options).await.unwrap()
 }
 
-/// The connection is in step when two questions get exactly their own answers.
+/// The connection is in step if two requests get exactly their own answers.
 async fn assert_in_step(client: &Client, case: &str) {
     for own in ["own 1", "own 2"] {
         let answer = client.echo(own).await.unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -91,7 +91,7 @@ fn a_call_that_was_never_polled_has_sent_nothing() {
     let server = Server::start().unwrap();
     runtime().block_on(async {
         let client = Client::connect(server.address()).await.unwrap();
-        // What a connection starts with is over.
+        // The connection's initial exchange is over.
         client.echo("first").await.unwrap();
         server.clear_requests();
         drop(client.submit_background("f", "x", options()));
@@ -157,7 +157,7 @@ fn a_batch_dropped_at_any_poll_leaves_the_connection_in_step() {
     });
 }
 
-/// G26: what still comes for a job whose submitter went away is passed over.
+/// G26: what still arrives for a job whose submitter went away is discarded.
 async fn a_foreground_job_dropped_at_any_poll_leaves_the_connection_in_step(address: String) {
     let mut worker = Worker::connect(&address).await.unwrap();
     worker
@@ -200,7 +200,7 @@ async fn a_foreground_job_dropped_at_any_poll_leaves_the_connection_in_step(addr
     assert!(running.await.unwrap().completed >= jobs);
 }
 
-/// The next event is the next event, however often the wait for it was given up.
+/// The next event is the next event, however often the wait for it was abandoned.
 #[test]
 fn a_dropped_next_loses_no_event() {
     let server = Server::start().unwrap();
@@ -229,7 +229,7 @@ fn a_dropped_next_loses_no_event() {
     });
 }
 
-/// Jobs that a worker has grabbed when the wait for them is given up: each is given by a later call.
+/// Jobs that a worker has grabbed when the wait for them is abandoned: a later call returns each of them.
 async fn no_grabbed_job_is_lost(address: &str, jobs: usize) {
     let client = Client::connect(address).await.unwrap();
     let mut worker =
@@ -268,7 +268,7 @@ fn a_dropped_next_job_loses_no_job() {
     }
 }
 
-/// The end of a job that was given up before it was sent is a failure, never silence.
+/// The end of a job that was abandoned before it was sent is a failure, never silence.
 async fn a_dropped_complete_fails_the_job_or_completes_it(address: String) {
     let client = Client::connect(&address).await.unwrap();
     let mut worker = Worker::connect(&address).await.unwrap();
@@ -291,7 +291,7 @@ async fn a_dropped_complete_fails_the_job_or_completes_it(address: String) {
     assert_eq!(report.completed + report.failed, 4);
 }
 
-/// A stop that is given up closes at once: what ran goes back to the server.
+/// An abandoned stop closes at once: running jobs go back to the server.
 async fn a_dropped_stop_or_run_gives_jobs_back(address: String) {
     let client = Client::connect(&address).await.unwrap();
     let waiting = client.submit("held", "", options()).await.unwrap();

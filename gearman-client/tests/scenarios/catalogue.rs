@@ -71,7 +71,7 @@ pub(crate) fn each(visitor: &mut impl Visitor) {
     );
 }
 
-/// What a call came to, as text that two calls can be compared by.
+/// The outcome of a call, as text for comparing two calls.
 pub(crate) fn shown<T: Debug>(outcome: &Result<T>) -> String {
     let text = match outcome {
         Ok(reply) => format!("{reply:?}"),

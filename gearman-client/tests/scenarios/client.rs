@@ -1,4 +1,4 @@
-//! Submitting jobs and asking for them.
+//! Submitting jobs and querying them.
 
 use std::time::{Duration, SystemTime};
 
@@ -188,7 +188,7 @@ fn a_delayed_job_waits_for_its_time_and_a_reducer_arrives(address: &str) {
     assert_eq!(job.reducer.as_deref(), Some(&b"sum"[..]));
     worker.complete(job, "").unwrap();
     worker.can_do("later", None).unwrap();
-    // Nothing wakes the worker on the real server: it has to look again.
+    // Nothing wakes the worker on the real server, so it has to poll.
     let job = worker.next_job(Duration::from_secs(10)).unwrap().unwrap();
     assert!(SystemTime::now() >= at - Duration::from_millis(10));
     worker.complete(job, "").unwrap();
@@ -222,7 +222,7 @@ async fn a_cancelled_job_fails_at_its_submitter(address: String) {
 
 async fn a_job_timeout_leaves_the_connection_in_step(address: String) {
     let client = Client::connect(&address).await.unwrap();
-    // However slow the machine is: until a job has its handle before its time is over.
+    // However slow the machine is, repeat until a job has its handle before its time is over.
     let mut timeout = Duration::from_millis(20);
     loop {
         let short = options().timeout(timeout);
@@ -278,7 +278,7 @@ async fn batches_answer_in_order_in_both_faces(address: String) {
         for (n, answer) in client.call_many(echoes()).enumerate() {
             assert_eq!(answer.unwrap(), n.to_string());
         }
-        // Dropped in the middle: the rest is passed over.
+        // Dropped in the middle: the rest is discarded.
         assert!(client.call_many(echoes()).take(10).all(|answer| answer.is_ok()));
         assert_eq!(client.echo("own").unwrap(), "own");
     })

@@ -59,7 +59,7 @@ impl Told {
     }
 
     /// Waits until the events of a server are as expected, or for long enough. The driver of a connection and its
-    /// callers tell, in no order.
+    /// callers report in no particular order.
     fn until(&self, address: &str, expected: impl Fn(&[&str]) -> bool) -> Vec<&'static str> {
         let started = Instant::now();
         while !expected(&self.of(address)) && started.elapsed() < PATIENCE {
@@ -121,7 +121,7 @@ fn a_server_that_goes_and_comes_back_is_told_of<F: Face>() {
 }
 
 fn a_server_that_cannot_be_reached_is_skipped_and_each_reason_is_told_once<F: Face>() {
-    // Nobody else is given the port.
+    // Nobody else gets the port.
     let port = Port::take().unwrap();
     let (address, told) = (port.address().to_string(), Told::default());
     let good = Server::start().unwrap();

@@ -83,7 +83,7 @@ fn an_idempotent_submission_is_repeated_under_the_same_id_and_is_one_job<F: Face
     assert!(uniques.chunks(2).all(|pair| pair[0] == pair[1]), "{uniques:?}");
 }
 
-/// G1: without that word of the caller.
+/// G1: unless the caller allows it.
 fn an_unknown_fate_is_told_and_nothing_is_repeated<F: Face>() {
     let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
     let mut client = F::connect(all([&one, &two])).unwrap();
@@ -218,7 +218,7 @@ fn idempotent_jobs_are_seen_to_their_end_through_lost_connections<F: Face>() {
         let Some(job) = worker.next_within(Duration::from_millis(20)) else { continue };
         ends += 1;
         if ends % 3 == 1 {
-            // Submitter and worker lose their connections with the job in their hands.
+            // Submitter and worker lose their connections in the middle of the job.
             server.reset_connections();
         }
         let result = F::Worker::assignment(&job).workload.to_vec();
@@ -230,7 +230,7 @@ fn idempotent_jobs_are_seen_to_their_end_through_lost_connections<F: Face>() {
     assert!(ends >= 20);
 }
 
-/// Attempts to connect that failed took the place of the new submission, and nobody waited for its end.
+/// Failed attempts to connect took the place of the new submission, and nobody waited for its end.
 fn an_idempotent_job_outlives_a_server_that_is_away_for_a_while<F: Face>() {
     let port = Port::take().unwrap();
     let start = || Server::builder().listen(Listen::Tcp(port.address())).start().unwrap();
@@ -279,7 +279,7 @@ fn a_batch_is_answered_to_the_last_whatever_breaks<F: Face>() {
                 assert_eq!(error.fate(), Fate::Unknown, "at {at}: {error}");
             }
             assert!(handles.len() >= JOBS - 256 && handles.len() + bad.len() == JOBS);
-            // Each good one is a job, and of the others some may be.
+            // Each successful one is a job, and some of the others may be.
             let jobs = server.view().jobs;
             assert!((handles.len()..=JOBS).contains(&jobs), "at {at}: {jobs} jobs");
         }
@@ -293,7 +293,7 @@ fn a_connection_that_is_lost_while_idle_is_replaced_before_it_is_used<F: Face>()
     assert_eq!(client.echo("x").unwrap(), "x");
     server.reset_connections();
     assert!(server.wait_for(PATIENCE, |view| view.connections == 0));
-    // After a second of rest both faces look before they send.
+    // After an idle second, both faces check before they send.
     thread::sleep(Duration::from_millis(1100));
     let submitted = client.submit_background("f", b"w", options());
     assert!(submitted.is_ok(), "{submitted:?}");
@@ -317,7 +317,7 @@ fn a_refused_connection_names_every_address<F: Face>() {
     assert!(error.to_string().contains("no-such-host.invalid"), "{error}");
 }
 
-/// C1: as a black hole: nobody accepts, and the queue of those who wait is full.
+/// C1, like a black hole: nobody accepts, and the accept queue is full.
 fn a_full_backlog_of_a_listener_meets_the_connect_deadline<F: Face>() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -372,7 +372,7 @@ fn a_slow_network_changes_nothing<F: Face>() {
     }
 }
 
-/// A job that is submitted again and again, and asked for in between, still keeps the deadline of its caller.
+/// A job that is submitted repeatedly, and queried in between, still keeps its caller's deadline.
 fn the_deadline_of_a_job_bounds_its_repetitions<F: Face>() {
     let own_id = Unique::Id(UniqueId::try_from("own").unwrap());
     for verb in ["SUBMIT_JOB", "GET_STATUS_UNIQUE"] {

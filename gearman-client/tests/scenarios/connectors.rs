@@ -1,4 +1,4 @@
-//! Connections that the caller makes.
+//! Connections made by the caller.
 
 use std::{
     io,
@@ -18,7 +18,7 @@ use gearman_client::{
 
 use super::support::options;
 
-/// Where the name leads to, which only a connector knows, and how often that was asked.
+/// The address of the name, which only a connector knows, and how often it was queried.
 #[derive(Clone, Default)]
 struct Record(Arc<Mutex<Option<SocketAddr>>>, Arc<AtomicU32>);
 
@@ -170,7 +170,7 @@ async fn a_worker_that_gets_no_socket_does_not_spin() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     stop.send(()).unwrap();
     worker.await.unwrap();
-    // The first connection, one at once since it was taken for good, and then one after each delay.
+    // The first connection, one at once because it counted as good, and then one after each delay.
     let mut delays = policy.delays();
     let mut at = Duration::ZERO;
     let mut expected = 2;
@@ -194,7 +194,7 @@ fn a_client_that_gets_no_socket_says_why() {
     let mut client = blocking::Client::connect(record.options().retry(policy.seed(4))).unwrap();
     *record.0.lock().unwrap() = None;
     drop(server);
-    // The call that notices does not know what became of its request.
+    // The call that notices does not know the fate of its request.
     assert!(client.echo("x").is_err());
     let asked = record.asked();
     let error = client.echo("x").unwrap_err();

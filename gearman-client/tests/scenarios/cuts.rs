@@ -1,4 +1,4 @@
-//! Connections of workers that break at any byte of what the server says: no job is lost, and each is accounted for.
+//! Connections of workers that break at any byte from the server: no job is lost, and each is accounted for.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn a_grab_whose_answer_breaks_at_any_byte_loses_no_job<F: Face>() {
         assert_eq!(F::Worker::assignment(&job).handle.name(), handle.name(), "round {n}");
         worker.complete(job, "").unwrap();
         server.faults().clear();
-        // So that the next fault meets the next job, not the end of this one.
+        // So that the next fault hits the next job, not the end of this one.
         worker.barrier().unwrap();
     }
     let report = worker.stop();
@@ -79,7 +79,7 @@ fn a_barrier_whose_answer_breaks_at_any_byte_is_an_error<F: Face>() {
     assert_eq!(server.view().jobs, 0);
 }
 
-/// C9, C10: the client connects again, and the next call is its own.
+/// C9, C10: the client reconnects, and the next call gets its own answer.
 fn a_client_whose_answer_breaks_at_any_byte_goes_on<F: Face>() {
     let server = Server::start().unwrap();
     let mut client = F::connect(quick(&server)).unwrap();

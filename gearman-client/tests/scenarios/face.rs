@@ -13,7 +13,7 @@ use gearman_client::{
 };
 use tokio::runtime::Runtime;
 
-/// The async face. Its runtime has a thread of its own, so that drivers go on while a test does not wait.
+/// The async face. Its runtime has a thread of its own, so that drivers continue while a test does not wait.
 pub(crate) struct Async {
     pub(crate) client: Client,
     pub(crate) runtime: Arc<Runtime>,
@@ -42,7 +42,7 @@ pub(crate) trait Face: Sized + Send + 'static {
         workload: &[u8],
         options: SubmitOptions,
     ) -> Result<(JobHandle, Vec<Result<JobEvent>>)>;
-    /// The same, by a caller who looks at the events only after a pause.
+    /// The same, by a caller that reads the events only after a pause.
     fn submit_slowly(
         &mut self,
         function: &str,
@@ -50,7 +50,7 @@ pub(crate) trait Face: Sized + Send + 'static {
         pause: Duration,
     ) -> Result<Vec<Result<JobEvent>>>;
     fn submit_many(&mut self, jobs: Vec<Submit<Vec<u8>>>) -> Vec<(usize, Result<JobEvent>)>;
-    /// Few under way at once, and each event is looked at before the next is asked for.
+    /// Few in flight at once, and each event is read before the next is requested.
     fn submit_some(
         &mut self,
         window: usize,
@@ -283,7 +283,7 @@ impl Face for Async {
     }
 }
 
-/// The async worker, with what drives it.
+/// The async worker, with its driver.
 pub(crate) struct AsyncWorker {
     pub(crate) worker: Worker,
     pub(crate) runtime: Arc<Runtime>,
@@ -310,12 +310,12 @@ pub(crate) trait WorkFace: Sized + Send + 'static {
     fn connected(&self) -> usize;
     fn stop(self) -> WorkerReport;
 
-    /// A job that comes within the patience of a test.
+    /// A job that arrives within the patience of a test.
     fn next(&mut self) -> Self::Job {
         self.next_within(super::support::PATIENCE).expect("no job came")
     }
 
-    /// Works, in vain, until the server knows that it sleeps.
+    /// Works without jobs until the server knows that it sleeps.
     fn fall_asleep(&mut self, server: &Server) {
         let started = Instant::now();
         while server.view().sleeping == 0 {

@@ -1,4 +1,4 @@
-//! What happens when servers do not do as they should.
+//! Servers that misbehave.
 
 use std::time::Duration;
 
@@ -188,7 +188,7 @@ fn a_foreground_job_is_submitted_again_only_on_request_and_as_a_job_of_its_own()
         let outcome = job.outcome().await.unwrap();
         assert_eq!(outcome.complete().unwrap(), "done");
     });
-    // The server may still hold the first one, and would drop who joins it.
+    // The server may still hold the first one, and would drop whoever joins it.
     assert_ne!(seen.recv().unwrap(), seen.recv().unwrap());
     server.join().unwrap();
 }
@@ -224,14 +224,14 @@ fn a_backlog_that_nobody_reads_is_bounded() {
     server.join().unwrap();
 }
 
-/// The blocking face reads for nobody but while a write is stuck.
+/// The blocking face reads on its own only while a write is stuck.
 #[test]
 fn a_backlog_that_nobody_reads_is_bounded_in_the_blocking_face() {
     let (address, server) = Peer::serve(vec![Box::new(|mut peer: Peer| {
         peer.greet();
         peer.expect(PacketType::SubmitJob);
         peer.write(PacketType::JobCreated, &["H:x:1"]);
-        // More than fits into the buffers of sockets: the client has to take it before its second job is read.
+        // More than fits into socket buffers: the client has to read it before its second job is read.
         let piece = "x".repeat(10_000);
         for _ in 0..2_000 {
             peer.write(PacketType::WorkData, &["H:x:1", &piece]);
@@ -260,7 +260,7 @@ fn a_backlog_that_nobody_reads_is_bounded_in_the_blocking_face() {
     }
     let two = Ok(JobEvent::Complete("two".into()));
     assert_eq!(ends, vec![(0, Err(ErrorKind::Backlog)), (1, two)]);
-    // Four may wait; those that came with the answer to the first job were handed over before.
+    // Four may wait; those that arrived with the answer to the first job were handed over before.
     assert!((4..40).contains(&pieces), "{pieces} pieces");
     drop(client);
     server.join().unwrap();

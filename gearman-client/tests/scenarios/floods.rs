@@ -1,4 +1,4 @@
-//! Servers and workers that never stop talking: deadlines hold whatever arrives, and other tasks have their turns.
+//! Servers and workers that never stop talking: deadlines hold whatever arrives, and other tasks get their turns.
 
 use std::{
     sync::{
@@ -27,7 +27,7 @@ both_faces!(
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// What comes without being asked for.
+/// Unsolicited packets.
 fn babble() -> [Vec<u8>; 3] {
     [
         wire(PacketType::Noop, &[]),
@@ -36,7 +36,7 @@ fn babble() -> [Vec<u8>; 3] {
     ]
 }
 
-/// A server that answers the first request with `answer`, and then says the same for ever.
+/// A server that answers the first request with `answer`, and then repeats the same forever.
 fn flooding(request: PacketType, answer: Vec<u8>, babble: &[u8]) -> String {
     let flood = babble.repeat(1 << 10);
     let (address, _thread) = Peer::serve(vec![Box::new(move |mut peer: Peer| {
@@ -87,7 +87,7 @@ fn a_chatty_worker_does_not_put_off_the_jobs_deadline<F: Face>() {
     }
 }
 
-/// A deadline is about what comes, not about how fast the caller reads.
+/// A deadline concerns what arrives, not how fast the caller reads.
 fn events_that_came_in_time_are_given_after_the_deadline<F: Face>() {
     let (address, _server) = Peer::serve(vec![Box::new(|mut peer: Peer| {
         peer.expect(PacketType::OptionReq);
@@ -140,7 +140,7 @@ fn a_flood_leaves_other_tasks_their_turns() {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             };
-            // The flood goes on, and dropping the call ends it.
+            // The flood continues, and dropping the call ends it.
             tokio::select! {
                 () = flooded => {}
                 () = others => {}

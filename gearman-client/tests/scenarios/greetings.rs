@@ -1,4 +1,4 @@
-//! The question for exceptions, which not every server answers.
+//! The request for exceptions, which not every server answers.
 
 use std::{
     io::{self, Read, Write},
@@ -93,7 +93,7 @@ fn a_server_that_answers_late_about_exceptions_serves_all_else<F: Face>() {
     serves_all_else::<F>(Manner { first: None, later: Some(refused) });
 }
 
-/// As they are imitated, without a word to the client about what they are.
+/// As imitated, without telling the client what they are.
 fn every_server_of_the_field_takes_jobs<F: Face>() {
     for flavour in Flavour::ALL {
         let server = Server::builder().flavour(flavour).start().unwrap();
@@ -112,7 +112,7 @@ fn every_server_of_the_field_takes_jobs<F: Face>() {
     }
 }
 
-/// A connection of either face that notes what each write takes.
+/// A connection of either face that records each write.
 struct Noted<S> {
     stream: S,
     writes: Arc<Mutex<Vec<usize>>>,

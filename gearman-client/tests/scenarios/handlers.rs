@@ -26,7 +26,7 @@ pub(crate) trait Seen {
     /// Waits until the job is lost, with the patience of a test.
     fn wait_lost(&mut self) -> Option<LostReason>;
     fn is_stopping(&self) -> bool;
-    /// Waits until the worker stops, with the patience of a test; whether it does.
+    /// Waits until the worker stops, with the patience of a test; returns whether it does.
     fn wait_stopping(&self) -> bool;
     fn data(&mut self, data: &[u8]);
 }
@@ -43,7 +43,7 @@ pub(crate) trait HandlerFace: Face {
         Self::start_with(options, None, handler)
     }
 
-    /// The same, announcing a time for its jobs.
+    /// The same, announcing a time limit for its jobs.
     fn start_with<H>(options: WorkerOptions, timeout: Option<Duration>, handler: H) -> Running
     where
         H: Fn(&mut dyn Seen) -> Outcome + Send + Sync + 'static;
@@ -62,7 +62,7 @@ impl Running {
         self.thread.join().unwrap()
     }
 
-    /// Waits until something can be seen of it.
+    /// Waits until something can be observed of it.
     pub(crate) fn until(&self, what: &str, is_so: impl Fn(&WorkerHandle) -> bool) {
         let end = Instant::now() + PATIENCE;
         while !is_so(&self.handle) {
@@ -176,7 +176,7 @@ impl Seen for SeenAsync {
     }
 }
 
-/// A door that handlers wait at until the test opens it for good.
+/// A gate where handlers wait until the test opens it for good.
 #[derive(Clone, Default)]
 pub(crate) struct Door(Arc<AtomicBool>);
 

@@ -20,7 +20,7 @@ each_server_async!(
     streams_have_names_and_may_move_to_another_thread,
 );
 
-/// As many turns as a job takes to come, and more.
+/// As many turns as a job takes to arrive, and more.
 const TURNS: usize = 24;
 
 async fn a_stream_of_jobs_dropped_at_any_turn_loses_no_job(address: String) {
@@ -52,7 +52,7 @@ async fn a_stream_of_jobs_dropped_at_any_turn_loses_no_job(address: String) {
     assert_eq!((report.completed, report.failed, report.abandoned), (2 * TURNS as u64, 0, 0));
 }
 
-/// A job that came and was not taken goes back to the server, for the next worker.
+/// A job that arrived but was not taken goes back to the server, for the next worker.
 async fn a_stream_of_jobs_ends_when_its_worker_is_stopped(address: String) {
     let client = Client::connect(address.as_str()).await.unwrap();
     let mut worker = Worker::connect(address.as_str()).await.unwrap();
@@ -139,7 +139,7 @@ async fn the_events_of_a_worker_are_a_stream_that_ends_with_it(address: String) 
     assert!(matches!(&failed.what, WorkerEventKind::Failed { error, .. } if error == "on purpose"));
 }
 
-/// They can be named, kept, and moved to another task.
+/// The types can be named, kept, and moved to another task.
 struct Kept {
     events: JobEventStream,
     many: SubmitManyStream<'static>,

@@ -25,7 +25,7 @@ fn submit(address: &str, jobs: usize) {
     }
 }
 
-/// How many jobs wait, and how many of them a worker has had and given back.
+/// Number of queued jobs, and how many of them a worker has had and given back.
 fn left(address: &str) -> (i64, usize) {
     let mut admin = blocking::Admin::connect(address).unwrap();
     let jobs = admin.show_jobs().unwrap();
@@ -67,14 +67,14 @@ async fn an_async_worker_takes_no_job_beyond_its_limit(address: String) {
     let limited = limited.limit(JobLimit::new(3)).slots(8).connections(3);
     let mut worker = Worker::connect(limited).await.unwrap();
     worker.register("few", |_| async { Ok("") }).unwrap();
-    // It ends by itself.
+    // It ends on its own.
     let report = worker.run_until(std::future::pending::<()>()).await;
     assert_eq!(report.completed, 3);
     let at = address.clone();
     assert_eq!(tokio::task::spawn_blocking(move || left(&at)).await.unwrap(), (7, 0));
 }
 
-/// Beside an in-memory server.
+/// In addition to an in-memory server.
 fn workers_of_several_threads_and_servers_share_a_limit(one: &str) {
     let server = fixtures::gearmand::Server::start().unwrap();
     let two = server.address();

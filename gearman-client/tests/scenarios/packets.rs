@@ -1,4 +1,4 @@
-//! Single packets, and clients that connect when they are first used, in both faces.
+//! Single packets, and clients that connect on first use, in both faces.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Together with the `gearman` program, where it is installed.
+//! Together with the `gearman` program, if it is installed.
 
 use std::{
     io::Write,

@@ -14,7 +14,7 @@ use gearman_client::{
 };
 use proptest::prelude::*;
 
-/// A name that anything can stand in.
+/// A name with any content.
 fn plain() -> impl Strategy<Value = String> {
     "[!-~]{1,60}"
 }
@@ -23,7 +23,7 @@ fn workload() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![any::<Vec<u8>>(), "(\0|\0REQ|\0RES|a|\r\n){0,20}".prop_map(String::into_bytes)]
 }
 
-/// What the server's own parser makes of a request: one packet, and nothing behind it.
+/// A request as parsed by the server's own parser: one packet, and nothing after it.
 fn as_read(request: &impl Request) -> server::Packet {
     let mut out = BytesMut::new();
     request.encode(&mut out);
@@ -75,7 +75,7 @@ fn packet(magic: Magic) -> impl Strategy<Value = Packet> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Both directions, all types, unknown ones too; in whatever pieces.
+    /// Both directions, all types including unknown ones, in any pieces.
     #[test]
     fn every_packet_comes_back_as_it_was(
         is_request: bool,
@@ -181,7 +181,7 @@ proptest! {
                 let again: JobHandle = handle.to_string().parse().unwrap();
                 prop_assert_eq!(again.name(), handle.name());
             }
-            // Whatever it is, there is no panic, and what is understood stays what it is.
+            // Whatever it is, there is no panic, and valid input stays unchanged.
             if let Ok(address) = text.parse::<Address>() {
                 prop_assert_eq!(address.to_string().parse::<Address>().unwrap(), address);
             }

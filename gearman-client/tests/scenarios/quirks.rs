@@ -1,4 +1,4 @@
-//! What servers do that no document says, and what users see of it: nothing.
+//! Undocumented behaviour of servers, which users do not notice.
 
 use std::time::Duration;
 
@@ -124,7 +124,7 @@ fn quirk_an_unknown_job_has_empty_numbers_on_other_servers<F: Face>() {
     server.join().unwrap();
 }
 
-/// F10: also before and behind every answer.
+/// F10: also before and after every answer.
 fn quirk_noop_comes_anywhere<F: Face>() {
     let noop = || wire(PacketType::Noop, &[]);
     let (address, server) = Peer::serve(vec![Box::new(move |mut peer: Peer| {
@@ -159,7 +159,7 @@ fn expect_grab(peer: &mut Peer) {
     peer.expect(PacketType::GrabJobAll);
 }
 
-/// F9, G8: the job behind an ERROR is not lost, and the ERROR is about the oldest result.
+/// F9, G8: the job after an ERROR is not lost, and the ERROR concerns the oldest result.
 fn quirk_an_error_that_is_not_the_answer_to_a_grab<F: Face>() {
     let (address, server) = Peer::serve(vec![Box::new(|mut peer: Peer| {
         expect_grab(&mut peer);
@@ -242,7 +242,7 @@ fn quirk_a_server_that_leaves_unknown_grabs_unanswered_is_asked_with_older_ones<
     server.join().unwrap();
 }
 
-/// G13: for a handle that nobody waits for, in the midst of others.
+/// G13: for a handle that nobody waits for, among others.
 fn quirk_an_end_for_a_job_that_has_ended_is_passed_over<F: Face>() {
     let (address, server) = Peer::serve(vec![Box::new(|mut peer: Peer| {
         peer.greet();
@@ -287,7 +287,7 @@ fn quirk_progress_that_is_no_number_is_kept_as_it_came<F: Face>() {
         for (numerator, denominator) in [("half", "0"), ("-5", "10"), ("1", "4294967296"), ("", "")]
         {
             peer.write(PacketType::WorkStatus, &["H:x:1", numerator, denominator]);
-            // Of two in a row that nobody has read yet the later one is enough.
+            // Of two consecutive unread ones, the later one is enough.
             peer.write(PacketType::WorkData, &["H:x:1", ""]);
         }
         peer.write(PacketType::WorkComplete, &["H:x:1", ""]);
@@ -318,7 +318,7 @@ fn quirk_progress_that_is_no_number_is_kept_as_it_came<F: Face>() {
     server.join().unwrap();
 }
 
-/// 64 bytes would be left without any answer (and the connection out of step), so 63 is all that is sent.
+/// 64 bytes would be left without any answer (and the connection out of step), so at most 63 are sent.
 fn quirk_a_status_request_that_is_too_long_is_never_sent<F: Face>(address: &str) {
     let error = "h".repeat(64).parse::<JobHandle>().unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::InvalidInput, Fate::NotSent));
@@ -379,7 +379,7 @@ fn quirk_a_cancelled_running_job_ends_twice<F: Face>(address: &str) {
     let submitting = std::thread::spawn(move || {
         let mut client = F::to(&at);
         let (_, events) = client.submit("cancelled", b"", options()).unwrap();
-        // The second end of the first is for nobody.
+        // The second end of the first is ignored.
         (events.into_iter().map(Result::unwrap).collect::<Vec<_>>(), client)
     });
     let mut worker = F::Worker::connect(address).unwrap();
@@ -402,7 +402,7 @@ fn quirk_a_result_of_a_job_that_went_to_another_is_refused_before_the_next_job<F
     let mut client = F::to(address);
     client.submit_background("shared", b"one", options()).unwrap();
     let mut slow = gearman_client::blocking::Worker::connect(address).unwrap();
-    // The server makes a second of less.
+    // The server rounds less up to a second.
     slow.can_do("shared", Some(Duration::from_millis(1))).unwrap();
     let late = slow.next_job(super::support::PATIENCE).unwrap().unwrap();
     let mut other = F::Worker::connect(address).unwrap();
@@ -420,7 +420,7 @@ fn quirk_a_result_of_a_job_that_went_to_another_is_refused_before_the_next_job<F
     assert_eq!(other.stop().completed, 1);
 }
 
-/// F12: one byte more and the server cuts it, which coalesces nothing and gives the worker a stray NUL.
+/// F12: with one byte more, the server cuts it, which coalesces nothing and gives the worker a stray NUL.
 fn quirk_a_unique_id_of_63_bytes_coalesces<F: Face>(address: &str) {
     let mut client = F::to(address);
     let unique = UniqueId::try_from("u".repeat(63)).unwrap();
@@ -437,7 +437,7 @@ fn quirk_a_unique_id_of_63_bytes_coalesces<F: Face>(address: &str) {
     assert_eq!(worker.stop().completed, 1);
 }
 
-/// Lists of the text protocol with names that break them; the row behind is still read.
+/// Lists of the text protocol with names that break them; the row after it is still read.
 #[test]
 fn quirk_an_empty_line_in_show_unique_jobs_is_a_job_without_an_id() {
     let server = Server::start().unwrap();
@@ -450,8 +450,8 @@ fn quirk_an_empty_line_in_show_unique_jobs_is_a_job_without_an_id() {
     assert_eq!(rows.iter().filter(|row| row.unique.is_none()).count(), 1);
 }
 
-/// The server joins a submission to a queued job that it is going to pass over, because its submitter has gone; that
-/// one would never run.
+/// The server joins a submission to a queued job that it is going to skip because its submitter has gone, so it would
+/// never run.
 fn quirk_a_job_joined_to_one_without_submitters_is_not_waited_for_in_vain<F: Face>(address: &str) {
     let upstream = address.parse().unwrap();
     let proxy = fixtures::proxy::Proxy::start(upstream).unwrap();

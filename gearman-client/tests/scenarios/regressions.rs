@@ -1,4 +1,4 @@
-//! Bugs that were reported against other clients and servers, each under the name of its report.
+//! Bugs reported against other clients and servers, each named by its report.
 
 use std::{
     collections::HashSet,
@@ -27,7 +27,8 @@ use super::{
     support::{Background, PATIENCE, Peer, function, options, real},
 };
 
-/// A deadline that ends while the server holds an answer back, and that every other answer meets on a busy machine.
+/// A deadline that passes while the server holds back an answer, but that every other answer meets even on a busy
+/// machine.
 const LATE: Duration = Duration::from_millis(700);
 
 fn late(server: &Server) -> ConnectOptions {
@@ -53,7 +54,7 @@ fn regress_redis_py_2624_a_cancelled_call_leaves_its_answer_to_nobody() {
         face.runtime.block_on(async {
             {
                 let mut cancelled = pin!(client.echo("stale"));
-                // Polled once, and so on its way.
+                // Polled once, and therefore in flight.
                 let first = poll_fn(|cx| Poll::Ready(cancelled.as_mut().poll(cx))).await;
                 assert!(first.is_pending());
             }
@@ -129,7 +130,7 @@ fn regress_go_redis_697_no_job_is_lost_when_it_comes_as_the_timeout_ends<F: Face
     let mut seen = HashSet::new();
     for n in 0..JOBS {
         client.submit_background("raced", n.to_string().as_bytes(), options()).unwrap();
-        // The job is on its way when this gives up.
+        // The job is in flight when this gives up.
         let mut job = worker.next_within(Duration::from_micros(n as u64 % 7 * 50));
         if job.is_none() {
             job = worker.next_within(PATIENCE);
@@ -164,13 +165,13 @@ fn regress_gearman_go_9_random_ids_join_nothing<F: Face>(address: &str) {
         .map(|submitted| submitted.unwrap().handle.name().to_vec())
         .collect();
     assert_eq!(handles.len(), 500);
-    // Joining is asked for by name.
+    // Joining is requested explicitly.
     let same = options().unique(Unique::Id(UniqueId::try_from("same").unwrap()));
     let first = client.submit_background("alike", b"a", same).unwrap().handle;
     assert_eq!(client.submit_background("alike", b"b", same).unwrap().handle, first);
 }
 
-// C. Somebody waits for ever.
+// C. Somebody waits forever.
 
 /// redis-rs/redis-rs#275, valkey-io/valkey-glide#5892: a multiplexed connection hung when it was lost.
 fn regress_redis_rs_275_a_lost_connection_ends_every_wait<F: Face>() {
@@ -241,7 +242,7 @@ fn regress_redis_rs_1955_both_sides_may_write_at_once<F: Face>() {
 fn regress_nats_rs_1526_the_greeting_has_a_deadline<F: Face>() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let options: ConnectOptions = silent.local_addr().unwrap().to_string().parse().unwrap();
-    // The greeting is not waited for, since some servers leave it unanswered; what follows it is.
+    // The reply to the first request is not awaited, because some servers leave it unanswered; later ones are.
     let options = options.reply_timeout(LATE).retry(RetryPolicy::never());
     let mut client = F::connect(options).unwrap();
     let error = client.echo("x").unwrap_err();
@@ -263,7 +264,7 @@ fn regress_pheanstalk_303_a_dead_peer_is_noticed<F: Face>() {
     proxy.spoil_requests(Toxics::new().silence());
     let error = client.echo("x").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
-    // The worker's next look at the server is its probe.
+    // The worker's next poll of the server is its probe.
     assert!(worker.next_within(LATE * 2).is_none());
     proxy.heal();
     assert_eq!(client.echo("own").unwrap(), "own");
@@ -393,7 +394,7 @@ fn regress_beanstalkc_3_the_end_of_the_stream_is_a_lost_connection<F: Face>() {
 
 // F. Framing and races.
 
-/// mikespook/gearman-go#26: a panic for a packet of more than 1024 bytes that had not come whole.
+/// mikespook/gearman-go#26: a panic for a packet of more than 1024 bytes that had not arrived whole.
 fn regress_gearman_go_26_a_packet_larger_than_a_read_is_whole<F: Face>() {
     let server = Server::start().unwrap();
     let mut client = F::to(server.address());
@@ -467,7 +468,7 @@ fn regress_gearmand_301_a_refused_result_costs_no_job<F: Face>(address: &str) {
     assert_eq!((report.completed, report.rejected), (1, 1));
 }
 
-/// gearman/gearmand#312: the server crashed on an exception behind a result; #316 on mixed text.
+/// gearman/gearmand#312: the server crashed on an exception after a result; #316 on mixed text.
 fn regress_gearmand_312_a_job_ends_only_once<F: Face>() {
     let server = Server::start().unwrap();
     let mut client = F::to(server.address());
@@ -531,7 +532,7 @@ fn regress_net_gearman_11_a_server_that_accepts_and_closes_is_not_hammered<F: Fa
     assert!(worker.next_within(Duration::from_secs(1)).is_none());
     stop.send(()).unwrap();
     let accepted = accepts.join().unwrap();
-    // Full jitter from 100 ms, doubling: a handful, with bad luck some more.
+    // Full jitter from 100 ms, doubling: a handful, with bad luck a few more.
     assert!((2..60).contains(&accepted), "{accepted} connections in a second");
 }
 

@@ -86,7 +86,7 @@ async fn a_job_waits_for_the_service_and_is_run_once_also_when_its_connection_is
     worker.until("the job", |handle| handle.running() == 1).await;
     assert_eq!(calls.load(Ordering::SeqCst), 0);
     proxy.reset_connections();
-    // The lost one ends its wait, and the job comes again.
+    // The lost one stops waiting, and the job is assigned again.
     worker.until("the loss", |handle| handle.report().abandoned == 1).await;
     worker.until("the job again", |handle| handle.running() == 1).await;
     assert_eq!(calls.load(Ordering::SeqCst), 0);
@@ -125,7 +125,7 @@ async fn what_the_service_and_its_layers_give_is_the_end_of_the_job(address: Str
     assert_eq!((report.completed, report.failed), (1, 3), "{report}");
 }
 
-/// Fails to become ready once it was called so often.
+/// Fails to become ready after this number of calls.
 struct Breaks(usize);
 
 impl Service<JobContext> for Breaks {

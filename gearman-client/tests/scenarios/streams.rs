@@ -11,14 +11,14 @@ use std::{
 use gearman_client::blocking;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What one attempt to read or write comes to.
+/// The outcome of one attempt to read or write.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// These bytes can be read.
     Bytes(Vec<u8>),
-    /// So many bytes can be written.
+    /// This number of bytes can be written.
     Accept(usize),
-    /// A signal came first, or nothing is there yet; whoever asks again gets the next step.
+    /// A signal arrived first, or nothing has arrived yet; the next attempt gets the next step.
     Again(io::ErrorKind),
     /// The stream ends.
     End,
@@ -26,8 +26,8 @@ pub(crate) enum Step {
     Reset,
 }
 
-/// Nothing can be read before something was written. Once the script for reading is over, nothing comes any more; once
-/// the one for writing is over, everything is taken.
+/// Nothing can be read before something was written. Once the script for reading is over, nothing more arrives; once
+/// the one for writing is over, everything is accepted.
 #[derive(Debug, Default)]
 pub(crate) struct Scripted {
     reads: VecDeque<Step>,
@@ -79,7 +79,7 @@ impl Scripted {
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
         };
-        // The whole request has to be there before its answer can be.
+        // The whole request has to be written before its answer can arrive.
         self.has_written = self.writes.is_empty();
         if self.has_written
             && let Some(reader) = self.reader.take()
@@ -93,7 +93,7 @@ impl Scripted {
 impl Read for Scripted {
     fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
         self.step_read(space).unwrap_or_else(|| {
-            // As a socket does: wait for the timeout, then say so.
+            // Like a socket: waits for the timeout, then reports it.
             std::thread::sleep(self.read_timeout.expect("a read that can never end"));
             Err(io::ErrorKind::WouldBlock.into())
         })
@@ -121,7 +121,7 @@ impl blocking::Duplex for Scripted {
     }
 }
 
-/// What the blocking face tries again, the async face is woken for.
+/// Where the blocking face retries, the async face is woken.
 fn is_again(cx: &Context<'_>, error: &io::Error) -> bool {
     let again = matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock);
     if again {

@@ -1,4 +1,4 @@
-//! Servers to test against, and what tests have in common.
+//! Servers to test against, and helpers of several tests.
 
 use std::{
     io::{Read, Write},
@@ -13,7 +13,7 @@ use gearman_client::{
     protocol::{Decoder, Magic, Packet, PacketType},
 };
 
-/// How long a test waits for what is to happen, before it fails.
+/// How long a test waits for an expected event before it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Makes two tests of each function over the address of a server: in-memory and real.
@@ -35,7 +35,7 @@ macro_rules! each_server {
     )+};
 }
 
-/// The same of async functions.
+/// The same for async functions.
 macro_rules! each_server_async {
     ($($name:ident),+ $(,)?) => {$(
         mod $name {
@@ -59,7 +59,7 @@ pub(crate) use {each_server, each_server_async};
 
 /// Runs a scenario on two threads.
 pub(crate) fn run(scenario: impl Future<Output = ()>) {
-    /// Longer than anything takes, even on a busy machine; only a hang meets it.
+    /// Longer than anything takes, even on a busy machine; only a hang reaches it.
     const LIMIT: Duration = Duration::from_secs(60);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -67,7 +67,7 @@ pub(crate) fn run(scenario: impl Future<Output = ()>) {
     runtime.block_on(limited).expect("the scenario hangs");
 }
 
-/// The real server, where it is installed.
+/// The real server, if it is installed.
 pub(crate) fn real() -> Option<fixtures::real::RealServer> {
     fixtures::real::Gearmand::start()
 }
@@ -98,7 +98,7 @@ impl Background {
     }
 }
 
-/// One side of a conversation that a test writes by hand.
+/// One side of a hand-written conversation.
 pub(crate) struct Peer {
     stream: TcpStream,
     decoder: Decoder,
@@ -109,7 +109,7 @@ impl Peer {
     pub(crate) fn serve(
         scripts: Vec<Box<dyn FnOnce(Peer) + Send>>,
     ) -> (String, thread::JoinHandle<()>) {
-        // Nobody else is given the port when the last conversation has begun and a client still tries to connect.
+        // Nobody else gets the port when the last conversation has started and a client still tries to connect.
         let port = fixtures::Port::take().unwrap();
         let address = port.address().to_string();
         let listener = TcpListener::bind(port.address()).unwrap();
@@ -195,7 +195,7 @@ impl Peer {
     }
 }
 
-/// A server whose every connection is a conversation of this kind, in a thread of its own.
+/// A server where each connection is a conversation of this kind, in a thread of its own.
 pub(crate) fn serve(conversation: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -210,7 +210,7 @@ pub(crate) fn serve(conversation: impl Fn(TcpStream, usize) + Send + Sync + 'sta
     address
 }
 
-/// Reads packets until the end, and gives each to `answer`, until that is `false`.
+/// Reads packets until the end, and passes each to `answer`, until that returns `false`.
 pub(crate) fn answer(
     stream: &mut TcpStream,
     mut answer: impl FnMut(&mut TcpStream, PacketType) -> bool,

@@ -1,4 +1,4 @@
-//! TLS in front of the in-memory server: good and bad certificates, cuts, no way back to plain text.
+//! TLS in front of the in-memory server: good and bad certificates, cuts, no fallback to plain text.
 
 use std::{
     io::{Read, Write},
@@ -22,7 +22,7 @@ use gearman_client::{
     protocol::{Echo, PacketType},
 };
 
-/// Gives each connection to `serve`, in a thread of its own. The listener lives as long as the test program.
+/// Passes each connection to `serve`, in a thread of its own. The listener lives as long as the test program.
 fn listen(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -115,7 +115,7 @@ fn a_certificate_for_another_name_is_refused<F: Face>() {
     let address = proxy(&authority, "queue.example", &server);
     let error = refused::<F>(to(address, trusting(&authority)));
     assert!(error.to_string().contains("not valid for"), "{error}");
-    // Unless the caller says that this is the name.
+    // Unless the caller sets this as the name.
     let named = trusting(&authority).server_name("queue.example");
     let mut client = F::connect(to(address, named)).unwrap();
     assert_eq!(client.echo("x").unwrap(), "x");
@@ -244,7 +244,7 @@ fn a_silent_port_meets_the_connect_deadline<F: Face>() {
     assert_eq!((error.kind(), error.fate()), (kind, Fate::NotSent), "{error}");
 }
 
-/// C21: without the closing alert, and with it, the end of the stream in the middle of a packet is no short answer.
+/// C21: without the closing alert, and with it, the end of the stream in the middle of a packet is not a short answer.
 fn tls_cut_at_any_byte_of_an_answer_is_a_lost_connection<F: Face>() {
     let authority = Authority::new();
     let server = authority.identity("127.0.0.1").server(None);
@@ -299,7 +299,7 @@ fn a_tls_connection_that_is_lost_is_made_again<F: Face>() {
     assert_eq!(worker.stop().completed, 1);
 }
 
-/// A write that is stuck read instead, and waited there for an answer to bytes that TLS still held.
+/// A stuck write read instead, and waited for an answer to bytes that TLS still held.
 fn a_write_that_is_stuck_in_tls_goes_on<F: Face>() {
     let authority = Authority::new();
     let server = authority.identity("127.0.0.1").server(None);

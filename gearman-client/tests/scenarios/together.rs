@@ -1,4 +1,4 @@
-//! Requests of many callers, which go out together. Time is the runtime's, so that nothing depends on the machine.
+//! Requests of many callers, which are sent together. Time is the runtime's, so that nothing depends on the machine.
 
 use std::time::Duration;
 
@@ -60,10 +60,10 @@ async fn requests_wait_for_others_while_many_are_under_way() {
     assert_eq!(callers.expect(32).await, Duration::ZERO);
     callers.call(1);
     callers.answer(9).await;
-    // 23 are under way.
+    // 23 are in flight.
     assert!(timeout(Duration::ZERO, callers.server.read_u8()).await.is_err(), "the one waits");
     callers.call(12);
-    // Now they are as many as those under way, and go out together.
+    // Now they are as many as those in flight, and are sent together.
     callers.answer(10).await;
     assert_eq!(callers.expect(13).await, Duration::ZERO);
     callers.answer(26).await;
@@ -76,7 +76,7 @@ async fn a_request_does_not_wait_long_for_others() {
     callers.expect(16).await;
     callers.call(1);
     let waited = callers.expect(1).await;
-    // A timer of the runtime goes off within a millisecond of its time.
+    // A timer of the runtime fires within a millisecond of its time.
     assert!((1..=3).contains(&waited.as_millis()), "{waited:?}");
     callers.answer(17).await;
 }
@@ -91,7 +91,7 @@ async fn requests_of_few_callers_go_out_at_once() {
     callers.answer(7).await;
 }
 
-/// A call that is given up leaves its request held back, and the others in step.
+/// An abandoned call leaves its request held back, and the others in step.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_held_back_may_be_given_up() {
     let mut callers = Callers::new().await;

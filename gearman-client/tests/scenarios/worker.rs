@@ -68,7 +68,7 @@ async fn a_handler_that_panics_before_it_gives_a_future_fails_its_job_only(addre
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(worker.run_until(stopped));
     let client = Client::connect(&address).await.unwrap();
-    // Soon enough the handler is known to be quick.
+    // The handler soon counts as quick.
     for _ in 0..200 {
         let fine = client.run("f", "x", options()).await.unwrap();
         assert_eq!(fine, Outcome::Complete("fine".into()));
@@ -137,7 +137,7 @@ fn a_blocking_worker_holds_several_jobs_and_ends_them_in_any_order(address: &str
     assert_eq!(blocking::Admin::connect(address).unwrap().status().unwrap()[0].total, 0);
 }
 
-/// A blocking worker of `f` with some jobs in its inbox at a time, for the twenty that are queued.
+/// A blocking worker of `f` with several jobs in its inbox at a time, for the twenty that are queued.
 fn queue_twenty(address: &str) -> WorkerOptions {
     let mut client = blocking::Client::connect(address).unwrap();
     for n in 1..=20 {
@@ -281,7 +281,7 @@ async fn ten_thousand_jobs_and_none_lost_when_a_worker_dies_in_the_middle(addres
     assert_eq!(admin.status().await.unwrap()[0].total, 0);
 }
 
-/// Beside an in-memory server.
+/// In addition to an in-memory server.
 fn one_worker_serves_two_servers_and_starves_none(one: &str) {
     let server = fixtures::gearmand::Server::start().unwrap();
     let two = server.address();
@@ -320,7 +320,7 @@ fn a_thousand_functions_are_served_and_an_idle_worker_is_woken(address: &str) {
     assert_eq!(worker.stop().completed, 3);
 }
 
-/// As many handlers that take long as the concurrency says, on one connection; and a panic costs no thread.
+/// As many long-running handlers as the concurrency allows, on one connection; and a panic costs no thread.
 fn handlers_of_a_blocking_worker_run_in_parallel(address: &str) {
     let concurrent: WorkerOptions = address.parse().unwrap();
     let mut worker = blocking::Worker::connect(concurrent.slots(4)).unwrap();

@@ -73,7 +73,7 @@ impl Peer {
     }
 }
 
-/// Large jobs on a slow line: grabs that went out together are answered one after the other, each within its time.
+/// Large jobs on a slow line: grabs that were sent together are answered one after the other, each within its time.
 #[tokio::test(start_paused = true)]
 async fn each_of_many_grabs_has_the_time_of_a_reply() {
     let (mut peer, mut worker) = Peer::with_worker().await;
@@ -97,7 +97,7 @@ async fn each_of_many_grabs_has_the_time_of_a_reply() {
     drop(server.await.unwrap());
 }
 
-/// Grabs before and behind the echo went out at the same instant.
+/// Grabs before and after the echo were sent at the same instant.
 #[tokio::test(start_paused = true)]
 async fn a_barrier_is_past_when_its_echo_comes_whatever_is_asked_behind_it() {
     let (mut peer, mut worker) = Peer::with_worker().await;
@@ -145,7 +145,7 @@ async fn a_worker_that_is_stopped_while_it_backs_off_connects_no_more() {
     let mut worker = Worker::new(options).unwrap();
     worker.can_do("f", None).unwrap();
     let took = stops(worker, DELAY / 100).await;
-    // The first one, and one at once since nothing was known of the server.
+    // The first one, and one at once because nothing was known about the server.
     assert_eq!(attempts.load(Ordering::SeqCst), 2);
     assert!(took < DELAY / 100, "{took:?}");
 }

@@ -55,7 +55,7 @@ scenarios!(
     a_job_that_takes_too_long_for_the_server_goes_to_another,
 );
 
-/// G4, D of the reports: with all functions and the client id registered anew.
+/// G4, D of the reports: with all functions and the client id registered again.
 fn every_server_is_served_though_each_is_lost_in_turn<F: Face>() {
     let servers = [(); 3].map(|()| Server::start().unwrap());
     let list = servers.iter().map(|server| quick(server.address()));
@@ -122,7 +122,7 @@ fn a_job_that_lost_too_many_workers_fails_at_its_submitter<F: Face>() {
     }
 }
 
-/// G6: the server takes whole packets only, and says nothing of those that it takes.
+/// G6: the server accepts whole packets only, and does not acknowledge them.
 fn a_result_cut_at_any_byte_is_accounted_for_and_its_job_runs_again<F: Face>() {
     let server = Server::start().unwrap();
     let mut client = F::to(server.address());
@@ -130,7 +130,7 @@ fn a_result_cut_at_any_byte_is_accounted_for_and_its_job_runs_again<F: Face>() {
     let before = "CAN_DO f".len() + 5 + 12;
     let complete = 12 + "H:localhost:1".len() + 1 + "result".len();
     for ending in [Ending::Close, Ending::Reset] {
-        // The first byte of the result has to be on its way, or the job may not have come before the end.
+        // The first byte of the result has to be in flight, or the job may not have arrived before the end.
         for cut in 1..=complete {
             let handle = client.submit_background("f", b"w", options()).unwrap().handle;
             let bytes = u64::try_from(before + cut).unwrap();
@@ -138,13 +138,13 @@ fn a_result_cut_at_any_byte_is_accounted_for_and_its_job_runs_again<F: Face>() {
             let mut cut_worker = worker::<F>(&proxy.address().to_string());
             let job = cut_worker.next();
             assert_eq!(F::Worker::assignment(&job).handle.name(), handle.name());
-            // Whether it was written is all that this can tell.
+            // This only shows whether it was written.
             let _ = cut_worker.complete(job, "result");
             let _ = cut_worker.barrier();
             proxy.heal();
             let report = cut_worker.stop();
             assert_eq!(report.completed, 0, "cut after {cut}: {report}");
-            // A face that connects again by itself may have had it twice.
+            // A face that reconnects on its own may have had it twice.
             assert!(report.unknown + report.abandoned >= 1, "cut after {cut}: {report}");
             // Long handles are longer packets: this one may be cut there, too.
             if server.view().jobs == 1 {
@@ -174,11 +174,11 @@ fn a_stale_result_is_never_sent_over_a_new_connection<F: Face>() {
     client.reconnect().unwrap();
     let second = client.submit_background("f", b"new", options()).unwrap().handle;
     assert_eq!(first.name(), second.name(), "the real server counts from 1 again");
-    // G23: which is all that there is to see of it.
+    // G23, which is its only visible effect.
     assert!(second.shows_restart_since(&first) && !first.shows_restart_since(&second));
     let third = client.submit_background("g", b"", options()).unwrap().handle;
     assert!(!third.shows_restart_since(&second) && !second.shows_restart_since(&second));
-    // The worker has not even noticed, or it has: in neither case is the new job touched.
+    // Whether or not the worker has noticed, the new job is not touched.
     let _ = worker.status(&stale, 1, 2);
     let ended = worker.complete(stale, "stale");
     if let Err(error) = &ended {
@@ -207,7 +207,7 @@ fn a_job_that_was_lost_before_anybody_took_it_is_not_given<F: Face>() {
     let mut lost = F::Worker::connect(several).unwrap();
     lost.can_do("f");
     for _ in 0..3 {
-        // More is asked for than is taken.
+        // More is requested than is taken.
         let job = lost.next();
         lost.complete(job, "").unwrap();
     }
@@ -256,7 +256,7 @@ fn an_error_before_and_behind_every_answer_does_no_harm<F: Face>() {
     }
     worker.barrier().unwrap();
     let report = worker.stop();
-    // An ERROR about a job may be taken for the answer to a result, never for that to a grab.
+    // An ERROR about a job may be mistaken for the answer to a result, but never for that to a grab.
     assert_eq!(report.completed + report.rejected, 20, "{report}");
     assert_eq!(server.view().jobs, 0);
 }
@@ -275,13 +275,13 @@ fn a_flood_of_noop_costs_next_to_nothing<F: Face>() {
         }
         started.elapsed().as_secs_f64()
     };
-    // Some wake-ups for nothing are usual and cost their answer.
+    // Some spurious wake-ups are normal and cost their answer.
     flood(&mut worker, Duration::from_secs(1));
     server.clear_requests();
     let seconds = flood(&mut worker, Duration::from_secs(3));
     let packets = server.requests().len();
     assert!(packets as f64 <= 2.0 * (seconds + 1.0), "{packets} packets in {seconds} s");
-    // It is still awake to what is real.
+    // It still reacts to real jobs.
     F::to(server.address()).submit_background("f", b"", options()).unwrap();
     let job = worker.next();
     worker.complete(job, "").unwrap();
@@ -341,7 +341,7 @@ fn all_servers_are_served_fairly<F: Face>() {
 fn a_worker_that_sleeps_everywhere_is_woken_from_anywhere<F: Face>() {
     let servers = [(); 3].map(|()| Server::start().unwrap());
     let list = servers.iter().map(|server| quick(server.address()));
-    // It does not look again by itself in the time of this test.
+    // It does not poll again on its own within this test.
     let options_ = WorkerOptions::new(Servers::new(list).unwrap()).regrab(PATIENCE * 10);
     let mut worker = F::Worker::connect(options_).unwrap();
     worker.can_do("f");
@@ -358,7 +358,7 @@ fn a_worker_that_sleeps_everywhere_is_woken_from_anywhere<F: Face>() {
     assert_eq!(worker.stop().completed, 6);
 }
 
-/// G20, G22, S3, S4, and what ends clients (a progress of 0 parts).
+/// G20, G22, S3, S4, and what crashes clients (a progress of 0 parts).
 fn nothing_invalid_is_sent<F: Face>(address: &str) {
     let mut client = F::to(address);
     let kind = |error: gearman_client::Error| {
@@ -394,7 +394,7 @@ fn nothing_invalid_is_sent<F: Face>(address: &str) {
     assert_eq!(worker.stop().completed, 1);
 }
 
-/// G22: a job ends once also for those who keep its handle.
+/// G22: a job ends only once, even for those who keep its handle.
 #[test]
 fn a_second_end_of_a_job_is_refused_by_the_session() {
     let server = Server::start().unwrap();
@@ -441,7 +441,7 @@ fn a_job_that_takes_too_long_for_the_server_goes_to_another<F: Face>(address: &s
     assert_eq!(other.stop().completed, 1);
 }
 
-/// G24: what does not end within the grace goes back, unanswered.
+/// G24: a job that does not end within the grace goes back, unanswered.
 async fn a_job_that_outlasts_the_grace_goes_back_to_the_server(address: String) {
     let client = gearman_client::Client::connect(&address).await.unwrap();
     client.submit_background("f", "", options()).await.unwrap();
@@ -466,7 +466,7 @@ async fn a_job_that_outlasts_the_grace_goes_back_to_the_server(address: String) 
     assert_eq!(second.stop().await.completed, 1);
 }
 
-/// C2 with a real server that is stopped in its tracks: clients and workers go on when it is let go.
+/// C2 with a real server that is suspended: clients and workers continue when it resumes.
 #[test]
 fn a_frozen_server_is_used_again_when_it_thaws() {
     fn with<F: Face>() {

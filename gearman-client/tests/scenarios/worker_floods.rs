@@ -34,7 +34,7 @@ fn quick(address: &str) -> ConnectOptions {
     options.reply_timeout(Duration::from_secs(1)).retry(retry)
 }
 
-/// NOOPs without end, perhaps behind the answer to the first grab.
+/// Endless NOOPs, perhaps after the answer to the first grab.
 fn flood(mut stream: TcpStream, has_answers: bool) {
     if has_answers {
         answer_grab(&mut stream, &wire(PacketType::NoJob, &[]));
@@ -79,7 +79,7 @@ fn a_flood_from_one_server_holds_up_no_other<F: Face>() {
     assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
 }
 
-/// A server that reads nothing and floods: what it sends is not gathered until the write has its deadline.
+/// A server that reads nothing and floods: its data is not collected until the write reaches its deadline.
 fn a_flood_while_a_result_is_stuck_is_not_kept<F: Face>() {
     let flooded = Arc::new(AtomicUsize::new(0));
     let address = serve({

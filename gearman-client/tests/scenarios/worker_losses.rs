@@ -1,4 +1,4 @@
-//! What handlers learn of their jobs and their worker, and what is learnt of handlers.
+//! What handlers learn about their jobs and their worker, and what is learnt about handlers.
 
 use std::{
     sync::{
@@ -40,7 +40,7 @@ fn quick(address: &str) -> WorkerOptions {
     WorkerOptions::from(address.parse::<ConnectOptions>().unwrap().retry(retry))
 }
 
-/// It waited for a deadline of the connection, because all went out in one write and nobody looked again.
+/// It waited for a deadline of the connection, because everything was sent in one write and nobody checked again.
 fn a_handler_that_sends_much_goes_on_as_soon_as_it_is_sent<F: HandlerFace>(address: &str) {
     let long = PATIENCE * 10;
     let to: ConnectOptions = address.parse().unwrap();
@@ -59,7 +59,7 @@ fn a_handler_that_sends_much_goes_on_as_soon_as_it_is_sent<F: HandlerFace>(addre
     assert_eq!(worker.stop().completed, 1);
 }
 
-/// Its thread ended with the job in its hands, and the worker never ended.
+/// Its thread ended with the job, and the worker never ended.
 fn an_observer_that_panics_costs_no_place<F: HandlerFace>(address: &str) {
     let failing = quick(address).slots(2).on_event(|event| {
         if let WorkerEventKind::Failed { .. } = event.what {
@@ -110,7 +110,7 @@ fn a_handler_learns_that_its_job_is_lost<F: HandlerFace>(address: &str) {
 }
 
 /// The server gives a lost job to whoever asks, and that may be the worker that still runs it.
-/// The server gives the job to another, and tells nobody.
+/// The server gives the job to another, without a notice.
 fn a_handler_learns_that_the_time_of_its_job_is_over<F: HandlerFace>(address: &str) {
     let (began, begun) = mpsc::channel();
     let (told, lost) = mpsc::channel();
@@ -133,7 +133,7 @@ fn a_handler_learns_that_the_time_of_its_job_is_over<F: HandlerFace>(address: &s
     let job = other.next();
     assert_eq!(lost.recv_timeout(PATIENCE).unwrap(), Some(LostReason::TimedOut));
     door.open();
-    // The server says that the result is nobody's.
+    // The server reports that the result belongs to nobody.
     worker.until("the late result is rejected", |view| view.report().rejected == 1);
     other.complete(job, "").unwrap();
     assert_eq!(other.stop().completed, 1);
@@ -163,7 +163,7 @@ fn a_second_run_of_a_job_begins_when_the_first_has_ended<F: HandlerFace>(address
         proxy.reset_connections();
         if F::NAME == "async" {
             worker.until("it is back", |view| view.metrics().connections == 2);
-            // With a place that is free it is given the job again.
+            // With a free place, it gets the job again.
             while places == 2 && !client.status(&job).unwrap().is_running {}
         }
         assert!(begun.recv_timeout(Duration::from_millis(100)).is_err(), "{places} places");
@@ -171,7 +171,7 @@ fn a_second_run_of_a_job_begins_when_the_first_has_ended<F: HandlerFace>(address
         begun.recv_timeout(PATIENCE).expect("it is not run again");
         worker.until("it is done", |view| view.report().completed == 1);
         let report = worker.stop();
-        // A blocking worker has ended it before it looked at the connection.
+        // A blocking worker has finished it before it checked the connection.
         assert_eq!((report.completed, report.abandoned + report.unknown), (1, 1), "{report}");
         assert!(!client.status(&job).unwrap().is_known);
     }
@@ -224,7 +224,7 @@ fn a_job_taken_by_hand_is_known_to_be_lost() {
     assert!(worker.complete(job, "").is_err());
 }
 
-/// Nobody but the worker's own side hears of a background job's error, nor of what a panic says.
+/// Only the worker's own side learns of a background job's error, or of a panic's message.
 fn errors_and_panics_of_handlers_are_told_where_they_happen<F: HandlerFace>(address: &str) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let options_ = quick(address).on_event({
@@ -289,7 +289,7 @@ fn a_long_handler_costs_no_connection_that_answered_meanwhile<F: HandlerFace>() 
     assert_eq!((report.completed, report.unknown), (2, 0), "{report}");
 }
 
-/// The whole of a panic stays here, also when it comes after an await.
+/// The whole panic stays here, even after an await.
 async fn a_panic_behind_an_await_is_told(address: String) {
     let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
     let options_ = quick(&address).on_event(move |event| {

@@ -1,4 +1,4 @@
-//! Servers that refuse, close, or say nothing; and machines that have nothing left.
+//! Servers that refuse, close, or do not answer; and machines that have run out of resources.
 
 use std::{
     io::{self, Write},
@@ -79,7 +79,7 @@ fn a_server_that_refuses_a_grab_and_closes_is_tried_less_and_less<F: Face>() {
     closes_after::<F>(refusal());
 }
 
-/// Answers alone are no proof that the next connection is of more use.
+/// Answers alone do not prove that the next connection will be of more use.
 fn a_server_that_closes_when_it_has_no_job_is_tried_less_and_less<F: Face>() {
     closes_after::<F>(wire(PacketType::NoJob, &[]));
 }
@@ -100,7 +100,7 @@ fn closes_after<F: Face>(reply: Vec<u8>) {
     assert!((2..=25).contains(&tried), "{tried} connections in three seconds");
 }
 
-/// geard is silent to the newest and the oldest kind, rustygeard to none, g2 closes the connection on the newest.
+/// geard ignores the newest and the oldest kind, rustygeard none, and g2 closes the connection on the newest.
 fn quirk_servers_without_gearmands_grabs_are_worked_for<F: Face>() {
     for flavour in Flavour::ALL {
         let server = Server::builder().flavour(flavour).start().unwrap();
@@ -173,7 +173,7 @@ fn an_exception_ends_its_job<F: Face>(address: &str) {
     worker.complete(job, "").unwrap();
 }
 
-/// EMFILE; and later there are some again.
+/// EMFILE; later, some are available again.
 fn a_worker_without_file_descriptors_waits_and_tells_that_once<F: HandlerFace>() {
     const EMFILE: i32 = 24;
     let server = Server::start().unwrap();
@@ -213,7 +213,7 @@ fn a_worker_without_file_descriptors_waits_and_tells_that_once<F: HandlerFace>()
     assert_eq!(told[1], "connected");
 }
 
-/// tokio gives up with a panic when it cannot start the thread that looks a name up.
+/// tokio panics if it cannot start the thread that looks up a name.
 #[test]
 fn a_worker_without_threads_waits() {
     let server = Server::start().unwrap();
@@ -237,7 +237,7 @@ fn a_worker_without_threads_waits() {
         let (kind, text) = tells.recv().await.unwrap();
         assert_eq!(kind, ErrorKind::Connect, "{text}");
         assert!(text.contains("thread"), "{text}");
-        // And goes on trying.
+        // And keeps trying.
         while view.metrics().errors_of(ErrorKind::Connect) < 4 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }

@@ -42,7 +42,7 @@ fn pull() -> HttpRequest {
 const HEAD: &str =
     "HTTP/1.1 200 OK\nContent-Type: application/json\nVia: vm\nTransfer-Encoding: chunked\n";
 
-/// What the server answers, in one chunk.
+/// The server's answer, in one chunk.
 fn answer(json: &str, connection: &str) -> String {
     format!("{HEAD}Connection: {connection}\n\n{:x}\r\n{json}\r\n0\r\n\r\n", json.len())
 }
@@ -98,7 +98,7 @@ impl Bench {
         self.hand.opens();
     }
 
-    /// The request, written once it was seen that nothing is here.
+    /// The request, written once it is clear that no input is waiting.
     fn written(&mut self) -> String {
         assert_eq!(self.turn(), Pulse::Peek);
         self.hand.looked();
@@ -198,7 +198,7 @@ fn a_push_ends_its_connection() {
     assert_eq!(bench.turn(), Pulse::Close(None));
 }
 
-/// What the server answers is always gzip where that was accepted.
+/// The server's answer is always gzip if that was accepted.
 #[test]
 fn no_request_asks_for_more_than_it_needs() {
     for ask in [count(), push(), pull(), HttpRequest::page(None, "server:1").unwrap()] {
@@ -287,7 +287,7 @@ fn a_kept_connection_that_ends_in_silence_is_replaced_for_what_may_be_done_twice
         bench.breaks(UnexpectedEof);
         assert_eq!(bench.error().fate(), Fate::Unknown);
     }
-    // It has begun to answer.
+    // It has started to answer.
     let mut bench = Bench::kept();
     bench.begin(count());
     bench.written();
@@ -313,7 +313,7 @@ fn a_connection_on_which_something_came_unasked_is_not_used_again() {
     let mut bench = Bench::kept();
     bench.comes(b"what?");
     assert_eq!(bench.turn(), Pulse::Close(None));
-    // Behind an answer.
+    // After an answer.
     let mut bench = Bench::asked(count());
     bench.comes(format!("{}HTTP", counted(1)).as_bytes());
     assert_eq!(bench.outcome().unwrap(), Success::Counted(1));
@@ -452,7 +452,7 @@ fn a_server_that_cannot_be_reached_is_tried_as_often_as_the_policy_says() {
     assert_eq!(bench.error().kind(), &ErrorKind::Connect);
 }
 
-/// Rows 10, 12 and 17, as far as the server says something.
+/// Rows 10, 12 and 17, as far as the server answers.
 #[test]
 fn what_is_no_result_is_an_error_that_says_so() {
     let page = "HTTP/1.1 200 OK\nContent-Type: text/html\nConnection: keep-alive\nContent-Length: 4\n\npage";
@@ -514,7 +514,7 @@ fn an_answer_before_the_end_of_the_request_counts() {
     assert_eq!(bench.turn(), Pulse::Close(None), "the rest of the request would be taken for one");
 }
 
-/// Counts and numbers what was pushed, and closes behind a push.
+/// Counts and numbers pushes, and closes after a push.
 #[derive(Default)]
 struct Server {
     bytes: Vec<u8>,

@@ -118,7 +118,7 @@ impl Bench {
         self.connection = Some(self.server.connect());
     }
 
-    /// What is written goes to the server, and what it says comes, until both are quiet.
+    /// Passes bytes to the server and back until both are quiet.
     fn go(&mut self) -> Pulse {
         loop {
             let pulse = self.turn();
@@ -134,7 +134,7 @@ impl Bench {
         bytes.len()
     }
 
-    /// What is written goes, and nothing comes.
+    /// Passes bytes to the server, and none back.
     fn go_unanswered(&mut self) {
         self.turn();
         self.hand.takes_all();
@@ -187,7 +187,7 @@ impl Bench {
         self.outcome(number).expect("no message came").unwrap().message().unwrap()
     }
 
-    /// Asks, and gets the answer.
+    /// Sends a request, and gets the answer.
     fn ask(&mut self, ask: Ask) -> crate::Result<Answer> {
         let number = self.begin(ask);
         self.go();
@@ -281,7 +281,7 @@ fn the_answer_to_a_delete_is_told_from_that_to_its_pull_by_the_action() {
     let mut bench = Bench::open(options());
     bench.ask(push("x")).unwrap();
     let pulled = bench.pull();
-    // A pull that waits has the id that a delete of it will have.
+    // A waiting pull has the id that its delete will have.
     let id = *pulled.request_id();
     let waiting = Request::count(id, queue());
     let waiting = bench.begin(Ask::Raw(waiting));
@@ -307,7 +307,7 @@ fn the_last_byte_decides_the_fate_of_a_request() {
     assert_eq!(bench.error(queued), (ErrorKind::ConnectionLost, Fate::NotSent));
 }
 
-/// The rest of its frame goes out all the same.
+/// The rest of its frame is still sent.
 #[test]
 fn a_request_whose_time_is_over_while_it_is_written_has_an_unknown_fate() {
     let mut bench = Bench::open(options());
@@ -375,7 +375,7 @@ fn a_message_whose_caller_left_before_he_saw_it_is_the_next_callers() {
     bench.go();
     bench.link().leave(raw);
     let next = bench.pull();
-    // The pull of the caller who left second has it, or the one that the first left.
+    // The pull of the caller that left second has it, or that of the first.
     assert_eq!(next.body(), "y");
     bench.ask(settle(Action::Delete, &next)).unwrap().done().unwrap();
 }
@@ -448,7 +448,7 @@ fn a_json_pull_asks_first_whether_there_is_such_a_queue() {
     let pull = bench.begin(Ask::Pull(queue()));
     bench.ask(push("x")).unwrap();
     assert_eq!(bench.delivery(pull).body(), "x", "the server lives");
-    // One with an id of the caller's own is no different, and asks again over the next connection.
+    // A pull with an id of the caller's own is no different, and is repeated over the next connection.
     let raw =
         |queue: &str| Ask::Raw(Request::pull("mine".parse().unwrap(), queue.parse().unwrap()));
     let error = bench.ask(raw("/nope")).unwrap_err();
@@ -462,7 +462,7 @@ fn a_json_pull_asks_first_whether_there_is_such_a_queue() {
     bench.go();
     assert_eq!(bench.error(pull).0, ErrorKind::Refused(Refusal::QueueNotFound), "it is gone");
     bench.ask(Ask::Plain(Action::CreateQueue, queue(), bytes::Bytes::new())).unwrap();
-    // Whoever goes between question and pull leaves none behind.
+    // A caller that leaves between query and pull leaves no pull behind.
     let gone = bench.begin(Ask::Pull(queue()));
     bench.turn();
     bench.link().leave(gone);
@@ -548,7 +548,7 @@ fn a_silent_server_is_asked_for_a_sign_of_life_and_given_up() {
     bench.turn();
     assert_eq!(bench.hand.unsent()[0], 0x89, "a ping");
     bench.write();
-    // The server's pong holds nothing of the ping, and is a sign of life all the same.
+    // The server's pong has none of the ping's data, but is still a sign of life.
     bench.read();
     assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + 30 * SECOND)));
     bench.hand.now += 30 * SECOND;
@@ -566,7 +566,7 @@ fn a_silent_server_is_asked_for_a_sign_of_life_and_given_up() {
 #[test]
 fn a_request_that_gets_no_answer_is_late_whatever_else_comes() {
     let mut bench = Bench::open(options());
-    // The real server answers no such request; this one stands for all that it is silent on.
+    // The real server does not answer such a request; this one stands for all requests that it ignores.
     let lost = bench.begin(push("lost"));
     bench.turn();
     let bytes = bench.hand.unsent().len();
@@ -638,7 +638,7 @@ fn an_id_of_a_caller_is_not_taken_for_another() {
     bench.ask(push("x")).unwrap();
     let success = bench.outcome(first).unwrap().unwrap().success().unwrap();
     assert!(matches!(success, Success::Delivered(message) if message.body == "x"));
-    // Numbers are this client's own names: one of a caller is passed over from then on.
+    // Numbers are this client's own names: one used by a caller is skipped from then on.
     bench.begin(pull("1000"));
     bench.ask(count()).unwrap();
     assert_eq!(*bench.refused(pull("1001")).kind(), ErrorKind::InvalidInput);
@@ -770,7 +770,7 @@ impl Bench {
         self.hand.role.0.epoch()
     }
 
-    /// Whether a task goes on.
+    /// Whether a task continues.
     fn outcome_is_open(&self, number: u64) -> bool {
         self.hand.role.0.tasks.get(&number).is_some_and(|task| !task.is_done())
     }
@@ -781,7 +781,7 @@ fn pushes(bodies: &[&str]) -> Ask {
     Ask::Pushes(bodies.iter().map(push).collect())
 }
 
-/// What came of each push of a batch: the number of its message, or the fate of the failure.
+/// The outcome of each push of a batch: the number of its message, or the fate of the failure.
 fn all_pushed(outcome: crate::Result<Answer>) -> Vec<Result<u64, (ErrorKind, Fate)>> {
     let told = |outcome: crate::Result<MessageId>| match outcome {
         Ok(id) => Ok(id.get()),
@@ -890,7 +890,7 @@ fn pushes_whose_caller_goes_before_they_are_sent_are_not_sent() {
     assert_eq!(all_pushed(bench.outcome(second).unwrap()), [Ok(2)]);
 }
 
-/// A server that leaves one request without an answer, and goes on with those behind it.
+/// A server that leaves one request unanswered, and continues with those after it.
 #[test]
 fn answers_to_pushes_that_go_together_are_found_in_any_order() {
     let mut bench = Bench::open(options());
@@ -902,7 +902,7 @@ fn answers_to_pushes_that_go_together_are_found_in_any_order() {
     }
     assert_eq!(all_pushed(bench.outcome(one).unwrap()), [Ok(10), Ok(20)]);
     assert_eq!(all_pushed(bench.outcome(two).unwrap()), [Ok(30), Ok(40)]);
-    // Nobody has asked for it any more.
+    // Nobody waits for it any more.
     let counted = bench.begin(count());
     bench.go_unanswered();
     bench.comes(&pushed(4, 40));
@@ -936,7 +936,7 @@ fn a_server_that_closes_at_once_when_it_is_told_of_the_end_is_not_lost() {
     bench.lose();
     assert_eq!(bench.turn(), Pulse::Over);
     assert!(bench.link().take_failure().is_none());
-    // One that is gone before that was lost.
+    // A task that ended before was lost.
     let mut bench = Bench::open(options());
     bench.lose();
     bench.link().close();

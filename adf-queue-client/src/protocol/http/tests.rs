@@ -81,7 +81,7 @@ fn the_page_of_a_queue_is_asked_for_by_its_encoded_name() {
 
 const COUNT: &str = "HTTP/1.1 200 OK\nContent-Type: application/json\nVia: vm\nConnection: keep-alive\nTransfer-Encoding: chunked\n\n48\r\n{\"queue\":\"/j\",\"count\":0,\"result\":\"ok\",\"action\":\"count\",\"requestid\":\"h1\"}\r\n0\r\n\r\n";
 
-/// Gives an answer in pieces, as a connection does: what was not taken comes again.
+/// Returns an answer in pieces, as a connection does: what was not taken is returned again.
 fn read(data: &[u8], piece: usize) -> Result<Answer> {
     let mut answer = Answer::new(64 << 20);
     let (mut start, mut end) = (0, 0);

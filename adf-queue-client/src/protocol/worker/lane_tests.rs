@@ -25,7 +25,7 @@ struct Face {
     lost: HashSet<Key>,
     /// The bodies that handlers began with, in order.
     started: Vec<String>,
-    /// The bodies that were deleted or moved, as the worker says.
+    /// The bodies that were deleted or moved, as reported by the worker.
     settled: Vec<(String, u64, JobFate)>,
     poisoned: usize,
     refused: usize,
@@ -55,7 +55,7 @@ fn name(queue: &str) -> QueueName {
 }
 
 impl Face {
-    /// A worker that waits for answers as long as it takes: a proof lets hours pass between two bytes.
+    /// A worker that waits for answers as long as it takes, because a proof lets hours pass between two bytes.
     fn new(seed: u64, terms: Terms, queues: &[&str], server: Offline) -> Self {
         let scheme = if seed.is_multiple_of(2) { "adf" } else { "adf+json" };
         let options: ConnectOptions = format!("{scheme}://server:1").parse().unwrap();
@@ -82,7 +82,7 @@ impl Face {
         &mut self.proof.role.0
     }
 
-    /// What another client asks over HTTP, and what the server says.
+    /// Another client's request over HTTP, and the server's answer.
     fn ask(&mut self, action: &str, queue: &str, body: &str) -> String {
         self.requests += 1;
         let target = format!("/queue/{action}.json?queue={queue}&requestid=r{}", self.requests);
@@ -122,7 +122,7 @@ impl Face {
         bodies
     }
 
-    /// One exchange, and what its face does about it.
+    /// One exchange, and its face's reaction.
     fn step(&mut self) -> Pulse {
         let pulse = self.proof.step();
         while let Some((jobs, news)) = self.lane().take() {
@@ -157,7 +157,7 @@ impl Face {
         }
     }
 
-    /// One of the handlers comes to its end.
+    /// One of the handlers ends.
     fn end_one(&mut self, outcome: Outcome) {
         if !self.running.is_empty() {
             let job = self.running.swap_remove(self.random.below(self.running.len()));
@@ -170,7 +170,7 @@ impl Face {
         self.settled.iter().filter(|(_, _, known)| *known == fate).count()
     }
 
-    /// Steps on a good network until that holds; handlers give this outcome.
+    /// Steps on a good network until this holds; handlers return this outcome.
     fn until(&mut self, outcome: Outcome, mut holds: impl FnMut(&mut Self) -> bool) {
         for _ in 0..20_000 {
             if holds(self) {
@@ -185,7 +185,7 @@ impl Face {
         );
     }
 
-    /// Steps until nothing is under way: neither held nor ready, nor on its way for a good while.
+    /// Steps until nothing is in progress: neither held nor ready, nor in flight for a good while.
     fn until_idle(&mut self, outcome: Outcome, queues: &[&str]) {
         let mut idle = 0;
         self.until(outcome, |face| {
@@ -195,7 +195,7 @@ impl Face {
         });
     }
 
-    /// Steps until nothing more happens at once.
+    /// Steps until nothing more happens immediately.
     fn quiet(&mut self) {
         let before = self.proof.now();
         for _ in 0..200 {
@@ -391,7 +391,7 @@ fn a_queue_that_was_deleted_and_made_again_while_its_pull_waits_is_served() {
 fn what_others_put_back_while_a_pull_waits_is_found() {
     for seed in 0..4 {
         let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
-        // Somebody has it before the worker comes, and puts it back when the worker's pull waits.
+        // Somebody has it before the worker pulls, and puts it back when the worker's pull is waiting.
         face.push("/q", "x");
         assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
         let pulled = face.requests;
@@ -431,7 +431,7 @@ fn what_comes_too_often_is_put_back_without_being_run_and_asked_for_less_and_les
         face.until(Outcome::Retry, |face| face.poisoned > 40);
         assert!(face.proof.now() - start > 5 * SECOND, "it is asked for without pause");
         assert_eq!(face.started, ["poison"]);
-        // What is good among it is run.
+        // The valid messages among them are run.
         face.push("/q", "good");
         face.until(Outcome::Delete, |face| face.started.len() == 2);
     }
@@ -514,7 +514,7 @@ fn a_lane_that_goes_gives_its_share_of_a_limit_back() {
     second.until_over();
 }
 
-/// It ends, and not before every message was settled: also one that was put back, and one of another queue.
+/// It ends, but not before every message was settled, including one that was put back, and one of another queue.
 #[test]
 fn a_worker_until_its_queues_are_empty_ends_on_any_network_when_they_are() {
     let mut seen = 0;
@@ -554,7 +554,7 @@ fn a_worker_until_its_queues_are_empty_is_not_held_up_by_what_others_took_before
         let terms = Terms { until_empty: true, ..terms() };
         let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
         face.push("/q", "x");
-        // It has seen the message, and somebody else has it when the pull comes.
+        // It has seen the message, and somebody else has it when the pull arrives.
         face.until(Outcome::Retry, |face| face.lane().pulls() > 0 || face.lane().held() > 0);
         let is_taken = face.count("/q") == 1;
         if is_taken {

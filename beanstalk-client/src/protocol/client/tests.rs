@@ -1,4 +1,5 @@
-//! The role under a pump that does what a pump may do, on a bad network, against the broker of the in-memory server.
+//! The role under a pump that does everything a pump may do, on a bad network, against the broker of the in-memory
+//! server.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +33,7 @@ fn refused() -> Error {
     closed("refused")
 }
 
-/// A server whose clock goes on a little whenever it is spoken to.
+/// A server whose clock advances a little with each exchange.
 struct Broker {
     server: Offline,
     connection: Option<ConnectionId>,
@@ -52,7 +53,7 @@ impl Broker {
         received.end.is_none()
     }
 
-    /// What a command on a connection of its own is answered.
+    /// The answer to a command on a connection of its own.
     fn ask(&mut self, command: &str) -> String {
         let connection = self.server.connect();
         self.server.send(connection, command.as_bytes());
@@ -86,7 +87,7 @@ impl Peer for Broker {
 
 type Run = Proof<ClientSession, Broker>;
 
-/// Asks until there is an outcome, or so often.
+/// Polls until there is an outcome, or this often.
 fn outcome<T>(
     proof: &mut Run,
     steps: usize,
@@ -109,7 +110,7 @@ fn call<C: Command>(proof: &mut Run, steps: usize, command: &C) -> Option<Result
     Some(proof.role.0.conclude(command, outcome, &mut Operation::none()))
 }
 
-/// What the caller knows of the jobs that it has put.
+/// What the caller knows about the jobs that it has put.
 #[derive(Default)]
 struct Book {
     /// By their bodies: whether the put was acknowledged.
@@ -135,7 +136,7 @@ impl Book {
         self.put.insert(body, known);
     }
 
-    /// Takes a job, and deletes it. Whether there was one.
+    /// Takes a job, and deletes it. Returns whether there was one.
     fn take(&mut self, proof: &mut Run, steps: usize, wait: Duration) -> bool {
         let command = ReserveWithTimeout::new(wait).expect(PUT);
         let Some(Ok(reserved)) = call(proof, steps, &command) else { return true };
@@ -175,8 +176,8 @@ impl Book {
     }
 }
 
-/// On any network, with calls that are dropped at any point: a command has an outcome, and the one that it has at the
-/// server; each job comes until it is deleted.
+/// On any network, with calls that are dropped at any point: a command has one outcome, which is that at the server;
+/// each job is delivered until it is deleted.
 #[test]
 fn any_schedule_and_any_network_gives_each_command_its_own_outcome() {
     for seed in 0..300 {
@@ -200,7 +201,7 @@ fn any_schedule_and_any_network_gives_each_command_its_own_outcome() {
                 }
             }
         }
-        // Whatever was bad ends, and then nothing is lost.
+        // All faults end, and then nothing is lost.
         proof.faults = Faults::default();
         let all = Watch("a".try_into().expect(PUT));
         while !matches!(call(&mut proof, ALL, &all), Some(Ok(_))) {}
@@ -254,7 +255,7 @@ impl Bench {
         self.hand.turn()
     }
 
-    /// Begins a command, and has it written; what was written.
+    /// Begins a command, and has it written; returns what was written.
     fn begin<C: Command>(&mut self, command: &C) -> String {
         self.hand.role.0.begin(command);
         self.ask();
@@ -265,7 +266,7 @@ impl Bench {
         String::from_utf8(self.hand.takes_all()).unwrap()
     }
 
-    /// What comes, and what the caller has of it.
+    /// What arrives, and what the caller gets of it.
     fn hear(&mut self, bytes: &str) -> Option<Result<Response>> {
         self.hand.comes(bytes.as_bytes());
         self.ask();
@@ -333,7 +334,7 @@ fn attempts_are_bounded_and_the_last_failure_is_the_outcome() {
     assert_eq!((attempts, error.to_string().as_str()), (3, "put: no way"));
 }
 
-/// The future of the first call was dropped, and nobody asked for a long time what came of its attempt.
+/// The future of the first call was dropped, and nobody polled the outcome of its attempt for a long time.
 #[test]
 fn the_attempt_of_a_call_that_was_dropped_is_not_charged_to_the_next() {
     let mut bench = Bench::new(options().retry(RetryPolicy::never()));
@@ -384,7 +385,7 @@ fn a_reserve_takes_over_an_earlier_one_and_asks_whether_its_job_is_still_held() 
     assert_eq!(bench.write(), "touch 7\r\n");
     let reply = bench.hear("TOUCHED\r\n").unwrap().unwrap();
     assert!(matches!(reply, Response::Reserved(job) if job.id == 7.into()));
-    // A job that is not held any more is nobody's.
+    // A job that is no longer held belongs to nobody.
     bench.begin(&Reserve);
     bench.begin(&wait);
     bench.hear("RESERVED 8 2\r\nhi\r\n");
@@ -402,7 +403,7 @@ fn a_reserve_that_may_not_wait_any_longer_looks_once_more_and_leaves_the_earlier
     bench.hand.looked();
     assert_eq!(bench.ask(), Pulse::Rest(None));
     assert_eq!(bench.hand.role.0.reply().unwrap().unwrap(), Response::TimedOut);
-    // What came meanwhile is the next one's.
+    // What arrived in the meantime belongs to the next one.
     bench.hand.now += SECOND;
     bench.begin(&ReserveWithTimeout::new(Duration::ZERO).unwrap());
     assert_eq!(bench.ask(), Pulse::Look);
@@ -410,7 +411,7 @@ fn a_reserve_that_may_not_wait_any_longer_looks_once_more_and_leaves_the_earlier
     assert_eq!(bench.write(), "touch 7\r\n");
 }
 
-/// The body of a reply for a caller who is gone is skipped as it comes, and this one has no end.
+/// The body of a reply for a caller that has gone is skipped as it arrives, and this one has no end.
 #[test]
 fn a_flood_does_not_keep_a_reserve_that_may_not_wait_any_longer() {
     let mut bench = Bench::new(options());
@@ -428,7 +429,7 @@ fn a_flood_does_not_keep_a_reserve_that_may_not_wait_any_longer() {
     assert_eq!(bench.hand.role.0.reply().unwrap().unwrap(), Response::TimedOut);
 }
 
-/// The time in which nobody calls is the server's, too; but what has come meanwhile is read before that.
+/// The time in which nobody calls counts for the server, too; but what has arrived in the meantime is read first.
 #[test]
 fn an_earlier_reserve_is_overdue_only_when_nothing_of_its_reply_has_come() {
     let wait = ReserveWithTimeout::new(5 * SECOND).unwrap();
@@ -453,7 +454,7 @@ fn an_earlier_reserve_is_overdue_only_when_nothing_of_its_reply_has_come() {
     assert!(rest > bench.hand.now, "its rest has its time");
     bench.hear("hi\r\n");
     assert_eq!(bench.write(), "touch 7\r\n");
-    // Bytes that come now and then do not put it off for ever.
+    // Bytes that arrive now and then do not postpone it forever.
     let mut bench = left();
     let mut late = 0;
     while bench.hand.role.0.task.is_some() {
@@ -476,7 +477,7 @@ fn a_command_behind_a_reserve_that_waits_ends_the_sending_side() {
     assert_eq!(bench.ask(), Pulse::Close(None), "the connection is not used again");
 }
 
-/// A connection that holds job 7, and on which a reserve waits that nobody waits for.
+/// A connection that holds job 7, with a waiting reserve that was abandoned.
 fn held_behind_a_reserve() -> (Bench, Touch) {
     let mut bench = Bench::new(options().reply_timeout(10 * SECOND));
     bench.begin(&Reserve);
@@ -511,7 +512,7 @@ fn a_touch_that_would_have_to_end_a_reserve_is_not_sent() {
     let error = bench.hand.role.0.reply().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
     assert_eq!((error.fate(), error.command()), (Fate::NotSent, Some("touch")));
-    // The job is held: what finishes it is carried out, and then the connection ends.
+    // The job is held, so a command that finishes it is executed, and then the connection ends.
     bench.hand.role.0.begin(&Delete::new(job));
     assert!(matches!(bench.ask(), Pulse::HalfClose(Some(_))));
     assert_eq!(bench.write(), "delete 7\r\n");
@@ -539,7 +540,7 @@ fn a_pair_with_a_touch_waits_for_the_end_of_a_reserve() {
     assert_eq!(bench.write(), "touch 7\r\n");
 }
 
-/// Its connection is lost while a touch waits for an earlier reserve: nothing of the touch was sent.
+/// Its connection is lost while a touch waits for an earlier reserve, so nothing of the touch was sent.
 #[test]
 fn a_touch_whose_connection_is_lost_before_it_is_sent_says_so() {
     let (mut bench, touch) = held_behind_a_reserve();
@@ -549,7 +550,7 @@ fn a_touch_whose_connection_is_lost_before_it_is_sent_says_so() {
     assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
 }
 
-/// What reserves is not sent on a connection that ends behind it.
+/// A reserving command is not sent on a connection that ends after it.
 #[test]
 fn a_reserve_by_id_behind_a_reserve_that_waits_has_a_connection_of_its_own() {
     let (mut bench, _) = held_behind_a_reserve();
@@ -564,7 +565,7 @@ fn a_reserve_by_id_behind_a_reserve_that_waits_has_a_connection_of_its_own() {
     assert_eq!(bench.ask(), Pulse::Close(None));
 }
 
-/// If the one that was dropped brings its job, the connection is closed, and what it holds is given back.
+/// If the dropped one gets its job, the connection is closed, and what it holds is given back.
 #[test]
 fn what_holds_a_job_waits_for_a_dropped_reserve_by_id() {
     let (mut bench, touch) = held_behind_a_reserve();
@@ -586,7 +587,7 @@ fn what_holds_a_job_waits_for_a_dropped_reserve_by_id() {
     assert_eq!((error.kind(), error.fate()), (ErrorKind::JobLost, Fate::NotSent));
 }
 
-/// A change of the watch list gives back what came for nobody, by closing the connection.
+/// A change of the watch list gives back what arrived for nobody, by closing the connection.
 #[test]
 fn a_touch_that_was_answered_on_a_connection_that_is_given_up_does_not_say_ok() {
     let (mut bench, touch) = held_behind_a_reserve();

@@ -43,7 +43,7 @@ impl Server {
         self.connection = Connection { used: "default".to_owned(), ..Connection::default() };
     }
 
-    /// Takes in bytes, and carries out the commands that are whole.
+    /// Takes bytes, and executes the complete commands.
     fn receive(&mut self, bytes: &[u8]) {
         let connection = &mut self.connection;
         connection.received.extend_from_slice(bytes);
@@ -82,7 +82,7 @@ impl Server {
     }
 }
 
-/// The lane of a server, asked twice each time.
+/// The lane of a server, polled twice each time.
 struct Lane<'a>(&'a mut Outbox, usize);
 
 impl Role for Lane<'_> {
@@ -100,7 +100,7 @@ fn bring(io: &mut Io<Error>, bytes: &[u8]) {
     }
 }
 
-/// A put, and what its caller knows of it.
+/// A put, and what its caller knows about it.
 struct Job {
     slot: Option<SlotId>,
     tube: String,
@@ -221,7 +221,7 @@ impl World {
         self.collect();
     }
 
-    /// Asks the lane of a server, and closes what it wants closed.
+    /// Polls the lane of a server, and closes what it wants closed.
     fn ask(&mut self, server: usize) -> Pulse {
         let place = &mut self.servers[server];
         let pulse = Steady(Lane(&mut self.outbox, server)).exchange(&mut place.io, self.now);
@@ -258,7 +258,7 @@ impl World {
         self.ask(server);
     }
 
-    /// One turn of what moves a server's bytes. A server that is there is connected and greeted in one turn.
+    /// One turn of the driver of a server's bytes. A reachable server is connected and greeted in one turn.
     fn turn(&mut self, server: usize, takes: usize, arrives: usize) {
         let place = &self.servers[server];
         if place.is_connected && place.is_down {
@@ -279,7 +279,7 @@ impl World {
         }
     }
 
-    /// Takes the answers that have come.
+    /// Takes the answers that have arrived.
     fn collect(&mut self) {
         for job in &mut self.jobs {
             let Some(slot) = job.slot else { continue };
@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    /// Lets everything come to its end.
+    /// Lets everything finish.
     fn settle(&mut self) {
         for server in &mut self.servers {
             server.is_down = false;
@@ -402,7 +402,7 @@ fn a_put_whose_connection_breaks_at_any_byte_has_the_fate_of_its_last_byte() {
             let mut world = World::new(1, Selection::InOrder, some_probes());
             world.turn(0, 0, 0);
             world.put(0, delivery, 60);
-            // Connects; gets what is to be written; writes a part of it.
+            // Connects; gets the bytes to write; writes a part of them.
             for taken in [0, 0, takes] {
                 world.turn(0, taken, 0);
             }
@@ -429,8 +429,8 @@ fn a_put_whose_connection_breaks_at_any_byte_has_the_fate_of_its_last_byte() {
     }
 }
 
-/// A link that lasts for this number of bytes, again and again: each connection has something done, and what is sent
-/// again is not more than what is done.
+/// A link that lasts for this number of bytes, again and again: each connection completes something, and no more is
+/// sent again than is completed.
 #[test]
 fn a_link_that_dies_again_and_again_gets_on_and_sends_little_twice() {
     const PUTS: u64 = 20;
@@ -458,7 +458,7 @@ fn a_link_that_dies_again_and_again_gets_on_and_sends_little_twice() {
         world.check();
         let report = world.outbox.report();
         assert_eq!(report.inserted, PUTS, "{lives} bytes: {report}");
-        // A connection that has something under way has had as much answered, or has one put under way.
+        // A connection with work in flight has had as much answered, or has one put in flight.
         let (copies, stored) = (report.resent, world.servers[0].stored.len() as u64);
         assert!(copies <= PUTS + report.connections, "{lives} bytes: {report}");
         assert!(stored <= PUTS + copies, "{lives} bytes: {report}");
@@ -480,7 +480,7 @@ fn a_connection_after_a_loss_doubles_what_is_under_way_with_each_answer() {
     world.step(&Step::Break { server: 0, takes: 0 });
     world.now += Duration::from_secs(1);
     world.turn(0, 0, 0);
-    // What is written in one turn is answered in the next.
+    // What is written in one turn is answered in the next one.
     let mut seen = Vec::new();
     for _ in 0..14 {
         world.turn(0, usize::MAX, usize::MAX);
@@ -488,7 +488,7 @@ fn a_connection_after_a_loss_doubles_what_is_under_way_with_each_answer() {
     }
     assert_eq!(seen, [1, 1, 2, 4, 8, 4], "behind the answer to `use`");
     world.settle();
-    // A connection that is lost with nothing under way says nothing against the next.
+    // A connection that is lost with nothing in flight says nothing about the next one.
     world.step(&Step::Break { server: 0, takes: 0 });
     for _ in 0..20 {
         world.put(0, Delivery::AtLeastOnce, 600);
@@ -511,7 +511,7 @@ fn a_put_that_finds_nothing_connected_has_its_server_tried_again() {
         let Pulse::Close(Some(_)) = world.ask(0) else { panic!() };
         let until = world.outbox.lanes[0].health.quarantine(world.now).unwrap();
         last = world.now;
-        // Nobody asks, and the delays grow.
+        // Nobody calls, and the delays grow.
         world.now = until;
         if attempt > 12 && until > last + 10 * base {
             break;
@@ -570,7 +570,7 @@ fn who_waits_for_room_gets_it_in_turn() {
     };
     outbox.abandon(places[0]);
     assert!(poll(outbox, 1, world.now).is_pending());
-    // One answer, behind that to `use`, makes room for one.
+    // One answer, after that to `use`, makes room for one put.
     for (takes, arrives) in [(0, 0), (0, 0), (usize::MAX, 0), (0, 2)] {
         world.turn(0, takes, arrives);
     }
@@ -644,7 +644,7 @@ fn a_server_that_failed_is_passed_over_and_comes_back() {
     assert_eq!(world.outbox.report().moved, 1);
     world.settle();
     assert_eq!((world.servers[0].stored.len(), world.servers[1].stored.len()), (0, 2));
-    // After its time it is the first again.
+    // After its time, it is the first again.
     world.now += Duration::from_secs(11);
     world.turn(0, 0, 0);
     world.put(0, Delivery::AtMostOnce, 60);
@@ -667,7 +667,7 @@ fn a_draining_server_hands_its_puts_to_the_next() {
     world.collect();
     assert!(world.jobs.iter().all(|job| matches!(job.outcome, Some(Ok(_)))));
     assert_eq!(world.servers[1].stored.len(), 5);
-    // When both drain, that is the answer.
+    // If both drain, that is the answer.
     world.servers[1].refuses = true;
     world.now += Duration::from_secs(11);
     world.put(0, Delivery::AtMostOnce, 60);
@@ -695,7 +695,7 @@ fn a_refused_use_never_lets_puts_go_to_the_wrong_tube_unsaid() {
     assert!(!world.servers[0].is_connected);
 }
 
-/// Idle cost: once everything has its answer nothing is sent, and after the last deadline nobody even wakes.
+/// Idle cost: once everything has its answer, nothing is sent, and after the last deadline nobody even wakes.
 #[test]
 fn an_idle_producer_says_nothing() {
     let mut world = World::new(1, Selection::InOrder, some_probes());
@@ -733,7 +733,7 @@ fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
     world.now += 2 * exchange::IDLE;
     world.put(0, Delivery::AtMostOnce, 60);
     assert!(look(&mut world) && world.servers[0].io.is_drained());
-    // A thread that has written may not run for a while, and then the answer lies there.
+    // A thread that has written may not run for a while, and then the answer is waiting.
     world.servers[0].io.looked(world.now);
     assert!(!look(&mut world));
     world.move_bytes(0, usize::MAX, 0);
@@ -762,7 +762,7 @@ fn a_lane_whose_task_is_gone_tells_its_callers_by_the_bytes_that_were_taken() {
     assert!(refused.is_ready() && world.outbox.report().accepted == 2);
 }
 
-/// The one lane of an outbox, with what its callers know.
+/// The only lane of an outbox, with what its callers know.
 impl Role for World {
     type Failure = Error;
 
@@ -802,7 +802,7 @@ fn any_schedule_and_any_network_leaves_each_put_with_its_fate() {
             }
             world.collect();
         }
-        // Whatever was bad ends, and then everything has to.
+        // All faults end, and then everything has to finish.
         proof.faults = Faults::default();
         let mut steps = 0;
         while proof.role.0.outbox.room.jobs > 0 {

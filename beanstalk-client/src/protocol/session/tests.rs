@@ -134,7 +134,7 @@ fn a_refused_line_that_an_old_server_may_have_cut_poisons() {
         let next = session.reply(behind).map(|reply| reply.unwrap()).map_err(|e| e.fate());
         assert_eq!(next, if open { Ok(Response::UnknownCommand) } else { Err(Fate::Unknown) });
     }
-    // A long body is no long line.
+    // A long body is not a long line.
     let mut session = Session::new(1024);
     session.send(&put(&[b'x'; 500])).unwrap();
     assert!(!session.pending[0].may_be_cut);
@@ -145,7 +145,7 @@ fn a_reply_that_comes_before_its_command_was_begun_poisons() {
     let mut session = Session::new(1024);
     let first = session.send(&put(b"a")).unwrap();
     let second = session.send(&put(b"b")).unwrap();
-    // Some refusals come as soon as the line is read.
+    // Some refusals arrive as soon as the line is read.
     session.sent(3);
     feed(&mut session, b"INSERTED 1\r\nINSERTED 2\r\n");
     assert_eq!(session.reply(first).unwrap(), Some(Response::Inserted(1.into())));

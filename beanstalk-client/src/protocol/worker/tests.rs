@@ -1,4 +1,4 @@
-//! The slot under a pump that does whatever a pump may do, against a server that forgets nothing.
+//! The slot under a pump that does everything a pump may do, against a server that forgets nothing.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     WorkerOptions,
 };
 
-/// A server that jobs are put into by somebody else.
+/// A server into which somebody else puts jobs.
 struct Tube {
     server: Offline,
     producer: ConnectionId,
@@ -123,16 +123,16 @@ impl World {
 }
 
 fn options(seed: u64) -> WorkerOptions {
-    // However often it is reserved, no job is taken for poison.
+    // However often it is reserved, no job is treated as poison.
     let patient = Retries::default().reserves(u64::MAX);
-    // A proof leaps to deadlines more often than it reads a whole reply: only some seeds have one.
+    // A proof jumps to deadlines more often than it reads a whole reply, so only some seeds have one.
     let reply = if seed.is_multiple_of(16) { 10 } else { 10_000 };
     let server: ConnectOptions = "127.0.0.1:1".parse().unwrap();
     let server = server.reply_timeout(Duration::from_secs(reply));
     WorkerOptions::from(server).seed(seed).retries(patient)
 }
 
-/// Every job is deleted in the end, and none that was said to be deleted is still there.
+/// Every job is deleted in the end, and none that was reported as deleted still exists.
 #[test]
 fn any_schedule_and_any_network_loses_no_job() {
     for seed in 0..32 {
@@ -159,7 +159,7 @@ fn any_schedule_and_any_network_loses_no_job() {
                 }
             }
         }
-        // Whatever was bad ends, and then everything has to.
+        // All faults end, and then everything has to finish.
         world.proof.faults = Faults::default();
         let mut steps = 0;
         while let Some(job) = world.jobs.first().copied() {
@@ -176,7 +176,7 @@ fn any_schedule_and_any_network_loses_no_job() {
 }
 
 impl World {
-    /// A stop ends everything: the connection, and what is held.
+    /// A stop ends everything: the connection, and what it holds.
     fn end(&mut self) {
         self.proof.role.0.stop(self.proof.now());
         for _ in 0..10_000 {
@@ -190,7 +190,7 @@ impl World {
     }
 }
 
-/// A stop at any moment, of any network, ends the slot within its grace, and every job is back or done.
+/// A stop at any moment, on any network, ends the slot within its grace, and every job is back or done.
 #[test]
 fn a_stop_at_any_moment_ends_it_and_gives_everything_back() {
     for seed in 0..32 {
@@ -227,7 +227,7 @@ fn a_stop_at_any_moment_ends_it_and_gives_everything_back() {
     }
 }
 
-/// What a job comes to whose delete was queued when its connection was lost, after this number of its bytes were sent.
+/// The fate of a job whose delete was queued when its connection was lost, after this number of its bytes were sent.
 fn fate_of_a_delete_that_was_cut_after(sent: usize) -> JobFate {
     let (mut slot, mut tube) = (WorkerSlot::new(&options(1), 0, 1), Tube::new());
     let (mut io, now) = (Io::default(), queue_core::now());

@@ -37,7 +37,7 @@ impl Bench {
         self.hand.turn()
     }
 
-    /// The command is written, once it was seen that nothing is here.
+    /// The command is written once it is clear that no input is waiting.
     fn written(&mut self) -> Vec<u8> {
         assert_eq!(self.turn(), Pulse::Peek);
         self.hand.looked();
@@ -75,12 +75,12 @@ fn a_connection_that_is_out_of_step_is_not_used_again() {
     bench.written();
     bench.begin(&AdminCommand::GetPid);
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-    // Something came unasked.
+    // Something arrived unsolicited.
     let mut bench = Bench::open();
     bench.turn();
     bench.comes("what?\r\n");
     assert_eq!(bench.turn(), Pulse::Close(None));
-    // More came than the reply.
+    // More than the reply arrived.
     let mut bench = Bench::open();
     bench.begin(&AdminCommand::Version);
     bench.written();
@@ -173,7 +173,7 @@ fn any_schedule_and_any_network_gives_each_command_its_own_reply_or_an_error() {
                 if let Some(outcome) = proof.role.0.outcome() {
                     break Some(outcome);
                 }
-                // Its caller goes.
+                // Its caller leaves.
                 if turn < 19 && random.one_in(40) {
                     break None;
                 }

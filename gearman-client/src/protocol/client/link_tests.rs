@@ -63,7 +63,7 @@ impl Bench {
         slot
     }
 
-    /// What is written, by packets.
+    /// What is written, as packets.
     fn written(&mut self) -> Vec<PacketType> {
         let mut decoder = Decoder::new(Magic::Request, 1 << 20);
         let bytes = self.hand.takes_all();
@@ -130,10 +130,10 @@ fn a_caller_without_a_connection_hears_of_the_attempt_that_began_with_it() {
         panic!()
     };
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
-    // One that comes now tries it even so: it has no other.
+    // A caller that arrives now tries it anyway, because it has no other.
     assert!(bench.link().poll_room(&mut None, Waker::noop()).is_pending());
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-    // A pump that says nothing has taken too long.
+    // A pump that reports nothing has taken too long.
     bench.hand.now += 6 * SECOND;
     assert_eq!(bench.turn(), Pulse::Close(None));
 }
@@ -303,7 +303,7 @@ fn a_link_that_nobody_uses_any_more_is_over() {
     assert_eq!(never.turn(), Pulse::Over);
 }
 
-/// Answers echoes, and runs jobs, which end when the next packet comes.
+/// Answers echoes, and runs jobs, which end when the next packet arrives.
 #[derive(Default)]
 struct Server {
     bytes: Vec<u8>,
@@ -415,7 +415,7 @@ impl Caller {
     }
 }
 
-/// Every caller gets its own answer or is told of a loss, once; what was not sent was not heard, and no slot is lost.
+/// Every caller gets its own answer or learns of a loss, once; what was not sent was not received, and no slot is lost.
 #[test]
 fn any_schedule_and_any_network_gives_each_caller_one_outcome() {
     let (mut served, mut gone) = (0, 0);
@@ -445,7 +445,7 @@ fn any_schedule_and_any_network_gives_each_caller_one_outcome() {
         while callers.iter().any(|one| one.outcome.is_none()) {
             let link = &mut proof.role.0;
             callers.iter_mut().filter(|one| one.outcome.is_none()).for_each(|one| one.step(link));
-            // A job ends with the next packet of anybody.
+            // A job ends with anybody's next packet.
             if steps % 50 == 0 && link.poll_room(&mut None, Waker::noop()).is_ready() {
                 let slot = link.open_slot(false);
                 link.send(&Echo("go on"), slot, 0);
@@ -471,7 +471,7 @@ fn any_schedule_and_any_network_gives_each_caller_one_outcome() {
             );
             one.slot.into_iter().for_each(|slot| proof.role.0.leave(slot));
         }
-        // What was left is passed over, and the slots are free.
+        // What was left is discarded, and the slots are free.
         while proof.role.0.slots_in_use() > 0 {
             proof.step();
             steps += 1;

@@ -19,7 +19,7 @@ fn foreground() -> Submit<&'static str> {
     Submit::foreground(function, "data", SubmitOptions::default()).unwrap()
 }
 
-/// Who got it, and how it reads.
+/// Who got it, as text.
 fn accept(session: &mut Session<u32>, packet: Packet) -> Option<(u32, String)> {
     match session.accept(packet).unwrap() {
         Delivery::Answer(waiter, packet) | Delivery::Created(waiter, packet) => {
@@ -69,7 +69,7 @@ fn exceptions_are_asked_for_first_and_nobody_waits_for_the_answer() {
     assert_eq!((session.pending(), session.has_exceptions()), (2, Some(true)));
     let created = packet(PacketType::JobCreated, &["H:x:1"]);
     assert_eq!(accept(&mut session, created), got(1, "JOB_CREATED"));
-    // It is asked once.
+    // It is requested once.
     assert!(session.accept(packet(PacketType::OptionRes, &["exceptions"])).is_err());
 }
 

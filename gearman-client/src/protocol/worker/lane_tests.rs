@@ -39,7 +39,7 @@ impl Gearmand {
         assert!(self.server.receive(self.client).bytes.starts_with(b"\0RES\0\0\0\x08"));
     }
 
-    /// The function, with the number of its jobs and of those that run.
+    /// The function, with the number of its jobs and of its running jobs.
     fn status(&mut self) -> String {
         self.server.send(self.client, b"status\n");
         String::from_utf8(self.server.receive(self.client).bytes).unwrap()
@@ -62,12 +62,12 @@ impl Peer for Gearmand {
     }
 }
 
-/// What runs the handlers of the lane.
+/// Runs the handlers of the lane.
 struct Face {
     proof: Proof<Lane, Gearmand>,
     random: Random,
     running: Vec<Assignment>,
-    /// How many results were sent.
+    /// Number of results sent.
     ended: usize,
 }
 
@@ -116,7 +116,7 @@ impl Face {
     }
 }
 
-/// Every job is done, none twice at once, and what became of each result is known.
+/// Every job is done, none twice at once, and the fate of each result is known.
 #[test]
 fn any_schedule_and_any_network_does_every_job() {
     for seed in 0..150 {
@@ -128,7 +128,7 @@ fn any_schedule_and_any_network_does_every_job() {
                 assert_ne!(face.step(), Pulse::Over);
             }
         }
-        // Whatever was bad ends, and then everything has to.
+        // All faults end, and then everything has to finish.
         face.proof.faults = Faults::default();
         let mut steps = 0;
         while face.proof.peer.status() != "f\t0\t0\t1\n.\n" || !face.running.is_empty() {
@@ -151,7 +151,7 @@ fn any_schedule_and_any_network_does_every_job() {
     }
 }
 
-/// Nothing is lost for certain in a network that only delays.
+/// Nothing is definitely lost on a network that only delays.
 #[test]
 fn every_result_is_confirmed_before_the_end() {
     for seed in 0..50 {

@@ -40,7 +40,7 @@ impl Bench {
         Bench { worker, now }
     }
 
-    /// What it sends now.
+    /// What it sends.
     fn sent(&mut self) -> Vec<String> {
         self.worker.poll(self.now);
         let mut decoder = Decoder::new(Magic::Request, 1 << 20);
@@ -237,7 +237,7 @@ fn a_job_ends_once_and_only_on_its_own_connection() {
     bench.completes(&job);
     let again = bench.worker.finish(&job, End::Fail, bench.now).unwrap_err();
     assert_eq!((again.kind(), again.fate()), (ErrorKind::JobLost, crate::Fate::NotSent));
-    // After a restart of the server another job has the same handle.
+    // After a restart of the server, another job has the same handle.
     let mut later = Bench::started(1);
     later.gets_job(1);
     let stale = later.worker.finish(&job, End::Complete(b""), later.now).unwrap_err();
@@ -337,7 +337,7 @@ fn a_job_that_nobody_will_end_does_not_keep_a_connection_open() {
     assert_eq!(bench.settled(), [Settled::Abandoned, Settled::Unknown]);
 }
 
-/// Refuses every grab for this long; how many were sent.
+/// Refuses every grab for this long; returns how many were sent.
 fn refuse(bench: &mut Bench, time: Duration) -> usize {
     let (end, mut grabs) = (bench.now + time, 0);
     while bench.now < end {
@@ -363,7 +363,7 @@ fn refusals_in_a_row_are_followed_by_longer_and_longer_pauses() {
     let hour = refuse(&mut bench, Duration::from_secs(3600));
     assert!((300..=3 * 370).contains(&hour), "{hour} in an hour");
     assert!(!bench.worker.is_proven(bench.now), "a refusal proves nothing");
-    // Another connection does not begin anew.
+    // Another connection does not start over.
     bench.worker.reopen(bench.now);
     let next = refuse(&mut bench, Duration::from_secs(60));
     assert!((10..=30).contains(&next), "{next} in a minute");
@@ -390,7 +390,7 @@ fn a_silent_server_is_asked_with_older_grabs_within_seconds() {
     }
     assert_eq!(bench.worker.poll(bench.now), None, "the last has the time of any reply");
     assert!(!bench.worker.give_up_waiting(bench.now));
-    // That was no matter of the kind.
+    // The kind was not the reason.
     bench.worker.close();
     bench.worker.reopen(bench.now);
     assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
@@ -560,7 +560,7 @@ fn timed(timeout: Duration) -> (Bench, JobHandle) {
 #[test]
 fn the_time_that_was_announced_for_a_job_is_known() {
     let second = Duration::from_secs(1);
-    // The server makes a second of less.
+    // The server rounds less up to a second.
     for (timeout, held) in [(3 * second, 3 * second), (second / 10, second)] {
         let (mut bench, job) = timed(timeout);
         assert_eq!(bench.worker.held_until(&job), Some(bench.now + held));
@@ -586,7 +586,7 @@ fn a_job_that_comes_again_after_its_time_begins_when_its_first_run_has_ended() {
     assert!(bench.worker.released().is_none());
     assert_eq!(bench.worker.running(), 1);
     bench.sent();
-    // The server would take it for the result of the second run.
+    // The server would treat it as the result of the second run.
     let error = bench.worker.finish(&job, End::Fail, bench.now).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::JobLost);
     assert!(!bench.sent().contains(&"WORK_FAIL".to_owned()));
@@ -596,7 +596,7 @@ fn a_job_that_comes_again_after_its_time_begins_when_its_first_run_has_ended() {
     bench.completes(&second.handle);
     assert_eq!(bench.sent()[0], "WORK_COMPLETE");
 
-    // One that stops runs it no second time: the first result ends it.
+    // A stopping worker does not run it a second time: the first result ends it.
     let (mut bench, job) = timed(Duration::from_secs(1));
     assert_eq!(bench.gets(PacketType::JobAssignAll, &again), None);
     bench.worker.stop();
@@ -619,7 +619,7 @@ fn an_exception_is_followed_by_a_failure_where_it_does_not_end_a_job() {
     let job = old.gets(PacketType::JobAssign, &["H:x:1", "f", "w"]).unwrap();
     old.worker.finish(&job, End::Exception(b"why"), old.now).unwrap();
     assert_eq!(old.sent(), ["WORK_EXCEPTION", "WORK_FAIL", "GRAB_JOB"]);
-    // Both are the end of one job.
+    // Both end the same job.
     old.gets(PacketType::NoJob, &[]);
     assert_eq!(old.settled(), [Settled::Failed]);
     assert!(!old.worker.has_unconfirmed());
@@ -701,7 +701,7 @@ fn each_answer_gives_the_next_question_the_whole_time() {
         assert_eq!(bench.worker.waiting_since().unwrap_or(bench.now), bench.now);
     }
     assert!(bench.worker.is_past(barrier));
-    // What is asked later waits from then on.
+    // A later request waits from then on.
     bench.now += Duration::from_secs(6);
     bench.worker.send_barrier(bench.now);
     assert_eq!(bench.worker.waiting_since(), Some(bench.now));
