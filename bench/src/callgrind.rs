@@ -7,8 +7,8 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Counts the instructions of each job in this program's own subcommand `arguments`, which is told a number of jobs
-/// with `--jobs`: two runs with different numbers, so that start and end fall out. `prepare` comes before each run.
+/// Counts the instructions of each job in this program's own subcommand `arguments`, which gets a number of jobs with
+/// `--jobs`: two runs with different numbers, so that start and end cancel out. `prepare` comes before each run.
 pub fn per_job(
     arguments: &[&str],
     jobs: [u64; 2],

@@ -18,8 +18,7 @@ pub enum Cores {
 }
 
 impl Cores {
-    /// Starts the server where it belongs, and moves this process, with whatever it starts later, to where the clients
-    /// belong.
+    /// Starts the server on its core, and moves this process, with whatever it starts later, to the clients' core.
     pub fn place<S>(self, start_server: impl FnOnce() -> Result<S>) -> Result<S> {
         if self == Cores::Any {
             return start_server();

@@ -13,7 +13,7 @@ pub fn share(jobs: u64, many: usize, number: usize) -> u64 {
     (jobs + number as u64) / many.max(1) as u64
 }
 
-/// Has each member do its share of the jobs in a thread of its own. The time is that from when all threads run.
+/// Makes each member do its share of the jobs in a thread of its own. The time starts once all threads run.
 pub fn crowd<M: Send>(
     members: &mut [M],
     jobs: u64,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-/// Prints figures as they come.
+/// Prints figures as they arrive.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
     pub json: bool,

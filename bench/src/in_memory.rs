@@ -1,4 +1,4 @@
-//! The in-memory servers as processes of their own, as the real servers are.
+//! The in-memory servers as processes of their own, like the real servers.
 
 use std::{
     io::{self, BufRead, BufReader, Read},
@@ -46,7 +46,7 @@ impl InMemory {
 
 impl Drop for InMemory {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended on its own.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -67,7 +67,7 @@ impl Count {
             println!("Instructions per {}, without the server and the kernel:", self.noun);
         }
         for scenario in scenarios.filter(|scenario| scenario.name().contains(wanted)) {
-            // How two threads meet is another story in every run.
+            // How two threads meet differs in every run.
             for (kind, _) in scenario.faces().iter().filter(|(kind, _)| *kind != Kind::Multi) {
                 let (name, face) = (scenario.name(), kind.name());
                 let mut count =

@@ -16,7 +16,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What it is called in the table.
+    /// Its name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Blocking => "blocking",

@@ -36,7 +36,7 @@ impl Rates {
     }
 
     /// The median over the rounds of this rate divided by the other one in the same round: what slows down a whole
-    /// round falls out.
+    /// round cancels out.
     pub fn ratio_to(&self, other: &Rates) -> f64 {
         median(self.0.iter().zip(&other.0).map(|(ours, theirs)| ours / theirs).collect())
     }

@@ -7,9 +7,9 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-/// Counts the bytes of each thing in this program's own subcommand `arguments`, which is told with `--count` how many
-/// to make, and prints its [resident] memory once they are there: two runs with different numbers, so that what a
-/// process needs anyway falls out.
+/// Counts the bytes of each thing in this program's own subcommand `arguments`, which gets with `--count` how many to
+/// make, and prints its [resident] memory once they are there: two runs with different numbers, so that what a process
+/// needs anyway cancels out.
 pub fn per_thing(arguments: &[&str], counts: [u64; 2]) -> Result<f64> {
     let [few, many] = counts;
     let (less, more) = (of_run(arguments, few)?, of_run(arguments, many)?);

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let servers: Servers = arguments.next().unwrap_or_else(|| "127.0.0.1:11300".into()).parse()?;
 
     let stop = stop_signal()?;
-    // Connects with the first put: the service starts whether or not the queue is there.
+    // Connects with the first put, so the service starts whether or not the queue is reachable.
     let producer = Producer::new(ProducerOptions::new(servers).timeout(Duration::from_secs(10)))?;
     let queue = Queue { producer: producer.clone(), tube: "mail".try_into()? };
     let app = Router::new()
@@ -38,9 +38,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let listener = tokio::net::TcpListener::bind(&listen).await?;
     println!("listening on {}", listener.local_addr()?);
-    // Takes no new connection after the signal, and returns when the requests that came before it are answered.
+    // Accepts no new connection after the signal, and returns once the requests that arrived before it are answered.
     axum::serve(listener, app).with_graceful_shutdown(stop).await?;
-    // Nothing is left to send by now, unless handlers used `enqueue`.
+    // By now, nothing is left to send, unless handlers used `enqueue`.
     println!("{}", producer.close().await);
     Ok(())
 }
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 async fn order(State(queue): State<Queue>, body: String) -> (StatusCode, String) {
     match queue.producer.put(&queue.tube, body, PutOptions::default()).await {
         Ok(job) => (StatusCode::ACCEPTED, job.id().to_string()),
-        // The server cannot have it: the caller may safely try again.
+        // The server cannot have it, so the caller may safely retry.
         Err(error) if error.fate() == Fate::NotSent => {
             (StatusCode::SERVICE_UNAVAILABLE, error.to_string())
         }

@@ -85,7 +85,7 @@ pub fn frame<C: Command>(command: &C) -> Vec<u8> {
     frame.to_vec()
 }
 
-/// What a call came to, as text that two calls can be compared by.
+/// The outcome of a call, as text for comparing two calls.
 pub fn shown<T: Debug>(outcome: &beanstalk_client::Result<T>) -> String {
     match outcome {
         Ok(reply) => format!("{reply:?}"),

@@ -25,7 +25,7 @@ pub fn resolved_by(
         .blocking_connector(move |address, _| std::net::TcpStream::connect(resolve(address)?))
 }
 
-/// How much the operating system holds for a [`narrow`] connection in each direction, about.
+/// Approximately how much the operating system buffers for a [`narrow`] connection in each direction.
 pub const NARROW: usize = 256 * 1024;
 
 /// Connects both faces by sockets with small buffers, however large or small the machine's own are: what is larger than
@@ -53,7 +53,7 @@ pub fn narrow(options: ConnectOptions) -> ConnectOptions {
 ///
 /// # Errors
 ///
-/// As the operating system says.
+/// Errors of the operating system.
 pub fn narrowed(socket: &Socket) -> io::Result<()> {
     socket.set_send_buffer_size(NARROW / 2)?;
     socket.set_recv_buffer_size(NARROW / 2)

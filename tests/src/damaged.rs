@@ -1,4 +1,4 @@
-//! Jobs whose end a crash of the server took: what killing it in the middle of a `put` leaves, now and then.
+//! Jobs whose end was lost in a crash of the server: what killing it in the middle of a `put` occasionally leaves.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -33,7 +33,7 @@ fn delete_damaged<F: Face>(client: &mut F, error: &Error) -> Result<()> {
     client.delete(error.job().unwrap())
 }
 
-/// What is put, and from which byte on it is lost: the two behind its body are those of the CRLF.
+/// What is put, and from which byte on it is lost: the two after its body are those of the CRLF.
 const JOBS: [(&str, Option<usize>); 5] = [
     ("first", None),
     ("nothing of it", Some(0)),

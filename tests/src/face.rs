@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 pub struct Async {
     /// The client itself.
     pub client: Client,
-    /// What drives it.
+    /// Its driver.
     pub runtime: Runtime,
 }
 

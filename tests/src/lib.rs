@@ -1,4 +1,4 @@
-//! What the integration tests share: the two faces of a client behind one trait, the servers they run against, streams
+//! Shared by the integration tests: the two faces of a client behind one trait, the servers they run against, streams
 //! and listeners that misbehave by script.
 //!
 //! A scenario is one function over a [`Face`] and an [`Environment`]; [`scenarios!`] makes four tests of it.
@@ -22,7 +22,7 @@ pub use self::{
 
 /// Makes four tests of each scenario: {async, blocking} x {in-memory, real beanstalkd}.
 ///
-/// Where the real server is not installed its tests pass over the scenario; with `CI=true` they fail.
+/// If the real server is not installed, its tests skip the scenario; with `CI=true`, they fail.
 #[macro_export]
 macro_rules! scenarios {
     ($($name:ident),+ $(,)?) => {$(
@@ -135,7 +135,7 @@ macro_rules! both_producers {
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
-/// The programs of the guide: those that need no server of somebody's are run.
+/// The programs of the guide: those that need no external server are run.
 #[cfg(doctest)]
 mod guide {
     #[doc = include_str!("../../docs/guide/src/ten-minutes.md")]

@@ -42,13 +42,13 @@ impl Scripts {
         Scripts { address, accepted, stopping, thread: Some(thread) }
     }
 
-    /// Where it listens.
+    /// Its address.
     #[must_use]
     pub fn address(&self) -> String {
         self.address.to_string()
     }
 
-    /// How many connections there have been.
+    /// Number of connections so far.
     #[must_use]
     pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
@@ -82,7 +82,7 @@ pub fn read_line(stream: &mut TcpStream) -> Option<String> {
     Some(String::from_utf8(line).unwrap())
 }
 
-/// Reads and drops what comes until the peer closes.
+/// Reads and discards everything until the peer closes.
 pub fn read_to_end(stream: &mut TcpStream) {
     let _ = io::copy(stream, &mut io::sink());
 }

@@ -10,7 +10,7 @@ use fixtures::{
 
 use crate::Face;
 
-/// Longer than anything takes here, even on a busy machine; only a hang meets it.
+/// Longer than anything takes here, even on a busy machine; only a hang reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Which server a scenario is to start.

@@ -68,7 +68,7 @@ pub trait Producing: Clone + Send + Sync + 'static {
     /// `Producer::state`.
     fn state(&self) -> ProducerState;
 
-    /// What drives it, if it needs something.
+    /// Its driver, if it needs one.
     fn runtime(&self) -> Option<Arc<Runtime>>;
 }
 
@@ -77,7 +77,7 @@ pub trait Producing: Clone + Send + Sync + 'static {
 pub struct AsyncProducer {
     /// The producer itself.
     pub producer: Producer,
-    /// What drives it.
+    /// Its driver.
     pub runtime: Arc<Runtime>,
 }
 

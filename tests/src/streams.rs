@@ -15,16 +15,16 @@ use std::{
 use beanstalk_client::blocking;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What one attempt to read or write comes to.
+/// The outcome of one attempt to read or write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// These bytes can be read.
     Bytes(Vec<u8>),
-    /// Nothing can be read before more was written: what follows answers it, and would be noise if it came early.
+    /// Nothing can be read before more was written: the following answers it, and would be noise if it arrived early.
     Asked,
-    /// So many bytes can be written.
+    /// This number of bytes can be written.
     Accept(usize),
-    /// A signal came first. The async face is asked to try again.
+    /// A signal arrived first. The async face is asked to try again.
     Interrupted,
     /// Nothing now. The async face is asked to try again.
     WouldBlock,
@@ -34,14 +34,14 @@ pub enum Step {
     Reset,
 }
 
-/// A stream that follows a script. When the script for reading is over, nothing comes any more; when the one for
-/// writing is over, everything is taken.
+/// A stream that follows a script. Once the script for reading is over, nothing more arrives; once the one for writing
+/// is over, everything is accepted.
 #[derive(Debug, Default)]
 pub struct Scripted {
     reads: VecDeque<Step>,
     writes: VecDeque<Step>,
     written: Arc<Mutex<Vec<u8>>>,
-    /// How much was written when the last answer began.
+    /// How much had been written when the last answer began.
     answered: usize,
     reader: Option<Waker>,
     read_timeout: Option<Duration>,
@@ -61,7 +61,7 @@ impl Scripted {
         self
     }
 
-    /// What was written, also after the stream is gone.
+    /// What was written, even after the stream is gone.
     #[must_use]
     pub fn written(&self) -> Arc<Mutex<Vec<u8>>> {
         Arc::clone(&self.written)
@@ -122,7 +122,7 @@ impl Scripted {
 impl Read for Scripted {
     fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
         self.step_read(space).unwrap_or_else(|| {
-            // As a socket does: wait for the timeout, then say so.
+            // Like a socket: waits for the timeout, then reports it.
             std::thread::sleep(self.read_timeout.expect("a read that can never end"));
             Err(io::ErrorKind::WouldBlock.into())
         })
@@ -154,8 +154,8 @@ impl blocking::Duplex for Scripted {
     }
 }
 
-/// A stream on which a line can be read, and then the same byte for ever: there is always something to read. Writing is
-/// taken, or is stuck from the beginning.
+/// A stream on which a line can be read, and then the same byte forever: there is always something to read. Writes are
+/// accepted, or stuck from the beginning.
 #[derive(Debug)]
 pub struct Flood {
     line: &'static [u8],
@@ -165,7 +165,7 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// A flood behind this line.
+    /// A flood after this line.
     #[must_use]
     pub fn new(line: &'static [u8]) -> Self {
         Flood { line, is_stuck: false, read: Arc::default(), write_timeout: None }
@@ -178,7 +178,7 @@ impl Flood {
         self
     }
 
-    /// How many bytes were read.
+    /// Number of bytes read.
     #[must_use]
     pub fn counted_by(mut self, read: &Arc<AtomicU64>) -> Self {
         self.read = Arc::clone(read);
@@ -261,7 +261,7 @@ impl AsyncWrite for Flood {
     }
 }
 
-/// What the blocking face retries, the async face is woken for.
+/// Where the blocking face retries, the async face is woken.
 fn again(cx: &mut Context<'_>, error: &io::Error) -> bool {
     let again = matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock);
     if again {

@@ -2,10 +2,10 @@
 //!
 //! Random sequences of requests on several WebSocket connections, binary and JSON, and over HTTP go to a fresh
 //! in-memory server and to the real one that `ADF_QUEUE_SERVER` names; after every step all answers must be equal, byte
-//! by byte, and at the end the status page and what the queues hold. Names of queues, and request ids over HTTP, belong
-//! to the run, so that the real server may have other users. Sequences have pings, frames and requests that are odd or
-//! broken, and connections that are closed and reset; nothing in them depends on time. Where no real server is named,
-//! the in-memory one answers sequences that were recorded from it (`recorded/`).
+//! by byte, and at the end the status page and the contents of the queues. Names of queues, and request ids over HTTP,
+//! belong to the run, so that the real server may have other users. Sequences have pings, frames and requests that are
+//! odd or broken, and connections that are closed and reset; nothing in them depends on time. Where no real server is
+//! named, the in-memory one answers sequences that were recorded from it (`recorded/`).
 //!
 //! Usually it is the same 30 sequences of each kind, so that a run says something about the change it tests;
 //! `DIFFERENTIAL_CASES=1000` runs as many new ones.
@@ -50,10 +50,10 @@ use crate::adf_queue_differential::{
     step::{RUN, Step},
 };
 
-/// What the steps are compared with.
+/// The comparison for the steps.
 enum Reference {
     Real(Box<Side>),
-    /// What is left of it.
+    /// The rest of it.
     Recorded(std::vec::IntoIter<(Step, Heard)>, Heard),
 }
 
@@ -97,7 +97,8 @@ fn compare(reference: &mut Reference, steps: &[Step]) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits until both have heard the same, for as long as one may only lag behind: answers over HTTP come when they come.
+/// Waits until both have received the same, as long as one may merely lag behind: answers over HTTP arrive in any
+/// order.
 fn agree(memory: &mut Side, mut reference: impl FnMut() -> Heard) -> Result<(), String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -125,7 +126,7 @@ fn is_final(one: &Heard, other: &Heard) -> bool {
     })
 }
 
-/// Where they part.
+/// Where they differ.
 fn difference(memory: &Heard, real: &Heard) -> String {
     let names: BTreeSet<&String> = memory.keys().chain(real.keys()).collect();
     let none = Vec::new();
@@ -161,7 +162,7 @@ fn check(has_http: bool) {
         let mut reference = Reference::Real(Box::new(side));
         let result = compare(&mut reference, &steps);
         if let (Err(_), Reference::Real(real)) = (&result, &mut reference) {
-            // Others use the server too: nothing of this run may stay, if it can be had away.
+            // Others use the server, too, so nothing of this run may stay, if it can be removed.
             let _ = advance(real, None);
         }
         result.map_err(TestCaseError::fail)

@@ -1,4 +1,4 @@
-//! The fuzz targets over their committed seeds: what once was found stays found, without a fuzzing toolchain.
+//! The fuzz targets over their committed seeds: what was found once stays found, without a fuzzing toolchain.
 
 use std::{fs, path::Path};
 

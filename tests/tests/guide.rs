@@ -72,7 +72,7 @@ impl Service {
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     }
 
-    /// Waits for its end, which has to be a good one; what it printed last.
+    /// Waits for its end, which has to be successful; returns what it printed last.
     fn end(mut self) -> String {
         let mut rest = String::new();
         self.output.read_to_string(&mut rest).unwrap();

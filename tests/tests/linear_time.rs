@@ -1,5 +1,6 @@
-//! S18: the time that reading takes grows with the bytes, and not with their square, however they come: here each byte
-//! comes alone. A reader that looks at all it has whenever another byte comes would need hours for this.
+//! S18: the time that reading takes grows with the bytes, and not with their square, however they arrive: here each
+//! byte arrives alone. A reader that examines everything it has whenever another byte arrives would need hours for
+//! this.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use gearman_client::protocol::{
 
 const SIZE: usize = 2 << 20;
 
-/// Of the processor's time, so that it is nothing to a busy machine: much more than reading needs, and much less than
-/// the square of the bytes would take.
+/// In processor time, so that a busy machine does not matter: much more than reading needs, and much less than the
+/// square of the bytes would take.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// How long this thread has had the processor.
@@ -29,7 +30,7 @@ fn busy() -> Duration {
     START.elapsed()
 }
 
-/// Gives the bytes one by one.
+/// Returns the bytes one by one.
 fn each(bytes: &[u8], mut take: impl FnMut(u8)) {
     let start = busy();
     for (number, byte) in bytes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the packages say of themselves, to a registry and to cargo.
+//! The packages' metadata, for a registry and for cargo.
 use std::{path::Path, process::Command};
 
 use serde_json::Value;
@@ -32,7 +32,7 @@ fn every_published_package_says_what_a_registry_shows() {
         assert_eq!(text("readme"), "README.md", "{name}");
         assert!(text("repository").starts_with("https://"), "{name}");
         assert!((20..=200).contains(&text("description").len()), "{name}: its description");
-        // A registry takes no more and no other keywords.
+        // A registry accepts no more and no other keywords.
         let keywords = list(&package["keywords"]);
         assert!((1..=5).contains(&keywords.len()), "{name}: {keywords:?}");
         for keyword in keywords.iter().map(|keyword| keyword.as_str().unwrap()) {

@@ -1,5 +1,5 @@
-//! What the client crates show: read from their sources, so that a list of it in a test or a document cannot fall
-//! behind.
+//! The public items of the client crates, read from their sources, so that a list in a test or a document cannot become
+//! outdated.
 
 #[path = "public/closed.rs"]
 mod closed;

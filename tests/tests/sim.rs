@@ -1,10 +1,10 @@
 //! Deterministic simulation: the real clients, producers and workers and an in-memory server in one thread and in
-//! virtual time, with a network that loses, splits and holds up bytes as a seed says. Each seed draws which kinds of
-//! fault it has at all, and ends in a healed world, where each producer and each consumer has to answer a call, and
-//! nothing may be left over.
+//! virtual time, with a network that loses, splits and delays bytes as a seed determines. Each seed draws which kinds
+//! of fault it has at all, and ends in a healed world, where each producer and each consumer has to complete a call,
+//! and nothing may be left over.
 //!
 //! `SIM_SEEDS` sets how many seeds are run (1,000; of Adf.QueueServer 100), `SIM_FIRST` the first one (0); with
-//! `SIM_WIRE` set every byte that passes is printed. `SIM_CANCELLED` sets how many callers give up waiting for a job
+//! `SIM_WIRE` set, every byte that passes is printed. `SIM_CANCELLED` sets how many callers give up waiting for a job
 //! (20,000).
 #![allow(
     clippy::unwrap_used,
@@ -60,7 +60,7 @@ fn adf_queue_loses_no_message_whatever_the_seed() {
     simulate_all("adf_queue", 100, |seed| adf_queue::run(seed, None));
 }
 
-/// Where the server keeps it: one producer, one worker that runs one message at a time, and no faults.
+/// If the server preserves it: one producer, one worker that runs one message at a time, and no faults.
 #[test]
 fn adf_queue_keeps_the_order_whatever_the_seed() {
     for_each_seed(0..setting("SIM_SEEDS", 1000).div_ceil(10), |seed| {
@@ -113,7 +113,7 @@ fn a_job_that_a_client_drops_as_its_caller_gives_up_is_missed() {
         rules.extend(reserves.violations.iter().map(|violation| violation.rule));
         rules.extend(next_jobs.violations.iter().map(|violation| violation.rule));
     }
-    // Its reservation is held for ever, unless the connection ends later; a job that a worker drops is failed.
+    // Its reservation is held forever, unless the connection ends later; a job that a worker drops fails.
     assert!(rules.contains(&Rule::Stuck) && rules.contains(&Rule::Lost), "{rules:?}");
     assert!(rules.iter().all(|rule| [Rule::Stuck, Rule::Lost].contains(rule)), "{rules:?}");
 }

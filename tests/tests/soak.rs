@@ -1,5 +1,5 @@
-//! The soak, for seconds instead of minutes: real servers that are killed again and again, bad networks, everybody that
-//! the SDKs offer at work. See `examples/soak`.
+//! The soak, for seconds instead of minutes: real servers that are killed again and again, bad networks, and every kind
+//! of client at work. See `examples/soak`.
 #![allow(unreachable_pub)]
 
 #[path = "../examples/soak/trend.rs"]
@@ -37,7 +37,7 @@ fn built(what: &[&str], name: &str, folder: &Path) -> PathBuf {
     path
 }
 
-/// Runs a soak and gives its exit code and its summary.
+/// Runs a soak and returns its exit code and its summary.
 fn soak(arguments: &[&str]) -> (i32, Value) {
     example("beanstalk-client", "resilient_consumer");
     example("gearman-client", "resilient_worker");
@@ -55,7 +55,7 @@ fn soak(arguments: &[&str]) -> (i32, Value) {
     (code, summary.unwrap_or_else(|error| panic!("exit code {code}, and no summary: {error}")))
 }
 
-/// A run in which everything is kept that has to be, and in which there was something to keep.
+/// A run that keeps everything that has to be kept, and in which there was something to keep.
 fn survives(protocol: &str, more: &[&str]) {
     let short = ["--seconds", "24", "--kill-every", "4", "--rate", "150", "--seed", "1"];
     let (code, summary) = soak(&[&[protocol], &short[..], more].concat());
@@ -96,7 +96,7 @@ fn everybody_survives_kills_of_gearmand() {
     }
 }
 
-/// It keeps nothing when it is killed. The server is `mock-adfqueue`, or the program that `ADF_QUEUE_PROGRAM` names.
+/// It keeps nothing when killed. The server is `mock-adfqueue`, or the program that `ADF_QUEUE_PROGRAM` names.
 #[test]
 fn everybody_survives_kills_of_adf_queue() {
     survives("adf-queue", &[]);
@@ -114,8 +114,8 @@ fn a_server_that_loses_jobs_is_noticed() {
     }
 }
 
-/// A server that forgets when it is killed is taken for one that loses. Every kill may meet an empty server, which has
-/// nothing to lose: such a run is good, and the next one follows.
+/// A server that forgets when killed counts as one that loses jobs. A kill may hit an empty server, which has nothing
+/// to lose: such a run is good, and the next one follows.
 fn is_noticed(server: &[&str]) {
     for seed in ["1", "2", "3", "4", "5"] {
         let short = ["--seconds", "8", "--kill-every", "3", "--miss-forgotten", "--seed", seed];

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The rows that each table must have, in order; a word stands for the row that begins with it.
+/// The rows that each table must have, in order; a word stands for the row that starts with it.
 const TABLES: [(&str, &[Rows]); 27] = [
     ("beanstalkd / Transport", &[Rows::Numbered('C', 22)]),
     ("beanstalkd / Clients, producers and workers", &[Rows::Numbered('B', 28)]),
@@ -56,7 +56,7 @@ struct Row {
     first: String,
     /// What the last cell names between backticks.
     tests: Vec<String>,
-    /// Why there is no test.
+    /// The reason why there is no test.
     reason: Option<String>,
 }
 
@@ -66,7 +66,7 @@ struct Source {
     tests: HashSet<String>,
 }
 
-/// The macros that make a test of each function that they are given, for each face or server.
+/// The macros that make a test of each of their functions, for each face or server.
 const MACROS: [&str; 12] = [
     "each_server!",
     "each_server_async!",

@@ -1,4 +1,4 @@
-//! One trace from the sender to the handler, through an envelope of the caller's, with the crates of OpenTelemetry; and
+//! One trace from the sender to the handler, through an envelope of the caller, with the crates of OpenTelemetry; and
 //! the measurements on its meters.
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The Adf.QueueServer clients against the in-memory server, and against a real one where there is one.
+//! The Adf.QueueServer clients against the in-memory server, and against a real one if there is one.
 
 mod instructions;
 mod ours;
@@ -20,7 +20,7 @@ use crate::{
     report::{Face, Report, Row},
 };
 
-/// Runs the scenarios and prints what came out.
+/// Runs the scenarios and prints the results.
 pub fn run(options: &Options) -> Result<()> {
     let scenarios = options.choose(&SCENARIOS, |scenario| scenario.name)?;
     let server = options.cores.place(|| InMemory::start(Protocol::Adf))?;
@@ -65,13 +65,13 @@ fn ours(address: SocketAddr, kind: Kind) -> Result<Boxed> {
     })
 }
 
-/// A server, everybody who is measured on it, and a connection to look after its queue.
+/// A server, its contenders, and a connection to manage its queue.
 struct Arena {
-    /// What its scenarios are called behind their names.
+    /// The suffix of its scenarios' names.
     suffix: &'static str,
     queue: String,
     keeper: raw::Blocking,
-    /// Each kind with its raw loop and with ours.
+    /// Each kind with its raw loop and our client.
     faces: Vec<(Kind, Boxed, Boxed)>,
     peer: Option<Boxed>,
 }
@@ -128,7 +128,7 @@ fn row(name: String, scenario: &Scenario, mut rates: impl Iterator<Item = Rates>
     Row { scenario: name, faces, peers, peer_target }
 }
 
-/// Prepares the queue, runs the work, and makes sure that it was done: as many messages are left as there should be.
+/// Prepares the queue, runs the work, and verifies that it was done by the number of remaining messages.
 fn timed(
     keeper: &mut raw::Blocking,
     contender: &mut dyn Contender,

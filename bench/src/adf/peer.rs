@@ -1,4 +1,4 @@
-//! What somebody writes who has no client but a WebSocket library: `tokio-tungstenite`, a request, and a loop that
+//! What one writes with a WebSocket library instead of a client: `tokio-tungstenite`, a request, and a loop that
 //! waits for its answer. A stream has one owner, so many callers have a task with a connection each.
 
 use std::{
@@ -15,7 +15,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungsten
 use super::scenario::{Contender, Kind, Work};
 use crate::crowd::share;
 
-/// What it is called in the table.
+/// Its name in the table.
 pub const NAME: &str = "tungstenite loop";
 
 /// Clients by hand, on a current-thread runtime.
@@ -101,7 +101,7 @@ impl Client {
         self.last_id.to_string()
     }
 
-    /// Sends a request, and gives what its answer has behind the result.
+    /// Sends a request, and returns what follows the result in its answer.
     async fn call(
         &mut self,
         action: u8,

@@ -30,7 +30,7 @@ impl Task {
         matches!(self, Task::Take | Task::Work { .. })
     }
 
-    /// How many connections somebody needs for it who has one request under way on each.
+    /// Number of connections it needs with one request in flight on each.
     pub fn connections(self) -> usize {
         match self {
             Task::PushCallers(callers) => callers,
@@ -114,7 +114,7 @@ pub struct Work<'a> {
 
 /// A client that can run scenarios, connected to the server.
 pub trait Contender {
-    /// What it is called in the table.
+    /// Its name in the table.
     fn name(&self) -> &'static str;
 
     /// Does the work: pushes `jobs` messages, or takes and deletes the `jobs` messages that are there. The time is that

@@ -27,7 +27,7 @@ use crate::{
     report::{Face, Report, Row},
 };
 
-/// Runs the scenarios and prints what came out.
+/// Runs the scenarios and prints the results.
 pub fn run(options: &Options) -> Result<()> {
     let scenarios = options.choose(&SCENARIOS, |scenario| scenario.name)?;
     let (_server, address) = options.cores.place(start)?;
@@ -51,7 +51,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// A real server, and where it is.
+/// A real server, and its address.
 fn start() -> Result<(RealServer, SocketAddr)> {
     let server = Beanstalkd::start().context(
         "beanstalkd is not installed: install the package `beanstalkd` or set BEANSTALKD to the program",
@@ -77,10 +77,10 @@ fn ours(address: SocketAddr, kind: Kind) -> Result<Boxed> {
     })
 }
 
-/// Everybody who is measured, and a connection to look after the server.
+/// All contenders, and a connection to manage the server.
 struct Arena {
     keeper: raw::Blocking,
-    /// Each kind with its raw loop and with ours.
+    /// Each kind with its raw loop and our client.
     faces: Vec<(Kind, Boxed, Boxed)>,
     peers: Vec<Boxed>,
 }
@@ -120,7 +120,7 @@ fn row(scenario: &Scenario, mut rates: impl Iterator<Item = (&'static str, Rates
     Row { scenario: scenario.name.to_owned(), faces, peers, peer_target }
 }
 
-/// Prepares the tube, runs the work, and makes sure that it was done: as many jobs are left as there should be.
+/// Prepares the tube, runs the work, and verifies that it was done by the number of remaining jobs.
 fn timed(
     keeper: &mut raw::Blocking,
     contender: &mut dyn Contender,

@@ -1,5 +1,5 @@
-//! Other people's clients. None of them pipelines: a pipelined task is done one command at a time. None can be shared:
-//! many callers are threads with a connection each.
+//! Other people's clients. None of them pipelines: a pipelined task is done one command at a time. None can be shared,
+//! so many callers are threads with a connection each.
 //!
 //! The crate `tokio-beanstalkd` is not among them: its 0.4.2 prints every request and reply on stderr, so that is what
 //! would be measured.
@@ -16,7 +16,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use super::scenario::{Contender, Scenario, Work};
 use crate::crowd::crowd;
 
-/// Every peer that can be run here; a word on stderr for each one that cannot.
+/// Every peer that can be run here; a message on stderr for each one that cannot.
 pub fn all(address: SocketAddr) -> Vec<Box<dyn Contender>> {
     let peers = [
         ("beanstalkc", Beanstalkc::connect(address).map(boxed)),
@@ -80,7 +80,7 @@ impl Contender for Beanstalkc {
     }
 }
 
-/// The crate `beanstalkd`, blocking. It knows no reserve with a timeout.
+/// The crate `beanstalkd`, blocking. It does not support reserves with a timeout.
 struct Beanstalkd {
     address: SocketAddr,
     clients: Vec<::beanstalkd::Beanstalkd>,
@@ -125,10 +125,10 @@ impl Contender for Beanstalkd {
     }
 }
 
-/// More threads are nothing that anybody would do.
+/// Nobody would use more threads.
 const MOST_THREADS: usize = 64;
 
-/// As many clients as the work needs; they are kept for the next time.
+/// As many clients as the work needs; they are kept for later.
 fn enough<'a, C>(
     clients: &'a mut Vec<C>,
     work: &Work<'_>,
@@ -200,7 +200,7 @@ impl Contender for Greenstalk {
 
 impl Drop for Greenstalk {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended on its own.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

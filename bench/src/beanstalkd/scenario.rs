@@ -46,7 +46,7 @@ impl Task {
         !matches!(self, Task::Put | Task::PutPipelined | Task::PutCallers(_))
     }
 
-    /// How many threads, each with a connection, somebody needs for it whose client cannot do better.
+    /// Number of threads, each with a connection, that it needs with a client that cannot do better.
     pub fn threads(self) -> usize {
         match self {
             Task::PutCallers(callers) => callers,
@@ -153,7 +153,7 @@ pub struct Work<'a> {
 
 /// A client that can run scenarios, connected to the server.
 pub trait Contender {
-    /// What it is called in the table.
+    /// Its name in the table.
     fn name(&self) -> &'static str;
 
     /// Whether it can run this.

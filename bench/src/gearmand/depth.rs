@@ -14,7 +14,7 @@ use crate::{
     measure::Rates,
 };
 
-/// How deep, and how often.
+/// The depths, and the number of runs.
 #[derive(Args, Clone, Debug)]
 pub struct DepthOptions {
     /// One JSON object per line instead of text

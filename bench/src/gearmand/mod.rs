@@ -32,12 +32,12 @@ use crate::{
 pub struct Options {
     #[command(flatten)]
     common: options::Options,
-    /// What the figures are of; with one core, both clocks show much the same on a machine that does nothing else
+    /// Clock of the figures; with one core, both clocks show much the same on an otherwise idle machine
     #[arg(long, value_enum, default_value_t = Clock::Wall)]
     clock: Clock,
 }
 
-/// Runs the scenarios and prints what came out.
+/// Runs the scenarios and prints the results.
 pub fn run(options: &Options) -> Result<()> {
     let common = &options.common;
     let scenarios = common.choose(&SCENARIOS, |scenario| scenario.name)?;
@@ -69,7 +69,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// A real server, and where it is.
+/// A real server, and its address.
 fn start() -> Result<(RealServer, SocketAddr)> {
     let server = Gearmand::start().context(
         "gearmand is not installed: install the package `gearman-job-server` or set GEARMAND to the program",
@@ -95,16 +95,16 @@ fn ours(address: SocketAddr, kind: Kind) -> Result<Boxed> {
     })
 }
 
-/// The server, and everybody who is measured on it.
+/// The server, and its contenders.
 struct Arena {
     address: SocketAddr,
     keeper: raw::Keeper,
-    /// Each kind with its raw loop and with ours.
+    /// Each kind with its raw loop and our client.
     faces: Vec<(Kind, Boxed, Boxed)>,
     peers: Vec<Boxed>,
 }
 
-/// Somebody who runs a scenario.
+/// A contender that runs a scenario.
 struct Running<'a> {
     contender: &'a mut Boxed,
     is_peer: bool,
@@ -138,7 +138,7 @@ impl Arena {
 }
 
 impl Running<'_> {
-    /// Runs the work, but a peer that has failed once is not asked again.
+    /// Runs the work, but skips a peer that has failed once.
     fn run(
         &mut self,
         address: SocketAddr,
@@ -161,7 +161,7 @@ impl Running<'_> {
     }
 }
 
-/// Prepares the queue, runs the work, and makes sure that it was done: as many jobs are left as there should be.
+/// Prepares the queue, runs the work, and verifies that it was done by the number of remaining jobs.
 fn timed(
     address: SocketAddr,
     keeper: &mut raw::Keeper,

@@ -12,7 +12,7 @@ pub const BATCH: usize = 256;
 /// How many grabs a worker has in flight.
 pub const GRABS: usize = 64;
 
-/// What takes longer hangs.
+/// Anything that takes longer hangs.
 pub const LIMIT: Duration = Duration::from_secs(10);
 
 /// What is done with each job.
@@ -81,7 +81,7 @@ pub const SCENARIOS: [Scenario; 15] = [
         Task::SubmitBatch,
         &[(Kind::Blocking, Some(0.9)), (Kind::Async, Some(0.9)), (Kind::Multi, None)],
     ),
-    // With few slots the server is waited for most of the time, and everybody is about as fast.
+    // With few slots, most of the time is spent waiting for the server, and everybody is about as fast.
     scenario("worker 64 B, 1 slot", Task::Work { grabs: 1 }, &WORKER).beside("libgearman", 1.0),
     scenario("worker 64 B, 4 slots", Task::Work { grabs: 4 }, &WORKER).beside("libgearman", 1.0),
     scenario("worker 64 B, 16 slots", Task::Work { grabs: 16 }, &WORKER).beside("libgearman", 8.0),
@@ -173,7 +173,7 @@ pub struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// The function, where a task has only one.
+    /// The function, if a task has only one.
     pub fn function(&self) -> &'a str {
         self.functions.first().map_or("", String::as_str)
     }
@@ -181,7 +181,7 @@ impl<'a> Work<'a> {
 
 /// A client and worker that can run scenarios.
 pub trait Contender {
-    /// What it is called in the table.
+    /// Its name in the table.
     fn name(&self) -> &'static str;
 
     /// Whether it can run this.

@@ -32,14 +32,14 @@ const QUEUE: &str = "/soak";
 const DEAD: &str = "/soak/dead";
 /// How long one call may take.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long the messages that are left at the end may take.
+/// How long the remaining messages may take at the end.
 const DRAIN_LIMIT: Duration = Duration::from_secs(180);
 /// Networks between some of the clients and the server.
 const NETWORKS: usize = 3;
 /// The lifetime of a worker process.
 const OUTSIDER_LIFE: Duration = Duration::from_secs(10);
 
-/// `None` where there is no server to start.
+/// `None` if there is no server to start.
 pub fn soak(options: &Options) -> Option<Summary> {
     let mut server = match AdfQueueServer::start(&mock()) {
         Ok(server) => server,
@@ -83,14 +83,14 @@ pub fn soak(options: &Options) -> Option<Summary> {
         reports.extend(consumers.into_iter().map(|consumer| consumer.join().expect("a consumer")));
         trends
     });
-    // What clients have closed is noticed by proxies and the server a moment later.
+    // Proxies and the server notice a moment later what clients have closed.
     drop(proxies);
     let left = count_connections(address);
     stage.ledger.note(0, Event::Left { connections: left });
     Some(Summary::new(&stage, options, trends, reports))
 }
 
-/// The in-memory server, as it is built beside this program.
+/// The in-memory server, built beside this program.
 fn mock() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let profile = program.parent().and_then(|examples| examples.parent());
@@ -145,7 +145,7 @@ fn start_workers(
     .collect()
 }
 
-/// A worker process of the example, which prints the body of every message before it says its end.
+/// A worker process of the example, which prints the body of every message before it reports its end.
 fn outsider(stage: &Arc<Stage>, address: SocketAddr, rng: Rng) -> impl FnOnce() + use<> {
     let stage = stage.clone();
     move || {
@@ -177,7 +177,7 @@ fn drain(stage: &Stage, address: SocketAddr) {
     }
 }
 
-/// The WebSocket connections that the server has; the one that asks has none.
+/// The server's WebSocket connections; this query has none.
 fn count_connections(address: SocketAddr) -> usize {
     let mut client = Client::connect(connect_options(&http(address), 0)).expect("the server runs");
     let mut open = 0;
@@ -224,7 +224,7 @@ fn fate_of<T>(outcome: &Result<T, Error>) -> Fate {
     }
 }
 
-/// What a message ends with of which there may be copies: a worker may push it to the dead letters, and not delete it.
+/// How bodies of messages end that may have copies: a worker may push one to the dead letters and fail to delete it.
 const COPIES: u8 = b'+';
 
 fn message(key: Key, may_be_copied: bool, rng: &mut Rng) -> Vec<u8> {

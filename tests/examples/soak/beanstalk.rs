@@ -34,14 +34,14 @@ use crate::{
 const TUBE: &str = "soak";
 /// How long one call may take.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long the jobs that are left at the end may take.
+/// How long the remaining jobs may take at the end.
 const DRAIN_LIMIT: Duration = Duration::from_secs(180);
 /// Networks between some of the clients and the server.
 const NETWORKS: usize = 3;
 /// The lifetime of a worker process.
 const OUTSIDER_LIFE: Duration = Duration::from_secs(10);
 
-/// `None` where the server is not installed.
+/// `None` if the server is not installed.
 pub fn soak(options: &Options) -> Option<Summary> {
     let folder = folder();
     let mut server = Beanstalkd::builder();
@@ -82,7 +82,7 @@ pub fn soak(options: &Options) -> Option<Summary> {
         reports.extend(consumers.into_iter().map(|consumer| consumer.join().expect("a consumer")));
         trends
     });
-    // What clients have closed is noticed by proxies and the server a moment later.
+    // Proxies and the server notice a moment later what clients have closed.
     drop(proxies);
     let left = count_connections(address);
     stage.ledger.note(0, Event::Left { connections: left });
@@ -195,7 +195,7 @@ fn start_workers(
     .collect()
 }
 
-/// A worker process of the example, which prints the body of every job before it says its end.
+/// A worker process of the example, which prints the body of every job before it reports its end.
 fn outsider(stage: &Arc<Stage>, address: SocketAddr, rng: Rng) -> impl FnOnce() + use<> {
     let stage = stage.clone();
     move || {
@@ -242,7 +242,7 @@ fn drain(stage: &Stage, address: SocketAddr) {
     }
 }
 
-/// The server's connections beside the one that asks.
+/// The server's connections, except for this one.
 fn count_connections(address: SocketAddr) -> usize {
     let mut client = Client::connect(connect_options(address, 0)).expect("the server runs");
     let mut others = 0;

@@ -9,8 +9,8 @@ use fixtures::history::{Fate, Key};
 
 use crate::{body::key_of, rng::Rng, stage::Stage};
 
-/// The desk of one worker, whose server calls a job `I`. Ids may start over with the server, and a job may come again
-/// while the handler that has lost it still runs.
+/// The desk of one worker, whose server identifies jobs by `I`. Ids may start over with the server, and a job may be
+/// delivered again while the handler that has lost it still runs.
 pub struct Desk<I> {
     pub stage: Arc<Stage>,
     actor: u32,
@@ -37,7 +37,7 @@ struct Entry<I> {
 enum Ask {
     /// The end of its job.
     End,
-    /// That somebody else gets it, or that it is put aside.
+    /// Somebody else gets it, or it is set aside.
     GiveBack,
 }
 
@@ -50,7 +50,7 @@ pub enum Told {
     Unknown,
     /// It is somebody else's.
     Lost,
-    /// It was given back, or put aside.
+    /// It was given back, or set aside.
     GivenBack,
 }
 
@@ -64,7 +64,7 @@ impl<I: PartialEq + Debug> Desk<I> {
         self.rng.lock().unwrap()
     }
 
-    /// A handler gets its job; the ticket of that.
+    /// A handler gets its job; returns a ticket.
     pub fn begin(&self, id: I, body: &[u8], is_lost: impl Fn() -> bool + Send + 'static) -> u64 {
         let key = key_of(body).unwrap_or_else(|| {
             let what = format!("a body that nobody put: {}", body.escape_ascii());
@@ -110,7 +110,7 @@ impl<I: PartialEq + Debug> Desk<I> {
     /// The worker reports what happened to a job.
     pub fn hear(&self, id: &I, told: Told) {
         let mut jobs = self.jobs.lock().unwrap();
-        // Two handlers may have had the same job: one has lost it, or given it back and not been answered yet.
+        // Two handlers may have had the same job: one has lost it, or has given it back and not been answered yet.
         let fits = |entry: &Entry<I>| match told {
             Told::Lost => (entry.is_lost)(),
             Told::Ended => entry.asked == Some(Ask::End),
@@ -135,7 +135,7 @@ impl<I: PartialEq + Debug> Desk<I> {
         }
     }
 
-    /// The worker has ended: no fate may be left untold.
+    /// The worker has ended, so no fate may be unreported.
     pub fn close(&self, name: &str) {
         let jobs = self.jobs.lock().unwrap();
         for Entry { key, id, .. } in jobs.running.iter().filter(|entry| !(entry.is_lost)()) {

@@ -34,22 +34,22 @@ use crate::{
     summary::Summary,
 };
 
-/// What the workers here do.
+/// The function of the workers here.
 const WORK: &str = "work";
-/// What worker processes do.
+/// The function of worker processes.
 const SQUARE: &str = "square";
 /// How long the submission of a background job may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a foreground job may take, with all its submissions.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
-/// How long the jobs that are left at the end may take.
+/// How long the remaining jobs may take at the end.
 const DRAIN_LIMIT: Duration = Duration::from_secs(180);
 /// Networks between some of the clients and the server.
 const NETWORKS: usize = 3;
 /// The lifetime of a worker process.
 const OUTSIDER_LIFE: Duration = Duration::from_secs(10);
 
-/// `None` where the server is not installed.
+/// `None` if the server is not installed.
 pub fn soak(options: &Options) -> Option<Summary> {
     let folder = folder();
     let server = Gearmand::builder();
@@ -89,14 +89,14 @@ pub fn soak(options: &Options) -> Option<Summary> {
         outsider_goes.join().expect("the worker process");
         trends
     });
-    // What clients have closed is noticed by proxies and the server a moment later.
+    // Proxies and the server notice a moment later what clients have closed.
     drop(proxies);
     let left = count_connections(address);
     stage.ledger.note(0, Event::Left { connections: left });
     Some(Summary::new(&stage, options, trends, reports))
 }
 
-/// A server that keeps background jobs in a file, if it can; whether it can.
+/// A server that keeps background jobs in a file, if it can; returns whether it can.
 fn persistent(server: GearmandBuilder, folder: &Path) -> (GearmandBuilder, bool) {
     let help =
         Gearmand::program().and_then(|program| Command::new(program).arg("--help").output().ok());
@@ -190,7 +190,7 @@ fn drain(stage: &Stage, address: SocketAddr) {
     }
 }
 
-/// The server's connections beside the one that asks.
+/// The server's connections, except for this one.
 fn count_connections(address: SocketAddr) -> usize {
     let mut admin = Admin::connect(connect_options(address, 0)).expect("the server runs");
     let mut others = 0;
@@ -226,7 +226,7 @@ fn fate_of<T>(outcome: &Result<T, Error>) -> Fate {
     }
 }
 
-/// How a job ends, and what its handler does for that. Every attempt ends alike.
+/// How a job ends, and what its handler does. Every attempt ends the same way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Complete,

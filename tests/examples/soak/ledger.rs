@@ -1,4 +1,4 @@
-//! Where everybody notes what happens.
+//! Records everything that happens.
 
 use std::{
     fs::File,
@@ -15,9 +15,9 @@ use fixtures::history::{Checker, Event, Fate, Key, Report, Rules};
 
 /// How long a call may take beyond its deadline. The machine may be busy with other things.
 const SLACK: Duration = Duration::from_secs(10);
-/// How long a delivery may be under way: held up by the network or a frozen server until its client gives up.
+/// How long a delivery may be in flight: delayed by the network or a frozen server until its client gives up.
 const IN_FLIGHT: Duration = Duration::from_secs(30);
-/// Settled jobs are remembered one by one for so long.
+/// How long settled jobs are remembered one by one.
 pub const MEMORY: Duration = Duration::from_secs(60);
 /// Rules broken more often than this are only counted.
 const MOST_SHOWN: usize = 20;
@@ -27,7 +27,7 @@ pub struct Ledger {
     keys: AtomicU64,
     book: Mutex<Book>,
     pub counts: Counts,
-    /// What is wrong beside the rules of the history.
+    /// Problems other than broken rules of the history.
     problems: Mutex<Vec<String>>,
 }
 
@@ -49,9 +49,9 @@ pub struct Counts {
     pub ended: AtomicU64,
     pub end_unknown: AtomicU64,
     pub end_not_sent: AtomicU64,
-    /// Calls whose caller went away before their end.
+    /// Calls whose caller left before their end.
     pub cancelled: AtomicU64,
-    /// Connections that were made, at clients, producers and workers.
+    /// Connections made by clients, producers and workers.
     pub connections: AtomicU64,
     pub kills: AtomicU64,
     pub freezes: AtomicU64,
@@ -81,7 +81,7 @@ impl Ledger {
         self.start.elapsed()
     }
 
-    /// A new job, whose submission begins.
+    /// A new job, whose submission is starting.
     pub fn submit(&self, actor: u32, deadline: Option<Duration>, at_least_once: bool) -> Key {
         let key = self.keys.fetch_add(1, Ordering::Relaxed);
         count(&self.counts.submitted);
@@ -127,7 +127,7 @@ impl Ledger {
         book.show_news();
     }
 
-    /// Something is wrong.
+    /// Records a problem.
     pub fn problem(&self, what: impl Into<String>) {
         let what = what.into();
         eprintln!("soak: {what}");
@@ -142,7 +142,7 @@ impl Ledger {
         }
     }
 
-    /// Forgets what is settled; how many jobs are not.
+    /// Forgets what is settled; returns how many jobs are not.
     pub fn tidy(&self) -> usize {
         let mut book = self.book.lock().unwrap();
         book.checker.retire(self.now().saturating_sub(MEMORY));
@@ -150,12 +150,12 @@ impl Ledger {
         book.checker.open()
     }
 
-    /// How many acknowledged jobs nobody has got yet.
+    /// Number of acknowledged jobs that nobody has received yet.
     pub fn waiting(&self) -> usize {
         self.book.lock().unwrap().checker.waiting()
     }
 
-    /// The end: what the history says, and what else was wrong.
+    /// The end: the verdict of the history, and other problems.
     pub fn close(&self) -> (Report, Vec<String>) {
         let mut book = self.book.lock().unwrap();
         if let Some(mut trace) = book.trace.take() {
@@ -167,7 +167,7 @@ impl Ledger {
 }
 
 impl Book {
-    /// Tells of broken rules while the run goes on.
+    /// Reports broken rules during the run.
     fn show_news(&mut self) {
         for violation in self.checker.violations().iter().skip(self.shown).take(MOST_SHOWN) {
             eprintln!("soak: {violation}");

@@ -1,5 +1,5 @@
 //! A soak: the real clients, producers and workers against a real server that is killed again and again, over networks
-//! that hold up, split, cut and swallow bytes as a seed says.
+//! that delay, split, cut and swallow bytes as a seed determines.
 //!
 //! ```text
 //! cargo run --release -p tests --example soak -- beanstalkd --minutes 30
@@ -10,11 +10,11 @@
 //! Adf.QueueServer is the program that `ADF_QUEUE_PROGRAM` names, or `mock-adfqueue`, if that was built in the same
 //! profile.
 //!
-//! Everybody notes what happens, and the rules of [`fixtures::history`] are checked while it does: nothing that was
-//! acknowledged is lost, nothing comes that was not submitted or was done, every call returns in time. At the end the
-//! network is healed, the queues are drained and everybody is stopped in an orderly way. Memory, descriptors and
-//! threads of this process have to stay flat. The exit code is 0 when all of that held, 1 when not, 2 for wrong
-//! arguments and 3 when the run did not end by itself.
+//! Everything that happens is recorded, and the rules of [`fixtures::history`] are checked meanwhile: nothing that was
+//! acknowledged is lost, nothing is delivered that was not submitted or was already done, every call returns in time.
+//! At the end the network is healed, the queues are drained and everybody is stopped in an orderly way. Memory,
+//! descriptors and threads of this process have to stay flat. The exit code is 0 if all of that held, 1 if not, 2 for
+//! wrong arguments and 3 if the run did not end on its own.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -82,10 +82,10 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(!summary.is_good()))
 }
 
-/// Handlers that panic on purpose say this.
+/// The message of handlers that panic on purpose.
 const ON_PURPOSE: &str = "a handler panics on purpose";
 
-/// Those panics are no news; all others are.
+/// Those panics are not reported; all others are.
 fn hide_expected_panics() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

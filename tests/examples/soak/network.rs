@@ -6,7 +6,7 @@ use fixtures::proxy::{Ending, Proxy, Toxics};
 
 use crate::{ledger::count, rng::Rng, stage::Stage};
 
-/// Spoils a network until the calm, and leaves it healed.
+/// Disturbs a network until the calm, and leaves it healed.
 pub fn weather(proxy: &Proxy, stage: &Stage, mut rng: Rng) {
     while stage.pause(Duration::from_millis(200) + rng.millis(4000)) {
         count(&stage.ledger.counts.toxics);
@@ -15,7 +15,7 @@ pub fn weather(proxy: &Proxy, stage: &Stage, mut rng: Rng) {
         stage.pause(lasts);
         proxy.heal();
         if leaves_ghosts {
-            // Connections of which one side only knows that they are gone do not last for ever in the world either.
+            // Real half-dead connections do not last forever either.
             stage.pause(rng.millis(3000));
             proxy.reset_connections();
         }
@@ -25,7 +25,7 @@ pub fn weather(proxy: &Proxy, stage: &Stage, mut rng: Rng) {
     proxy.reset_connections();
 }
 
-/// One fault, for either direction or both; whether it leaves connections behind that never end by themselves.
+/// One fault, for either direction or both; returns whether it leaves connections behind that never end on their own.
 fn spoil(proxy: &Proxy, stage: &Stage, rng: &mut Rng) -> bool {
     let toxics = match rng.below(10) {
         0 => {
@@ -58,12 +58,12 @@ fn spoil(proxy: &Proxy, stage: &Stage, rng: &mut Rng) -> bool {
     true
 }
 
-/// So many networks in front of a server.
+/// This number of networks in front of a server.
 pub fn networks(server: SocketAddr, count: usize) -> Vec<Proxy> {
     (0..count).map(|_| Proxy::start(server).expect("a loopback port")).collect()
 }
 
-/// Runs the weather of all networks beside `rest`, and heals them when the calm comes.
+/// Runs the faults of all networks beside `rest`, and heals them once the calm starts.
 pub fn under_weather<T>(
     proxies: &[Proxy],
     stage: &Stage,

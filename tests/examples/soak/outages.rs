@@ -1,4 +1,4 @@
-//! Kills the server again and again, and freezes it at times.
+//! Kills the server again and again, and sometimes freezes it.
 
 use std::{thread, time::Duration};
 
@@ -6,7 +6,7 @@ use fixtures::{history::Event, real::RealServer};
 
 use crate::{ledger::count, rng::Rng, stage::Stage};
 
-/// How often a server that does not come back is tried again.
+/// How often starting a server is retried.
 const RESTARTS: u32 = 5;
 
 pub struct Outages {
@@ -16,7 +16,7 @@ pub struct Outages {
 }
 
 impl Outages {
-    /// Until the calm. The server runs when this returns.
+    /// Runs until the calm. The server is running when this returns.
     pub fn run(&self, server: &mut RealServer, stage: &Stage, mut rng: Rng) {
         loop {
             let wait = self.every.mul_f64(0.7) + self.every.mul_f64(rng.below(60) as f64 / 100.0);

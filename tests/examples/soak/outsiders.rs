@@ -11,7 +11,7 @@ use std::{
 
 use crate::{ledger::count, rng::Rng, stage::Stage};
 
-/// What is said where the examples were not built.
+/// The message if the examples were not built.
 pub const NO_OUTSIDERS: &str = "soak: goes without worker processes that are killed: build the examples of \
     adf-queue-client, beanstalk-client and gearman-client in the same profile first";
 
@@ -22,7 +22,7 @@ pub struct Outsider {
 }
 
 impl Outsider {
-    /// The built example of that name; `None` where it was not built.
+    /// The built example of that name; `None` if it was not built.
     pub fn example(name: &str, arguments: &[&str]) -> Option<Outsider> {
         let mut program = env::current_exe().ok()?;
         program.set_file_name(format!("{name}{}", env::consts::EXE_SUFFIX));
@@ -30,8 +30,8 @@ impl Outsider {
         program.is_file().then_some(Outsider { program, arguments })
     }
 
-    /// Starts it, kills it after a while, and starts it again until the calm; then one more works until all is over and
-    /// is stopped in an orderly way. Every line that they print is heard.
+    /// Starts it, kills it after a while, and starts it again until the calm; then one more works until everything is
+    /// over, and is stopped in an orderly way. Every line that they print is read.
     pub fn run(&self, stage: &Stage, mut rng: Rng, every: Duration, hear: impl Fn(&str) + Sync) {
         let hear = &hear;
         thread::scope(|scope| {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// When the next job is due. Time that was lost is not made up for.
+/// When the next job is due. Lost time is not made up for.
 pub struct Pace {
     interval: Duration,
     next: Instant,
@@ -15,7 +15,7 @@ impl Pace {
         Pace { interval, next: Instant::now() }
     }
 
-    /// How long to wait for the turn that comes next.
+    /// How long to wait for the next turn.
     pub fn turn(&mut self) -> Duration {
         let now = Instant::now();
         self.next = (self.next + self.interval).max(now);

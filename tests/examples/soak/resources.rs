@@ -1,4 +1,4 @@
-//! What this process takes of the machine, and whether that grows.
+//! The resources of this process, and whether they grow.
 
 use std::{
     thread,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{ledger::MEMORY, options::Options, stage::Stage, trend::Trend};
 
-/// What the process takes at one moment.
+/// The resources of the process at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
     /// Resident memory, in KiB.
@@ -16,19 +16,19 @@ pub struct Sample {
     pub threads: u64,
 }
 
-/// How often it is looked whether producers are too fast.
+/// How often to check whether producers are too fast.
 const THROTTLE: Duration = Duration::from_millis(200);
 
-/// What the ledger takes for a job that it remembers.
+/// The memory of the ledger for a job that it remembers.
 const JOB_BYTES: u64 = 256;
 
-/// Takes samples until the calm; tidies the ledger and throttles producers meanwhile. There are none where the system
-/// does not tell.
+/// Takes samples until the calm; meanwhile, tidies the ledger and throttles producers. There are none if the system
+/// does not report them.
 pub fn watch(stage: &Stage, options: &Options) -> Vec<Trend> {
     let length = options.length;
-    // Every 10 s, and of a short run enough for a median.
+    // Every 10 s, and in a short run enough for a median.
     let every = (length / 24).min(Duration::from_secs(10)).max(Duration::from_millis(500));
-    // From then on the ledger forgets as much as it learns; in a short run it only learns.
+    // From then on, the ledger forgets as much as it learns; in a short run, it only learns.
     let is_long = length > 4 * MEMORY;
     let warm_up = Instant::now() + if is_long { MEMORY + 2 * every } else { length / 10 };
     let learned = if is_long { 0 } else { options.rate * length.as_secs() * JOB_BYTES / 1024 };
@@ -52,7 +52,7 @@ pub fn watch(stage: &Stage, options: &Options) -> Vec<Trend> {
     };
     let trends = [
         trend("memory", "KiB", |sample| sample.memory, 16 * 1024 + learned),
-        // A third of a short run may be one storm, in which clients and networks hold connections that go soon.
+        // A third of a short run may be one storm, in which clients and networks hold connections that end soon.
         trend("descriptors", "", |sample| sample.descriptors, if is_long { 20 } else { 100 }),
         trend("threads", "", |sample| sample.threads, 20),
     ];
@@ -73,7 +73,7 @@ fn sample() -> Option<Sample> {
     })
 }
 
-/// Waits for a condition, at most so long; whether it came.
+/// Waits for a condition, at most this long; returns whether it became true.
 pub fn wait_for(limit: Duration, mut is_there: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
     loop {

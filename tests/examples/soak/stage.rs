@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use crate::{ledger::Ledger, options::Options, pace::Pace};
 
-/// A folder for what a server writes: in memory, where there is such a place. A killed process loses nothing that it
-/// has written, on no disk; a disk that others keep busy would set the pace.
+/// A folder for a server's files: in memory, if possible. A killed process loses nothing that it has written, whatever
+/// the disk; but a disk that others keep busy would set the pace.
 pub fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
@@ -23,18 +23,18 @@ pub struct Stage {
     pub ledger: Ledger,
     phase: AtomicU8,
     end: Instant,
-    /// More jobs than these are not to wait.
+    /// Maximum number of waiting jobs.
     most_waiting: usize,
     is_full: AtomicBool,
 }
 
-/// Producers have ended, faults too; workers do all jobs that are left.
+/// Producers and faults have ended; workers do all remaining jobs.
 const CALM: u8 = 1;
 /// Nothing is left.
 const OVER: u8 = 2;
 /// Producers wait when the jobs of this many seconds do: whoever waits for an answer should not wait for all of them.
 const BACKLOG: u64 = 2;
-/// How often those who wait look.
+/// How often waiting tasks and threads check.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Stage {
@@ -65,12 +65,12 @@ impl Stage {
         self.phase.fetch_max(OVER, Ordering::Relaxed);
     }
 
-    /// Has producers wait, or go on.
+    /// Makes producers wait, or continue.
     pub fn throttle(&self) {
         self.is_full.store(self.ledger.waiting() > self.most_waiting, Ordering::Relaxed);
     }
 
-    /// Waits for a producer's turn; whether it has come before the calm.
+    /// Waits for a producer's turn; returns whether it came before the calm.
     pub fn turn(&self, pace: &mut Pace) -> bool {
         let goes_on = self.pause(pace.turn());
         while goes_on && self.is_full.load(Ordering::Relaxed) {
@@ -90,7 +90,7 @@ impl Stage {
         !self.is_calm()
     }
 
-    /// Sleeps, at most until the calm; whether there is still none.
+    /// Sleeps, at most until the calm; returns whether the calm has not started.
     pub fn pause(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         while !self.is_calm() {

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The outcome of a run.
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Closes the ledger. `reports` are the words of the workers and producers.
+    /// Closes the ledger. `reports` are the summaries of the workers and producers.
     pub fn new(
         stage: &Stage,
         options: &Options,

@@ -15,12 +15,12 @@ pub struct Trend {
     pub margin: u64,
 }
 
-/// Fewer values say nothing.
+/// Fewer values are meaningless.
 const LEAST: usize = 6;
 
 impl Trend {
     /// Of values in the order of time: a tenth of the first third and `margin` more is allowed for the last one. `None`
-    /// when there are too few.
+    /// if there are too few.
     pub fn of(
         name: &'static str,
         unit: &'static str,

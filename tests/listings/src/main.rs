@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn items(json: &Path) -> public_api::Result<PublicApi> {
     Builder::from_rustdoc_json(json)
-        // Those of other crates, which every type has. The library's own are listed nevertheless.
+        // Traits of other crates that every type has. The library's own are still listed.
         .omit_blanket_impls(true)
         // Swapping two parameters of the same type changes what a call means.
         .include_function_parameter_names(true)

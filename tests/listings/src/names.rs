@@ -7,12 +7,12 @@ use serde_json::Value;
 
 #[derive(Default)]
 pub(crate) struct Names {
-    /// The public name of each name that is not.
+    /// The public name of each name that is not public.
     public: HashMap<String, String>,
 }
 
 impl Names {
-    /// Learns what a library calls its items, and where it defines them.
+    /// Learns the names of a library's items, and where it defines them.
     pub(crate) fn learn(
         &mut self,
         library: &str,
@@ -31,7 +31,7 @@ impl Names {
         Ok(())
     }
 
-    /// Of two public names the shorter one is taken.
+    /// Of two public names, the shorter one is used.
     fn teach(&mut self, defined: String, public: &str) {
         let known = self.public.entry(defined).or_insert_with(|| public.to_owned());
         if (public.len(), public) < (known.len(), known.as_str()) {
@@ -55,7 +55,7 @@ impl Names {
         line
     }
 
-    /// The longest beginning that names an item decides.
+    /// The longest prefix that names an item decides.
     fn path(&self, path: &str) -> String {
         let mut end = path.len();
         loop {
@@ -73,7 +73,7 @@ fn is_of_path(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == ':'
 }
 
-/// What an item is called in its line of the listing.
+/// The name of an item in its line of the listing.
 fn name_of<'a>(library: &str, item: &'a str) -> Option<&'a str> {
     let item = &item[item.find(&format!("{library}::"))?..];
     let end = item.find(|c| !is_of_path(c)).unwrap_or(item.len());

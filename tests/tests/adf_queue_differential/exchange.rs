@@ -22,7 +22,7 @@ pub(crate) struct Exchange {
     pub(crate) replies: Vec<String>,
     is_awaited: bool,
     is_head: bool,
-    /// The page that may come is about a queue of this run.
+    /// The page that may arrive is about a queue of this run.
     is_own_page: bool,
     page: Vec<u8>,
 }
@@ -51,7 +51,7 @@ impl Exchange {
         let target = bytes.split(|&byte| byte == b'\r').next().unwrap_or_default();
         self.is_own_page = String::from_utf8_lossy(target).contains(&format!("?queue=/{RUN}"));
         stream.set_nonblocking(false).unwrap();
-        // The server may close while it is sent more than it takes.
+        // The server may close while it is sent more than it accepts.
         let _ = stream.write_all(&self.names.to_server(bytes));
     }
 

@@ -1,4 +1,4 @@
-//! Sequences with what the real server has answered, as files.
+//! Sequences with the real server's answers, as files.
 
 use std::{fmt::Write as _, fs, path::PathBuf};
 
@@ -7,14 +7,14 @@ use crate::adf_queue_differential::{
     step::{Step, continuation},
 };
 
-/// A sequence, and what was heard after each step; last, what was heard at the end.
+/// A sequence, and what was received after each step; last, what was received at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) steps: Vec<(Step, Heard)>,
     pub(crate) end: Heard,
 }
 
-/// Where the files are.
+/// The folder of the files.
 pub(crate) fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/adf_queue_differential/recorded")
 }

@@ -10,7 +10,7 @@ use crate::adf_queue_differential::{
 /// Ids of pulls over HTTP, where all users of a server share one list.
 pub(crate) const IDS: [&str; 3] = ["the-queue-of-run1", "the-queue-of-run2", "the-queue-of-run3"];
 
-/// It may wait, and then holds one of the server's threads.
+/// It may wait, which holds one of the server's threads.
 pub(crate) fn is_pull(step: &Step) -> bool {
     matches!(step, Step::Request { bytes, .. } if contains(bytes, b"/queue/pull"))
 }
@@ -68,7 +68,7 @@ fn acknowledgement() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Only from queues that are never deleted: whoever waits on another one waits for ever.
+/// Only from queues that are never deleted: a pull from another one might wait forever.
 fn pull() -> impl Strategy<Value = Vec<u8>> {
     let target = (suffix(), id()).prop_map(|(suffix, id)| {
         format!("/queue/pull{suffix}?queue={}&requestid={id}", queue(KEPT))
@@ -112,8 +112,8 @@ fn push() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// What a server refuses, or understands in its own way. Nothing here pulls: a pull as JSON from a queue that is not
-/// there ends the real server.
+/// Requests that a server refuses, or interprets in its own way. Nothing here pulls: a pull as JSON from a queue that
+/// is not there ends the real server.
 fn odd() -> impl Strategy<Value = Vec<u8>> {
     let name = queue("a");
     let count = format!("/queue/count.json?queue={name}&requestid=1");
@@ -159,7 +159,7 @@ fn odd() -> impl Strategy<Value = Vec<u8>> {
         post(&count, "Content-Length: -1\r\n", b""),
         format!("GET /queue/bin HTTP/1.1\r\nUpgrade: websocket\r\n{close}\r\n").into_bytes(),
     ];
-    // One byte less than is taken, as many, and one more.
+    // One byte less than is accepted, as many, and one more.
     for length in [511, 512, 513] {
         let fixed = format!("GET /queue/count.json?queue={RUN}&requestid= HTTP/1.1").len();
         let filler = "q".repeat(length - fixed);

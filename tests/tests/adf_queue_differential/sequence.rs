@@ -8,17 +8,17 @@ use crate::adf_queue_differential::{
     wire::binary,
 };
 
-/// Names of queues, as they stand behind what all of them begin with.
+/// Names of queues, without their common prefix.
 pub(crate) const QUEUES: [&str; 4] = ["a", "b", "c", KEPT];
 
 /// More of them, which cannot all be named in binary.
 pub(crate) const ODD_QUEUES: [&str; 8] =
     ["missing", "A", "\u{961f}", " a", "a b", "\"\\", "\r\n\u{1}", "???"];
 
-/// Most pulls over HTTP in a sequence: each may hold a thread of the real server.
+/// Maximum number of pulls over HTTP in a sequence: each may hold a thread of the real server.
 const MAX_HTTP_PULLS: usize = 2;
 
-/// What is asked for, apart from its form.
+/// A request, apart from its form.
 #[derive(Clone, Debug)]
 struct Request {
     action: u8,
@@ -132,7 +132,7 @@ fn body(has_long: bool) -> impl Strategy<Value = Vec<u8>> {
             .prop_map(|text| text.as_bytes().to_vec()),
         1 => select(vec![b"\xff\xfe\0ok".to_vec(), b"\xe9\x98".to_vec(), b"\xed\xa0\x80".to_vec()]),
         1 => select(vec![125usize, 126, 300]).prop_map(|length| vec![b'z'; length]),
-        // Longer ones than binary has a length for.
+        // Longer ones than the length field of binary allows.
         is_long => select(vec![65_535usize, 65_536, 70_000]).prop_map(|length| vec![b'l'; length]),
     ]
 }
@@ -162,7 +162,7 @@ fn frame(connection: usize, request: &Request) -> Frame {
     Frame::new(1, text + "}")
 }
 
-/// What is no request, or an unusual one.
+/// Frames that are not requests, or unusual ones.
 fn odd() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => (0..2usize, odd_binary()).prop_map(|(at, payload)| Step::Send(at, vec![Frame::new(2, payload)])),

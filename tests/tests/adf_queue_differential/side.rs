@@ -62,7 +62,7 @@ pub(crate) struct Side {
     control: Socket,
     sockets: Vec<Option<Opened>>,
     exchanges: Vec<Exchange>,
-    /// Sentinels so far.
+    /// Number of sentinels so far.
     opened: usize,
     heard: Heard,
 }
@@ -141,7 +141,7 @@ impl Side {
         if is_deaf { Ok(()) } else { self.await_return(&sentinel) }
     }
 
-    /// Waits until the server has taken back what an ended connection has held.
+    /// Waits until the server has taken back what an ended connection held.
     fn await_return(&mut self, sentinel: &str) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
         while !self.control.ask(6, "sentinel", sentinel, None)?.ends_with("\\x01") {
@@ -184,7 +184,7 @@ impl Side {
         }
     }
 
-    /// What the status page says of a queue.
+    /// The status page's row of a queue.
     fn row(&self, name: &str) -> Result<String, String> {
         let request = format!(
             "GET /?queue={} HTTP/1.1\r\nHost: tests\r\nConnection: close\r\n\r\n",
@@ -203,7 +203,7 @@ impl Side {
         Ok(exchange.replies.get(1).cloned().unwrap_or_default())
     }
 
-    /// Waits until the server has dealt with everything that was sent over WebSocket, and with what came of it.
+    /// Waits until the server has processed everything that was sent over WebSocket, and its consequences.
     fn settle(&mut self) -> Result<(), String> {
         let mut rounds = 2;
         while rounds > 0 {
@@ -234,7 +234,7 @@ impl Side {
         }
     }
 
-    /// What was heard since this was last cleared.
+    /// What was received since this was last cleared.
     pub(crate) fn heard(&mut self) -> &Heard {
         for number in 0..self.sockets.len() {
             if let Some(mut opened) = self.sockets[number].take() {
@@ -261,7 +261,7 @@ impl Side {
         self.exchanges.iter().any(|exchange| !exchange.is_settled())
     }
 
-    /// Ends all connections, has what waits answered, and takes out what the queues hold.
+    /// Ends all connections, has waiting pulls answered, and empties the queues.
     pub(crate) fn finish(
         &mut self,
         queues: &[&str],
@@ -276,7 +276,7 @@ impl Side {
             let row = self.row(name)?;
             self.tell(format!("{name}: {row}"));
         }
-        // A pull over HTTP that stays would hold one of the server's threads for ever.
+        // A remaining pull over HTTP would hold one of the server's threads forever.
         let waiting = |row: String| row.split(' ').nth(3).and_then(|text| text.parse().ok());
         while waiting(self.row(KEPT)?).unwrap_or(0) > 0 {
             let answer = self.control.ask(2, "release", &queue(KEPT), Some(b"release"))?;
@@ -290,7 +290,7 @@ impl Side {
                 self.empty(name)?;
             }
         }
-        // Some of them have names that are others in binary.
+        // Some of them have names that differ in binary.
         let mut socket = Socket::open(self.address, "/queue/json", &self.names)?;
         let delete = |name: &&str| {
             let (id, queue) = ("left", queue(name));
@@ -305,7 +305,7 @@ impl Side {
         Ok(())
     }
 
-    /// Acknowledges what was pulled over HTTP, which the server would hold for ever.
+    /// Acknowledges what was pulled over HTTP, which the server would otherwise hold forever.
     fn take_back(&mut self, ids: &[&str]) -> Result<(), String> {
         for id in ids {
             loop {

@@ -17,7 +17,7 @@ use crate::adf_queue_differential::{
 const BARRIER: &str = "barrier";
 const COUNT: u8 = 6;
 
-/// What a connection can be asked.
+/// The requests that a connection supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Binary,
@@ -32,7 +32,7 @@ pub(crate) struct Socket {
     stream: TcpStream,
     names: Names,
     received: Vec<u8>,
-    /// What has come and was not a barrier.
+    /// What has arrived and was not a barrier.
     pub(crate) replies: Vec<String>,
     barriers: usize,
     pub(crate) has_ended: bool,
@@ -128,7 +128,7 @@ impl Socket {
         }
     }
 
-    /// Has the server show that it has dealt with all that was sent here.
+    /// Makes the server show that it has processed everything that was sent here.
     pub(crate) fn raise_barrier(&mut self) {
         let frame = match self.kind {
             Kind::Binary => {
@@ -153,8 +153,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Puts deliveries behind the other answers, which come in the order of their requests, while those come when they
-    /// do.
+    /// Moves deliveries behind the other answers, which arrive in the order of their requests, while deliveries arrive
+    /// at any time.
     pub(crate) fn sort_replies(&mut self) {
         self.replies.sort_by_key(|reply| {
             let is_refused = reply.ends_with("queue not exists.");
@@ -162,7 +162,7 @@ impl Socket {
         });
     }
 
-    /// What a binary request is answered.
+    /// The answer to a binary request.
     pub(crate) fn ask(
         &mut self,
         action: u8,
@@ -222,7 +222,7 @@ impl Socket {
             }
             Ending::Reset => {
                 let socket = socket2::SockRef::from(&self.stream);
-                // The connection is reset as it is dropped, by whoever opens or ends the side.
+                // The connection is reset when dropped, by whoever opens or ends the side.
                 socket.set_linger(Some(std::time::Duration::ZERO)).unwrap();
             }
         }
@@ -231,7 +231,8 @@ impl Socket {
     }
 }
 
-/// Tells the server at once what has come: it holds back every small answer until it knows that of the one before.
+/// Acknowledges received data at once, because the server holds back every small answer until the previous one is
+/// acknowledged.
 fn acknowledge(stream: &TcpStream) {
     #[cfg(target_os = "linux")]
     socket2::SockRef::from(stream).set_tcp_quickack(true).unwrap();

@@ -1,4 +1,4 @@
-//! What is done to a server, and how that is written in a file.
+//! Steps on a server, and their format in a file.
 
 use std::{fmt, str::FromStr};
 
@@ -8,7 +8,7 @@ use fixtures::transcript::{quote, unquote};
 pub(crate) const PATHS: [&str; 5] =
     ["/queue/bin", "/queue/bin?x=1", "/queue/json", "/queue/json", "/nowhere"];
 
-/// What stands in every name that belongs to a run. A server that others use too is sent something of the same length.
+/// What stands in every name that belongs to a run. A server with other users is sent something of the same length.
 pub(crate) const RUN: &str = "the-queue-of-run";
 
 /// The queue that exists from the start and is never deleted.
@@ -38,7 +38,7 @@ impl Frame {
 pub(crate) enum Ending {
     /// Both directions at once.
     Close,
-    /// What is sent ends, and the server is left to close.
+    /// The sending side ends, and the server is left to close.
     HalfClose,
     Reset,
 }

@@ -46,7 +46,7 @@ pub(crate) fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
     Some((first, payload))
 }
 
-/// What has come of an answer over HTTP.
+/// The received part of an answer over HTTP.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// Status line and headers, with their lines ended in one way and the host's name taken out.
@@ -60,7 +60,7 @@ pub(crate) enum Piece {
 /// Reads answers over HTTP piece by piece.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    /// What is left of the current one.
+    /// The rest of the current one.
     left: Left,
     /// The current one is the last.
     pub(crate) is_last: bool,
@@ -70,7 +70,7 @@ pub(crate) struct Answers {
 
 #[derive(Debug, Default)]
 enum Left {
-    /// It has not begun.
+    /// It has not started.
     #[default]
     All,
     Chunks,
@@ -136,7 +136,7 @@ impl Answers {
     }
 }
 
-/// Where a head ends, and where what follows it begins.
+/// Where a head ends, and where the rest begins.
 pub(crate) fn head_end(bytes: &[u8]) -> Option<(usize, usize)> {
     let ends = [&b"\r\n\r\n"[..], b"\n\n"].into_iter().filter_map(|end| {
         let at = bytes.windows(end.len()).position(|part| part == end)?;
@@ -145,7 +145,7 @@ pub(crate) fn head_end(bytes: &[u8]) -> Option<(usize, usize)> {
     ends.min()
 }
 
-/// What the rows of a status page say: names, and their three numbers.
+/// The rows of a status page: names, and their three numbers.
 pub(crate) fn rows(page: &str) -> Vec<String> {
     let cells = page.split("<td align=\"").skip(1).filter_map(|cell| {
         let (_, text) = cell.split_once("\">")?;

@@ -1,4 +1,4 @@
-//! What comes over the wire, cut in every way: the same replies; ended in every place: the same errors.
+//! Bytes on the wire, cut in every way, give the same replies; ended in every place, the same errors.
 
 use std::{
     fmt::Debug,
@@ -23,7 +23,7 @@ use tests::{
     streams::{Scripted, Step},
 };
 
-/// A source of cuts that gives the same in every run.
+/// A source of cuts that is the same in every run.
 fn cuts() -> TestRng {
     TestRng::deterministic_rng(RngAlgorithm::ChaCha)
 }
@@ -65,7 +65,7 @@ fn pieces(bytes: &[u8], size: usize) -> Vec<Vec<u8>> {
     bytes.chunks(size).map(<[u8]>::to_vec).collect()
 }
 
-/// A reply in pieces, which come when something was asked.
+/// A reply in pieces, which arrive once something was requested.
 fn answer(reply: &[u8], size: usize) -> impl Iterator<Item = Step> {
     iter::once(Step::Asked).chain(pieces(reply, size).into_iter().map(Step::Bytes))
 }
@@ -414,7 +414,7 @@ fn a_reply_that_answers_nothing_is_never_taken_for_the_next_one() {
             let reads = [b"USING a\r\n", trailing].concat();
             let mut client = F::over_script(Scripted::reading([Step::Bytes(reads)]), options());
             assert_eq!(client.list_tube_used().unwrap(), "a");
-            // It is noticed before anything is sent.
+            // This is noticed before anything is sent.
             let error = client.list_tube_used().unwrap_err();
             assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
         }
@@ -473,7 +473,7 @@ fn a_body_over_the_limit_is_skipped_and_its_job_can_be_buried() {
     check::<Blocking>();
 }
 
-/// The room for a read follows what has come, not what was announced.
+/// The room for a read follows what has arrived, not what was announced.
 #[test]
 fn an_announced_length_allocates_nothing() {
     for (limit, size) in [(usize::MAX, u64::MAX - 2), (1 << 30, 1 << 30), (1 << 20, u64::MAX)] {

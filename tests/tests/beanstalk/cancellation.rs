@@ -38,7 +38,7 @@ async fn choppy_client(server: &Server) -> Client {
     Client::from_stream(Choppy::new(stream, 16), options(server.address()))
 }
 
-/// Whether the reply has come when the call is dropped.
+/// Whether the reply has arrived when the call is dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Reply {
     Pending,
@@ -48,13 +48,13 @@ enum Reply {
 impl Reply {
     fn wait(self, server: &Server) {
         if self == Reply::Arrived {
-            // When this returns, all that was sent is carried out and its replies are on their way.
+            // When this returns, everything that was sent has been executed, and its replies are in flight.
             let _ = server.requests();
         }
     }
 }
 
-/// The connection is in step when a question gets exactly its own answer, twice.
+/// The connection is in step if a request gets exactly its own answer, twice.
 async fn assert_in_step(client: &mut Client, case: &str) {
     for tube in ["check-1", "check-2"] {
         client.use_tube(tube).await.unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -166,7 +166,7 @@ fn a_pipeline_dropped_at_any_poll_leaves_the_connection_in_step() {
     }
 }
 
-/// What comes after a dropped reserve.
+/// The command after a dropped reserve.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Reserve,
@@ -193,7 +193,7 @@ impl Delivered {
     }
 }
 
-/// B5 and total-queue: reserves dropped at every poll, with everything that may follow.
+/// B5 and total-queue: reserves dropped at every poll, with every possible next command.
 #[test]
 fn dropped_reserves_lose_no_job_and_change_no_priority() {
     for reply in [Reply::Pending, Reply::Arrived] {
@@ -265,7 +265,7 @@ fn dropped_reserves_lose_no_job_and_change_no_priority() {
     }
 }
 
-/// A reserve that was not even written when its caller went away.
+/// A reserve that was not even written when its caller left.
 #[test]
 fn a_reserve_dropped_at_any_poll_hands_its_job_to_the_next() {
     for reply in [Reply::Pending, Reply::Arrived] {
@@ -308,7 +308,7 @@ fn a_reserve_dropped_at_any_poll_hands_its_job_to_the_next() {
     }
 }
 
-/// B5 over a pair: the delete may be carried out or not, the reserved job is not lost.
+/// B5 over a pair: the delete may be executed or not, but the reserved job is not lost.
 #[test]
 fn dropped_pairs_lose_no_job() {
     let server = Server::start().unwrap();
@@ -341,11 +341,11 @@ fn dropped_pairs_lose_no_job() {
         }
         assert_eq!(taken.len(), 60);
     });
-    // What the dropped deletes did not reach has been reserved and deleted again.
+    // What the dropped deletes did not reach is reserved and deleted again.
     assert_eq!(server.view().jobs, 0);
 }
 
-/// The reserve that is waiting when its caller goes away, and the job that comes for it.
+/// The reserve that is waiting when its caller leaves, and the job that arrives for it.
 fn abandon(server: &Server, face: &mut Async, reserve: Duration) {
     let Async { client, runtime } = face;
     let dropped = runtime.block_on(drop_after(1, client.reserve_with_timeout(reserve)));
@@ -375,13 +375,13 @@ fn touches(server: &Server) -> usize {
     lines(server).iter().filter(|line| line.starts_with("touch")).count()
 }
 
-/// A reserve that is dropped when it has asked for a job that was kept for it.
+/// A reserve that is dropped after requesting a job that was kept for it.
 fn ask_and_drop(face: &mut Async) {
     let Async { client, runtime } = face;
     assert!(runtime.block_on(drop_after(1, client.reserve())).is_none());
 }
 
-/// Reserves that are dropped again and again ask once whether a job is still held.
+/// Reserves that are dropped repeatedly check only once whether a job is still held.
 #[test]
 fn dropped_reserves_of_a_late_job_send_one_touch_until_it_is_answered() {
     let server = Server::builder().virtual_clock().start().unwrap();
@@ -389,7 +389,7 @@ fn dropped_reserves_of_a_late_job_send_one_touch_until_it_is_answered() {
     let mut face: Async = connect(server.address());
     abandon(&server, &mut face, PATIENCE);
     let id = seed(&server, "late", 7);
-    // The job has come when the touch has.
+    // The job has arrived once the touch has.
     while touches(&server) == 0 {
         ask_and_drop(&mut face);
     }
@@ -399,12 +399,12 @@ fn dropped_reserves_of_a_late_job_send_one_touch_until_it_is_answered() {
     assert_eq!(touches(&server), 1);
     server.advance(Duration::from_secs(1));
     assert_eq!(face.reserve().unwrap().job().unwrap().id.get(), id);
-    // An answer that may be old is asked for once more.
+    // An answer that may be old is requested again.
     assert!(touches(&server) <= 2, "{:?}", lines(&server));
     assert_eq!(face.list_tube_used().unwrap(), "default");
 }
 
-/// What a touch has confirmed that was left behind may not be so any more.
+/// What an abandoned touch has confirmed may no longer be true.
 #[test]
 fn an_old_answer_about_a_late_job_is_not_believed() {
     let server = Server::builder().virtual_clock().start().unwrap();
@@ -427,7 +427,7 @@ fn an_old_answer_about_a_late_job_is_not_believed() {
     assert_eq!(server.view().jobs, 0);
 }
 
-/// B6: its time to run started when the server assigned it, not when somebody looked.
+/// B6: its time to run started when the server assigned it, not when somebody read it.
 #[test]
 fn a_late_job_whose_time_is_over_is_not_given_out() {
     let server = Server::builder().virtual_clock().start().unwrap();
@@ -477,7 +477,7 @@ fn a_command_behind_an_abandoned_reserve_is_carried_out_at_once() {
     assert_eq!(server.view().jobs, 0);
 }
 
-/// What it waited for the abandoned one is taken off its own time.
+/// Its wait for the abandoned one counts towards its own time.
 #[test]
 fn a_reserve_behind_an_abandoned_one_does_not_wait_for_both_times() {
     let server = Server::start().unwrap();
@@ -559,7 +559,7 @@ fn a_dropped_reserve_by_id_gives_the_job_back() {
                 face.release(&job, ReleaseOptions::new(7)).unwrap();
             }
             None => {
-                // Closing happens when the next call has seen the reply.
+                // Closing happens once the next call has seen the reply.
                 let _ = server.requests();
                 assert_eq!(face.list_tube_used().unwrap(), "default");
                 assert_eq!(face.list_tube_used().unwrap(), "default");
@@ -592,7 +592,7 @@ scenarios!(
     a_reserve_by_id_behind_a_dropped_reserve_gives_a_job_that_is_held,
 );
 
-/// A job that the client holds while the server keeps a reserve waiting for it, whose caller is gone.
+/// A job that the client holds while the server keeps a reserve waiting for it, whose caller has gone.
 fn hold_behind_a_reserve<F: Face>(place: &Place, client: &mut F, reserve: Duration) -> Job {
     let mut other: F = place.connect();
     let _ = other.put(b"held", PutOptions::default()).unwrap();
@@ -662,7 +662,7 @@ both_faces!(
     a_job_that_nobody_waited_for_is_forgotten_with_its_connection,
 );
 
-/// Reserves jobs that nobody waits for, and has the client read them.
+/// Reserves jobs that nobody waits for, and makes the client read them.
 fn leave_behind<F: Face>(server: &Server, client: &mut F, jobs: usize) {
     for _ in 0..jobs {
         seed(server, "x", 7);
@@ -731,7 +731,8 @@ fn a_job_that_nobody_waited_for_is_forgotten_with_its_connection<F: Face>() {
     assert_eq!((seen.len(), server.view().jobs), (2, 0));
 }
 
-/// A body that no socket holds comes on only when it is read: the time in which nobody did is not the server's.
+/// A body larger than the socket buffers only arrives while it is read: the time in which nobody read does not count
+/// for the server.
 fn a_long_reply_that_came_while_nobody_read_is_read<F: Face>() {
     let second = Duration::from_secs(1);
     let server = Server::builder().max_job_size(1 << 25).start().unwrap();

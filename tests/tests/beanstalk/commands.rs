@@ -222,7 +222,7 @@ impl<F: Face> Visitor for Refuse<F> {
         for (word, kind) in REFUSALS {
             self.server.faults().add(Fault::nth(1).of(C::NAME).reply(word));
             let outcome = self.client.call(&command);
-            // Looking something up that is not there is no error.
+            // Looking up something that does not exist is not an error.
             let lookup = [
                 "peek",
                 "peek-ready",

@@ -1,4 +1,4 @@
-//! Ways to a server: unix sockets, forms of addresses, streams that the caller brings.
+//! Ways to a server: unix sockets, forms of addresses, streams provided by the caller.
 
 use std::{
     net::TcpStream,
@@ -41,7 +41,7 @@ scenarios!(a_lazy_client_connects_at_its_first_call, a_reset_client_is_like_a_ne
 
 fn a_lazy_client_connects_at_its_first_call<F: Face>(environment: Environment) {
     let place = environment.start();
-    // The first connection is no further attempt.
+    // The first connection does not count as a further attempt.
     let options = options(place.address()).retry(RetryPolicy::never());
     let mut client = F::new(options).unwrap();
     assert_eq!((client.is_connected(), client.metrics().connections), (false, 0));
@@ -52,7 +52,7 @@ fn a_lazy_client_connects_at_its_first_call<F: Face>(environment: Environment) {
     assert_eq!(client.list_tubes_watched().unwrap().len(), 2);
 }
 
-/// What it holds is given back, and what it used and watched is forgotten, by the next connection as well.
+/// What it holds is given back, and what it used and watched is forgotten, by the next connection, too.
 fn a_reset_client_is_like_a_new_one<F: Face>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
@@ -87,7 +87,7 @@ fn a_reset_client_is_like_a_new_one<F: Face>(environment: Environment) {
     assert_ne!(client.epoch(), first);
     assert_eq!(client.delete(&job).unwrap_err().kind(), ErrorKind::JobLost);
 
-    // A reserve that nobody waits for, and a job that came for nobody.
+    // A reserve that nobody waits for, and a job that arrived for nobody.
     let wait = ReserveWithTimeout::new(PATIENCE).unwrap();
     assert_eq!(client.call_some(2, 0, [wait]).len(), 0);
     let _ = client.put(b"y", PutOptions::default()).unwrap();
@@ -191,7 +191,7 @@ fn a_connection_lost_while_nobody_looked_is_replaced_before_it_is_used<F: Face>(
             server.close_connections();
         }
         assert!(server.wait_for(PATIENCE, |view| view.connections == 0));
-        // The news takes its time, even within one machine.
+        // The notification takes its time, even within one machine.
         let patience = Instant::now() + PATIENCE;
         while client.check_connection() {
             assert!(Instant::now() < patience, "it is never noticed");

@@ -1,4 +1,4 @@
-//! Connections that the caller makes: what a client asks of its connector, and when.
+//! Connections made by the caller: what a client asks of its connector, and when.
 
 use std::{
     io,
@@ -24,7 +24,7 @@ both_faces!(
     a_client_that_cannot_get_a_socket_backs_off_and_says_why,
 );
 
-/// Nobody has this name, so that only a connector gets anywhere.
+/// Nobody has this name, so that only a connector can connect.
 fn options() -> ConnectOptions {
     let options: ConnectOptions = "queue.invalid:7".parse().unwrap();
     options.reply_timeout(PATIENCE)
@@ -65,7 +65,7 @@ fn a_server_that_moved_is_found_again<F: Face>() {
     let _ = client.put(b"one", PutOptions::default()).unwrap();
     drop(old);
     *record.lock().unwrap() = there(&new);
-    // The call that notices may fail; the next one goes where the name points to now.
+    // The call that notices may fail; the next one goes to the name's current address.
     let mut outcome = client.put(b"two", PutOptions::default());
     if outcome.is_err() {
         outcome = client.put(b"two", PutOptions::default());
@@ -106,7 +106,7 @@ fn a_client_that_cannot_get_a_socket_backs_off_and_says_why<F: Face>() {
     assert!(started.elapsed() >= least, "{:?} is shorter than {least:?}", started.elapsed());
 }
 
-/// An in-memory peer that takes everything and never answers.
+/// An in-memory peer that accepts everything and never answers.
 fn silent(address: Address) -> impl Future<Output = io::Result<tokio::io::DuplexStream>> + Send {
     assert_eq!(address.to_string(), "queue.invalid:7");
     async {
@@ -160,7 +160,7 @@ async fn a_connector_that_never_ends_meets_the_connect_deadline() {
     assert_eq!(began.elapsed().as_secs(), 5);
 }
 
-/// C1: a producer goes on to the next attempt, however long its puts may take.
+/// C1: a producer proceeds to the next attempt, however long its puts may take.
 #[tokio::test(start_paused = true)]
 async fn a_connector_that_never_ends_costs_a_producer_no_more_than_an_attempt() {
     let attempts = Arc::new(AtomicU32::new(0));
@@ -193,7 +193,7 @@ fn a_blocking_connector_is_told_how_long_it_has() {
         },
     );
     let error = beanstalk_client::blocking::Client::connect(options).err().unwrap();
-    // It has given up early, which is its own affair.
+    // It may have given up early.
     assert_eq!(error.kind(), ErrorKind::Connect);
     let left = told.lock().unwrap().unwrap();
     assert!(left <= Duration::from_secs(7) && left > Duration::from_secs(6), "{left:?}");

@@ -1,5 +1,5 @@
-//! Jobs whose end the server lost: killed in the middle of a `put`, beanstalkd with a log serves what was not written
-//! as NULs, the CRLF behind the body with it.
+//! Jobs whose end the server lost: killed in the middle of a `put`, beanstalkd with a log serves unwritten bytes as
+//! NULs, including the CRLF after the body.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn a_damaged_job_can_be_looked_at_deleted_and_set_aside<F: Face>(environment: En
     client.use_tube("a").unwrap();
     let error = client.peek(2).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BodyDamaged);
-    // Only looked at: it is not ours.
+    // Only peeked at: it is not ours.
     assert_eq!(client.touch(error.job().unwrap()).unwrap_err().kind(), ErrorKind::NotFound);
     client.delete(error.job().unwrap()).unwrap();
     let error = client.reserve_job(3).unwrap_err();

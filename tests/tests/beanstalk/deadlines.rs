@@ -1,4 +1,4 @@
-//! Every wait ends, by the deadline that its error names.
+//! Every wait ends at the deadline that its error names.
 
 use std::{
     io::Write,
@@ -67,7 +67,7 @@ fn a_silent_server_meets_the_reply_deadline<F: Face>() {
     assert!(!client.is_connected());
 }
 
-/// C4: a byte comes well within every wait, for ever; the bound is on the whole reply.
+/// C4: a byte arrives well within every wait, forever; the limit applies to the whole reply.
 fn a_reply_that_drips_meets_the_same_deadline<F: Face>() {
     let server = Scripts::start(|_, mut stream| {
         let _ = read_line(&mut stream);
@@ -105,7 +105,7 @@ fn a_server_that_does_not_read_meets_the_write_deadline<F: Face>() {
 
 /// A large body took longer than the write timeout, and was given up while bytes flowed.
 fn a_write_goes_on_as_long_as_the_server_takes_its_share<F: Face>() {
-    // Several times what the buffers of sockets take.
+    // Several times what socket buffers hold.
     const SIZE: usize = 32 << 20;
     let server = Scripts::start(|_, mut stream| {
         let _ = read_line(&mut stream);
@@ -128,7 +128,7 @@ fn the_total_deadline_covers_everything<F: Face>() {
     let total = |address: &str| options(address).total_timeout(Some(SHORT));
     let mut client = F::connect(total(&silent.address())).unwrap();
     assert_timeout(&client.reserve().unwrap_err(), Deadline::Total, Fate::Unknown);
-    // Reconnecting counts too: here it would be tried for minutes.
+    // Reconnecting counts, too: here it would be tried for minutes.
     let server = Server::start().unwrap();
     let minutes = RetryPolicy::new(1000).backoff(PATIENCE, PATIENCE);
     let mut client = F::connect(total(server.address()).retry(minutes)).unwrap();
@@ -194,7 +194,7 @@ fn flooded(
         .blocking_connector(move |_, _| Ok(flood()))
 }
 
-/// C4: the deadline is looked at while bytes come, too.
+/// C4: the deadline is checked while bytes arrive, too.
 fn a_flood_of_bytes_meets_the_same_deadlines<F: Face>() {
     let short = flooded(short("127.0.0.1"), || Flood::new(ENDLESS));
     let total = short.clone().reply_timeout(PATIENCE).total_timeout(Some(SHORT));
@@ -211,7 +211,7 @@ fn a_flood_of_bytes_meets_the_same_deadlines<F: Face>() {
     }
 }
 
-/// C7: it reads while it cannot write, but no more than a reply can have.
+/// C7: it reads while it cannot write, but no more than the size of a reply.
 fn a_flood_while_nothing_can_be_written_meets_the_deadline_and_takes_no_room<F: Face>() {
     const LIMIT: u64 = 1 << 20;
     let read = Arc::new(AtomicU64::new(0));
@@ -226,7 +226,7 @@ fn a_flood_while_nothing_can_be_written_meets_the_deadline_and_takes_no_room<F: 
     assert!(read.load(Ordering::Relaxed) < 2 * LIMIT, "{read:?} bytes were read");
 }
 
-/// Other tasks of the same thread have their turn.
+/// Other tasks of the same thread get their turn.
 #[test]
 fn a_flood_of_bytes_leaves_room_for_others() {
     let options = flooded(short("127.0.0.1"), || Flood::new(ENDLESS));
@@ -238,7 +238,7 @@ fn a_flood_of_bytes_leaves_room_for_others() {
     });
 }
 
-/// The question that a producer begins with.
+/// The request that a producer begins with.
 fn a_flood_in_place_of_a_greeting_meets_the_deadline<P: Producing>() {
     let options = flooded(options("127.0.0.1").connect_timeout(SHORT), || Flood::new(ENDLESS));
     let started = Instant::now();

@@ -56,7 +56,7 @@ async fn choppy_client(address: &str) -> Client {
     Client::from_stream(Choppy::new(stream, 3), options(address))
 }
 
-/// What is done after a wait for a job was dropped.
+/// The action after a wait for a job was dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Then {
     /// The same stream is waited for again.
@@ -65,7 +65,7 @@ enum Then {
     Another,
     /// The stream is dropped, and the client reserves.
     Reserve,
-    /// Its client touches a job that there is not, which waits for the reserve to end.
+    /// Its client touches a job that does not exist, which waits for the reserve to end.
     Touch,
 }
 
@@ -116,7 +116,7 @@ fn a_stream_of_jobs_dropped_at_any_poll_loses_no_job(environment: Environment) {
     });
 }
 
-/// Commands of the client end a wait that was dropped: what comes for it goes back, and is given to the next.
+/// Commands of the client end a wait that was dropped: what arrives for it goes back, and is given to the next.
 #[test]
 fn commands_between_dropped_waits_of_a_stream_lose_no_job() {
     let server = Server::start().unwrap();
@@ -239,7 +239,7 @@ fn events_are_streams_that_end_with_what_they_are_about(environment: Environment
     });
 }
 
-/// They can be named, kept, and moved to another task.
+/// The types can be named, kept, and moved to another task.
 struct Kept<'a> {
     puts: PutManyStream<'a>,
     events: EventStream<ProducerEvent>,

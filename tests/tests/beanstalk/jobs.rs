@@ -117,7 +117,7 @@ fn jobs_come_by_priority_and_then_by_id<F: Face>(environment: Environment) {
     let first = put(&mut client, "b", 5);
     let second = put(&mut client, "c", 5);
     let urgent = put(&mut client, "d", 0);
-    // A released job of equal priority goes in front of newer ones.
+    // A released job of equal priority goes before newer ones.
     let released = client.reserve().unwrap().job().unwrap();
     assert_eq!(released.id.get(), urgent);
     let queued = client.release(&released, ReleaseOptions::new(0)).unwrap();
@@ -291,7 +291,7 @@ fn touch_release_and_bury_need_the_reservation<F: Face>(environment: Environment
     ] {
         assert_eq!((error.kind(), error.fate()), (ErrorKind::NotFound, Fate::Refused));
     }
-    // An id names the job wherever it is: without the handle it works too.
+    // An id names the job wherever it is, so it also works without the handle.
     client.touch(id).unwrap();
     client.bury(id, 0).unwrap();
 }

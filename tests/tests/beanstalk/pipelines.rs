@@ -114,7 +114,7 @@ fn jobs_of_a_dropped_pipeline_go_to_the_next_reserves<F: Face>(environment: Envi
     for reserved in client.call_some(20, 3, vec![look; 30]) {
         seen.insert(reserved.unwrap().job().unwrap().id);
     }
-    // Something else comes in between: the replies under way are read by it.
+    // Another command comes in between, and reads the replies in flight.
     assert_eq!(client.list_tube_used().unwrap(), "default");
     while let Reserved::Job(job) = client.reserve_with_timeout(Duration::ZERO).unwrap() {
         assert!(seen.insert(job.id), "job {} was given twice", job.id);
@@ -266,7 +266,7 @@ fn a_large_put_behind_unread_replies_does_not_deadlock<F: Face>() {
     assert_eq!(client.epoch(), epoch);
 }
 
-/// C4: the bound is on the whole, not on each write that makes some progress.
+/// C4: the limit applies to the whole, not to each write that makes some progress.
 fn a_server_that_reads_drop_by_drop_meets_a_deadline<F: Face>() {
     let server = Scripts::start(|_, mut stream| {
         socket2::SockRef::from(&stream).set_recv_buffer_size(4096).unwrap();
@@ -384,8 +384,8 @@ fn a_reply_that_comes_while_writing_is_stuck_survives_its_failure<F: Face>() {
     assert_eq!(results[1].as_ref().unwrap_err().fate(), Fate::NotSent);
 }
 
-/// Nobody reads while the source of the commands takes its time, just as while somebody works with a reply. What has
-/// come meanwhile is more than the client reads at a time.
+/// Nobody reads while the source of the commands takes its time, or while somebody processes a reply. Meanwhile, more
+/// has arrived than the client reads at a time.
 fn a_caller_that_was_away_is_given_what_has_come<F: Face>() {
     const BODY: usize = 100;
     let mut client: F = scripted(|| {

@@ -1,4 +1,4 @@
-//! Producers of both faces: what is put, in which tube, and what becomes of puts when something goes wrong.
+//! Producers of both faces: what is put, in which tube, and the fate of puts when something goes wrong.
 
 use std::{
     collections::BTreeMap,
@@ -43,7 +43,7 @@ pub(crate) fn producer_options(address: &str) -> ProducerOptions {
     ProducerOptions::from(options(address))
 }
 
-/// Takes every job of a server: tube to bodies, in the order in which they come.
+/// Takes every job of a server: tube to bodies, in order of arrival.
 pub(crate) fn drain(address: &str) -> BTreeMap<String, Vec<Vec<u8>>> {
     let mut client: Blocking = connect(address);
     let mut found: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();

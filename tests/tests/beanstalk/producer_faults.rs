@@ -56,7 +56,7 @@ tests::both_producers!(
 /// Short, but longer than a round trip takes on a busy machine.
 const SHORT: Duration = Duration::from_millis(800);
 
-/// The attempt was begun with what was left of the put that waited for it, and was cut short with each. (In the
+/// The attempt was started with the remaining time of the put that waited for it, and was cut short with each. (In the
 /// blocking face it is made by a caller, who gives up with his own put.)
 #[test]
 fn puts_that_fall_due_do_not_end_the_attempt_to_connect() {
@@ -72,7 +72,7 @@ fn puts_that_fall_due_do_not_end_the_attempt_to_connect() {
     assert!(puts.into_iter().any(|put| put.is_ok()), "no connection was ever made");
 }
 
-/// Nobody reads for a thread that does something else, and its answer is no older for that.
+/// Nobody reads while a thread does something else, which must not make its answer count as late.
 #[test]
 fn an_answer_that_came_while_nobody_waited_is_read_before_it_is_overdue() {
     reads_a_late_answer_first(|to, _| to);
@@ -207,7 +207,7 @@ fn a_port_that_accepts_and_says_nothing_is_no_server<P: Producing>() {
     );
 }
 
-/// A caller whose put has long to go does not keep others beyond theirs.
+/// A caller whose put has a long deadline does not keep others beyond theirs.
 fn each_put_keeps_its_own_deadline_on_a_silent_server<P: Producing>() {
     let server = Server::start().unwrap();
     let producer = P::connect(producer_options(server.address())).unwrap();

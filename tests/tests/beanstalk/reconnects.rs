@@ -1,4 +1,4 @@
-//! What became of a command, what is repeated, and what a new connection starts with.
+//! The fate of a command, what is repeated, and what a new connection starts with.
 
 use std::{
     thread,
@@ -48,7 +48,7 @@ fn a_put_that_was_not_sent_whole_is_repeated_and_exists_once<F: Face>() {
         let proxy = Scripts::start(move |number, mut stream| {
             if number == 1 {
                 narrowed(&socket2::SockRef::from(&stream)).unwrap();
-                // A reset before anything came could meet the client while it still connects.
+                // A reset before anything arrived could hit the client while it still connects.
                 let _ = stream.peek(&mut [0]);
                 read_bytes(&mut stream, read);
                 reset(stream);

@@ -1,4 +1,4 @@
-//! Bugs that were reported against other clients, each as a test that bears the name of its report.
+//! Bugs reported against other clients, each as a test named by its report.
 
 use std::{
     collections::HashSet,
@@ -225,7 +225,7 @@ fn regress_nats_rs_182_a_put_is_never_acknowledged_after_the_end<F: Face>() {
     }
 }
 
-// C. A call hangs for ever.
+// C. A call hangs forever.
 
 fn regress_redis_rs_275_a_lost_connection_ends_the_waiting_call<F: Face>() {
     let server = Server::start().unwrap();

@@ -1,4 +1,4 @@
-//! Workers of both faces: what becomes of jobs, whatever happens.
+//! Workers of both faces: the outcomes of jobs, whatever happens.
 
 #[path = "worker/cancellation.rs"]
 mod cancellation;

@@ -1,7 +1,6 @@
 //! Scripts in real time: what expires, what falls due, who is served first.
 //!
-//! A script never sleeps. Where something takes time, it waits for the reply that shows it; a
-//! server that is late is not wrong.
+//! A script never sleeps. Where something takes time, it waits for the reply that shows it; a late server is not wrong.
 
 use std::{net::SocketAddr, thread};
 
@@ -19,9 +18,9 @@ use crate::beanstalk_differential::{
 enum Action {
     /// This connection sends this; `;` stands for CRLF.
     Say(usize, &'static str),
-    /// Goes on when this connection has had this many further replies.
+    /// Continues once this connection has had this many further replies.
     Hear(usize, usize),
-    /// The same, while a second connection keeps the real server looking at its reservations.
+    /// The same, while a second connection makes the real server check its reservations.
     ///
     /// The server loses the end of a reservation when it looks in the very microsecond
     /// of the deadline: the check before asks for `<=`, the one behind for `<`. The job stays

@@ -92,8 +92,8 @@ impl Client {
 
     /// Ends the connection from this side, and waits until the server has ended it too.
     ///
-    /// Closing it at once would leave it open how many of the commands behind a `reserve` are
-    /// still carried out: that depends on when the reset arrives.
+    /// Closing it at once would leave it open how many of the commands after a `reserve` are still executed: that
+    /// depends on when the reset arrives.
     fn close(&mut self) {
         // It may have ended already.
         let _ = self.stream.shutdown(Shutdown::Write);
@@ -190,7 +190,7 @@ impl<'a> Side<'a> {
         self.wait();
     }
 
-    /// Returns when the server has dealt with all that it was sent. Both servers handle their
+    /// Returns once the server has processed everything that it was sent. Both servers handle their
     /// connections in turn, so an answer on another connection, given twice, shows that.
     fn wait(&mut self) {
         self.control.ask("list-tube-used");
@@ -263,7 +263,7 @@ impl<'a> Pair<'a> {
         Ok(())
     }
 
-    /// Compares what both servers say of themselves, their tubes and their jobs.
+    /// Compares what both servers report about themselves, their tubes and their jobs.
     pub(crate) fn compare_state(&mut self) -> Result<(), String> {
         let mut questions = vec!["stats".to_owned(), "list-tubes".to_owned()];
         for tube in ["default", "a", "b", "c", "d"] {
@@ -289,7 +289,7 @@ impl<'a> Pair<'a> {
         self.compare()
     }
 
-    /// A reply that is there on both sides and differs: no waiting will mend it.
+    /// A reply that has arrived on both sides and differs: waiting will not help.
     fn first_difference(&self) -> Option<String> {
         let sides = self.memory.replies().into_iter().zip(self.real.replies());
         for (number, ((memory, _), (real, _))) in sides.enumerate() {

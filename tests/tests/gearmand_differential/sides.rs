@@ -11,7 +11,7 @@ use fixtures::gearmand::PacketType;
 
 use crate::gearmand_differential::sequence::{Command, Step};
 
-/// How long a server may take for a reply.
+/// How long a server may take to reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Connections of each side, besides the one that asks about the state.
 const CLIENTS: usize = 4;
@@ -64,7 +64,7 @@ impl Client {
         }
     }
 
-    /// Has the server show that it has dealt with all that was sent here.
+    /// Makes the server show that it has processed everything that was sent here.
     fn raise_barrier(&mut self) {
         self.send(&PacketType::EchoReq.request(&[BARRIER]));
     }
@@ -161,17 +161,17 @@ impl Side {
             assert!(Instant::now() < deadline, "the server does not see that a connection is gone");
             std::thread::yield_now();
         }
-        // The processing thread hears of it a little later than the list.
+        // The processing thread learns of it a little later than the list.
         for _ in 0..3 {
             self.control.ask("verbose");
         }
         self.settle(None);
     }
 
-    /// Waits until the server has dealt with everything, on all connections but the one that has
+    /// Waits until the server has processed everything, on all connections but the one that has
     /// sent a part of something.
     fn settle(&mut self, partial: Option<usize>) {
-        // What one connection has sent may bring something to another, so that one goes second.
+        // What one connection has sent may cause data for another, so that one goes second.
         for _ in 0..2 {
             let clients = self.clients.iter_mut().enumerate();
             let mut whole: Vec<&mut Client> = clients
@@ -264,7 +264,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Compares what both servers say of themselves.
+    /// Compares what both servers report about themselves.
     pub(crate) fn compare_state(&mut self) -> Result<(), String> {
         for question in ["status", "prioritystatus", "show jobs", "show unique jobs"] {
             let memory = self.memory.control.ask(question);

@@ -1,4 +1,4 @@
-//! Adf.QueueServer: what its clients and workers tell, and what can be seen of a worker while it runs.
+//! Adf.QueueServer: what its clients and workers report, and what can be observed of a worker while it runs.
 
 use std::{
     sync::{
@@ -220,7 +220,7 @@ struct Running {
 
 type Start = fn(WorkerOptions) -> Running;
 
-/// What a handler does; it says whether it has to wait still.
+/// What a handler does; returns whether it still has to wait.
 fn work(job: &JobContext, gate: &AtomicBool) -> Option<Result<(), String>> {
     match &job.body()[..4] {
         b"fail" if !job.is_redelivered() => Some(Err(format!("disk\nfull {SENTINEL}"))),
@@ -370,7 +370,7 @@ fn a_blocking_worker_tells_what_it_does_and_can_be_looked_at() {
     check_worker(&record_of(|| look(start_blocking)));
 }
 
-/// What handlers say is in the log where that was asked for: on one line, cut.
+/// What handlers say is in the log if requested: on one line, cut.
 #[test]
 fn words_of_failed_handlers_are_logged_when_that_is_asked_for() {
     let record = record_of(|| {
@@ -401,7 +401,7 @@ fn words_of_failed_handlers_are_logged_when_that_is_asked_for() {
     }
 }
 
-/// A worker that is stopped closes its connections: nothing was lost.
+/// A stopped worker closes its connections: nothing was lost.
 fn end(start: Start) {
     let server = server();
     let record = record_of(|| {

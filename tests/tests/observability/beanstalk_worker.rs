@@ -1,4 +1,4 @@
-//! What can be seen of a beanstalkd worker while it runs, without `tracing`; and that its end is no failure.
+//! What can be observed of a beanstalkd worker while it runs, without `tracing`; and that its end is not a failure.
 
 use std::{
     sync::{
@@ -24,7 +24,7 @@ fn options(server: &Server) -> WorkerOptions {
     WorkerOptions::from(connect).reconnect_backoff(base, cap).seed(7)
 }
 
-/// A body of 1000 bytes that begins with what is to become of it.
+/// A body of 1000 bytes that begins with its intended outcome.
 fn body(what: &str) -> Vec<u8> {
     let mut body = what.as_bytes().to_vec();
     body.resize(1000, b' ');
@@ -143,7 +143,7 @@ fn a_blocking_worker_can_be_looked_at_from_elsewhere() {
 
 type Handle = fn(&[u8]) -> Result<Outcome, String>;
 
-/// What handlers say is in the log where that was asked for: on one line, cut.
+/// What handlers say is in the log if requested: on one line, cut.
 fn say(run: fn(WorkerOptions, Handle) -> WorkerReport) {
     let record_with = |logs: bool| {
         record_of(|| {
@@ -193,7 +193,7 @@ fn words_of_failed_handlers_of_a_blocking_worker_are_logged_when_that_is_asked_f
     });
 }
 
-/// A worker that is stopped closes its connections: nothing was lost.
+/// A stopped worker closes its connections: nothing was lost.
 fn end(start: fn(&Server) -> Running) {
     let server = Server::start().unwrap();
     let record = record_of(|| {
@@ -221,7 +221,7 @@ fn a_blocking_worker_that_is_stopped_has_lost_nothing() {
 fn come_back(start: fn(&Server) -> Running) {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(1).of("reserve-with-timeout").reply("TIMED_OUT").cut_after(0));
-    // What it is warned of belongs into no other test's record.
+    // Its warnings belong in no other test's record.
     let record = record_of(|| {
         let running = start(&server);
         running.until("it is back", |seen| seen.metrics().reconnects == 1);

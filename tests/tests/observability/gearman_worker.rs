@@ -1,4 +1,4 @@
-//! What can be seen of a Gearman worker while it runs, without `tracing`; and that its end is no failure.
+//! What can be observed of a Gearman worker while it runs, without `tracing`; and that its end is not a failure.
 
 use std::{
     sync::{
@@ -140,7 +140,7 @@ fn a_blocking_worker_can_be_looked_at_from_elsewhere() {
     check(&record_of(|| look(run_blocking)));
 }
 
-/// What handlers say is in the log where that was asked for: on one line, cut.
+/// What handlers say is in the log if requested: on one line, cut.
 #[test]
 fn words_of_failed_handlers_are_logged_when_that_is_asked_for() {
     let record_with = |logs: bool| {
@@ -183,7 +183,7 @@ fn words_of_failed_handlers_are_logged_when_that_is_asked_for() {
     assert!(!record.concat().contains("disk"), "{}", record.concat());
 }
 
-/// A worker that is stopped closes its connections: nothing was lost.
+/// A stopped worker closes its connections: nothing was lost.
 fn end(start: fn(&Server) -> Running) {
     let server = Server::start().unwrap();
     let record = record_of(|| {
@@ -204,7 +204,7 @@ fn a_blocking_worker_that_is_stopped_has_lost_nothing() {
     end(run_blocking);
 }
 
-/// What a worker of one function asks for, and the results that it gives.
+/// The grabs of a worker of one function, and its results.
 fn settle(serve: fn(WorkerOptions, usize) -> WorkerReport) {
     let record = record_of(|| {
         let server = Server::start().unwrap();
@@ -220,7 +220,7 @@ fn settle(serve: fn(WorkerOptions, usize) -> WorkerReport) {
     let grabbed =
         told(&["otel.name=GRAB_JOB_ALL mail", "type=\"receive\"", "id=H:", "body.size=4"]);
     assert_eq!(grabbed.len(), 3, "{}", record.concat());
-    // A grab is no part of what was done with another job, though it goes out together with that.
+    // A grab is not part of another job's settlement, although it is sent together with it.
     assert!(grabbed.iter().all(|grab| !grab.contains("gearman_job{")), "{grabbed:?}");
     for end in ["WORK_COMPLETE", "WORK_FAIL", "WORK_EXCEPTION"] {
         let (name, within) =

@@ -1,4 +1,4 @@
-//! A subscriber that keeps everything, at the lowest level, as the usual formatter writes it.
+//! A subscriber that keeps everything, at the lowest level, in the format of the usual formatter.
 
 use std::{
     io::{self, Write},
@@ -48,7 +48,7 @@ pub(crate) fn record_of(scenario: impl FnOnce()) -> Vec<String> {
     std::mem::take(&mut *lock(&RECORD))
 }
 
-/// One event is one line, and says nothing that it must not.
+/// One event is one line, and contains nothing that it must not.
 pub(crate) fn check(record: &[String]) {
     assert!(!record.is_empty());
     for event in record {

@@ -1,4 +1,4 @@
-//! Both faces of a client have the same types with the same methods, but for what the table says.
+//! Both faces of a client have the same types with the same methods, except for those in the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use syn::{Expr, FnArg, ImplItem, ImplItemFn, Item, Lit, Meta, ReturnType, Type};
 
 use super::source::{CLIENTS, Source, is_public, items, sources, text_of};
 
-/// What one face has alone, or has otherwise: the crate, the type and the method, of which `*` is any, and why.
+/// What only one face has, or has differently: the crate, the type and the method, where `*` is any, and why.
 const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
     ("*", "*", "next", "the blocking pipelines, and Gearman's blocking job, are iterators"),
     ("*", "*", "into_stream", "an iterator is to threads what a stream is to tasks"),
@@ -200,7 +200,7 @@ fn bare(text: &str) -> String {
     words.replace("<>", "").replace("<,", "<").replace("& ", "&").replace("+ use<>", "")
 }
 
-/// What the faces do not have in common, a line each.
+/// The differences between the faces, one line each.
 fn differences(package: &str) -> BTreeSet<(String, String, String)> {
     let faces = faces(package);
     let twins: BTreeSet<&String> = faces.only_blocking.intersection(&faces.only_tokio).collect();
@@ -227,7 +227,7 @@ fn differences(package: &str) -> BTreeSet<(String, String, String)> {
     found
 }
 
-/// Whether a row of the table is about this.
+/// Whether a row of the table covers this.
 fn covers(row: &(&str, &str, &str, &str), package: &str, name: &str, method: &str) -> bool {
     let is = |pattern: &str, what: &str| pattern == "*" || pattern == what;
     is(row.0, package) && is(row.1, name) && is(row.2, method)

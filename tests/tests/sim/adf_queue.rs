@@ -36,12 +36,12 @@ const QUEUE: &str = "/sim";
 const DEAD: &str = "/sim/dead";
 /// The consumers that have a queue of their own.
 const OWNERS: [usize; 4] = [50, 51, 90, 91];
-/// How long a healed world gets to settle: longer than a queue is left alone that was missing.
+/// How long a healed world gets to settle: longer than a missing queue is left alone.
 const CALM: Duration = Duration::from_secs(180);
-/// What a message ends with of which there may be copies: a worker may push it to the dead letters, and not delete it.
+/// How bodies of messages end that may have copies: a worker may push one to the dead letters and fail to delete it.
 const COPIES: u8 = b'+';
 
-/// A producer that has been through all of it, and its number.
+/// A producer that has been through everything, and its number.
 type Survivor = (u32, Pushes);
 
 enum Pushes {
@@ -55,7 +55,7 @@ fn queue_of(consumer: usize) -> String {
     format!("{QUEUE}/of/{consumer}")
 }
 
-/// A server that has its queues from the start, and so has them again when it has forgotten all.
+/// A server that has its queues from the start, and so has them again after forgetting everything.
 fn server() -> Offline {
     let builder = fixtures::adf_queue::Server::builder().log_capacity(0);
     let own = OWNERS.map(queue_of);
@@ -186,7 +186,7 @@ fn fault(kinds: Kinds, rng: &mut Rng) -> Option<Fault> {
     })
 }
 
-/// The messages that somebody keeps though there was time to end them, and those that wait to be pulled.
+/// The messages that somebody keeps although there was time to end them, and those that wait to be pulled.
 fn undone(world: &World) -> Vec<Key> {
     let mut checker = Checker::new(Rules::default());
     for entry in world.history().entries() {
@@ -269,7 +269,7 @@ impl Cast {
     /// One client that pushes, over any transport, and at times gives up.
     async fn plain_producer(self, actor: u32, mut rng: Rng) -> Option<Survivor> {
         let server = self.some_server(&mut rng);
-        // A connection over HTTP ends by itself, and cannot be leaked.
+        // A connection over HTTP ends on its own, and cannot be leaked.
         let is_http = !self.has_defect() && rng.one_in(3);
         let http = ["http", "http+json"][rng.below(2) as usize];
         let scheme = if is_http { http } else { web_socket(&mut rng) };
@@ -400,8 +400,8 @@ impl Cast {
         worker
     }
 
-    /// A client that pulls and deletes, at times gives up in the middle, and at times connects anew with a message in
-    /// its hands.
+    /// A client that pulls and deletes, sometimes gives up in the middle, and sometimes reconnects while it holds a
+    /// message.
     async fn plain_consumer(self, actor: u32, server: usize, queue: &'static str, mut rng: Rng) {
         let scheme = web_socket(&mut rng);
         let client = Client::new(self.options(server, scheme, &mut rng)).unwrap();
@@ -436,7 +436,7 @@ impl Cast {
     }
 
     async fn give_back(&self, client: &Client, delivery: &Delivery, rng: &mut Rng) {
-        // Whether that has worked or not, the message comes again.
+        // Whether or not that has worked, the message is delivered again.
         match rng.below(3) {
             0 => drop(client.lcancel(delivery).await),
             1 => drop(client.rcancel(delivery).await),
@@ -462,7 +462,7 @@ struct Desk {
     endings: Mutex<Vec<Ending>>,
 }
 
-/// A message whose delete was asked for. A server that has forgotten everything gives its number anew.
+/// A message whose delete was requested. A server that has forgotten everything reuses its number.
 struct Ending {
     job: JobContext,
     key: Key,

@@ -79,7 +79,7 @@ pub async fn run(seed: u64, defect: Option<Defect>) -> SeedOutcome {
     cast.0.end(remaining, rules).await
 }
 
-/// A producer that has been through all of it, and its number.
+/// A producer that has been through everything, and its number.
 enum Survivor {
     /// With the number of its server.
     Client(u32, Box<Client>, usize),
@@ -148,7 +148,7 @@ fn fate_of<T>(outcome: &Result<T, Error>) -> Fate {
     }
 }
 
-/// A job whose delete was asked for. Another slot may have the same one again, after a release.
+/// A job whose delete was requested. Another slot may have the same one again, after a release.
 struct Ending {
     slot: usize,
     job: JobContext,
@@ -193,7 +193,7 @@ impl Cast {
             .ttr(Duration::from_secs(2 + rng.below(10)))
     }
 
-    /// One client that puts, and at times gives up.
+    /// One client that puts, and sometimes gives up.
     async fn plain_producer(self, actor: u32, mut rng: Rng) -> Option<Survivor> {
         let server = self.some_server(&mut rng);
         let mut client = self.client(server, &mut rng).await;
@@ -250,7 +250,7 @@ impl Cast {
         }
     }
 
-    /// What a producer with a defect does.
+    /// The behaviour of a producer with a defect.
     async fn do_wrong(&self, actor: u32, client: Client) {
         let client = Arc::new(tokio::sync::Mutex::new(client));
         let put = |key: Key| {
@@ -342,7 +342,7 @@ impl Cast {
                     }
                     let WorkerEventKind::Settled { job, fate } = &event.what else { return };
                     let mut endings = endings.lock().unwrap();
-                    // A server that forgot everything gives the ids of jobs that are still being handled anew.
+                    // A server that forgot everything reuses the ids of jobs that are still being handled.
                     let is_lost = matches!(fate, JobFate::Lost(_));
                     let of = |likely: bool| {
                         endings.iter().position(|Ending { slot, job: ending, .. }| {
@@ -389,7 +389,7 @@ impl Cast {
         (Worker::new(options).unwrap(), handler)
     }
 
-    /// A client that reserves and deletes, and at times gives up in the middle.
+    /// A client that reserves and deletes, and sometimes gives up in the middle.
     async fn plain_consumer(self, actor: u32, server: usize, mut rng: Rng) {
         let mut client = loop {
             match Client::connect(self.options(server, &mut rng).total_timeout(None)).await {

@@ -1,5 +1,5 @@
 //! Callers that give up waiting for a job, again and again and at every point, over a network without faults: every job
-//! comes, and comes once.
+//! is delivered, and only once.
 
 use std::{
     future::poll_fn,
@@ -25,10 +25,10 @@ use crate::{beanstalk, gearman, rng::Rng, world::World};
 
 /// How long the last callers wait.
 const CALM: Duration = Duration::from_secs(60);
-/// How many jobs may wait for the callers.
+/// Maximum number of jobs waiting for the callers.
 const BACKLOG: i64 = 30;
 
-/// Where callers wait for jobs; clones are the same one.
+/// The place where callers wait for jobs; clones share it.
 #[derive(Clone)]
 struct Desk {
     world: World,
@@ -38,10 +38,10 @@ struct Desk {
     keys: Arc<AtomicU64>,
     /// Jobs that were submitted and not taken yet.
     waiting: Arc<AtomicI64>,
-    /// Callers that still have to give up.
+    /// Number of callers that still have to give up.
     to_cancel: Arc<AtomicI64>,
     is_over: Arc<AtomicBool>,
-    /// What a bad client does: it drops a job that comes at the moment in which its caller gives up.
+    /// A bad client: it drops a job that arrives at the moment its caller gives up.
     loses: bool,
 }
 
@@ -70,7 +70,7 @@ impl Desk {
         }
     }
 
-    /// Submits jobs while callers come, past the network.
+    /// Submits jobs while callers arrive, bypassing the network.
     async fn submit(self, mut rng: Rng, submit: fn(&World, Key)) {
         while !self.is_closing() {
             sleep(rng.millis(5)).await;
@@ -85,7 +85,7 @@ impl Desk {
         }
     }
 
-    /// Waits as a caller does who may give up: after some time, or when it was polled so often. Counts that.
+    /// Waits like a caller that may give up: after some time, or after this number of polls. Counts that.
     async fn ask<T>(&self, rng: &mut Rng, wait: impl Future<Output = T>) -> Option<T> {
         let polls = if rng.one_in(3) { 1 + rng.below(3) } else { u64::MAX };
         let patience = if self.is_closing() { Duration::from_secs(5) } else { rng.millis(6) };
@@ -113,7 +113,7 @@ impl Desk {
         self.note(actor, &Event::Finished { key, fate });
     }
 
-    /// Enough callers have given up: those who come now wait.
+    /// Enough callers have given up; those that arrive now wait.
     fn is_closing(&self) -> bool {
         self.to_cancel.load(Ordering::Relaxed) <= 0
     }
@@ -122,7 +122,7 @@ impl Desk {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Gives the last callers time to take all jobs. What is left then is lost to them.
+    /// Gives the last callers time to take all jobs. What remains is lost.
     async fn close(
         self,
         callers: Vec<JoinHandle<()>>,
@@ -141,7 +141,7 @@ impl Desk {
     }
 }
 
-/// Polls a future so often at most; `None` when it is given up then.
+/// Polls a future at most this often; `None` if it is then given up.
 async fn polled<F: Future>(future: F, times: u64) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = times;
@@ -183,7 +183,7 @@ async fn reserve(desk: Desk, actor: u32, mut rng: Rng) {
         let is_closing = desk.is_closing();
         let wait = Duration::from_secs(if is_closing { 2 } else { rng.below(3) });
         let Some(reserved) = desk.ask(&mut rng, client.reserve_with_timeout(wait)).await else {
-            // What comes between a reserve that was given up and the next one.
+            // The commands between an abandoned reserve and the next one.
             match rng.below(60) {
                 0 => drop(client.list_tube_used().await.unwrap()),
                 1 => drop(client.watch("other").await.unwrap()),

@@ -178,7 +178,7 @@ impl Cast {
         Some((actor, client))
     }
 
-    /// Has a worker do a job in a healed world: it may fail, but the client has to be informed.
+    /// Makes a worker do a job in a healed world: it may fail, but the client has to be informed.
     async fn call_worker(&self, actor: u32, client: &Client, worker: u32, rng: &mut Rng) {
         let key = self.submit(actor, 3 * PATIENCE, false);
         let workload = body_of(key, rng);
@@ -191,7 +191,7 @@ impl Cast {
         self.call(actor, key, run).await;
     }
 
-    /// What a client with a defect does.
+    /// The behaviour of a client with a defect.
     async fn do_wrong(&self, actor: u32, client: Client) {
         let submit = |key: Key| {
             let (client, workload) = (client.clone(), format!("{key} "));
@@ -259,13 +259,13 @@ impl Cast {
         self.await_fate(actor, key, patience, run).await;
     }
 
-    /// A worker never knows whether the server has heard the end of a job; the job's submitter does.
+    /// A worker never knows whether the server has received the end of a job; the job's submitter does.
     fn ends(&self, actor: u32, key: Key, fate: Fate) {
         self.note(actor, Event::Finish { key, deadline: None });
         self.note(actor, Event::Finished { key, fate });
     }
 
-    /// A question whose answer shows whether the connection is in step.
+    /// A request whose answer shows whether the connection is in step.
     async fn echo(&self, client: &Client, rng: &mut Rng) {
         let question = rng.next().to_string();
         let patience = self.patience(rng, 2, 10, 2 * PATIENCE);
@@ -321,7 +321,7 @@ impl Cast {
         worker.run_until(stopped).await;
     }
 
-    /// A worker that takes its jobs by hand, and at times gives up waiting for one.
+    /// A worker that takes its jobs by hand, and sometimes gives up waiting for one.
     async fn taking_worker(self, actor: u32, mut rng: Rng) {
         let Some(mut worker) = self.worker(&mut rng).await else { return };
         worker.can_do("reverse", None).unwrap();

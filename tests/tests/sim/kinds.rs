@@ -1,11 +1,10 @@
-//! Which kinds of fault a seed has at all: few in some seeds, so that rare combinations come that a storm of all would
-//! hide.
+//! Which kinds of fault a seed has: few in some seeds, so that rare combinations occur that a storm of all would hide.
 
 use std::fmt;
 
 use crate::rng::Rng;
 
-/// A kind of fault, or a habit of the actors that brings as much trouble.
+/// A kind of fault, or a habit of the actors that causes as much trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -21,13 +20,13 @@ pub enum Kind {
     Unanswered,
     /// A read gets a part of what has arrived.
     PartialReads,
-    /// A write takes a part of what it is given.
+    /// A write takes a part of its data.
     PartialWrites,
     /// A write takes nothing.
     Stalls,
-    /// A server ends and starts again with its jobs.
+    /// A server ends and restarts with its jobs.
     Restart,
-    /// A server ends and starts again with nothing.
+    /// A server ends and restarts empty.
     Wipe,
     /// A server denies a command.
     Denial,
@@ -73,12 +72,12 @@ impl Kind {
     const HABITS: [Kind; 3] = [GiveUp, Overrun, Failure];
 }
 
-/// The kinds that there are.
+/// All kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kinds(u32);
 
 impl Kinds {
-    /// Those of a seed: none but habits in one of ten, all in another, and otherwise as dense as the seed says.
+    /// Those of a seed: none but habits in one of ten, all in another, and otherwise as dense as the seed determines.
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::new(!seed);
         let (plan, density) = (rng.below(10), 1 + rng.below(3));
@@ -98,7 +97,7 @@ impl Kinds {
         self.0 & 1 << kind as u8 != 0
     }
 
-    /// Nothing goes wrong but by the habits of the actors.
+    /// Nothing goes wrong except for the habits of the actors.
     pub fn are_quiet(self) -> bool {
         !Kind::FAULTS.into_iter().any(|kind| self.has(kind))
     }

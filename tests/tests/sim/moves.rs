@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{Cut, Down, Inner, Kind, Lane, SLOWEST, Up};
 
 impl<T> Lane<T> {
-    /// Nothing overtakes.
+    /// Bytes do not overtake each other.
     pub(super) fn push(&mut self, at: Instant, what: T) {
         let at = self.under_way.back().map_or(at, |(last, _)| at.max(*last));
         self.under_way.push_back((at, what));
@@ -46,14 +46,14 @@ impl Inner {
         self.weather.kinds.pick(of, &mut self.rng)
     }
 
-    /// Brings the server's clock up to now.
+    /// Advances the server's clock to now.
     pub(super) fn advance(&mut self) {
         let now = self.born.elapsed();
         let passed = Duration::from_nanos(self.server.now().as_nanos());
         self.server.advance(now.saturating_sub(passed));
     }
 
-    /// Does what is due; when the next thing is.
+    /// Does what is due; returns when the next event is.
     pub(super) fn step(&mut self) -> Option<Instant> {
         self.advance();
         loop {
@@ -124,7 +124,7 @@ impl Inner {
         }
     }
 
-    /// Puts under way what the server has sent.
+    /// Puts what the server has sent in transit.
     fn collect(&mut self) -> bool {
         let numbers: Vec<u64> = self.lines.keys().copied().collect();
         let mut moved = false;
@@ -153,7 +153,7 @@ impl Inner {
         moved
     }
 
-    /// Prints what passes, for a person who looks for the cause.
+    /// Prints the traffic, for debugging.
     fn show(&self, number: u64, direction: char, bytes: &[u8]) {
         if self.prints {
             let at = self.start.elapsed().as_secs_f64();
@@ -192,7 +192,7 @@ impl Inner {
     }
 }
 
-/// Shortens bytes to what may still pass, and says how the connection ends then.
+/// Shortens bytes to what may still pass, and returns how the connection then ends.
 fn cut_short(fault: &mut Option<(u64, Cut)>, bytes: &mut Vec<u8>) -> Option<Cut> {
     let (left, cut) = fault.as_mut()?;
     if (bytes.len() as u64) < *left {

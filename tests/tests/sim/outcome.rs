@@ -1,4 +1,4 @@
-//! What came of one seed, and of many.
+//! The outcome of one seed, and of many.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use fixtures::history::{History, Report};
 
 use crate::{kinds::Kinds, world::Struck};
 
-/// What came of one seed.
+/// The outcome of one seed.
 #[derive(Default)]
 pub struct Outcome {
     pub history: History,
@@ -40,7 +40,7 @@ pub fn simulate<F: Future>(seed: u64, run: impl Fn(u64) -> F) -> F::Output {
     })
 }
 
-/// A number that the environment may set.
+/// A number that the environment may override.
 pub fn setting(variable: &str, usual: u64) -> u64 {
     std::env::var(variable).map_or(usual, |text| {
         text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}"))
@@ -98,7 +98,7 @@ pub fn simulate_all<F: Future<Output = Outcome>>(
     total.combinations = (first..first + seeds).map(Kinds::of).collect::<BTreeSet<_>>().len();
     let struck: u64 = total.struck.each().iter().sum();
     println!("{name}: {seeds} seeds from {first}: {total:?}, {struck} faults");
-    // A simulation in which nothing goes wrong, or nothing comes through, proves nothing.
+    // A simulation in which nothing goes wrong, or nothing gets through, proves nothing.
     if seeds >= 100 {
         assert!(struck > 50 * seeds, "too few faults: {total:?}");
         assert!(!total.struck.each().contains(&0), "a kind of fault is missing: {total:?}");
@@ -111,7 +111,7 @@ pub fn simulate_all<F: Future<Output = Outcome>>(
     }
 }
 
-/// Says what faults a seed had in which an actor panics.
+/// Reports the faults of a seed in which an actor panics.
 struct TellsOnPanic(u64);
 
 impl Drop for TellsOnPanic {
@@ -133,7 +133,7 @@ struct Total {
     forgotten: u64,
     cancelled: u64,
     struck: Struck,
-    /// How many different sets of kinds of fault there were.
+    /// Number of different sets of kinds of fault.
     combinations: usize,
 }
 

@@ -19,7 +19,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A generator of its own, for somebody else.
+    /// An independent generator.
     pub fn fork(&mut self) -> Self {
         Rng(self.next())
     }
@@ -29,7 +29,7 @@ impl Rng {
         self.next() % bound
     }
 
-    /// True once in `n` times.
+    /// True with a probability of one in `n`.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }

@@ -1,4 +1,4 @@
-//! What the simulations of all protocols share: who meets whom, and what is looked at in the end.
+//! Shared by the simulations of all protocols: who meets whom, and the checks at the end.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,17 +29,17 @@ use crate::{
 
 /// How long a submission may take.
 pub const PATIENCE: Duration = Duration::from_secs(8);
-/// How long a server may hold a reply back.
+/// How long a server may hold back a reply.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(6);
 /// How long clients and workers of a healed world get to notice: longer than any of their deadlines and delays.
 const SETTLING: Duration = Duration::from_secs(40);
 
-/// What a bad client would do, to show that the rules notice it. The actors do it once, in a world without faults.
+/// Defects of a client, to show that the rules notice them. The actors show a defect once, in a world without faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
     /// Acknowledges a submission that it never sent.
     Drops,
-    /// Sends a submission, and says that it did not.
+    /// Sends a submission, and reports that it did not.
     Denies,
     /// Sends an acknowledged submission again, later.
     Repeats,
@@ -47,7 +47,7 @@ pub enum Defect {
     Waits,
     /// Never returns from a call.
     Forgets,
-    /// Takes a job, and keeps it for ever.
+    /// Takes a job, and keeps it forever.
     Keeps,
     /// Ends without closing its connection.
     Leaks,
@@ -65,7 +65,7 @@ impl Defect {
     ];
 }
 
-/// Where the actors of one seed meet; clones are the same one.
+/// Where the actors of one seed meet; clones share it.
 #[derive(Clone)]
 pub struct Stage {
     /// The servers, one or two.
@@ -74,7 +74,7 @@ pub struct Stage {
     pub kinds: Kinds,
     defect: Option<Defect>,
     keys: Arc<AtomicU64>,
-    /// The server and the id of each job that came.
+    /// The server and the id of each delivered job.
     ids: Arc<Mutex<BTreeMap<Key, String>>>,
     cancelled: Arc<AtomicU64>,
     is_calm: Arc<AtomicBool>,
@@ -115,7 +115,7 @@ impl Stage {
         self.worlds[0].note(actor, event);
     }
 
-    /// Notes a submission that begins, under a new key.
+    /// Records the start of a submission, under a new key.
     pub fn submit(&self, actor: u32, deadline: Duration, at_least_once: bool) -> Key {
         let key = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
         let deadline = Some(deadline);
@@ -127,18 +127,18 @@ impl Stage {
         self.note(actor, Event::Submitted { key, fate });
     }
 
-    /// Notes a job that came from this server under this id, and whether it came under another one before.
+    /// Records a job delivered by this server under this id, and whether it was delivered under another one before.
     pub fn delivered(&self, actor: u32, key: Key, server: impl Display, id: impl Display) {
         self.note(actor, Event::Delivered { key });
         let server = server.to_string();
-        // The scheme in front of an address says only how the server was asked.
+        // The scheme of an address says only how the server was reached.
         let id = format!("{id} of {}", server.rsplit('/').next().unwrap_or_default());
         if *self.ids.lock().unwrap().entry(key).or_insert_with(|| id.clone()) != id {
             self.note(actor, Event::Copy { key });
         }
     }
 
-    /// Waits for what becomes of a submission, at most so long, and notes it.
+    /// Waits for the fate of a submission, at most this long, and records it.
     pub async fn await_fate(
         &self,
         actor: u32,
@@ -153,7 +153,7 @@ impl Stage {
         self.submitted(actor, key, fate);
     }
 
-    /// What a producer with a defect does; `submit` submits the job of a key as it should be.
+    /// The behaviour of a producer with a defect; `submit` submits the job of a key correctly.
     pub async fn do_wrong<F: Future<Output = ()>>(&self, actor: u32, submit: impl Fn(Key) -> F) {
         let key = self.submit(actor, PATIENCE, false);
         if !self.has(Defect::Drops) {
@@ -185,13 +185,13 @@ impl Stage {
         self.defect.is_some()
     }
 
-    /// Whether the actors are to do this wrongly.
+    /// Whether the actors should show this defect.
     pub fn has(&self, defect: Defect) -> bool {
         self.defect == Some(defect)
     }
 
-    /// Bad weather, by which also a server is hit now and then. `fault` says what goes wrong with one of its commands,
-    /// if any of these kinds does.
+    /// Faults, which now and then also hit a server. `fault` returns what goes wrong with one of its commands, if any
+    /// of these kinds occurs.
     pub fn spoil(&self, rng: &mut Rng, fault: fn(Kinds, &mut Rng) -> Option<Fault>) {
         for world in &self.worlds {
             world.lock().weather = Weather {
@@ -207,7 +207,7 @@ impl Stage {
         }
     }
 
-    /// How long a caller waits: at times it gives up early, if callers do that at all.
+    /// How long a caller waits: sometimes it gives up early, if callers do that at all.
     pub fn patience(&self, rng: &mut Rng, one_in: u64, early: u64, usual: Duration) -> Duration {
         let gives_up = rng.one_in(one_in) && self.kinds.has(Kind::GiveUp);
         if gives_up { rng.millis(early) } else { usual }
@@ -219,14 +219,14 @@ impl Stage {
         rng.millis(if overruns { 9000 } else { 300 })
     }
 
-    /// Nothing goes wrong any more. When all have noticed, whoever is there can be called.
+    /// Nothing goes wrong any more. Once everybody has noticed, everybody can be called.
     pub async fn heal(&self) {
         self.is_calm.store(true, Ordering::Relaxed);
         self.worlds.iter().for_each(World::heal);
         sleep(SETTLING).await;
     }
 
-    /// Calls somebody in a healed world: submits a job that only one can take, which has to be acknowledged.
+    /// Calls a consumer in a healed world: submits a job that only it can take, which has to be acknowledged.
     pub async fn call(&self, actor: u32, key: Key, submission: impl Future<Output = Fate>) {
         let fate = submission.await;
         self.submitted(actor, key, fate);
@@ -235,7 +235,7 @@ impl Stage {
         }
     }
 
-    /// After the calm whatever can be done has to be done.
+    /// After the calm, whatever can be done has to be done.
     pub async fn calm(&self, calm: Duration, undone: fn(&World) -> Vec<Key>) {
         sleep(calm).await;
         let undone: BTreeSet<Key> = self.worlds.iter().flat_map(undone).collect();
@@ -246,7 +246,7 @@ impl Stage {
         self.stop.notify_waiters();
     }
 
-    /// Looks at what is left when all actors have ended.
+    /// Checks what is left after all actors have ended.
     pub async fn end(self, remaining: fn(&World) -> Vec<Key>, rules: Rules) -> Outcome {
         sleep(Duration::from_secs(2)).await;
         let connections = self.worlds.iter().map(World::open_connections).sum();

@@ -28,7 +28,7 @@ use crate::{
 
 mod moves;
 
-/// The slowest way of a byte, one way.
+/// The maximum latency of a byte, one way.
 pub const SLOWEST: Duration = Duration::from_millis(150);
 
 /// How bad the network is: once in this number of connections or chunks, or never; and then in one of these ways.
@@ -38,7 +38,7 @@ pub struct Weather {
     pub cuts: Option<u64>,
     /// Connecting is refused, or hangs.
     pub closed: Option<u64>,
-    /// A read or a write is split or held up.
+    /// A read or a write is split or delayed.
     pub splits: Option<u64>,
     pub kinds: Kinds,
 }
@@ -105,7 +105,7 @@ impl Struck {
     }
 }
 
-/// The world; clones are the same one.
+/// The world; clones share it.
 #[derive(Clone)]
 pub struct World {
     inner: Arc<Mutex<Inner>>,
@@ -113,7 +113,7 @@ pub struct World {
     log: Log,
 }
 
-/// What happens, for all worlds of a seed.
+/// The events of all worlds of a seed.
 #[derive(Clone)]
 struct Log {
     start: Instant,
@@ -128,7 +128,7 @@ impl Log {
 
 pub struct Inner {
     server: Offline,
-    /// When the server's clock began.
+    /// When the server's clock started.
     born: Instant,
     start: Instant,
     make: fn() -> Offline,
@@ -145,7 +145,7 @@ pub struct Inner {
 /// A connection.
 #[derive(Default)]
 struct Line {
-    /// Its number at the server, while that knows of it.
+    /// Its number at the server, while that knows it.
     at_server: Option<ConnectionId>,
     up: Lane<Up>,
     down: Lane<Down>,
@@ -155,7 +155,7 @@ struct Line {
     is_dropped: bool,
 }
 
-/// One direction of it.
+/// One direction.
 struct Lane<T> {
     under_way: VecDeque<(Instant, T)>,
     /// The connection ends after this number of further bytes.
@@ -202,7 +202,7 @@ impl World {
         Self::logging(seed, make, log)
     }
 
-    /// Another server beside this one, with a network of its own. What happens is noted in one history.
+    /// Another server beside this one, with a network of its own. Events are recorded in one history.
     pub fn beside(&self, seed: u64) -> Self {
         let make = self.lock().make;
         Self::logging(seed, make, self.log.clone())
@@ -236,7 +236,7 @@ impl World {
         self.inner.lock().unwrap()
     }
 
-    /// Moves what is due, and time with it.
+    /// Moves what is due, and advances time.
     async fn pump(self) {
         loop {
             let next = self.lock().step();
@@ -253,7 +253,7 @@ impl World {
         }
     }
 
-    /// Makes a connection, as the weather is.
+    /// Makes a connection, subject to the faults.
     pub async fn connect(self) -> io::Result<Wire> {
         let (delay, mishap) = {
             let mut inner = self.lock();
@@ -287,12 +287,12 @@ impl World {
         Ok(Wire::new(self, number))
     }
 
-    /// Notes what happened.
+    /// Records what happened.
     pub fn note(&self, actor: u32, event: Event) {
         self.log.note(actor, event);
     }
 
-    /// Ends the server and starts it again after a while; `keeps` says whether it remembers its jobs.
+    /// Ends the server and restarts it after a while; `keeps` says whether it remembers its jobs.
     pub fn restart(&self, keeps: bool, down_for: Duration) {
         let mut inner = self.lock();
         inner.advance();
@@ -313,7 +313,7 @@ impl World {
         self.news.notify_one();
     }
 
-    /// From now on nothing goes wrong. What vanished without a word is noticed by the server.
+    /// From now on, nothing goes wrong. The server notices connections that vanished silently.
     pub fn heal(&self) {
         let mut inner = self.lock();
         inner.advance();
@@ -343,7 +343,7 @@ impl World {
         self.lock().lines.values().filter(|line| !line.is_dropped).count()
     }
 
-    /// Asks the server directly, past the network; for the last look at what is left.
+    /// Queries the server directly, bypassing the network, for the final check of what is left.
     pub fn ask(&self, request: &[u8]) -> Vec<u8> {
         let mut inner = self.lock();
         inner.advance();
@@ -354,12 +354,12 @@ impl World {
         bytes
     }
 
-    /// What happened up to now, in all worlds of the seed.
+    /// The events so far, in all worlds of the seed.
     pub fn history(&self) -> History {
         self.log.history.lock().unwrap().clone()
     }
 
-    /// What faults there were, and a number that stands for every byte of it.
+    /// The faults so far, and a number derived from every byte.
     pub fn end(&self) -> (Struck, u64) {
         let mut inner = self.lock();
         inner.struck.commands += inner.server.faults().struck();
@@ -367,9 +367,9 @@ impl World {
     }
 }
 
-/// What a [`Wire`] does.
+/// The operations of a [`Wire`].
 impl World {
-    /// Takes some of what a client writes; `None` when it is to try again later.
+    /// Takes some of what a client writes; `None` if it should try again later.
     pub fn write(&self, number: u64, bytes: &[u8]) -> io::Result<Option<usize>> {
         let mut inner = self.lock();
         let split = inner.weather.splits.is_some_and(|n| inner.rng.one_in(n));
@@ -392,7 +392,7 @@ impl World {
         Ok(Some(taken))
     }
 
-    /// Gives a client what has come, or wakes it when something does.
+    /// Returns what has arrived for a client, or wakes it when something does.
     pub fn read(&self, number: u64, into: &mut [u8], waker: &Waker) -> Arrived {
         let mut inner = self.lock();
         let split = inner.weather.splits.is_some_and(|n| inner.rng.one_in(n));

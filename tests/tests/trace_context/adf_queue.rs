@@ -13,7 +13,7 @@ use super::{
     telemetry::{Meters, ONE, Told, order, work},
 };
 
-/// The server gives a message that failed once more.
+/// The server delivers a failed message again.
 const TOLD: Told = Told {
     system: "adf_queue",
     send: "rpush",

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// Where the headers of W3C's trace context stand in a body.
+/// The place of the headers of W3C's trace context in a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Envelope {
     /// Symfony Messenger's: JSON of `body` and `headers`.
@@ -20,7 +20,7 @@ pub(crate) enum Envelope {
 pub(crate) const ALL: [Envelope; 2] = [Envelope::Symfony, Envelope::Own];
 
 impl Envelope {
-    /// A payload, and the context of the present span.
+    /// A payload, and the context of the current span.
     pub(crate) fn seal(self, payload: &str) -> String {
         let mut headers = HashMap::new();
         TraceContextPropagator::new().inject_context(&Span::current().context(), &mut headers);
@@ -59,7 +59,7 @@ impl Envelope {
         TraceContextPropagator::new().extract(&headers)
     }
 
-    /// Makes a span that was not entered yet a child of the sender's.
+    /// Makes a span that has not been entered yet a child of the sender's.
     pub(crate) fn adopt(self, span: &Span, body: &[u8]) {
         span.set_parent(self.context(body)).expect("the span was not entered yet");
     }

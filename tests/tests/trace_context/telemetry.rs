@@ -1,4 +1,4 @@
-//! OpenTelemetry in memory, and what it has to have seen.
+//! OpenTelemetry in memory, and what it must have recorded.
 
 use std::{
     collections::BTreeSet,
@@ -32,13 +32,13 @@ static SPANS: LazyLock<InMemorySpanExporter> = LazyLock::new(|| {
     exporter
 });
 
-/// The span of a caller, which begins a trace.
+/// The span of a caller, which starts a trace.
 pub(crate) fn order() -> Span {
     LazyLock::force(&SPANS);
     tracing::info_span!("order")
 }
 
-/// Has the measurements of a client go to a meter: what a service writes once.
+/// Sends the measurements of a client to a meter: what a service writes once.
 pub(crate) fn onto(
     meter: &Meter,
 ) -> impl Fn(&Measurement<'_>) + Clone + Send + Sync + 'static + use<> {
@@ -79,9 +79,9 @@ pub(crate) struct Told {
     /// The operation that sends.
     pub(crate) send: &'static str,
     pub(crate) destination: &'static str,
-    /// How often handlers ran, once in vain.
+    /// How often handlers ran, failing once.
     pub(crate) runs: usize,
-    /// How the failure is called.
+    /// The name of the failure.
     pub(crate) error: &'static str,
     /// The operation by which a worker gets messages.
     pub(crate) receive: &'static str,
@@ -100,7 +100,7 @@ fn of_trace(trace: TraceId) -> Vec<SpanData> {
 }
 
 impl Told {
-    /// Two messages were sent within `order`, and their handlers ran as children of it, once in vain.
+    /// Two messages were sent within `order`, and their handlers ran as children of it, failing once.
     pub(crate) fn check_trace(&self, order: Span) {
         let context = order.context();
         let order_context = context.span().span_context().clone();
@@ -177,7 +177,7 @@ impl Told {
         let words: Vec<String> = words.map(|attribute| attribute.value.to_string()).collect();
         assert!(words.iter().any(|word| word == "disk full"), "{words:?}");
 
-        // So is what becomes of a message, within the span of its handling.
+        // So is the settlement of a message, within the span of its handling.
         for (operation, count) in self.settle {
             let settled = named(&format!("{operation} {}", self.destination));
             assert_eq!(settled.len() as u64, *count, "{operation}: {}", shown());
@@ -253,7 +253,7 @@ impl Meters {
         series
     }
 
-    /// All four instruments have seen the scenario, with the attributes and the buckets of the conventions.
+    /// All four instruments have recorded the scenario, with the attributes and the buckets of the conventions.
     pub(crate) fn check(&self, told: &Told, receive: &str) {
         let series = self.series();
         let count = |name: &str, words: &[String]| -> u64 {
@@ -289,7 +289,7 @@ impl Meters {
             let words = with(operation, "messaging.operation.type=settle");
             assert_eq!(count(took, &words), *expected, "{operation} in {series:#?}");
         }
-        // Some bring none.
+        // Some receives return none.
         let words = with(told.receive, "messaging.operation.type=receive");
         assert!(count(took, &words) >= runs, "{words:?} in {series:#?}");
         let histograms = series.iter().filter(|(name, ..)| name.ends_with(" s"));
@@ -297,7 +297,7 @@ impl Meters {
     }
 }
 
-/// What a handler does: in vain where the payload says so, unless it has been here before.
+/// The handler: it fails if the payload says so, unless it has run before.
 pub(crate) fn work(payload: &str, is_first: bool) -> Result<(), &'static str> {
     let _work = tracing::info_span!("work").entered();
     match payload {

@@ -19,7 +19,7 @@ pub struct Async {
     user: User,
 }
 
-/// What somebody has who uses it.
+/// What its user has.
 #[derive(Clone)]
 struct User {
     address: String,
@@ -44,7 +44,7 @@ impl Contender for Async {
 
     fn run(&mut self, work: &Work<'_>) -> Result<Duration> {
         let (user, work) = (self.user.clone(), Typed::new(work)?);
-        // A task of the runtime, as everything in a service is.
+        // A task of the runtime, like everything in a service.
         self.runtime.block_on(self.runtime.spawn(user.run(work)))?
     }
 }

@@ -1,7 +1,7 @@
 //! The limit: loops over plain sockets, written by hand for one purpose each.
 //!
-//! No error handling beyond noticing that something is wrong, no deadlines, no reconnecting, no types; what a program
-//! would do that knows beforehand what the server will say.
+//! No error handling beyond noticing that something is wrong, no deadlines, no reconnecting, no types; like a program
+//! that knows in advance what the server will answer.
 
 mod plan;
 mod wire;
@@ -81,7 +81,7 @@ pub struct Tokio {
     name: &'static str,
     address: SocketAddr,
     runtime: Runtime,
-    /// Away only while a task has it.
+    /// Absent only while a task has it.
     socket: Option<TokioSocket>,
 }
 
@@ -106,7 +106,7 @@ impl Contender for Tokio {
     }
 
     fn run(&mut self, work: &Work<'_>) -> Result<Duration> {
-        // A task of the runtime, as the tasks of ours are, must own everything.
+        // A task of the runtime, like our tasks, must own everything.
         let Work { task, jobs, .. } = *work;
         let (queue, body) = (work.queue.to_owned(), work.body.to_vec());
         let address = self.address;

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use super::wire::{CLEAR, DELETE, PULL, RPUSH, UPGRADE, answer, request, upgraded};
 use crate::{adf::scenario::WINDOW, raw::Plan};
 
-/// No more than this is put together for one write.
+/// Maximum size of one write.
 const ENOUGH: usize = 256 * 1024;
 
 /// The first of every connection.
@@ -76,7 +76,7 @@ pub struct Takes<'a> {
     to_delete: Vec<u64>,
     in_flight: usize,
     window: usize,
-    /// The next pull goes out with the delete, and not behind its answer.
+    /// The next pull is sent with the delete, not after its answer.
     one_write: bool,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Takes<'a> {
         Takes { queue, left: jobs, to_delete: Vec::new(), in_flight: 0, window: 1, one_write }
     }
 
-    /// As fast as it goes.
+    /// As fast as possible.
     pub fn pipelined(queue: &'a str, jobs: u64) -> Self {
         Takes { window: WINDOW, ..Self::one_by_one(queue, jobs, true) }
     }
@@ -103,7 +103,7 @@ impl Plan for Takes<'_> {
             request(out, DELETE, id, queue, None);
             self.in_flight += 1;
         }
-        // One that takes a message at a time has two requests under way, if both go out in one write.
+        // One that takes a message at a time has two requests in flight, if both are sent in one write.
         let window = self.window + usize::from(self.one_write && has_deleted);
         while self.left > 0 && self.in_flight < window {
             request(out, PULL, self.left, queue, None);

@@ -11,7 +11,7 @@ pub const CLEAR: u8 = 5;
 pub const UPGRADE: &[u8] = b"GET /queue/bin HTTP/1.1\r\nHost: bench\r\nConnection: Upgrade\r\n\
     Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-/// A mask is there to be unlike what others can guess, which nobody here wants to.
+/// A mask protects against guessing, which is irrelevant here.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 /// Appends a request with a number for an id; a push has a body.
@@ -21,7 +21,7 @@ pub fn request(out: &mut Vec<u8>, action: u8, id: u64, queue: &[u8], body: Optio
     let len = 5 + id.len() + queue.len() + body.map_or(0, |body| 2 + body.len());
     match u8::try_from(len) {
         Ok(len) if len < 126 => out.extend_from_slice(&[0x82, 0x80 | len]),
-        // No request of a scenario is longer than that.
+        // No request of a scenario is longer than this.
         _ => {
             out.extend_from_slice(&[0x82, 0x80 | 126]);
             out.extend_from_slice(&(len as u16).to_be_bytes());
@@ -52,7 +52,7 @@ fn mask(payload: &mut [u8]) {
     rest.iter_mut().zip(MASK).for_each(|(byte, mask)| *byte ^= mask);
 }
 
-/// An answer, as far as the scenarios look at it.
+/// An answer, as far as the scenarios need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub action: u8,

@@ -1,4 +1,4 @@
-//! How much is said when there is nothing to do, and when the server says that a job is about to be over.
+//! How much is sent when there is nothing to do, and when the server says that a job's time is about to expire.
 
 use std::{
     thread,
@@ -23,7 +23,7 @@ const MOST_PACKETS: f64 = 2.0;
 
 const SLOTS: usize = 4;
 
-/// How long a handler takes: longer than anybody looks on.
+/// How long a handler takes: longer than the measurement.
 const HANDLING: Duration = Duration::from_secs(60);
 
 pub fn measure(figures: Figures, quick: bool) -> Result<()> {
@@ -79,7 +79,7 @@ impl Load {
         let start = Instant::now();
         pass(&runtime, kind, time);
         let time = start.elapsed();
-        // The observer's own questions are none of them.
+        // The observer's own requests do not count.
         let own = if let Load::Storm = self { 0 } else { 1 };
         let commands = self.commands(&observer.stats()?).saturating_sub(before + own);
         let connections = if let Load::Workers = self { SLOTS as f64 } else { 1.0 };
@@ -103,7 +103,7 @@ impl Load {
     }
 }
 
-/// Lets time pass, and the runtime run.
+/// Lets time pass while the runtime runs.
 fn pass(runtime: &Runtime, kind: Kind, time: Duration) {
     match kind {
         Kind::Blocking => thread::sleep(time),
@@ -111,7 +111,7 @@ fn pass(runtime: &Runtime, kind: Kind, time: Duration) {
     }
 }
 
-/// Who stays connected until this is dropped.
+/// A contender that stays connected until this is dropped.
 enum Engaged {
     Producer { _blocking: Option<blocking::Producer>, _asynchronous: Option<Producer> },
     Worker(WorkerHandle),

@@ -34,7 +34,7 @@ pub struct MemoryProbeOptions {
     count: u64,
 }
 
-/// What there is many of.
+/// What is counted.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum What {
     /// Connected clients.
@@ -126,7 +126,7 @@ fn blocking(options: &MemoryProbeOptions) -> Result<u64> {
             let put = |_| Ok(producer.enqueue(&tube, body, PutOptions::default())?);
             let receipts: Vec<_> = numbers.map(put).collect::<Result<_>>()?;
             let bytes = resident();
-            // Nobody waits for the end of what cannot be put.
+            // Nobody waits for puts that cannot be sent.
             std::mem::forget((producer.clone(), receipts));
             bytes
         }

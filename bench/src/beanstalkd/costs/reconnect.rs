@@ -1,4 +1,4 @@
-//! How long it takes until producers and workers go on after their server has returned.
+//! How long it takes until producers and workers continue after their server has returned.
 
 use std::{
     sync::{
@@ -22,11 +22,11 @@ use crate::{
     measure::median,
 };
 
-/// An outage, and how often it is tried.
+/// An outage, and how often it is repeated.
 const OUTAGES: [(Duration, u32); 2] = [(Duration::from_secs(1), 9), (Duration::from_secs(5), 5)];
 const QUICK_OUTAGES: [(Duration, u32); 1] = [(Duration::from_millis(300), 3)];
 
-/// How long is waited for a sign of life.
+/// How long to wait for a sign of life.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn measure(figures: Figures, quick: bool) -> Result<()> {
@@ -43,7 +43,7 @@ pub fn measure(figures: Figures, quick: bool) -> Result<()> {
     for (outage, rounds) in if quick { &QUICK_OUTAGES[..] } else { &OUTAGES } {
         let mut times = vec![Vec::new(); subjects.len()];
         for _ in 0..*rounds {
-            // Everybody is at work when the server goes.
+            // Everybody is working when the server goes away.
             for (_, signs) in &subjects {
                 while signs.try_recv().is_ok() {}
             }
@@ -141,7 +141,7 @@ fn blocking_worker(address: &str, is_over: &Arc<AtomicBool>) -> Result<Signs> {
     Ok(seen)
 }
 
-/// Nobody may be interested any more.
+/// Nobody may be listening any more.
 fn give_sign(signs: &Sender<Instant>) {
     let _ = signs.send(Instant::now());
 }

@@ -52,7 +52,7 @@ impl Contender for Async {
             Task::Take => runtime.block_on(take(client, jobs))?,
             Task::TakeInTwoTrips => runtime.block_on(take_in_two_trips(client, jobs))?,
             Task::Drain => runtime.block_on(drain(client))?,
-            // Tasks of the runtime, as everything in a service is.
+            // Tasks of the runtime, like everything in a service.
             Task::PutCallers(callers) => {
                 let putting = put_callers(producer.clone(), callers, body.into(), jobs);
                 runtime.block_on(runtime.spawn(putting))??;

@@ -25,7 +25,7 @@ fn check(report: WorkerReport, jobs: u64) -> Result<()> {
     Ok(())
 }
 
-/// A job that is buried is a job that nobody will run.
+/// Nobody will run a buried job.
 pub fn ready(inserted: Inserted) -> Result<()> {
     ensure!(!inserted.is_buried(), "the server is out of memory");
     Ok(())
@@ -35,7 +35,7 @@ fn the_job(reserved: Reserved) -> Result<Job> {
     reserved.job().context("there should be another job")
 }
 
-/// The commands of a drain: deletes for the jobs that have come, otherwise another reserve, until one finds nothing.
+/// The commands of a drain: deletes for the jobs that have arrived, otherwise another reserve, until one finds nothing.
 struct Drain {
     reserve: AnyCommand,
     state: RefCell<DrainState>,

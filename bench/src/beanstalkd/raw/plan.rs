@@ -14,7 +14,7 @@ pub trait Plan {
     fn take(&mut self, reply: Reply) -> Result<()>;
 }
 
-/// No more than this is put together for one write.
+/// Maximum size of one write.
 const ENOUGH: usize = 256 * 1024;
 
 /// Puts with a window: 1 waits for each reply. Half of the window is refilled at once.

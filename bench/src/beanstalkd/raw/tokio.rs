@@ -27,7 +27,7 @@ pub struct Tokio {
     name: &'static str,
     address: SocketAddr,
     runtime: Runtime,
-    /// Away only while a task has it.
+    /// Absent only while a task has it.
     socket: Option<Socket>,
 }
 
@@ -110,7 +110,7 @@ impl Contender for Tokio {
             Task::Take => runtime.block_on(own.follow(Take::new(jobs, true)))?,
             Task::TakeInTwoTrips => runtime.block_on(own.follow(Take::new(jobs, false)))?,
             Task::Drain => runtime.block_on(own.follow(Drain::default()))?,
-            // A task of the runtime, as the driver of ours is, must own everything.
+            // A task of the runtime, like our driver, must own everything.
             Task::PutCallers(callers) => {
                 let body = body.to_vec();
                 own = runtime.block_on(runtime.spawn(async move {

@@ -27,7 +27,7 @@ fn number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// A reply, as far as the scenarios look at it.
+/// A reply, as far as the scenarios need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     Inserted,
@@ -62,7 +62,7 @@ impl Input {
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Notes what a read brought.
+    /// Records what a read returned.
     pub fn received(&mut self, bytes: usize) -> Result<()> {
         ensure!(bytes > 0, "the server closed the connection");
         self.end += bytes;

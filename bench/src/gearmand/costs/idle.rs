@@ -1,4 +1,4 @@
-//! How much a worker without a job says, and while the server wakes it again and again for nothing.
+//! How much a worker without a job sends, also while the server keeps waking it for nothing.
 
 use std::{
     sync::{
@@ -45,7 +45,7 @@ fn run(kind: Kind, is_storm: bool, time: Duration) -> Result<f64> {
     };
     ensure!(server.wait_for(Duration::from_secs(10), |view| view.sleeping == 1), "nobody sleeps");
     let storm = PacketType::Noop.response::<&str>(&[]).repeat(10);
-    // At the start some wake-ups for nothing are answered at once, as when several workers are woken for one job.
+    // At the start, some spurious wake-ups are answered at once, as when several workers are woken for one job.
     let mut start = Instant::now();
     let mut is_start = true;
     loop {

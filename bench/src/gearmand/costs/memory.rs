@@ -28,7 +28,7 @@ pub struct MemoryProbeOptions {
     count: usize,
 }
 
-/// What there is many of.
+/// What is counted.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum What {
     /// Connected clients.

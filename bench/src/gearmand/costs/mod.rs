@@ -1,4 +1,5 @@
-//! What Gearman clients and workers cost beside the work itself: memory, silence, and the time after a server returned.
+//! What Gearman clients and workers cost besides the work itself: memory, silence, and the time after a server
+//! returned.
 
 mod idle;
 mod memory;
@@ -16,7 +17,7 @@ pub struct CostsOptions {
     /// One JSON object per line
     #[arg(long)]
     json: bool,
-    /// Shorter, for a first look
+    /// Shorter, for a first impression
     #[arg(long)]
     quick: bool,
     /// Only the parts whose name contains this: memory, idle, reconnect

@@ -1,4 +1,4 @@
-//! How long it takes until clients and workers go on after their server has returned.
+//! How long it takes until clients and workers continue after their server has returned.
 
 use std::{
     future::pending,
@@ -16,11 +16,11 @@ use crate::{
     measure::median,
 };
 
-/// An outage, and how often it is tried.
+/// An outage, and how often it is repeated.
 const OUTAGES: [(Duration, u32); 2] = [(Duration::from_secs(1), 9), (Duration::from_secs(5), 5)];
 const QUICK_OUTAGES: [(Duration, u32); 1] = [(Duration::from_millis(300), 3)];
 
-/// How long is waited for a sign of life.
+/// How long to wait for a sign of life.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two submissions.
@@ -47,7 +47,7 @@ pub fn measure(figures: Figures, quick: bool) -> Result<()> {
     for (outage, rounds) in if quick { &QUICK_OUTAGES[..] } else { &OUTAGES } {
         let mut times = vec![Vec::new(); subjects.len()];
         for _ in 0..*rounds {
-            // Everybody is at work when the server goes.
+            // Everybody is working when the server goes away.
             forget();
             seen()?;
             server.kill();
@@ -73,7 +73,7 @@ pub fn measure(figures: Figures, quick: bool) -> Result<()> {
 /// When somebody gave a sign of life.
 type Signs = Receiver<Instant>;
 
-/// Nobody may be interested any more; then this is over.
+/// Nobody may be listening any more; then this is over.
 fn give_sign(signs: &Sender<Instant>) -> bool {
     signs.send(Instant::now()).is_ok()
 }

@@ -37,7 +37,7 @@ impl Contender for Async {
     fn run(&mut self, work: &Work<'_>) -> Result<Duration> {
         let (typed, task) = (Typed::new(work)?, work.task);
         let (client, address) = (self.client.clone(), self.address.clone());
-        // A task of the runtime, as everything in a service is.
+        // A task of the runtime, like everything in a service.
         let running = self.runtime.spawn(async move {
             let start = Stopwatch::start();
             match task {

@@ -38,7 +38,7 @@ impl Gearman {
     }
 }
 
-/// What its callers share out among them.
+/// The work that its callers share.
 #[derive(Clone)]
 struct Jobs {
     function: String,
@@ -77,7 +77,7 @@ impl Contender for Gearman {
         let functions = work.functions.to_vec();
         let task = work.task;
         let address = self.address.clone();
-        // A runtime for each run: what is left of the last one must not ask for jobs of this one.
+        // A runtime for each run, because leftovers of the last one must not request jobs of this one.
         let runtime = Kind::Async.runtime()?;
         let running = async move {
             let client = ClientBuilder::new().servers([address.clone()]).connect();
@@ -104,7 +104,7 @@ impl Contender for Gearman {
     }
 }
 
-/// Everybody else sends a unique id with each job, which makes work for the server; this one has to be given it.
+/// Everybody else sends a unique id with each job, which costs the server work; this one has to be given it.
 fn unique() -> String {
     static LAST: AtomicU64 = AtomicU64::new(0);
     format!("gearman-{:028}", LAST.fetch_add(1, Ordering::Relaxed))
@@ -155,13 +155,13 @@ async fn start(
     (done, builder.run())
 }
 
-/// It connects when it runs, which is little beside many jobs.
+/// It connects when it runs, which is negligible with many jobs.
 async fn serve(address: &str, functions: &[String], jobs: &Jobs) -> Result<Duration> {
     let begin = Stopwatch::start();
     let (done, worker) = start(address, functions, jobs).await;
     done.acquire_many(jobs.count as u32).await?.forget();
     let time = begin.elapsed();
-    // The last results are on their way.
+    // The last results are in flight.
     worker.shutdown().await;
     sleep(Duration::from_millis(1)).await;
     Ok(time)

@@ -96,7 +96,7 @@ impl Contender for Libgearman {
 
 impl Drop for Libgearman {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended on its own.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

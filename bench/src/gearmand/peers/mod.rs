@@ -10,7 +10,7 @@ use anyhow::anyhow;
 
 use super::scenario::Contender;
 
-/// Every peer that can be run here; a word on stderr for each one that cannot.
+/// Every peer that can be run here; a message on stderr for each one that cannot.
 pub fn all(address: SocketAddr) -> Vec<Box<dyn Contender>> {
     let mut peers: Vec<Box<dyn Contender>> = vec![
         Box::new(gearman::Gearman::new(address)),

@@ -32,13 +32,13 @@ impl Contender for Rustygear {
         if scenario.functions > 1 || scenario.size > 64 {
             return false;
         }
-        // It keeps at most 100 answers that nobody has asked for yet.
+        // It keeps at most 100 answers that nobody has read yet.
         !matches!(scenario.task, Task::Foreground { in_flight } if in_flight > 1)
     }
 
     fn run(&mut self, work: &Work<'_>) -> Result<Duration> {
         let address = &self.address;
-        // A runtime for each run: its tasks end with it only.
+        // A runtime for each run, because its tasks end only with it.
         let runtime = Kind::Async.runtime()?;
         let time = runtime.block_on(async {
             let running = async {
@@ -87,7 +87,7 @@ async fn round_trips(client: &mut Client, work: &Work<'_>) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// A worker, and what comes for every job that it did.
+/// A worker, and a message for every job that it did.
 async fn worker(address: &str, work: &Work<'_>) -> Result<(Client, mpsc::UnboundedReceiver<()>)> {
     let (done, doing) = mpsc::unbounded_channel();
     let mut worker = Client::new().add_server(address).connect().await.map_err(said)?;
@@ -118,7 +118,7 @@ async fn serve(address: &str, work: &Work<'_>) -> Result<Duration> {
         }
     }
     let time = start.elapsed();
-    // The last result is on its way.
+    // The last result is in flight.
     tokio::time::sleep(Duration::from_millis(10)).await;
     Ok(time)
 }

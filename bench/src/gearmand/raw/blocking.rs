@@ -126,14 +126,14 @@ impl Helper {
 impl Drop for Helper {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // The server may have closed it already; how the thread ends matters to nobody.
+            // The server may have closed it already; how the thread ends does not matter.
             let _ = self.stream.shutdown(Shutdown::Both);
             let _ = thread.join();
         }
     }
 }
 
-/// Prepares the queues for the contenders, and looks what they left.
+/// Prepares the queues for the contenders, and checks what they left.
 pub struct Keeper {
     address: SocketAddr,
     socket: Socket,

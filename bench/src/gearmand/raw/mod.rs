@@ -1,8 +1,8 @@
 //! The limit: loops over plain sockets, written by hand for one purpose each.
 //!
-//! No error handling beyond noticing that something is wrong, no deadlines, no reconnecting, no types; what a program
-//! would do that knows beforehand what the server will say. Buffers are reused, everything that can go out at once
-//! does, and `TCP_NODELAY` is set.
+//! No error handling beyond noticing that something is wrong, no deadlines, no reconnecting, no types; like a program
+//! that knows in advance what the server will answer. Buffers are reused, everything that can be sent at once is, and
+//! `TCP_NODELAY` is set.
 
 mod blocking;
 mod plan;

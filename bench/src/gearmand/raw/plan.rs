@@ -14,11 +14,11 @@ pub trait Plan {
     /// Appends what can be sent now; `false` when everything is done.
     fn fill(&mut self, out: &mut Vec<u8>) -> bool;
 
-    /// Takes a packet, and appends what it asks for.
+    /// Takes a packet, and appends what it requires.
     fn take(&mut self, packet_type: u32, body: &[u8], out: &mut Vec<u8>) -> Result<()>;
 }
 
-/// No more than this is put together for one write.
+/// Maximum size of one write.
 const ENOUGH: usize = 256 * 1024;
 
 /// Submissions with a window: 1 waits for each answer. Half of the window is refilled at once.
@@ -132,7 +132,7 @@ impl Plan for Register<'_> {
 /// Grabs and completes jobs: as many as there should be, or until there is none.
 pub struct Work<'a> {
     result: &'a [u8],
-    /// How many jobs are still to come; `None` when nobody knows.
+    /// Number of jobs still to come; `None` if unknown.
     left: Option<u64>,
     most_grabs: u64,
     /// How many of them are in flight.

@@ -23,7 +23,7 @@ pub struct Tokio {
     name: &'static str,
     address: SocketAddr,
     runtime: Runtime,
-    /// Away only while it is used.
+    /// Absent only while it is used.
     socket: Option<Socket>,
 }
 
@@ -43,7 +43,7 @@ impl Contender for Tokio {
 
     fn run(&mut self, work: &Work<'_>) -> Result<Duration> {
         let Work { task, functions, workload, jobs } = *work;
-        // A task of the runtime, as the tasks of ours are, must own everything.
+        // A task of the runtime, like our tasks, must own everything.
         let (functions, workload) = (functions.to_vec(), workload.to_vec());
         let address = self.address;
         let mut socket = match self.socket.take() {

@@ -70,7 +70,7 @@ impl Input {
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Notes what a read brought.
+    /// Records what a read returned.
     pub fn received(&mut self, bytes: usize) -> Result<()> {
         ensure!(bytes > 0, "the server closed the connection");
         self.end += bytes;

@@ -18,7 +18,7 @@ pub struct Consumer {
     rng: Rng,
 }
 
-/// What becomes of a message.
+/// What happens to a message.
 #[derive(Clone, Copy)]
 enum End {
     Delete,
@@ -37,7 +37,7 @@ impl Consumer {
         Consumer { stage: stage.clone(), actor, url, queue, rng: rng.fork() }
     }
 
-    /// Pulls at times without waiting for the answer; that must lose no message.
+    /// Sometimes pulls without waiting for the answer, which must lose no message.
     pub fn run_async(mut self, runtime: &Handle) -> impl FnOnce() -> String + use<> {
         let runtime = runtime.clone();
         move || {
@@ -110,7 +110,7 @@ impl Consumer {
         }
     }
 
-    /// Notes a delivery, whose body has to be one of ours, and chooses its end.
+    /// Records a delivery, whose body has to be one of ours, and chooses its end.
     fn begin(&mut self, pulled: &Delivery) -> (Key, End) {
         let key = key_of(pulled.body()).unwrap_or_else(|| {
             let what = format!("a body that nobody pushed: {}", pulled.body().escape_ascii());
@@ -132,7 +132,7 @@ impl Consumer {
 
     fn end(&self, key: Key, end: End, outcome: &Result<()>) {
         if matches!(end, End::Delete) {
-            // A message that is somebody else's is a delete that was not sent.
+            // If the message belongs to somebody else, the delete was not sent.
             let fate = match outcome {
                 Err(error) if *error.kind() == ErrorKind::JobLost => Fate::NotSent,
                 other => fate_of(other),

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use super::{PATIENCE, QUEUE, connect_options, fate_of, message};
 use crate::{ledger::count, pace::Pace, rng::Rng, stage::Stage};
 
-/// Callers of a producer, and pushes that are under way at once on a plain client.
+/// Number of callers of a producer, and of pushes in flight on a plain client.
 const CALLERS: u32 = 8;
 
 /// Who pushes, where and how much.
@@ -22,7 +22,7 @@ pub struct Pushes {
 }
 
 impl Pushes {
-    /// The async face: at times a caller goes away before its answer.
+    /// The async face: sometimes a caller leaves before its answer.
     pub fn shared_async(self, runtime: &Handle, mut rng: Rng) -> impl FnOnce() -> String + use<> {
         let runtime = runtime.clone();
         move || {
@@ -44,7 +44,7 @@ impl Pushes {
         }
     }
 
-    /// Until the calm; how many calls were given up.
+    /// Runs until the calm; returns how many calls were abandoned.
     async fn call(&self, caller: u32, producer: Producer, mut rng: Rng) -> u64 {
         let (mut pace, actor) = (Pace::new(self.rate, CALLERS), self.actor + caller);
         let mut cancelled = 0;
@@ -162,7 +162,7 @@ impl Pushes {
             .timeout(PATIENCE)
     }
 
-    /// A new message, whose submission begins.
+    /// A new message, whose submission is starting.
     fn begin(&self, actor: u32, rng: &mut Rng) -> (Key, Vec<u8>) {
         // A push over HTTP may wait for one of few connections, each of which has its own deadlines.
         let deadline = PATIENCE + Duration::from_secs(1);
@@ -170,7 +170,7 @@ impl Pushes {
         (key, message(key, self.at_least_once, rng))
     }
 
-    /// The words of a producer; its counters have to add up to what its callers saw.
+    /// The summary of a producer; its counters have to match what its callers saw.
     fn tell(&self, face: &str, report: ProducerReport, cancelled: u64) -> String {
         let guarantee = if self.at_least_once { "at least once" } else { "at most once" };
         format!("{face} producer, {guarantee}, {cancelled} given up: {report}")

@@ -23,7 +23,7 @@ use crate::{
     stage::Stage,
 };
 
-/// What a worker is like.
+/// The kind of a worker.
 pub struct Plan {
     pub actor: u32,
     pub is_async: bool,
@@ -32,7 +32,7 @@ pub struct Plan {
     pub prefetch: usize,
 }
 
-/// A worker at work.
+/// A running worker.
 pub struct Running {
     name: String,
     handle: WorkerHandle,
@@ -49,7 +49,7 @@ impl Plan {
         let options = WorkerOptions::new(connect.into())
             .slots(slots)
             .prefetch(prefetch)
-            // Everybody here gives messages back.
+            // Everybody here gives back messages.
             .max_duplications(NonZeroU16::MAX)
             .dead_letter(DEAD.parse().expect("the name is good"))
             .recheck(Duration::from_secs(1))
@@ -85,7 +85,7 @@ impl Plan {
 }
 
 impl Running {
-    /// Stops it in an orderly way; its words.
+    /// Stops it in an orderly way; returns its summary.
     pub fn stop(self) -> String {
         let Running { name, handle, desk, thread } = self;
         handle.stop();

@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use super::{Connections, TUBE, connect_options, fate_of};
 use crate::{body::key_of, ledger::count, rng::Rng, stage::Stage};
 
-/// Notes a delivery; the body has to be one of ours.
+/// Records a delivery; the body has to be one of ours.
 fn deliver(stage: &Stage, actor: u32, job: &Job) -> Key {
     let key = key_of(&job.body).unwrap_or_else(|| {
         stage.ledger.problem(format!("a body that nobody put: {}", job.body.escape_ascii()));
@@ -22,7 +22,7 @@ fn deliver(stage: &Stage, actor: u32, job: &Job) -> Key {
     key
 }
 
-/// Reserves at times without waiting for the answer; that must lose no job.
+/// Sometimes reserves without waiting for the answer, which must lose no job.
 pub fn plain_async(
     stage: &Arc<Stage>,
     runtime: &Runtime,
@@ -106,7 +106,7 @@ pub fn plain_blocking(
             let key = deliver(&stage, actor, &job);
             thread::sleep(rng.millis(5));
             stage.ledger.finish(actor, key);
-            // The next job is asked for only when there will be somebody for it.
+            // Requests the next job only if there will be somebody for it.
             if stage.is_calm() {
                 let outcome = client.delete(&job);
                 stage.ledger.finished(actor, key, end_of(&outcome));
@@ -136,7 +136,7 @@ fn connect_blocking(options: &ConnectOptions) -> Result<blocking::Client> {
     Ok(client)
 }
 
-/// A reservation that is over is a delete that was not sent.
+/// If the reservation is over, the delete was not sent.
 fn end_of<T>(outcome: &Result<T>) -> Fate {
     match outcome {
         Err(error) if error.kind() == ErrorKind::JobLost => Fate::NotSent,

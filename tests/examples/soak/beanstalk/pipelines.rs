@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use super::{Connections, TUBE, connect_options, fate_of, put_options};
 use crate::{body::body_of, pace::Pace, rng::Rng, stage::Stage};
 
-/// Jobs in one go.
+/// Number of jobs put at once.
 const BATCH: u32 = 20;
 
 /// A batch of new jobs. A pipeline has a deadline for each reply, none for all.

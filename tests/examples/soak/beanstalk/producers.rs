@@ -23,7 +23,7 @@ fn options(place: SocketAddr, delivery: Delivery, rng: &mut Rng) -> ProducerOpti
         .seed(rng.next())
 }
 
-/// The async face: at times a caller goes away before its answer.
+/// The async face: sometimes a caller leaves before its answer.
 pub fn shared_async(
     stage: &Arc<Stage>,
     runtime: &Runtime,
@@ -111,7 +111,7 @@ pub fn shared_blocking(
     }
 }
 
-/// The words of a producer that has ended; its counters have to add up.
+/// The summary of a producer that has ended; its counters have to add up.
 fn tell(stage: &Stage, face: &str, delivery: Delivery, report: &ProducerReport) -> String {
     stage.ledger.counts.connections.fetch_add(report.connections, Ordering::Relaxed);
     let ProducerReport { accepted, inserted, buried, refused, not_sent, unknown, .. } = report;

@@ -23,7 +23,7 @@ use crate::{
     stage::Stage,
 };
 
-/// What a worker is like.
+/// The kind of a worker.
 pub struct Plan {
     pub actor: u32,
     pub is_async: bool,
@@ -33,7 +33,7 @@ pub struct Plan {
     pub heartbeat: Heartbeat,
 }
 
-/// A worker at work.
+/// A running worker.
 pub struct Running {
     name: String,
     handle: WorkerHandle,
@@ -57,7 +57,7 @@ impl Plan {
             .inspect(if prefetch > 8 { Inspect::OnDemand } else { Inspect::Before })
             .heartbeat(heartbeat)
             .reserve_wait(Duration::from_secs(1 + rng.below(3)))
-            // Kills of the server count as reserves, and everybody here gives jobs back.
+            // Kills of the server count as reserves, and everybody here gives back jobs.
             .retries(Retries::default().backoff(base, 2, cap).releases(6).reserves(10_000))
             .reconnect_backoff(Duration::from_millis(20), Duration::from_millis(500))
             .seed(rng.next())
@@ -102,7 +102,7 @@ impl Plan {
 }
 
 impl Running {
-    /// Stops it in an orderly way; its words.
+    /// Stops it in an orderly way; returns its summary.
     pub fn stop(self) -> String {
         let Running { name, handle, desk, thread } = self;
         handle.stop();

@@ -16,7 +16,7 @@ use crate::{body::body_of, ledger::count, pace::Pace, rng::Rng, stage::Stage};
 
 /// Tasks or threads of one submitter.
 const CALLERS: u32 = 4;
-/// Jobs in one go.
+/// Number of jobs submitted at once.
 const BATCH: u32 = 20;
 
 pub struct Submitter {
@@ -28,7 +28,7 @@ pub struct Submitter {
 }
 
 impl Submitter {
-    /// Background jobs of callers that share a client; at times a caller goes away.
+    /// Background jobs of callers that share a client; sometimes a caller leaves.
     pub fn background_async(
         self,
         runtime: &Handle,
@@ -197,7 +197,7 @@ impl Submitter {
         }
     }
 
-    /// Numbers to be squared by worker processes that are killed; who gets an answer has been served.
+    /// Numbers to be squared by worker processes that are killed; an answer means that the job was done.
     pub fn squares(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
         move || {
             let Some(mut client) = self.client_blocking(None, &mut rng) else {
@@ -240,7 +240,7 @@ impl Submitter {
         ledger.submitted(actor, key, fate_of(&outcome));
         match outcome {
             Ok(_) => {
-                // An answer is the server's word that the job has ended.
+                // An answer proves that the job has ended.
                 ledger.finish(actor, key);
                 ledger.finished(actor, key, Fate::Acknowledged);
             }
@@ -273,7 +273,7 @@ impl Submitter {
         }
     }
 
-    /// `None` when the time is over before the first connection.
+    /// `None` if the time is over before the first connection.
     fn client_blocking(&self, total: Option<Duration>, rng: &mut Rng) -> Option<blocking::Client> {
         let options = connect_options(self.place, rng.next()).total_timeout(total);
         loop {

@@ -80,7 +80,7 @@ impl Plan {
                 let desk = Desk::new(&self, &mut rng);
                 worker.can_do(WORK, None).expect("the name is good");
                 while !self.stage.is_over() {
-                    // A job that comes when nobody waits for it is given by the next call.
+                    // A job that arrives while nobody waits for it is returned by the next call.
                     let patience = Duration::from_millis(100);
                     let next = tokio::time::timeout(patience, worker.next_job()).await;
                     let Ok(job) = next else { continue };

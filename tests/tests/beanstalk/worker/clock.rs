@@ -1,4 +1,4 @@
-//! What a worker does when, on a clock that is turned by hand. Both faces drive this same state machine.
+//! What a worker does and when, on a clock that is turned by hand. Both faces drive this same state machine.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn touches_come_at_thirds_of_the_time_to_run() {
     assert_eq!(world.stat(job, "state"), "gone");
 }
 
-/// B11: every time to run there is can be kept, the shortest, too.
+/// B11: every possible time to run can be kept, even the shortest.
 #[test]
 fn any_time_to_run_is_kept() {
     for ttr in [0, 1, 2, 3, 4, 10, 60, 86_400, u32::MAX] {
@@ -87,7 +87,7 @@ fn a_job_that_came_late_is_touched_before_it_is_run() {
     assert_eq!(world.stat(job, "timeouts"), "0");
 }
 
-/// B6, F4: a RESERVED that lay around for longer than the job's time to run.
+/// B6, F4: a RESERVED that was pending for longer than the job's time to run.
 #[test]
 fn a_job_whose_time_was_over_before_it_was_read_is_not_run() {
     for inspect in [Inspect::Before, Inspect::OnDemand] {
@@ -145,7 +145,7 @@ fn a_touch_that_finds_nothing_ends_the_reservation_at_once() {
     assert_eq!(world.seen(worker).settled, [(job, JobFate::Lost(LostReason::NotFound))]);
 }
 
-/// B11: touches that nobody answers do not keep anything.
+/// B11: unanswered touches do not keep anything.
 #[test]
 fn unanswered_touches_end_with_the_time_to_run() {
     let mut world = World::new();
@@ -174,7 +174,7 @@ fn an_outcome_after_the_end_is_refused_here() {
     );
 }
 
-/// C16: after a suspension every job that was held is taken for lost.
+/// C16: after a suspension, every held job counts as lost.
 #[test]
 fn a_clock_that_jumps_ends_reservations_before_anything_is_sent() {
     let mut world = World::new();
@@ -217,7 +217,7 @@ fn a_last_beat_that_is_late_is_a_touch() {
     assert_eq!(lost.0, 14 * SECOND);
 }
 
-/// B10, F8: a job in its last second makes every reserve come back at once, for ever.
+/// B10, F8: a job in its last second makes every reserve return at once, forever.
 #[test]
 fn deadline_soon_never_spins() {
     let mut world = World::new();
@@ -261,7 +261,7 @@ fn a_storm_of_deadline_soon_costs_two_packets_a_second() {
         assert_eq!(world.seen(worker).running.len(), 3, "all of them were kept");
         let in_vain = reserves(&world) - before;
         assert!((1..=seconds).contains(&in_vain), "{in_vain} reserves in {seconds} s");
-        // And then it goes on at once.
+        // And then it continues at once.
         for _ in 0..3 {
             world.finish(worker, Outcome::Delete);
         }
@@ -378,7 +378,7 @@ fn a_reserve_without_a_wait_does_not_hammer_an_idle_server() {
     assert_eq!(world.seen(worker).running.len(), 1);
 }
 
-/// Idle cost: the handler of a lost job keeps the worker from its end, and an empty tube is not looked at all the time.
+/// Idle cost: the handler of a lost job keeps the worker from its end, and an empty tube is not polled all the time.
 #[test]
 fn an_empty_tube_is_looked_at_once_more_when_the_handler_of_a_lost_job_has_ended() {
     let mut world = World::new();

@@ -86,7 +86,7 @@ fn errors_of_the_caller_decide_and_reasons_are_told() {
     }
 }
 
-/// In one thread of a runtime two handlers that wait for each other would wait for ever.
+/// In one thread of a runtime, two handlers that wait for each other would wait forever.
 #[test]
 fn handlers_that_block_run_beside_each_other_in_an_async_worker() {
     let server = server_with(&["one", "two", "panic"]);

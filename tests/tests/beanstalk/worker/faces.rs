@@ -21,7 +21,7 @@ pub(super) trait Seen {
     /// Waits for the end of the reservation, with the patience of a test.
     fn wait_lost(&self) -> Option<LostReason>;
     fn is_stopping(&self) -> bool;
-    /// Waits for a stop, with the patience of a test; whether it came.
+    /// Waits for a stop, with the patience of a test; returns whether it came.
     fn wait_stopping(&self) -> bool;
     fn time_left(&self) -> Option<Duration>;
     fn touch(&self) -> Result<()>;
@@ -53,7 +53,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Waits for its end, for as long as it gets on: how fast it does is the machine's affair.
+    /// Waits for its end, for as long as it gets on: how fast it does depends on the machine.
     pub(super) fn end(self) -> WorkerReport {
         let (mut done, mut deadline) = (0, Instant::now() + 3 * PATIENCE);
         while !self.thread.is_finished() {
@@ -67,7 +67,7 @@ impl Running {
         self.thread.join().unwrap()
     }
 
-    /// Waits until it has tried so often in vain to connect.
+    /// Waits until it has failed to connect this often.
     pub(super) fn until_it_failed_to_connect(&self, times: u64) {
         let deadline = Instant::now() + PATIENCE;
         while self.handle.metrics().errors_of(ErrorKind::Connect) < times {
@@ -88,7 +88,7 @@ impl Running {
 pub(super) struct Events(Arc<Mutex<Vec<String>>>);
 
 impl Events {
-    /// Has these options tell this value, and then `observer`.
+    /// Makes these options report to this value, and then to `observer`.
     fn watch(
         &self,
         options: WorkerOptions,
@@ -265,7 +265,7 @@ impl Seen for blocking::JobContext {
     }
 }
 
-/// A door that a handler waits at until the test opens it.
+/// A gate where a handler waits until the test opens it.
 pub(super) struct Door {
     opened: Mutex<mpsc::Receiver<()>>,
 }

@@ -209,7 +209,7 @@ fn a_server_killed_again_and_again_loses_no_job<F: WorkerFace>() {
     let runs = runs.lock().unwrap();
     let missing = acknowledged.iter().filter(|body| !runs.contains_key(*body)).count();
     assert_eq!(missing, 0, "of {}: {report}", acknowledged.len());
-    // What ran twice had its connection cut under it.
+    // Whatever ran twice had its connection cut while running.
     let again: u64 = runs.values().map(|times| u64::from(*times) - 1).sum();
     assert!(again <= report.lost + report.unknown, "{again} again, {report}");
     assert!(events.count("replaced") >= 1, "{:?}", events.all());
@@ -233,7 +233,7 @@ fn a_frozen_server_is_noticed_and_used_again_when_it_thaws<F: WorkerFace>() {
 /// Every server has slots of its own.
 fn all_servers_are_served_and_one_that_dies_holds_up_nobody<F: WorkerFace>() {
     let servers: Vec<Server> = (0..3).map(|_| Server::start().unwrap()).collect();
-    // One more takes connections and says nothing.
+    // One more accepts connections and sends nothing.
     let silent = Scripts::start(|_, mut stream| tests::listener::read_to_end(&mut stream));
     let addresses: Vec<String> = servers.iter().map(|s| s.address().to_owned()).collect();
     let all = addresses.iter().cloned().chain([silent.address()]);

@@ -75,7 +75,7 @@ fn reconnects_take_their_delays_from_the_options_of_the_server<F: WorkerFace>() 
     worker.stop();
 }
 
-/// EMFILE; and later there are some again.
+/// EMFILE; later, some are available again.
 fn a_worker_without_file_descriptors_waits_and_tells_that_once<F: WorkerFace>() {
     const EMFILE: i32 = 24;
     let server = Server::start().unwrap();
@@ -103,7 +103,7 @@ fn a_worker_without_file_descriptors_waits_and_tells_that_once<F: WorkerFace>() 
     let told = worker.events.all();
     assert!(told[0].contains("os error 24"), "{told:?}");
     assert_eq!((worker.events.count("disconnected"), &*told[1]), (1, "connected"), "{told:?}");
-    // What fails after a connection is news.
+    // A failure after a connection is reported.
     server.close_connections();
     worker.events.wait_for("disconnected", 2);
     worker.events.wait_for("connected", 2);
@@ -321,7 +321,7 @@ fn a_process_without_threads_waits_for_them() {
     }
 }
 
-/// Runs a worker that gets no thread until it has said so.
+/// Runs a worker that gets no thread until it has reported that.
 #[cfg(target_os = "linux")]
 fn without_threads(
     address: &str,

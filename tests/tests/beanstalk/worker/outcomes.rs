@@ -1,4 +1,4 @@
-//! What handlers decide, and what becomes of failures.
+//! The decisions of handlers, and the outcomes of failures.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +31,7 @@ scenarios!(
     counters_are_there_before_and_on_demand,
 );
 
-/// Puts bodies, and gives their ids.
+/// Puts bodies, and returns their ids.
 fn put<F: Face>(client: &mut F, bodies: &[&str]) -> Vec<u64> {
     let options = PutOptions::default().priority(77);
     bodies.iter().map(|body| client.put(body.as_bytes(), options).unwrap().id().get()).collect()
@@ -201,7 +201,7 @@ fn the_watch_list_is_what_was_asked_for<F: WorkerFace>(environment: Environment)
         });
         assert_eq!(report.end().finished, expected);
         for tube in ["a", "b", "c", "default"] {
-            // A tube without jobs that nobody uses or watches is gone.
+            // A tube without jobs that nobody uses or watches ceases to exist.
             let left = client.stats_tube(tube).unwrap().map_or(0, |stats| stats.current_jobs_ready);
             assert_eq!(left, u64::from(!tubes.contains(&tube)), "{tube}");
         }

@@ -71,7 +71,7 @@ fn a_job_that_nobody_had_is_held_again_and_its_outcome_counts() {
         assert_eq!(world.seen(worker).settled, [(job, JobFate::Buried)]);
         assert_eq!((running, world.stat(job, "state").as_str()), (1, "buried"));
         assert_eq!(world.stat(job, "pri"), "77");
-        // And the next one comes.
+        // And the next one arrives.
         world.put(9);
         assert_eq!(world.seen(worker).running.len(), 1);
     }
@@ -102,7 +102,7 @@ fn without_the_option_a_job_is_lost_with_its_connection() {
     assert_eq!(world.seen(worker).count("reserve-job"), 0);
 }
 
-/// Something is done with the job meanwhile by somebody else: the worker does nothing to it.
+/// Somebody else does something with the job in the meantime, so the worker does nothing to it.
 #[test]
 fn a_job_that_another_worker_has_or_had_is_left_alone() {
     for (meanwhile, state) in [
@@ -140,7 +140,7 @@ fn a_job_that_another_worker_has_or_had_is_left_alone() {
     }
 }
 
-/// Between the look and the reservation: it goes back as it was.
+/// Between the check and the reservation: it goes back unchanged.
 #[test]
 fn a_job_that_another_worker_had_at_the_last_moment_goes_back_as_it_was() {
     for (meanwhile, state, pri) in [
@@ -245,7 +245,7 @@ fn a_job_is_given_up_when_its_reservation_would_have_ended() {
     }
 }
 
-/// Whether it was taken cannot be known any more.
+/// It is no longer possible to know whether it was taken.
 #[test]
 fn a_connection_that_is_lost_while_a_job_is_taken_back_loses_it() {
     let (mut world, worker, job) = cut_off(&options(), 60);

@@ -1,4 +1,4 @@
-//! A server that refuses what a worker has to ask of it, over and over.
+//! A server that keeps refusing what a worker has to request.
 
 use std::{
     thread,
@@ -18,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn options() -> WorkerOptions {
-    // However often it is reserved, no job is taken for poison.
+    // However often it is reserved, no job is treated as poison.
     let patient = Retries::default().reserves(u64::MAX);
     WorkerOptions::new("127.0.0.1:1").unwrap().seed(7).retries(patient)
 }
@@ -52,7 +52,7 @@ fn refuse(verb: &str, refusal: &'static str, line: &str) -> Option<&'static str>
         Some("reserve-with-timeout") if matches!(verb, "stats-job" | "delete") => {
             Some("RESERVED 1 1\r\nx")
         }
-        // A job that the server thinks nothing of is well all the same.
+        // A job without server-side trouble still works.
         Some("stats-job") if verb == "delete" => Some(STATS),
         _ => None,
     }
@@ -83,7 +83,7 @@ fn refusals_in_a_row_back_off() {
             let (lines, connections) = (seen.lines.len(), seen.connections);
             assert!((20..most).contains(&lines), "{what}: {lines} commands");
             assert!(connections < 300, "{what}: {connections} connections");
-            // And then it is well again, within one pause.
+            // And then it recovers, within one pause.
             world.fault(worker, |_| None);
             world.pass(25 * SECOND);
             let deleted = world.seen(worker).settled.iter();
@@ -119,7 +119,7 @@ fn a_refusal_is_told_once_for_each_pause_and_a_success_starts_over() {
     assert_eq!(world.seen(worker).said("refused 1: "), 2, "a new row");
 }
 
-/// A pause is about asking for more: what is held is kept, and ends as it should.
+/// A pause concerns only further jobs: held ones are kept, and end as they should.
 #[test]
 fn jobs_that_are_held_are_looked_after_in_a_pause() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Bugs that were reported against other workers, each as a test that bears the name of its report.
+//! Bugs reported against other workers, each as a test named by its report.
 
 use std::{
     sync::{
@@ -79,7 +79,7 @@ fn regress_resque_93_a_job_is_not_gone_before_it_is_done<F: WorkerFace>() {
     }
 }
 
-// C and D. Hanging for ever, and reconnecting by halves.
+// C and D. Hanging forever, and incomplete reconnects.
 
 /// udokmeci/yii2-beanstalk#44.
 fn regress_yii2_beanstalk_44_a_worker_watches_its_tubes_again<F: WorkerFace>() {
@@ -294,7 +294,7 @@ fn regress_symfony_65923_a_touch_takes_no_other_commands_reply<F: WorkerFace>() 
     for n in 0..8 {
         put(&mut client, &format!("body {n}"), 1);
     }
-    // Heartbeats, touches, looks and reserves of two jobs at a time share a connection.
+    // Heartbeats, touches, stats and reserves of two jobs at a time share a connection.
     let worker = F::start(worker_options(server.address()).prefetch(4), |job| {
         let (start, body) = (Instant::now(), job.body());
         while start.elapsed() < SECOND / 2 {

@@ -1,4 +1,4 @@
-//! How long a job is ours, and what happens when it is not any more.
+//! How long a job is ours, and what happens when it no longer is.
 
 use std::{
     sync::{Arc, Mutex, mpsc},
@@ -244,7 +244,7 @@ fn a_limit_for_bodies_lets_the_statistics_through<F: WorkerFace>(environment: En
     assert_eq!((events.count(&format!("poisoned {large}")), events.count("disconnected")), (1, 0));
 }
 
-/// They would come again and again, each time in the way of the jobs behind them.
+/// They would be delivered again and again, each time blocking the jobs behind them.
 fn a_damaged_job_is_buried_and_the_others_run<F: WorkerFace>(environment: Environment) {
     let (place, _folder) = damaged::start(environment);
     let (ran, runs) = mpsc::channel();

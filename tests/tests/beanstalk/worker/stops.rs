@@ -1,4 +1,4 @@
-//! Stopping, whatever the worker does at that moment.
+//! Stopping, whatever the worker is doing.
 
 use std::{
     sync::{
@@ -90,7 +90,7 @@ fn a_stop_lets_running_jobs_end<F: WorkerFace>(environment: Environment) {
     assert_eq!((stats.state, stats.reserves), (JobState::Ready, 0));
 }
 
-/// A handler that takes long comes to an early end by itself, and decides on its job.
+/// A long-running handler ends early on its own, and decides on its job.
 fn a_handler_is_told_that_its_worker_stops<F: WorkerFace>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
@@ -163,9 +163,9 @@ fn prefetched_jobs_go_back_when_the_worker_stops<F: WorkerFace>(environment: Env
         door.pass();
         Ok(Outcome::Delete)
     });
-    // One that no handler has begun with goes back, too.
+    // A job that no handler has started goes back, too.
     worker.events.wait_for("started", 1);
-    // The window grows as jobs come; wait until it holds several.
+    // The window grows as jobs arrive; wait until it holds several.
     let deadline = Instant::now() + PATIENCE;
     while client.stats().unwrap().current_jobs_reserved < 8 {
         assert!(Instant::now() < deadline);
@@ -200,7 +200,7 @@ fn a_worker_ends_after_so_many_jobs<F: WorkerFace>(environment: Environment) {
     }
 }
 
-/// Neither a server that is away, nor a slot that waits where there is nothing, keeps it from its end.
+/// Neither an unreachable server nor a slot waiting on an empty tube keeps it from ending.
 fn a_worker_of_several_servers_ends_after_so_many_jobs<F: WorkerFace>(environment: Environment) {
     let (empty, full) = (environment.start(), environment.start());
     let away = Port::take().unwrap();

@@ -8,7 +8,7 @@ fn options() -> WorkerOptions {
     WorkerOptions::new("127.0.0.1:1").unwrap().seed(7)
 }
 
-/// Processes that work on the same tube. One that runs the job that ends it is started anew.
+/// Processes that work on the same tube. One that runs the job that ends it is restarted.
 struct Processes {
     world: World,
     lanes: Vec<usize>,
@@ -23,7 +23,7 @@ impl Processes {
         Processes { world, lanes, poison: 0, ended: 0 }
     }
 
-    /// Puts jobs, which all are done.
+    /// Puts jobs, all of which are done.
     fn work(&mut self, jobs: usize, priority: u32) {
         for _ in 0..jobs {
             self.world.put_at(priority, 600);
@@ -31,7 +31,7 @@ impl Processes {
         }
     }
 
-    /// What handlers do with the jobs that they have; whether there were any.
+    /// Lets handlers process their jobs; returns whether there were any.
     fn turn(&mut self) -> bool {
         let mut has_run = false;
         for lane in &mut self.lanes {
@@ -64,7 +64,7 @@ impl Processes {
     }
 }
 
-/// By default 25 reserves are the limit.
+/// By default, 25 reserves are the limit.
 const LIMIT: usize = 25;
 
 #[test]

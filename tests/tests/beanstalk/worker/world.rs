@@ -18,7 +18,7 @@ use fixtures::{
 };
 use queue_core::{End, Io, Pulse, Role, proof::Steady};
 
-/// What stands in the way of one line: the answer to give instead of carrying it out; an empty one is silence, and
+/// What replaces the execution of one line: the answer to give instead; an empty one is silence, and
 /// [`CLOSES`] the end of the connection.
 type Fault = Box<dyn FnMut(&str) -> Option<&'static str>>;
 
@@ -46,17 +46,17 @@ impl Connections {
 
 struct Lane {
     id: ConnectionId,
-    /// Connections that may be made when the worker asks for one.
+    /// Number of connections that may be made when the worker asks for one.
     connections: usize,
-    /// What every handler comes to at once.
+    /// The immediate outcome of every handler.
     at_once: Option<Outcome>,
     machine: Steady<WorkerSlot>,
     io: Io<Error>,
-    /// When the worker is to be asked again.
+    /// When to poll the worker again.
     wake: Option<Instant>,
     decoder: Decoder,
     fault: Option<Fault>,
-    /// Replies wait here for so long.
+    /// How long replies wait here.
     latency: Duration,
     under_way: Vec<(Moment, Vec<u8>)>,
     is_half_closed: bool,
@@ -69,7 +69,7 @@ struct Lane {
 pub(super) struct Seen {
     /// Lines it sent, with their time since the start.
     pub(super) lines: Vec<(Duration, String)>,
-    /// What it sent in one piece.
+    /// What it sent in one write.
     pub(super) writes: Vec<String>,
     /// Jobs for its handler that have not ended.
     pub(super) running: Vec<(JobKey, u64)>,
@@ -115,7 +115,7 @@ impl World {
         self.began + self.now.since(Moment::START)
     }
 
-    /// Connects a worker; its number.
+    /// Connects a worker; returns its number.
     pub(super) fn worker(&mut self, options: &WorkerOptions) -> usize {
         self.lanes.push(Lane {
             id: ConnectionId(0),
@@ -162,7 +162,7 @@ impl World {
         id
     }
 
-    /// What the server says to a line of an outsider.
+    /// The server's reply to another client's line.
     pub(super) fn ask(&mut self, line: &str) -> String {
         let command = command::parse(line.as_bytes(), Version::default()).unwrap();
         self.broker.execute(PRODUCER, command, self.now);
@@ -199,12 +199,12 @@ impl World {
         self.lanes[lane].fault = Some(Box::new(fault));
     }
 
-    /// From now on lost connections are replaced when the worker says so.
+    /// From now on, lost connections are replaced when the worker says so.
     pub(super) fn reconnects(&mut self, lane: usize) {
         self.lanes[lane].connections = usize::MAX;
     }
 
-    /// From now on every handler ends at once.
+    /// From now on, every handler ends at once.
     pub(super) fn finish_at_once(&mut self, lane: usize, outcome: Outcome) {
         self.lanes[lane].at_once = Some(outcome);
         self.settle();
@@ -236,7 +236,7 @@ impl World {
         self.settle();
     }
 
-    /// From now on replies take this time.
+    /// From now on, replies take this time.
     pub(super) fn latency(&mut self, lane: usize, latency: Duration) {
         self.lanes[lane].latency = latency;
     }
@@ -249,7 +249,7 @@ impl World {
         self.settle();
     }
 
-    /// The first running job's handler does not end; the job.
+    /// The first running job, whose handler does not end.
     pub(super) fn hold_back(&mut self, lane: usize) -> u64 {
         self.lanes[lane].seen.running.remove(0).1
     }
@@ -280,7 +280,7 @@ impl World {
                 self.settle();
                 return;
             }
-            // A moment that was reached already makes no progress by itself.
+            // A moment that was already reached makes no progress by itself.
             in_vain = if next > self.now { 0 } else { in_vain + 1 };
             assert!(in_vain < 1000, "a worker wants to be woken at a moment that has passed");
             self.now = next.max(self.now.after(Duration::from_nanos(1)));
@@ -288,7 +288,7 @@ impl World {
         }
     }
 
-    /// Time that nobody of this side notices: the process was stopped.
+    /// Time that nobody on this side notices, because the process was stopped.
     pub(super) fn sleep_through(&mut self, time: Duration) {
         let end = self.now.after(time);
         while let Some(next) = self.broker.next_event().filter(|next| *next < end) {
@@ -304,7 +304,7 @@ impl World {
         }
     }
 
-    /// Lets bytes and actions go to and fro until there are none.
+    /// Exchanges bytes and actions until there are none.
     fn settle(&mut self) {
         loop {
             let mut has_moved = false;
@@ -378,7 +378,7 @@ impl Lane {
         true
     }
 
-    /// What the worker wants after everything that has come, and was done about it.
+    /// The worker's wishes after processing everything that has arrived.
     fn step(&mut self, broker: &mut Broker, at: At, has_moved: &mut bool) -> Pulse {
         while self.is_open && self.under_way.first().is_some_and(|(due, _)| *due <= at.now) {
             let (_, bytes) = self.under_way.remove(0);
