@@ -59,7 +59,7 @@ pub static JOBS_WITH_BODY: Shape = Shape::rows(
     ],
 );
 
-/// Jobs that were taken or looked at, body in full.
+/// Jobs that were taken or peeked at, with their whole body.
 pub static BODIES: Shape = Shape::blocks(
     "id",
     &[
@@ -101,7 +101,7 @@ pub fn record(stats: &JobStats) -> Record {
         .with("kicks", stats.kicks)
 }
 
-/// A job's record with its body; without statistics when the job was gone before they could be asked.
+/// A job's record with its body; without statistics if the job disappeared before they could be read.
 #[must_use]
 pub fn record_with_body(id: JobId, stats: Option<&JobStats>, body: &[u8]) -> Record {
     let record = match stats {
@@ -114,7 +114,7 @@ pub fn record_with_body(id: JobId, stats: Option<&JobStats>, body: &[u8]) -> Rec
 /// A job as a record describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
-    /// Where it was.
+    /// The tube it was in.
     pub tube: Option<TubeName>,
     /// The state it was in, in the server's words.
     pub state: Option<String>,
@@ -152,7 +152,7 @@ pub fn parse(line: &[u8]) -> Result<Described, CliError> {
     Ok(Described { tube, state, pri, delay, ttr, body })
 }
 
-/// Why an action on a job was answered with NOT_FOUND: it asks the server what the job's state is.
+/// Why an action on a job was answered with NOT_FOUND: queries the job's state.
 #[must_use]
 pub fn explain_not_found(link: &mut Link, id: JobId) -> CliError {
     match link.call(StatsJob(id)) {
@@ -174,7 +174,7 @@ pub fn explain_not_found(link: &mut Link, id: JobId) -> CliError {
     }
 }
 
-/// The error for a tube that is not there.
+/// The error for a tube that does not exist.
 #[must_use]
 pub fn no_tube(tube: &TubeName) -> CliError {
     CliError::not_found(format!(

@@ -25,7 +25,7 @@ const TABLES: [(&str, &[Rows]); 27] = [
     ("Security / ", &[Rows::Numbered('S', 21)]),
     ("Reported bugs / A reply belongs to somebody else", &[]),
     ("Reported bugs / A job is lost between server and caller", &[]),
-    ("Reported bugs / A call hangs for ever", &[]),
+    ("Reported bugs / A call hangs forever", &[]),
     ("Reported bugs / A reconnect is incomplete", &[]),
     ("Reported bugs / Reservations and heartbeats", &[]),
     ("Reported bugs / Framing and races", &[]),

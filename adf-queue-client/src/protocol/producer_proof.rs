@@ -271,7 +271,7 @@ fn prove(seed: u64) -> ProducerReport {
     while !pushes.is_empty() {
         go(&mut face, &mut pushes, &mut tally);
         steps += 1;
-        assert!(steps < 20_000, "seed {seed}: a push waits for ever");
+        assert!(steps < 20_000, "seed {seed}: a push waits forever");
     }
     check(seed, face, &tally, begun)
 }

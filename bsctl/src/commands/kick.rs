@@ -86,7 +86,7 @@ pub struct KickArgs {
 }
 
 impl KickArgs {
-    /// All buried jobs of a tube that fit.
+    /// All matching buried jobs of a tube.
     pub(super) fn buried(tube: One<Tube>, select: SelectArgs, bulk: BulkArgs) -> Self {
         Self {
             tube,
@@ -101,7 +101,7 @@ impl KickArgs {
     }
 }
 
-/// A state that jobs can be kicked out of.
+/// A state from which jobs can be kicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum KickState {
     /// Set aside until kicked.
@@ -110,7 +110,7 @@ enum KickState {
     Delayed,
 }
 
-/// `--all` on more jobs than this asks first; `BSCTL_CONFIRM_ABOVE` sets another number.
+/// `--all` asks for confirmation above this number of jobs; `BSCTL_CONFIRM_ABOVE` overrides it.
 const CONFIRM_ABOVE: u64 = 100;
 
 /// Runs `kick`.
@@ -128,7 +128,7 @@ pub fn run(tool: &mut Tool, args: KickArgs) -> Result<Exit, CliError> {
         return each(tool, bulk, &args.bulk, &ids, KickJob::new);
     }
     if args.all_tubes {
-        // Its answer is the address of the one server.
+        // The user confirms by typing the address of the one server.
         return kick_by_name(tool, &args);
     }
     on_each(tool, |tool| kick_by_name(tool, &args))
@@ -200,7 +200,7 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
     Ok(if exit.is_done() { end } else { exit })
 }
 
-/// Kicks those that fit, one by one by id.
+/// Kicks matching jobs, one by one by id.
 fn kick_fitting(
     tool: &mut Tool,
     tubes: Vec<TubeName>,
@@ -264,7 +264,7 @@ fn confirm(tool: &mut Tool, args: &KickArgs, count: u64, place: &str) -> Result<
     Ok(())
 }
 
-/// How many jobs a kick of this kind would reach now.
+/// Number of jobs that a kick of this kind would reach now.
 fn kickable(stats: &TubeStats, state: Option<KickState>) -> u64 {
     match state {
         Some(KickState::Buried) => stats.current_jobs_buried,
@@ -274,7 +274,7 @@ fn kickable(stats: &TubeStats, state: Option<KickState>) -> u64 {
     }
 }
 
-/// Kicks up to `most` jobs of one tube. The counts are read again before each step, since others work here too.
+/// Kicks up to `most` jobs of one tube. The counts are read again before each step, since others work here, too.
 fn kick_tube(
     link: &mut Link,
     tube: &TubeName,
@@ -287,7 +287,7 @@ fn kick_tube(
     let gate = bulk.gate();
     let state = match (state, step) {
         (Some(state), _) => state,
-        // The server itself takes buried jobs or, where there are none, delayed ones.
+        // The server itself takes buried jobs or, if there are none, delayed ones.
         (None, STEP) => {
             let kicked = if most == 0 { 0 } else { link.call(Kick(most))? };
             bulk.successes(kicked);
@@ -305,7 +305,7 @@ fn kick_tube(
         let kicked = if there == 0 {
             0
         } else if others == 0 {
-            // Nothing else is there that the server could kick instead.
+            // There is nothing else that the server could kick instead.
             let step = left.min(there).min(step);
             if !gate.turn(usize::try_from(step).unwrap_or(usize::MAX)) {
                 return Ok(());
@@ -327,10 +327,10 @@ fn kick_tube(
     Ok(())
 }
 
-/// Jobs kicked between two looks at the counts.
+/// Number of jobs kicked between two queries of the counts.
 const STEP: u64 = 1000;
 
-/// How many are kicked at once: fewer where there is a pace to be kept.
+/// Number of jobs kicked at once: fewer if a rate must be kept.
 fn step(args: &BulkArgs) -> u64 {
     if args.rate.is_some() { args.window() as u64 } else { STEP }
 }
@@ -344,7 +344,7 @@ impl KickState {
     }
 }
 
-/// Kicks the head of a list by its id, again and again; each kick goes out together with the next look.
+/// Kicks the head of a list by id, repeatedly; each kick is sent together with the next peek.
 fn one_by_one<P: Command<Reply = Option<Job>> + Clone>(
     link: &mut Link,
     peek: P,
@@ -364,7 +364,7 @@ fn one_by_one<P: Command<Reply = Option<Job>> + Clone>(
                 bulk.success();
                 kicked += 1;
             }
-            // Somebody else took it in between.
+            // Another client took it in the meantime.
             Err(error) if error.code == NOT_FOUND => bulk.skip(),
             Err(error) => bulk.failure(format!("job {}", job.id), error)?,
         }

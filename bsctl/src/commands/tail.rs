@@ -1,4 +1,4 @@
-//! `tail`: jobs as they come.
+//! `tail`: jobs as they arrive.
 
 use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
@@ -97,9 +97,9 @@ impl TailArgs {
     }
 }
 
-/// Jobs that are taken at once.
+/// Maximum number of jobs taken at once.
 const WINDOW: usize = 100;
-/// So many jobs are remembered as shown.
+/// Maximum number of jobs remembered as shown.
 const REMEMBERED: usize = 100_000;
 
 /// Runs `tail`.
@@ -156,7 +156,7 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
     }
 }
 
-/// A list whose rows are seen as they come.
+/// A list whose rows are shown as they arrive.
 fn stream(list: List<'_>) -> Result<List<'_>, CliError> {
     let list = list.eager();
     if list.streams() {
@@ -166,21 +166,21 @@ fn stream(list: List<'_>) -> Result<List<'_>, CliError> {
         .hint("bsctl jobs --sort-by, for the current jobs"))
 }
 
-/// Ends a list that goes on until it is interrupted.
+/// Ends a list that continues until it is interrupted.
 fn end(list: List<'_>, interrupts: &Interrupts) -> Result<Exit, CliError> {
     list.finish()?;
     Ok(interrupts.requested().unwrap_or(Exit::Done))
 }
 
-/// The pause before the next look: also one that is asked for without any must not flood a server that is away.
+/// The delay before the next poll: even with an interval of 0, it must not flood an unreachable server.
 fn pause(interval: Duration, is_away: bool) -> Duration {
     if is_away { interval.max(SHORTEST) } else { interval }
 }
 
-/// The shortest pause while a server is away.
+/// The shortest delay while a server is unreachable.
 const SHORTEST: Duration = Duration::from_millis(50);
 
-/// Looks at what is put from now on.
+/// Watches for jobs put from now on.
 struct Looker<'a> {
     link: &'a mut Link,
     wanted: Wanted,
@@ -199,7 +199,7 @@ impl Looker<'_> {
         absence.settle(Ok(()))?;
         let mut is_away = false;
         while self.left > 0 && interrupts.sleep(pause(interval, is_away)).is_ok() {
-            // That it is back is told before what it has.
+            // Its return is reported before its jobs.
             if is_away && absence.settle(self.link.call(Stats))?.is_none() {
                 continue;
             }
@@ -254,7 +254,7 @@ struct Passer<'a> {
     filters: Filters,
     list: List<'a>,
     left: u64,
-    /// The server's own id, which is another one after a restart.
+    /// The server's own id, which changes with a restart.
     server: String,
     /// The ids that were shown.
     shown: BTreeSet<u64>,
@@ -271,7 +271,7 @@ impl Passer<'_> {
         let mut is_away = false;
         while self.left > 0 && interrupts.requested().is_none() {
             let was_away = is_away;
-            // That it is back is told before what it has.
+            // Its return is reported before its jobs.
             is_away = was_away && absence.settle(self.link.call(Stats))?.is_none();
             if !is_away {
                 let passed = self.pass(was_away);
@@ -295,7 +295,7 @@ impl Passer<'_> {
         }
         let taken = self.taker.next(self.link, WINDOW, &[])?;
         let stats = stats_of(self.link, &taken)?;
-        // Given back before the output is waited for.
+        // Give back before waiting for the output.
         self.release(&taken, &stats)?;
         for (job, stats) in taken.iter().zip(&stats) {
             self.show(job, stats.as_ref())?;
@@ -315,7 +315,7 @@ impl Passer<'_> {
         for reply in self.link.pipeline(releases?)? {
             match reply {
                 Ok(_) => {}
-                // Its time was over.
+                // Its time had expired.
                 Err(error) if error.code == NOT_FOUND => {}
                 Err(error) => return Err(error),
             }
@@ -338,7 +338,7 @@ impl Passer<'_> {
     }
 }
 
-/// Takes every job that comes for good.
+/// Takes every arriving job for good.
 fn take(
     tool: &mut Tool,
     tubes: &[TubeName],
@@ -379,7 +379,7 @@ fn take(
     bulk.after(ended)?.finish_quietly()
 }
 
-/// Where jobs go that are taken.
+/// Where taken jobs go.
 enum Sink<'a> {
     /// Written first, then deleted.
     Leaving(Handover<'a, JobRef>),

@@ -150,7 +150,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
 
 fn retries(args: &WorkArgs) -> Retries {
     let Backoff { base, cap, factor } = args.backoff;
-    // Only what the flags say buries: reserves grow with every restart, too.
+    // Only the flags decide what is buried, because reserves grow with every restart, too.
     let retries = Retries::default()
         .backoff(base, factor, cap)
         .releases(args.max_releases)

@@ -1,30 +1,30 @@
-//! Finding new jobs. The protocol does not announce them: the server's count of puts tells that there are some, and
-//! jobs that exist tell which ids it has reached.
+//! Finding new jobs. The protocol does not announce them: the server's count of puts shows that there are some, and
+//! existing jobs show which ids it has reached.
 
 use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
 
-/// Ids asked together.
+/// Number of ids queried together.
 const CHUNK: u64 = 100;
-/// How far above the ids that the counts account for others are asked: a put that the server refuses may take an id
-/// without being counted.
+/// How far to query above the ids that the counts account for: a put that the server refuses may take an id without
+/// being counted.
 const AHEAD: u64 = 100;
-/// How far below the newest job others are asked again: a job's id is older than its arrival if its body took long.
+/// How far to query again below the newest job: a job's id is older than its arrival if its body took long.
 const BEHIND: u64 = 100;
-/// Ids above a job among which the next newer one is looked for.
+/// Number of ids above a job among which to search for the next newer one.
 const GAP: u64 = 1000;
 
-/// What is asked of a server. Others may put and delete jobs between two questions.
+/// The queries to a server. Others may put and delete jobs between two of them.
 pub trait Questions {
     /// A job that exists.
     type Job;
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     type Error;
 
-    /// The server's own id, which is another one after a restart, and the count of jobs that were put into it.
+    /// The server's own id, which changes with a restart, and its count of puts.
     fn count(&mut self) -> Result<(String, u64), Self::Error>;
 
-    /// The id of the first job of every list of every tube.
+    /// The id of the first job in every list of every tube.
     fn heads(&mut self) -> Result<Vec<u64>, Self::Error>;
 
     /// The jobs among these ids, ascending.
@@ -35,16 +35,16 @@ pub trait Questions {
 #[derive(Debug)]
 pub struct Arrivals {
     server: String,
-    /// The count of puts at the last look.
+    /// The count of puts at the last poll.
     looked: u64,
-    /// The server had given all ids below this one when its count of puts was the second figure. Every put that is
-    /// counted takes an id, so both grow together.
+    /// The server had assigned all ids below this one when its count of puts was the second figure. Every counted put
+    /// takes an id, so both grow together.
     reached: (u64, u64),
-    /// Older ids are those of jobs that were there before.
+    /// Older ids are those of jobs that existed before.
     first: u64,
-    /// Ids below this one are known as given, and were asked.
+    /// Ids below this one are known to be assigned, and were queried.
     next: u64,
-    /// The jobs among the ids that are asked again.
+    /// The jobs among the ids that are queried again.
     found: BTreeSet<u64>,
 }
 
@@ -52,22 +52,22 @@ impl Arrivals {
     /// Starts after the newest job.
     ///
     /// # Errors
-    /// Those of the questions.
+    /// Those of the queries.
     pub fn after_newest<Q: Questions>(questions: &mut Q) -> Result<Self, Q::Error> {
         let (server, looked) = questions.count()?;
         // Refused puts, or a restart with its log, leave its ids ahead of its count.
         let known = questions.heads()?.into_iter().fold(looked, u64::max);
         let newest = climb(questions, known)?;
-        // Read after the newest job was seen, the count cannot be too low for it.
+        // Read after the newest job was seen, so the count cannot be too low for it.
         let reached = (newest.saturating_add(1), questions.count()?.1);
         let first = reached.0;
         Ok(Self { server, looked, reached, first, next: first, found: BTreeSet::new() })
     }
 
-    /// Gives the jobs that have arrived since the last look to `show`, each once, in groups, until that breaks.
+    /// Passes the jobs that have arrived since the last poll to `show`, each once, in groups, until that breaks.
     ///
     /// # Errors
-    /// Those of the questions, and those of `show`.
+    /// Those of the queries, and those of `show`.
     pub fn look<Q: Questions>(
         &mut self,
         questions: &mut Q,
@@ -76,7 +76,7 @@ impl Arrivals {
         let (server, puts) = questions.count()?;
         if server != self.server || puts < self.looked {
             *self = Self::after_newest(questions)?;
-            // What it has counted was put since it was started.
+            // What it has counted was put since its start.
             self.first = self.reached.0.saturating_sub(self.reached.1).max(1);
             self.next = self.first;
         } else if puts == self.looked {
@@ -111,13 +111,13 @@ impl Arrivals {
         Ok(())
     }
 
-    /// At this count of puts, all ids below this one are given, and perhaps more.
+    /// At this count of puts, all ids below this one are assigned, and perhaps more.
     fn is_at(&mut self, id: u64, puts: u64) {
         let counted = puts.saturating_sub(self.reached.1);
         self.reached = (self.reached.0.saturating_add(counted).max(id), puts);
     }
 
-    /// The lowest id to be asked: a job may have arrived after newer ones.
+    /// The lowest id to query: a job may have arrived after newer ones.
     fn again(&self) -> u64 {
         self.next.saturating_sub(BEHIND).max(self.first)
     }

@@ -56,20 +56,20 @@ impl From<State> for AnyState {
     }
 }
 
-/// Which jobs are looked for.
+/// The jobs to find.
 #[derive(Debug, Default)]
 pub struct Wanted {
-    /// Of these tubes; all when empty.
+    /// In these tubes; all if empty.
     pub tubes: Vec<TubeName>,
-    /// In these states; all when empty.
+    /// In these states; all if empty.
     pub states: Vec<AnyState>,
     /// From this id on.
     pub from: Option<u64>,
     /// Up to this id.
     pub to: Option<u64>,
-    /// Only the newest so many.
+    /// Only this number of the newest.
     pub limit: Option<u64>,
-    /// That all of these fit.
+    /// Matching all of these.
     pub filters: Filters,
 }
 
@@ -88,26 +88,26 @@ impl Wanted {
 pub struct Found {
     /// The ids, ascending.
     pub ids: Vec<JobId>,
-    /// How many jobs the server counts that were not found.
+    /// Number of jobs that the server counts but that were not found.
     pub missing: u64,
 }
 
-/// Ids asked in one pipeline.
+/// Number of ids queried in one pipeline.
 const CHUNK: u64 = 1000;
-/// How far around an id that is known others are looked for, nearest first.
+/// How far around a known id to search for others, nearest first.
 const REACHES: [u64; 2] = [1000, 100_000];
-/// Ids above the count of puts that are tried at most: several seconds.
+/// Maximum number of ids tried above the count of puts, which takes several seconds.
 const MOST_BEYOND: u64 = 1_000_000;
-/// So many ids take long enough to be told before.
+/// Querying more ids than this takes long enough to be announced.
 const MANY: u64 = 1_000_000;
-/// More jobs than this are not looked for at the heads of tubes.
+/// With more jobs than this, the heads of tubes are not searched.
 const MOST_HEADS: u64 = 1000;
-/// After so many of them the server is asked again how many jobs it counts.
+/// Number of ids after which the server's count of jobs is queried again.
 const RECOUNT: u64 = 100_000;
 
-/// Looks for jobs, whatever the filters say: from the newest id down, until as many are found as the server counts.
-/// When the server was restarted with its log, its count of puts says little: then the ids around the first jobs of all
-/// tubes are tried, around those that are found, and above.
+/// Finds jobs, regardless of the filters: from the newest id down, until as many are found as the server counts. If the
+/// server was restarted with its log, its count of puts says little; then the ids around the first jobs of all tubes
+/// are tried, around those that are found, and above.
 ///
 /// # Errors
 /// The failure of the connection.
@@ -154,7 +154,7 @@ pub fn find(
         let count = units::count(count, "job");
         link.dialer.messages().warn(format!("interrupted after querying {asked}: {count} found"));
     }
-    // What came and went meanwhile is not missing.
+    // What appeared and disappeared in the meantime is not missing.
     let ranged = wanted.from.is_some() || wanted.to.is_some();
     let missing = if ranged || !gate.is_open() {
         0
@@ -167,15 +167,14 @@ pub fn find(
 struct Scan<'a> {
     wanted: &'a Wanted,
     target: u64,
-    /// No id is asked twice, so none is here twice.
+    /// No id is queried twice, so none is here twice.
     found: Vec<JobId>,
     gate: &'a Gate,
     progress: &'a mut Progress,
 }
 
 impl Scan<'_> {
-    /// Whether the first jobs of all tubes are all that there is, which are quickly found; else it is as if nobody had
-    /// looked.
+    /// Whether the first jobs of all tubes are all jobs, which makes them quick to find; otherwise this has no effect.
     fn is_of_heads(
         &mut self,
         link: &mut Link,
@@ -197,7 +196,7 @@ impl Scan<'_> {
         (self.found.len() as u64) < self.target && self.gate.is_open()
     }
 
-    /// Asks for these ids, and gives those of which there is a job, wanted or not.
+    /// Queries these ids, and returns those of existing jobs, wanted or not.
     fn ask(
         &mut self,
         link: &mut Link,
@@ -215,7 +214,7 @@ impl Scan<'_> {
         Ok(there)
     }
 
-    /// What was deleted meanwhile is not looked for any longer.
+    /// What was deleted in the meantime is no longer searched for.
     fn recount(&mut self, link: &mut Link) -> Result<(), CliError> {
         self.target = self.target.min(target(link, self.wanted)?);
         Ok(())
@@ -225,11 +224,11 @@ impl Scan<'_> {
 /// The search among ids above the server's count of puts.
 struct Beyond {
     lowest: u64,
-    /// Ids of jobs that are known to be there, or were.
+    /// Ids of jobs that are known to exist, or to have existed.
     anchors: BTreeSet<u64>,
-    /// Those of them that nothing has been looked for around yet.
+    /// Those of them around which nothing has been searched yet.
     fresh: BTreeSet<u64>,
-    /// What has been asked: first id and last id of each range, no two of them in touch.
+    /// The queried ids: first and last id of each range, no two of which touch.
     asked: BTreeMap<u64, u64>,
     left: u64,
     until_recount: u64,
@@ -253,7 +252,7 @@ impl Beyond {
         self.anchors.extend(heads(link)?.into_iter().filter(|id| *id >= self.lowest));
         for reach in REACHES {
             self.fresh = self.anchors.clone();
-            // What is found is looked around as well.
+            // Searches around found ids, too.
             while !self.fresh.is_empty() {
                 for (from, to) in spans(&std::mem::take(&mut self.fresh), reach) {
                     self.ask(link, scan, from, to)?;
@@ -264,7 +263,7 @@ impl Beyond {
         self.ask(link, scan, top, u64::MAX)
     }
 
-    /// Asks for what has not been asked yet of a range, while there is something to be found.
+    /// Queries the part of a range that has not been queried yet, while there is something to find.
     fn ask(
         &mut self,
         link: &mut Link,
@@ -297,7 +296,7 @@ impl Beyond {
         Ok(())
     }
 
-    /// The end of the range that was asked already and has this id.
+    /// The end of the queried range with this id.
     fn range_with(&self, id: u64) -> Option<u64> {
         self.asked.range(..=id).next_back().map(|(_, end)| *end).filter(|end| *end >= id)
     }
@@ -329,14 +328,14 @@ fn spans(anchors: &BTreeSet<u64>, reach: u64) -> Vec<(u64, u64)> {
     spans
 }
 
-/// How many such jobs are to be found.
+/// Number of such jobs to find.
 fn target(link: &mut Link, wanted: &Wanted) -> Result<u64, CliError> {
-    // Under filters nobody knows how many have to be looked at.
+    // With filters, it is unknown how many have to be examined.
     let limit = wanted.limit.filter(|_| wanted.filters.is_empty());
     Ok(limit.unwrap_or(u64::MAX).min(expected(link, wanted)?))
 }
 
-/// How many such jobs the server counts now.
+/// Number of such jobs that the server counts now.
 fn expected(link: &mut Link, wanted: &Wanted) -> Result<u64, CliError> {
     let of = |ready: u64, reserved: u64, delayed: u64, buried: u64| {
         let count = |state: &AnyState| match state {
@@ -381,7 +380,7 @@ pub fn heads(link: &mut Link) -> Result<Vec<u64>, CliError> {
         match reply? {
             Response::Found(job) => heads.push(job.id.get()),
             Response::BodyDamaged { job, .. } => heads.push(job.id().get()),
-            // Also a name that the server does not take: then the heads of another tube are seen twice.
+            // Also for a name that the server does not accept: then the heads of another tube are seen twice.
             _ => {}
         }
     }
@@ -389,7 +388,7 @@ pub fn heads(link: &mut Link) -> Result<Vec<u64>, CliError> {
     Ok(heads)
 }
 
-/// A job's body, if it was asked for; an error when the server lost it in a crash.
+/// A job's body, if requested; an error if the server lost it in a crash.
 pub type Body = Option<Result<Bytes, CliError>>;
 
 /// The statistics of the jobs that exist.
@@ -404,8 +403,8 @@ pub fn existing(
     Ok(stats.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// The statistics and, if asked for, the bodies of jobs; jobs that are gone or changed, or that do not fit, are left
-/// out.
+/// The statistics and, if requested, the bodies of jobs; jobs that have disappeared or changed, or that do not match,
+/// are left out.
 ///
 /// # Errors
 /// The failure of the connection.

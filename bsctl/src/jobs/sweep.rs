@@ -1,5 +1,5 @@
 //! Taking jobs out of tubes. beanstalkd has no command for it: ready jobs are reserved in batches, delayed and buried
-//! ones are taken one by one from the head of their list, and those that filters choose by their ids.
+//! ones are taken one by one from the head of their list, and those selected by filters by id.
 
 mod heads;
 mod ids;
@@ -53,32 +53,32 @@ impl State {
     }
 }
 
-/// What is to be removed.
+/// What to remove.
 #[derive(Debug)]
 pub struct Target {
     /// Where.
     pub tube: TubeName,
     /// Which.
     pub state: State,
-    /// How many, as counted at the start.
+    /// Their number, as counted at the start.
     pub count: u64,
 }
 
-/// What a sweep is to do, and what it cannot.
+/// What a sweep should do, and what it cannot do.
 #[derive(Debug, Default)]
 pub struct Targets {
-    /// What is to be removed.
+    /// What to remove.
     pub found: Vec<Target>,
-    /// How many jobs their workers have, which nobody else can take.
+    /// Number of jobs reserved by workers, which nobody else can take.
     pub reserved: u64,
     /// Tubes that do not exist.
     pub missing: Vec<TubeName>,
-    /// Why tubes are left as they are: the server cannot be asked about them.
+    /// Why tubes are left alone: the server cannot report on them.
     pub left: Vec<CliError>,
 }
 
 impl Targets {
-    /// How a sweep ends that came to `exit`: with 3 when tubes were left as they are.
+    /// The final exit of a sweep that reached `exit`: 3 if tubes were left alone.
     #[must_use]
     pub fn exit(&self, exit: Exit) -> Exit {
         if exit.is_done() && !self.left.is_empty() { Exit::Partial } else { exit }
@@ -88,7 +88,7 @@ impl Targets {
 /// Counts the jobs of each tube and state.
 ///
 /// # Errors
-/// The failure of the connection; the server can be asked about none of the tubes.
+/// The failure of the connection; the server can report on none of the tubes.
 pub fn targets(link: &mut Link, tubes: &[TubeName], states: &[State]) -> Result<Targets, CliError> {
     let mut targets = Targets::default();
     for (tube, answer) in tubes.iter().zip(tube_stats::ask(link, tubes)?) {

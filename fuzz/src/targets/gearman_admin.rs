@@ -35,7 +35,7 @@ pub fn gearman_admin(data: &[u8]) {
     }
 }
 
-/// A dot alone on a line before the end: whether it ends the list depends on what is there already.
+/// A dot alone on a line before the end: whether it ends the list depends on the earlier lines.
 fn forges_its_end(data: &[u8]) -> bool {
     let lines =
         || data.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));

@@ -76,7 +76,7 @@ fn client(packets: &[Packet]) {
         assert!(!std::mem::replace(&mut told[lost.waiter], true), "somebody is told twice");
         assert_eq!(lost.handle.is_some(), answered[lost.waiter]);
     }
-    assert!((0..WAITERS).all(|waiter| answered[waiter] || told[waiter]), "somebody waits for ever");
+    assert!((0..WAITERS).all(|waiter| answered[waiter] || told[waiter]), "somebody waits forever");
 }
 
 fn submit() -> Submit<Bytes> {

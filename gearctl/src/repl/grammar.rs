@@ -76,9 +76,9 @@ Examples:
   start resize --lines -j 4 @list";
 
 const JOBS_HELP: &str = "\
-Foreground jobs that were started, or left with Ctrl-C, and background jobs that were submitted here. The server tells of
-a job only whether it is queued or running, and how far; one that it does not know any more has ended. Foreground jobs
-at servers that the session has left are elsewhere: fg brings them back all the same.";
+Foreground jobs that were started, or left with Ctrl-C, and background jobs that were submitted here. The server reports
+only whether a job is queued or running, and its progress; a job that it no longer knows has ended. Foreground jobs at
+servers that the session has left are `elsewhere`: fg still brings them back.";
 
 /// The names that sessions know.
 pub(super) const WORDS: Words = Words {

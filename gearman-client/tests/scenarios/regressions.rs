@@ -274,7 +274,7 @@ fn regress_pheanstalk_303_a_dead_peer_is_noticed<F: Face>() {
     assert_eq!(worker.stop().completed, 1);
 }
 
-/// xobotyi/node-beanstalk#733, #751: the promise at the head of the queue was pending for ever after a restart.
+/// xobotyi/node-beanstalk#733, #751: the promise at the head of the queue was pending forever after a restart.
 fn regress_node_beanstalk_733_no_waiter_is_left_pending_after_a_restart<F: Face>() {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(3).of("ECHO_REQ").hang());

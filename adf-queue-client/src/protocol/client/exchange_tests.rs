@@ -573,7 +573,7 @@ fn any_schedule_and_any_network_gives_each_request_its_own_answer_or_an_error() 
                     break outcome;
                 }
                 steps += 1;
-                assert!(steps < 10_000, "seed {seed}: a caller waits for ever");
+                assert!(steps < 10_000, "seed {seed}: a caller waits forever");
             };
             let after = proof.peer.pushed;
             match outcome {

@@ -271,6 +271,6 @@ fn settle_all(
         callers.retain_mut(|one| one.step(link, now, tally));
         proof.step();
         steps += 1;
-        assert!(steps < 20_000, "seed {seed}: somebody waits for ever");
+        assert!(steps < 20_000, "seed {seed}: somebody waits forever");
     }
 }

@@ -178,7 +178,7 @@ fn any_schedule_and_any_network_gives_each_command_its_own_reply_or_an_error() {
                     break None;
                 }
                 steps += 1;
-                assert!(steps < 10_000, "seed {seed}: a caller waits for ever");
+                assert!(steps < 10_000, "seed {seed}: a caller waits forever");
             };
             let asked = proof.peer.asked;
             match outcome {

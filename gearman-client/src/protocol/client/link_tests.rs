@@ -453,7 +453,7 @@ fn any_schedule_and_any_network_gives_each_caller_one_outcome() {
             }
             proof.step();
             steps += 1;
-            assert!(steps < 20_000, "seed {seed}: somebody waits for ever");
+            assert!(steps < 20_000, "seed {seed}: somebody waits forever");
         }
         for one in &callers {
             served += u32::from(one.outcome == Some(Ok(())));

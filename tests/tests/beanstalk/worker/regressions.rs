@@ -363,7 +363,7 @@ fn regress_apalis_639_a_panic_does_not_end_the_worker<F: WorkerFace>() {
     assert_eq!((report.released, report.finished), (20, 1));
 }
 
-/// contribsys/faktory#300: after a panic the job was busy for ever.
+/// contribsys/faktory#300: after a panic the job was busy forever.
 fn regress_faktory_300_a_job_whose_handler_panicked_is_not_held_for_ever<F: WorkerFace>() {
     let server = Server::start().unwrap();
     let mut client: F = connect(server.address());
