@@ -209,7 +209,7 @@ async fn a_stop_finishes_what_runs_gives_back_what_waits_and_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_may_outlive_the_time_to_run() {
-    // Time to run passes when the test says so, so only touches keep the job.
+    // Time to run passes when the test says so: only touches keep the job.
     let server = Server::builder().virtual_clock().start().unwrap();
     let mut backend =
         backend(server.address()).put_options(PutOptions::default().ttr(Duration::from_secs(3)));

@@ -103,7 +103,7 @@ impl<S> Serves for S where
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_waits_for_the_service_under_its_heartbeat_and_is_run_once() {
-    // Time to run passes when the test says so, so only touches keep the job.
+    // Time to run passes when the test says so: only touches keep the job.
     let server = Server::builder().virtual_clock().start().unwrap();
     let mut client = Client::connect(server.address()).await.unwrap();
     let job = put(&mut client, "x", 3).await;
