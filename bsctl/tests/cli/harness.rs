@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use beanstalk_client::blocking::Client;
-use beanstalk_client::{JobId, JobStats, PutOptions};
+use beanstalk_client::{ConnectOptions, JobId, JobStats, PutOptions};
 #[cfg(unix)]
 pub(crate) use ctl_core::contract::program::signal;
 pub(crate) use ctl_core::contract::program::{Program, Ran, ended};
@@ -40,8 +40,10 @@ pub(crate) fn on_both(scenario: impl Fn(&str)) {
     }
 }
 
+/// A client that waits as long as a busy machine may take.
 pub(crate) fn client(address: &str) -> Client {
-    Client::connect(address).unwrap()
+    let options = ConnectOptions::new(address.parse().unwrap());
+    Client::connect(options.reply_timeout(Duration::from_secs(60))).unwrap()
 }
 
 pub(crate) fn put(address: &str, tube: &str, body: impl AsRef<[u8]>) -> JobId {
