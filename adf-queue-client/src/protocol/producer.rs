@@ -7,7 +7,7 @@ use queue_core::{Chooser, Health, Signal, earliest, stable_hash};
 use super::room::{Room, Rooms};
 use crate::{
     Deadline, Error, ErrorKind, Fate, MessageId, ProducerEventKind, ProducerOptions, QueueName,
-    Refusal, Result, Servers,
+    Refusal, Result, RetryPolicy, Servers,
 };
 
 /// The servers of a producer.
@@ -41,8 +41,12 @@ impl Router {
 
     pub(crate) fn new(servers: &Servers) -> Self {
         let hash = |address: &crate::Address| stable_hash(address.to_string().as_bytes());
+        // Each producer draws its own sequence, unless a server's seed makes it repeatable.
+        let retry = servers.options().first().map_or_else(RetryPolicy::default, |one| one.retry);
+        let seed = retry.random().next_u64();
+        let hashes = servers.addresses().map(hash).collect();
         Router {
-            chooser: Chooser::new(servers.selected(), servers.addresses().map(hash).collect(), 0),
+            chooser: Chooser::new(servers.selected(), hashes, seed),
             servers: servers
                 .options()
                 .iter()
@@ -399,7 +403,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{RetryPolicy, Selection};
+    use crate::Selection;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -415,6 +419,21 @@ mod tests {
 
     fn failed(fate: Fate) -> Result<MessageId> {
         Err(Error::new(ErrorKind::ConnectionLost, fate, "lost"))
+    }
+
+    #[test]
+    fn random_selection_differs_between_producers_unless_they_have_a_seed() {
+        let drawn = |retry: RetryPolicy| {
+            let servers: Servers = "one,two".parse().unwrap();
+            let servers = servers.selection(Selection::Random).each(|server| server.retry(retry));
+            let mut router = Router::new(&servers);
+            let chosen = (0..64).filter_map(|_| router.chooser.choose(None, |_| true));
+            chosen.collect::<Vec<_>>()
+        };
+        let seeded = RetryPolicy::default().seed(7);
+        assert_eq!(drawn(seeded), drawn(seeded));
+        assert_ne!(drawn(seeded), drawn(seeded.seed(8)));
+        assert_ne!(drawn(RetryPolicy::default()), drawn(RetryPolicy::default()));
     }
 
     #[test]

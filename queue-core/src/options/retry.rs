@@ -41,8 +41,8 @@ impl RetryPolicy {
         self
     }
 
-    /// Derives the jitter from this seed, so that a simulation or a test is repeatable. Without a seed, as is right for
-    /// a service, each client draws its own.
+    /// Derives the jitter, and what else a client decides at random, from this seed, so that a simulation or a test is
+    /// repeatable. Without a seed, as is right for a service, each client draws its own.
     #[must_use]
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
