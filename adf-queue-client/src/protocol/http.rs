@@ -205,7 +205,7 @@ impl Answer {
         }
         let Some(end) = rest.iter().take(MAX_CHUNK_LINE).position(|byte| *byte == b'\n') else {
             let is_endless = rest.len() >= MAX_CHUNK_LINE;
-            return if is_endless { Err(bad_chunk(rest)) } else { Ok(0) };
+            return if is_endless { Err(endless("a chunk line", MAX_CHUNK_LINE)) } else { Ok(0) };
         };
         let line = rest.get(..end).unwrap_or_default().trim_ascii_end();
         self.length = match chunk {
@@ -224,7 +224,7 @@ impl Answer {
             Chunk::Trailer => {
                 self.trailer += end;
                 if self.trailer > MAX_TRAILER {
-                    return Err(bad_chunk(line));
+                    return Err(endless("the trailer", MAX_TRAILER));
                 }
                 Length::Chunked(Chunk::Trailer)
             }
@@ -323,6 +323,11 @@ impl Answer {
                 .with_detail(excerpt(&self.body))),
         }
     }
+}
+
+/// The error for a part of an answer that is longer than any of this server's.
+fn endless(part: &str, limit: usize) -> Error {
+    Error::protocol(format!("{part} of the reply is longer than {limit} bytes"))
 }
 
 fn bad_chunk(line: &[u8]) -> Error {

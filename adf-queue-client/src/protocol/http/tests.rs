@@ -173,9 +173,12 @@ fn answers_are_bounded() {
         assert!(read(data.as_bytes(), 1000).is_err(), "{chunk:?}");
     }
     let endless = format!("{head}{}", "1".repeat(2000));
-    assert!(read(endless.as_bytes(), 100).is_err());
+    let error = read(endless.as_bytes(), 100).unwrap_err();
+    assert_eq!((error.kind(), error.to_string().contains("1024")), (&ErrorKind::Protocol, true));
     let trailer = format!("{head}0\r\n{}", "x: y\r\n".repeat(5000));
-    assert!(read(trailer.as_bytes(), 100).is_err());
+    assert!(read(trailer.as_bytes(), 100).unwrap_err().to_string().contains("16384"));
+    let endless = format!("HTTP/1.1 200 OK\r\nx: {}", "1".repeat(20_000));
+    assert!(read(endless.as_bytes(), 100).unwrap_err().to_string().contains("16384"));
     let mut answer = Answer::new(3);
     let counted = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n";
     assert!(answer.read(counted).unwrap_err().to_string().contains("limit of 3"));
