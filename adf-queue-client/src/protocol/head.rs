@@ -7,8 +7,8 @@ use queue_core::excerpt;
 
 use crate::{Error, Result};
 
-/// The server silently closes the connection at a longer line.
-const MAX_LINE: usize = 512;
+/// Maximum length of a line of a request: the server silently closes the connection at a longer one.
+const MAX_REQUEST_LINE: usize = 512;
 /// Maximum length of an answer's head.
 const MAX_HEAD: usize = 16 << 10;
 pub(super) const MAX_HEADERS: usize = 64;
@@ -19,9 +19,9 @@ pub(super) const MAX_HEADERS: usize = 64;
 ///
 /// `InvalidInput` for a line that the server would not read; `out` is unchanged then.
 pub(super) fn write(lines: &[&str], out: &mut BytesMut) -> Result<()> {
-    if let Some(long) = lines.iter().find(|line| line.len() > MAX_LINE) {
+    if let Some(long) = lines.iter().find(|line| line.len() > MAX_REQUEST_LINE) {
         return Err(Error::invalid(format!(
-            "request line {} has {} bytes: the server reads lines of up to {MAX_LINE} (use a shorter queue name, or WebSocket)",
+            "request line {} has {} bytes: the server reads lines of up to {MAX_REQUEST_LINE} (use a shorter queue name, or WebSocket)",
             excerpt(long.as_bytes()),
             long.len()
         )));

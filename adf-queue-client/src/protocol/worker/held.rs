@@ -148,14 +148,14 @@ impl Lane {
         }
         let (queue, message, duplications) = (held.queue.clone(), held.message, held.duplications);
         if duplications <= self.terms.max_duplications {
-            self.line(&queue, Line::is_fruitful);
+            self.line(&queue, Line::note_work);
             held.stage = Stage::Waiting(delivery);
             let key = self.hold.add(held);
             self.hold.waiting.push_back(key);
             return;
         }
         self.claimed.give_back();
-        self.line(&queue, |line| line.is_poisoned(now));
+        self.line(&queue, |line| line.note_poison(now));
         self.tell(WorkerEventKind::Poisoned { queue, message, duplications });
         let key = self.hold.add(held);
         self.set_aside(key, now);

@@ -89,14 +89,14 @@ impl Line {
         }
     }
 
-    /// The queue has work to do.
-    pub(super) fn is_fruitful(&mut self) {
+    /// The queue had a message to run.
+    pub(super) fn note_work(&mut self) {
         self.backoff.reset();
         self.poisoned = 0;
     }
 
     /// A message was not run. A single one costs nothing; if there are only such messages, requests pause.
-    pub(super) fn is_poisoned(&mut self, now: Instant) {
+    pub(super) fn note_poison(&mut self, now: Instant) {
         self.poisoned = self.poisoned.saturating_add(1);
         if self.poisoned > 1 {
             self.back_off(now);
