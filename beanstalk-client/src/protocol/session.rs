@@ -69,7 +69,7 @@ pub struct Session {
     /// The touch that checks the oldest orphan, and when it was sent.
     asked: Option<(Ticket, Instant)>,
     end_of_stream: bool,
-    health: Health,
+    state: State,
     max_body: usize,
     metrics: Metrics,
 }
@@ -94,12 +94,12 @@ enum Meaning {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Health {
-    Good,
+enum State {
+    Open,
     /// Only for the replies that are under way; accepts no further command.
     Closing,
     /// Unusable.
-    Poisoned,
+    Closed,
 }
 
 impl Session {
@@ -123,7 +123,7 @@ impl Session {
             holdings: reset::Holdings::default(),
             asked: None,
             end_of_stream: false,
-            health: Health::Good,
+            state: State::Open,
             max_body,
             metrics: Metrics::default(),
         }
@@ -303,29 +303,29 @@ impl Session {
         self.decoder.parser.largest_reply()
     }
 
-    /// Marks the connection as unusable.
-    pub fn poison(&mut self) {
-        self.health = Health::Poisoned;
+    /// Marks the connection as unusable, for its pump to close.
+    pub fn close(&mut self) {
+        self.state = State::Closed;
     }
 
     /// Lets outstanding replies arrive, but accepts no further command.
     pub fn close_after_replies(&mut self) {
-        if self.health == Health::Good {
-            self.health = Health::Closing;
+        if self.state == State::Open {
+            self.state = State::Closing;
         }
     }
 
     /// Whether the connection accepts commands.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.health == Health::Good && !self.end_of_stream
+        self.state == State::Open && !self.end_of_stream
     }
 
     /// Whether the connection accepts commands, or at least has replies outstanding.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn is_in_use(&self) -> bool {
-        let is_closing = self.health == Health::Closing && self.awaits_replies();
-        (self.health == Health::Good || is_closing) && !self.end_of_stream
+        let is_closing = self.state == State::Closing && self.awaits_replies();
+        (self.state == State::Open || is_closing) && !self.end_of_stream
     }
 
     /// Whether replies are outstanding.
@@ -412,7 +412,7 @@ fn may_be_cut(frame: &[u8]) -> bool {
             .is_some_and(|start| !start.windows(2).any(|pair| pair == b"\r\n"))
 }
 
-fn poisoned() -> Error {
+fn closed() -> Error {
     let why = "an earlier reply left the connection unusable, so it is closed";
     Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why)
 }

@@ -82,7 +82,7 @@ impl ClientSession {
     /// Asks for a new connection, with one attempt that begins now.
     pub(crate) fn connect(&mut self) {
         if self.session.metrics().connections > 0 {
-            self.session.poison();
+            self.session.close();
         }
         self.line.is_over = true;
         self.want(Goal::Connection, 1);
@@ -362,10 +362,10 @@ impl ClientSession {
             Goal::Connection | Goal::Look | Goal::Reply { .. } => false,
         };
         if wants_it_idle && self.session.abandoned_reserve().is_some() {
-            self.session.poison();
+            self.session.close();
         }
         if !io.is_open() || !self.session.is_open() || self.session.has_unsolicited_bytes_in(io) {
-            self.session.poison();
+            self.session.close();
             self.leave_line(now);
             if is_look {
                 self.settle(Ok(None));

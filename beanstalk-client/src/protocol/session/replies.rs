@@ -2,7 +2,7 @@
 
 use queue_core::Io;
 
-use super::{Health, Meaning, Pending, Session, Ticket, ended, poisoned};
+use super::{Meaning, Pending, Session, State, Ticket, closed, ended};
 use crate::{
     Error, ErrorKind, Fate,
     protocol::{Command, Effect, Response},
@@ -14,7 +14,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// `Protocol` when the bytes are not a reply, `ConnectionLost` when the stream ended before it. Both poison the
+    /// `Protocol` when the bytes are not a reply, `ConnectionLost` when the stream ended before it. Both close the
     /// session.
     pub fn reply(&mut self, ticket: Ticket) -> Result<Option<Response>, Error> {
         loop {
@@ -67,21 +67,21 @@ impl Session {
         ticket: Ticket,
         io: &mut Io<F>,
     ) -> Result<Option<(Ticket, Response)>, Error> {
-        self.refuse_poisoned(ticket)?;
+        self.refuse_closed(ticket)?;
         let decoded = self.decoder.parser.next(io);
         self.sort(ticket, decoded)
     }
 
     /// The next reply and its number, for a caller that waits for that of `ticket`.
     fn next_reply(&mut self, ticket: Ticket) -> Result<Option<(Ticket, Response)>, Error> {
-        self.refuse_poisoned(ticket)?;
+        self.refuse_closed(ticket)?;
         let decoded = self.decoder.next();
         self.sort(ticket, decoded)
     }
 
-    fn refuse_poisoned(&mut self, ticket: Ticket) -> Result<(), Error> {
-        match self.health {
-            Health::Poisoned => Err(self.fail(ticket, poisoned())),
+    fn refuse_closed(&mut self, ticket: Ticket) -> Result<(), Error> {
+        match self.state {
+            State::Closed => Err(self.fail(ticket, closed())),
             _ => Ok(()),
         }
     }
@@ -115,7 +115,7 @@ impl Session {
         if answered.may_be_cut && matches!(response, Response::BadFormat | Response::UnknownCommand)
         {
             // The server also answers the rest of the line, so the next reply would be out of step.
-            self.poison();
+            self.close();
         }
         self.holdings.note(&answered.meaning, answered.job, &response);
         self.take_effect(answered.meaning, &response, number == ticket)
@@ -165,7 +165,7 @@ impl Session {
             (
                 Effect::Put,
                 Response::BadFormat | Response::UnknownCommand | Response::ExpectedCrlf,
-            ) => self.poison(),
+            ) => self.close(),
             (Effect::Reserve, Response::Reserved(job)) if !wanted => {
                 self.keep_orphan(job.clone());
             }
@@ -183,7 +183,7 @@ impl Session {
         Ok(())
     }
 
-    /// Decodes the reply to `command`. A reply that cannot belong to it poisons the session.
+    /// Decodes the reply to `command`. A reply that cannot belong to it closes the session.
     ///
     /// # Errors
     ///
@@ -195,16 +195,16 @@ impl Session {
     ) -> Result<C::Reply, Error> {
         command.decode(response).map_err(|error| {
             if error.kind() == ErrorKind::Protocol {
-                self.poison();
+                self.close();
             }
             error.with_command(command.name())
         })
     }
 
-    /// Poisons the session, and gives the error the fate of the command with this ticket.
+    /// Closes the session, and gives the error the fate of the command with this ticket.
     #[must_use]
     pub fn fail(&mut self, ticket: Ticket, error: Error) -> Error {
-        self.poison();
+        self.close();
         error.with_fate(self.fate(ticket))
     }
 

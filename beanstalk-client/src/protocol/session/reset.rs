@@ -101,7 +101,7 @@ impl Session {
 
     /// Closes the connection; the next one uses and watches only `default`.
     pub(crate) fn forget(&mut self) {
-        self.poison();
+        self.close();
         self.used = TubeName::default();
         self.watched = vec![TubeName::default()];
     }

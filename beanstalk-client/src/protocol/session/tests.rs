@@ -80,7 +80,7 @@ fn reopen_restores_the_used_tube_and_the_watch_list() {
     feed(&mut session, b"USING out\r\nWATCHING 2\r\nWATCHING 2\r\nWATCHING 1\r\n");
     assert!(session.reply(last).unwrap().is_some());
     let old = session.epoch();
-    session.poison();
+    session.close();
     session.reopen();
     assert_ne!(session.epoch(), old);
     let ticket = session.send(&Reserve).unwrap();
@@ -105,7 +105,7 @@ fn a_refused_restore_is_an_error_not_a_silent_default() {
 }
 
 #[test]
-fn a_refused_put_line_poisons() {
+fn a_refused_put_line_closes_the_session() {
     for (reply, open) in [("BAD_FORMAT", false), ("EXPECTED_CRLF", false), ("JOB_TOO_BIG", true)] {
         let mut session = Session::new(1024);
         let ticket = session.send(&put(b"a")).unwrap();
@@ -117,7 +117,7 @@ fn a_refused_put_line_poisons() {
 }
 
 #[test]
-fn a_refused_line_that_an_old_server_may_have_cut_poisons() {
+fn a_refused_line_that_an_old_server_may_have_cut_closes_the_session() {
     for (length, reply, open) in [
         (195, "BAD_FORMAT", true),
         (196, "BAD_FORMAT", false),
@@ -141,7 +141,7 @@ fn a_refused_line_that_an_old_server_may_have_cut_poisons() {
 }
 
 #[test]
-fn a_reply_that_comes_before_its_command_was_begun_poisons() {
+fn a_reply_that_comes_before_its_command_was_begun_closes_the_session() {
     let mut session = Session::new(1024);
     let first = session.send(&put(b"a")).unwrap();
     let second = session.send(&put(b"b")).unwrap();

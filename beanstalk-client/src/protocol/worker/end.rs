@@ -130,7 +130,7 @@ impl WorkerSlot {
         for mut told in self.expected.iter_mut().filter_map(|expected| expected.told.take()) {
             trace::broken_off(&mut told, &error);
         }
-        self.session.poison();
+        self.session.close();
         for key in self.held.keys() {
             let Some(held) = self.find(key) else { continue };
             match held.phase() {
