@@ -1,4 +1,4 @@
-//! Limits for fruitless wake-ups, and delays after refusals.
+//! A limit for fruitless wake-ups.
 
 use std::time::{Duration, Instant};
 
@@ -40,28 +40,5 @@ impl Budget {
     /// A wake-up was worth it.
     pub(super) fn refill(&mut self, now: Instant) {
         *self = Self::new(now);
-    }
-}
-
-/// Consecutive refusals: each doubles the delay before the next request.
-#[derive(Debug, Default)]
-pub(super) struct Refusals(u32);
-
-/// Delay after the first refusal.
-const FIRST: Duration = Duration::from_millis(100);
-
-/// Longest delay after a refusal.
-const LONGEST: Duration = Duration::from_secs(10);
-
-impl Refusals {
-    /// Counts a refusal; returns the delay.
-    pub(super) fn next_delay(&mut self) -> Duration {
-        let delay = FIRST.saturating_mul(1 << self.0.min(16)).min(LONGEST);
-        self.0 = self.0.saturating_add(1);
-        delay
-    }
-
-    pub(super) fn reset(&mut self) {
-        self.0 = 0;
     }
 }

@@ -8,6 +8,7 @@ mod dialect;
 pub(crate) mod lane;
 #[cfg(test)]
 mod lane_tests;
+mod refusals;
 mod session;
 #[cfg(test)]
 mod session_tests;

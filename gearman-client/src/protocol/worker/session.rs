@@ -15,9 +15,10 @@ use queue_core::{Claims, JobLimit, emptied, written};
 
 use super::{
     assignment::{Assignment, Grab},
-    budget::{Budget, Refusals},
+    budget::Budget,
     confirm::Confirmations,
     dialect::Dialect,
+    refusals::Refusals,
     work::Settled,
 };
 use crate::{
