@@ -43,7 +43,7 @@ pub enum Decode {
     Backburner,
     /// JSON of Stalker: a name and what it is given.
     Stalker,
-    /// Base64 of lines of key=value.
+    /// Base64 of lines of key=value, as mod_gearman writes it.
     ModGearman,
     /// Any JSON.
     Json,
@@ -55,7 +55,7 @@ pub enum Decode {
     None,
 }
 
-/// The values of `--decode`, as words.
+/// The values of `--decode`, as words, in the order of [`Decode`].
 pub const DECODERS: [&str; 10] = [
     "auto",
     "laravel",
@@ -206,10 +206,10 @@ fn detect(body: &[u8]) -> Option<Envelope> {
         b'{' | b'[' => {
             let value = json::parse(body).ok()?;
             let readers = [laravel::from_json, symfony::from_json, json::from_json];
+            // Other producers have the same outer members, so a format that finds no class leaves it to the next one.
             readers
                 .into_iter()
-                .find_map(|read| read(&value).ok())
-                .filter(|found| found.class.is_some())
+                .find_map(|read| read(&value).ok().filter(|found| found.class.is_some()))
         }
         _ if php::looks_like(body) => {
             let unread = |why| Envelope::unread("php", why);

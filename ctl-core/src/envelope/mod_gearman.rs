@@ -1,4 +1,5 @@
-//! mod_gearman: base64 of lines of `key=value`, which may be encrypted.
+//! The jobs of mod_gearman, a product that distributes the checks of Nagios and Naemon by Gearman: base64 of lines of
+//! `key=value`, which may be encrypted. It is a format of one producer, not a part of Gearman.
 
 use serde_json::{Map, Value};
 

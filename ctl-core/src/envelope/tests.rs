@@ -176,6 +176,26 @@ fn ordinary_bodies_have_no_envelope() {
 }
 
 #[test]
+fn every_decoder_has_its_word() {
+    let variants = Decode::value_variants().iter();
+    let words = variants.filter_map(|decode| decode.to_possible_value());
+    assert!(words.map(|word| word.get_name().to_owned()).eq(DECODERS));
+}
+
+#[test]
+fn json_with_a_body_and_headers_of_another_producer_is_not_symfony() {
+    // As Celery writes it: the body is base64, and nothing names a class as other producers do.
+    let celery = br#"{"body":"W1sxLCAyXSwge30sIHt9XQ==","headers":{"lang":"py","task":"add"}}"#;
+    assert_eq!(decode(Decode::Auto, celery), None);
+    for body in ["W1sxXV0=", "{}", "eA==", "x"] {
+        let job = json!({"class": "Mail", "id": 7, "body": body, "headers": {"to": "joe"}});
+        let found = decode(Decode::Auto, job.to_string().as_bytes()).unwrap();
+        assert_eq!((found.format, found.class.as_deref()), ("json", Some("Mail")), "{body}");
+        assert_eq!((found.id.as_deref(), found.why), (Some("7"), None), "{body}");
+    }
+}
+
+#[test]
 fn one_word_says_why_a_body_cannot_be_decoded() {
     for (format, body, word) in [
         (Decode::Laravel, &b"{\"job\":1}"[..], "foreign"),
