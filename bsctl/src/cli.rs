@@ -13,9 +13,9 @@ use ctl_core::tool::Nature;
 use ctl_core::tool::program::Program;
 
 use crate::commands::{
-    bench, bury_all, check, clear, delete, drain, export, exporter, finish, import, job, jobs,
-    kick, pause, peek, pop, populate, put, raw, reserve, retry, server, smoke, stats, tail, tap,
-    top, transfer, tubes, wait, web, work,
+    bench, bury_all, bury_release, check, clear, delete, drain, export, exporter, import, job,
+    jobs, kick, pause, peek, pop, populate, put, raw, reserve, retry, server, smoke, stats, tail,
+    tap, top, transfer, tubes, wait, web, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -88,14 +88,14 @@ pub enum Command {
     #[command(after_help = kick::HELP)]
     Kick(kick::KickArgs),
     /// Bury jobs (reserve-job, bury)
-    #[command(after_help = finish::BURY_HELP)]
-    Bury(finish::BuryArgs),
+    #[command(after_help = bury_release::BURY_HELP)]
+    Bury(bury_release::BuryArgs),
     /// Make jobs ready or delayed (reserve-job, release)
-    #[command(after_help = finish::RELEASE_HELP)]
-    Release(finish::ReleaseArgs),
+    #[command(after_help = bury_release::RELEASE_HELP)]
+    Release(bury_release::ReleaseArgs),
     /// Extend a reservation (REPL only)
-    #[command(after_help = finish::TOUCH_HELP)]
-    Touch(finish::TouchArgs),
+    #[command(after_help = bury_release::TOUCH_HELP)]
+    Touch(bury_release::TouchArgs),
     /// Pause a tube: its jobs cannot be reserved for a while (pause-tube)
     #[command(after_help = pause::PAUSE_HELP)]
     Pause(pause::PauseArgs),
@@ -247,9 +247,9 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Server(args) => server::run(tool, args),
         Command::Delete(args) => delete::run(tool, args),
         Command::Kick(args) => kick::run(tool, args),
-        Command::Bury(args) => finish::bury(tool, args),
-        Command::Release(args) => finish::release(tool, args),
-        Command::Touch(args) => finish::touch(tool, args),
+        Command::Bury(args) => bury_release::bury(tool, args),
+        Command::Release(args) => bury_release::release(tool, args),
+        Command::Touch(args) => bury_release::touch(tool, args),
         Command::Pause(args) => pause::pause(tool, args),
         Command::Resume(args) => pause::resume(tool, args),
         Command::Clear(args) => clear::run(tool, args),

@@ -13,8 +13,8 @@ use ctl_core::tool::Nature;
 use ctl_core::tool::program::Program;
 
 use crate::commands::{
-    bench, borrow, cancel, check, drain, exporter, function, functions, import, job, jobs, map,
-    raw, run, server, shutdown, smoke, submit, tap, top, wait, web, work, workers,
+    bench, cancel, check, drain, exporter, function, functions, import, job, jobs, map,
+    peek_export, raw, run, server, shutdown, smoke, submit, tap, top, wait, web, work, workers,
 };
 use crate::link::Link;
 use crate::program;
@@ -90,11 +90,11 @@ pub enum Command {
     #[command(after_help = drain::relocate::HELP)]
     Move(drain::relocate::MoveArgs),
     /// Show the next jobs; the server may drop them because of it (GRAB_JOB_UNIQ)
-    #[command(after_help = borrow::PEEK_HELP)]
-    Peek(borrow::PeekArgs),
+    #[command(after_help = peek_export::PEEK_HELP)]
+    Peek(peek_export::PeekArgs),
     /// Write queued jobs as records and give them back; the server may drop them (GRAB_JOB_UNIQ)
-    #[command(after_help = borrow::EXPORT_HELP)]
-    Export(borrow::ExportArgs),
+    #[command(after_help = peek_export::EXPORT_HELP)]
+    Export(peek_export::ExportArgs),
     /// Submit jobs from records as background jobs (SUBMIT_JOB_BG)
     #[command(after_help = import::HELP)]
     Import(import::ImportArgs),
@@ -159,8 +159,8 @@ impl ctl_core::tool::Tool for Gearctl {
             Command::UniqueJobs(args) => jobs::run_unique(tool, args),
             Command::Drain(args) => drain::run(tool, args),
             Command::Move(args) => drain::relocate::run(tool, args),
-            Command::Peek(args) => borrow::peek(tool, args),
-            Command::Export(args) => borrow::export(tool, args),
+            Command::Peek(args) => peek_export::peek(tool, args),
+            Command::Export(args) => peek_export::export(tool, args),
             Command::Import(args) => import::run(tool, args),
             Command::Cancel(args) => cancel::run(tool, args),
             Command::Functions(args) => functions::run(tool, args),

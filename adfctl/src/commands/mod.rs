@@ -1,4 +1,5 @@
-//! One file per command.
+//! One file per command, or per family of commands: `settle` has `delete`, `lcancel`, `rcancel` and `recover`, and
+//! `transfer` has `move` and `copy`.
 
 pub mod bench;
 pub mod check;

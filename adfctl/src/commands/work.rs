@@ -172,3 +172,21 @@ impl Hands for Lanes {
         self.0.held() > 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches as _;
+
+    use super::*;
+
+    #[test]
+    fn without_flags_a_message_is_delivered_as_often_as_by_the_client() {
+        let command = WorkArgs::augment_args(clap::Command::new("work"));
+        let matches = command.get_matches_from(["work", "-Q", "/mail", "--exec", "true"]);
+        let args = WorkArgs::from_arg_matches(&matches).unwrap();
+        // The client has no getter for its default.
+        let clients: WorkerOptions = "localhost".parse().unwrap();
+        let tools = clients.clone().max_duplications(args.max_duplications);
+        assert_eq!(format!("{tools:?}"), format!("{clients:?}"));
+    }
+}

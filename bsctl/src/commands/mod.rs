@@ -1,14 +1,15 @@
-//! One file per command.
+//! One file per command, or per family of commands: `bury_release` has `bury`, `release` and `touch`, `pause` has
+//! `resume`, `stats` has `stats-tube`, and `transfer` has `move`, `copy` and `requeue`.
 
 pub mod bench;
 pub mod bury_all;
+pub mod bury_release;
 pub mod check;
 pub mod clear;
 pub mod delete;
 pub mod drain;
 pub mod export;
 pub mod exporter;
-pub mod finish;
 pub mod import;
 pub mod job;
 pub mod jobs;

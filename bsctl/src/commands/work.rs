@@ -198,3 +198,18 @@ impl Hands for Slots {
         self.0.slots().iter().any(|slot| matches!(slot.state, SlotState::Busy(_)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches as _;
+
+    use super::*;
+
+    #[test]
+    fn without_flags_a_failed_job_is_retried_as_the_client_does() {
+        let command = WorkArgs::augment_args(clap::Command::new("work"));
+        let matches = command.get_matches_from(["work", "-t", "mail", "--exec", "true"]);
+        let args = WorkArgs::from_arg_matches(&matches).unwrap();
+        assert_eq!(retries(&args), Retries::default().reserves(u64::MAX));
+    }
+}

@@ -1,7 +1,7 @@
-//! One file per command.
+//! One file per command, or per family of commands: `peek_export` has `peek` and `export`, `jobs` has `unique-jobs`,
+//! `drain` has `move`, and `server` has `version`, `pid` and `verbose`.
 
 pub mod bench;
-pub mod borrow;
 pub mod cancel;
 pub mod check;
 pub mod drain;
@@ -12,6 +12,7 @@ pub mod import;
 pub mod job;
 pub mod jobs;
 pub mod map;
+pub mod peek_export;
 pub mod raw;
 pub mod run;
 pub mod server;
