@@ -35,8 +35,8 @@ A function with queued jobs and no workers is CRITICAL (--zero-workers). One tha
 neither, unless --missing or --must-exist is given. Cancelled jobs count as queued until a worker asks for work. Workers
 can be registered and stuck: roundtrip through a function proves that they answer, and the message says whether the
 server or the worker failed.
-With several servers, each is checked, and the verdict is the most severe one; a roundtrip through a function goes to
-any of them.
+With several servers, each is checked, and the verdict is the most severe one; a server that is down is CRITICAL. A
+roundtrip through a function goes to any of them.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments). --timeout defaults to 2s.
 
 Examples:
