@@ -1,6 +1,6 @@
 //! Locks, condition variables and threads of the clients: the standard library's. A build with `--cfg shuttle` takes
 //! those of a model checker instead, which runs the blocking faces through many schedules
-//! (`tests/tests/interleavings`).
+//! (the package `interleavings`).
 
 #[cfg(shuttle)]
 pub(crate) mod model;
