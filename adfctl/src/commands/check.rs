@@ -5,7 +5,7 @@ use std::time::Instant;
 use adf_queue_client::QueueStats;
 use clap::{Args, Subcommand};
 use ctl_core::commands::check::{
-    CheckFlags, Measured, Metric, Missing, Title, conclude, measure_all,
+    CheckFlags, Measurable, Measured, Metric, Missing, Title, conclude, measure_all,
 };
 use ctl_core::commands::ping::PATIENCE;
 use ctl_core::error::{CliError, Exit};
@@ -29,7 +29,8 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 Protocol: the status page, over HTTP on the same port; ping; createqueue to deletequeue for roundtrip.
 Thresholds are METRIC=RANGE, with ranges as in monitoring plugins: 10 alerts below 0 and above 10, 10: below 10, ~:10
-above 10, 10:20 outside 10 to 20, @10:20 inside. Times may have units: 10m, 500ms.
+above 10, 10:20 outside 10 to 20, @10:20 inside. Times may have units: 10m, 500ms. Quote a range that
+starts with ~, since bash expands it: 'ready=~:10'.
 Metrics:
   server:     queues connections rtt
   a queue:    ready pulled waiting rtt
@@ -46,6 +47,17 @@ Examples:
   adfctl check queue /mail -w ready=100 -c ready=1000 -c waiting=1:
   adfctl check queues '/mail*' --exclude /mail.test -c ready=1000
   adfctl check roundtrip -c rtt=50";
+
+/// The metrics that thresholds can name.
+pub const METRICS: &[Measurable] = &[
+    Measurable { what: "server", metrics: &[("queues", ""), ("connections", ""), ("rtt", "ms")] },
+    Measurable {
+        what: "queue",
+        metrics: &[("ready", ""), ("pulled", ""), ("waiting", ""), ("rtt", "ms")],
+    },
+    Measurable { what: "queues", metrics: &[("ready", ""), ("pulled", ""), ("waiting", "")] },
+    Measurable { what: "roundtrip", metrics: &[("rtt", "ms")] },
+];
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
@@ -144,7 +156,7 @@ fn figures(stats: &QueueStats) -> Vec<Metric> {
     let unattended = (stats.ready > 0 && stats.waiting == 0 && stats.pulled <= 0)
         .then_some("ready messages but no pulls");
     let [ready, pulled, waiting] =
-        METRICS.map(|name| Metric::new(name, 0.0, "").of(&stats.name).usual());
+        OF_QUEUES.map(|name| Metric::new(name, 0.0, "").of(&stats.name).usual());
     vec![
         Metric { unattended, value: stats.ready as f64, ..ready },
         Metric { value: stats.pulled as f64, ..pulled },
@@ -153,11 +165,11 @@ fn figures(stats: &QueueStats) -> Vec<Metric> {
 }
 
 /// The figures of a queue.
-const METRICS: [&str; 3] = ["ready", "pulled", "waiting"];
+const OF_QUEUES: [&str; 3] = ["ready", "pulled", "waiting"];
 
 /// The metrics that thresholds can name without a queue.
 fn known(what: &What) -> Vec<Metric> {
-    let mut known = METRICS.map(|name| Metric::new(name, 0.0, "")).to_vec();
+    let mut known = OF_QUEUES.map(|name| Metric::new(name, 0.0, "")).to_vec();
     if matches!(what, What::Queue { .. }) {
         known.push(Metric::new("rtt", 0.0, "ms"));
     }

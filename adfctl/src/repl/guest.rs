@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use ctl_core::commands::check::Measurable;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::filter::{Field, Fields};
 use ctl_core::output::units;
@@ -13,12 +14,14 @@ use ctl_core::repl::on_exit::Answers;
 
 use super::grammar::{self, Verb};
 use super::state::{CLOSE, DELETE, HELD, LCANCEL, RCANCEL, State};
+use crate::commands::check;
 use crate::link::Link;
 use crate::messages::Candidate;
 use crate::tool::{Adfctl, Tool};
 
 impl Interactive for Adfctl {
     const WORDS: Words = grammar::WORDS;
+    const CHECKS: &'static [Measurable] = check::METRICS;
     const FILTERS: &'static [Field] = <Candidate<'_> as Fields>::FIELDS;
 
     type Verb = Verb;

@@ -4,7 +4,7 @@ mod measure;
 
 use beanstalk_client::JobId;
 use clap::{Args, Subcommand};
-use ctl_core::commands::check::{CheckFlags, Missing, Title, conclude, measure_all};
+use ctl_core::commands::check::{CheckFlags, Measurable, Missing, Title, conclude, measure_all};
 use ctl_core::commands::ping::PATIENCE;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::Patterns;
@@ -21,7 +21,8 @@ use crate::tool::Tool;
 pub const HELP: &str = concat!("\
 Protocol: stats; stats-tube and peek-ready; stats-job; put, reserve-job and delete for roundtrip.
 Thresholds are METRIC=RANGE, with ranges as in monitoring plugins: 10 alerts below 0 and above 10, 10: below 10, ~:10
-above 10, 10:20 outside 10 to 20, @10:20 inside. Times may have units: 10m, 500ms.
+above 10, 10:20 outside 10 to 20, @10:20 inside. Times may have units: 10m, 500ms. Quote a range that
+starts with ~, since bash expands it: 'ready=~:10'.
 Metrics:
   server:     ready buried delayed reserved urgent waiting workers connections uptime draining binlog-lag timeouts/s rtt
   a tube:     ready buried delayed reserved urgent waiting watching workers oldest-age pause-left rtt
@@ -46,6 +47,78 @@ Examples:
   bsctl check job 42 -w age=3600 -c buried=0
   bsctl check tube mail --filter 'envelope.class~=SendMail' --older-than 1h -c matching=0
   bsctl check roundtrip -c rtt=50");
+
+/// The metrics that thresholds can name.
+pub const METRICS: &[Measurable] = &[
+    Measurable {
+        what: "server",
+        metrics: &[
+            ("ready", ""),
+            ("buried", ""),
+            ("delayed", ""),
+            ("reserved", ""),
+            ("urgent", ""),
+            ("waiting", ""),
+            ("workers", ""),
+            ("connections", ""),
+            ("uptime", "s"),
+            ("draining", ""),
+            ("binlog-lag", ""),
+            ("timeouts/s", ""),
+            ("rtt", "ms"),
+        ],
+    },
+    Measurable {
+        what: "tube",
+        metrics: &[
+            ("ready", ""),
+            ("buried", ""),
+            ("delayed", ""),
+            ("reserved", ""),
+            ("urgent", ""),
+            ("waiting", ""),
+            ("watching", ""),
+            ("workers", ""),
+            ("oldest-age", "s"),
+            ("pause-left", "s"),
+            ("rtt", "ms"),
+            ("matching", ""),
+        ],
+    },
+    Measurable {
+        what: "tubes",
+        metrics: &[
+            ("ready", ""),
+            ("buried", ""),
+            ("delayed", ""),
+            ("reserved", ""),
+            ("urgent", ""),
+            ("waiting", ""),
+            ("watching", ""),
+            ("workers", ""),
+            ("oldest-age", "s"),
+            ("pause-left", "s"),
+            ("rtt", "ms"),
+        ],
+    },
+    Measurable {
+        what: "job",
+        metrics: &[
+            ("age", "s"),
+            ("time-left", "s"),
+            ("reserves", ""),
+            ("timeouts", ""),
+            ("releases", ""),
+            ("buries", ""),
+            ("kicks", ""),
+            ("ready", ""),
+            ("reserved", ""),
+            ("delayed", ""),
+            ("buried", ""),
+        ],
+    },
+    Measurable { what: "roundtrip", metrics: &[("rtt", "ms")] },
+];
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]

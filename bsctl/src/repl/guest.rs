@@ -5,6 +5,7 @@ use std::time::Instant;
 use beanstalk_client::JobId;
 use beanstalk_client::protocol::ListTubes;
 use clap::{ArgMatches, Command};
+use ctl_core::commands::check::Measurable;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::filter::{Field, Fields};
 use ctl_core::output::units;
@@ -17,12 +18,14 @@ use ctl_core::repl::shell::{ON_OFF, Setting};
 
 use super::grammar::{self, ON_LAST_JOB, Verb};
 use super::state::{BURY, CLOSE, DELETE, HELD, RELEASE, State, USED, WATCHED};
+use crate::commands::check;
 use crate::jobs::select::Candidate;
 use crate::link::Link;
 use crate::tool::{Bsctl, Tool};
 
 impl Interactive for Bsctl {
     const WORDS: Words = grammar::WORDS;
+    const CHECKS: &'static [Measurable] = check::METRICS;
     const FILTERS: &'static [Field] = <Candidate<'_> as Fields>::FIELDS;
 
     type Verb = Verb;

@@ -1,5 +1,6 @@
 //! Checks for monitoring and CI: figures, thresholds, verdicts, and reports about them.
 
+pub(crate) mod complete;
 mod formats;
 mod several;
 
@@ -8,8 +9,9 @@ use std::collections::BTreeMap;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+pub use self::complete::Measurable;
 pub use self::several::measure_all;
-use crate::commands::thresholds::{Range, Threshold, Verdict};
+use crate::commands::thresholds::{self, Range, Threshold, Verdict};
 use crate::error::{CliError, Exit};
 use crate::output::escape;
 use crate::output::units;
@@ -21,11 +23,11 @@ use crate::tool::program::Program;
 #[derive(Debug, Clone, Args)]
 pub struct CheckFlags {
     /// Warn outside this range; repeatable
-    #[arg(short, long, global = true, value_name = "METRIC=RANGE")]
+    #[arg(short, long, global = true, value_name = thresholds::VALUE)]
     warning: Vec<Threshold>,
 
     /// Critical outside this range; repeatable
-    #[arg(short, long, global = true, value_name = "METRIC=RANGE")]
+    #[arg(short, long, global = true, value_name = thresholds::VALUE)]
     critical: Vec<Threshold>,
 
     /// Output format

@@ -8,6 +8,9 @@ use std::str::FromStr;
 use crate::error::Exit;
 use crate::output::units;
 
+/// The value name of a threshold, which completion looks for.
+pub(crate) const VALUE: &str = "METRIC=RANGE";
+
 /// A range of values; values outside of it alert, or inside of it with `@`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Range {

@@ -301,6 +301,8 @@ macro_rules! tool_contract {
             $crate::tool_contract! { @case shells
                 bash_offers_what_can_come_next,
                 bash_goes_on_with_a_filter,
+                bash_continues_a_threshold,
+                checks_measure_what_completion_offers,
                 bash_offers_names_where_patterns_are_meant,
                 files_are_left_to_the_shell_and_scripts_are_short,
             }

@@ -117,6 +117,74 @@ pub fn bash_goes_on_with_a_filter<T: Interactive>(case: &Case<T>) {
     assert_eq!(offered("tap --filter body~=x"), [""; 0]);
 }
 
+/// Metrics of the check, and the forms of ranges.
+pub fn bash_continues_a_threshold<T: Interactive>(case: &Case<T>) {
+    let name = case.program.name;
+    let offered = |line: &str| offered(&case.program, "127.0.0.1:1", &format!("{name} {line}"));
+    for check in T::CHECKS {
+        let line = format!("check {} --warning ", check.what);
+        let mut metrics: Vec<_> = check.metrics.iter().map(|(name, _)| name).collect();
+        metrics.sort_unstable();
+        let metrics: Vec<_> = metrics.into_iter().map(|name| format!("{name}=")).collect();
+        assert_eq!(offered(&line), metrics, "{line}");
+    }
+    let many = format!("check {}s -c ", case.noun);
+    let waiting = case.waiting;
+    assert!(offered("check -w ").contains(&format!("{waiting}=")));
+    assert_eq!(offered(&format!("{many}{waiting}=")), ["@", "\\~:"]);
+    assert_eq!(offered(&format!("{many}{waiting}=1")), [""; 0]);
+    for (shell, line) in [
+        ("zsh", "rtt=:milliseconds, or a time such as 500ms; ranges: 10"),
+        ("fish", "rtt=\tmilliseconds, or a time such as 500ms; ranges: 10"),
+        ("nushell", "rtt=\tmilliseconds, or a time such as 500ms; ranges: 10"),
+    ] {
+        let words = ["complete", shell, "--", "check", "roundtrip", "-w", "rt"];
+        let ran = case.program.at("127.0.0.1:1", &words).exits(4);
+        assert!(ran.out().starts_with(line), "{shell}: {}", ran.out());
+    }
+}
+
+/// Completion offers each metric that a check takes, and knows which are times.
+pub fn checks_measure_what_completion_offers<T: Interactive>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    let tree = cli::tree::<T>();
+    let check = tree.find_subcommand("check").unwrap();
+    let kinds: Vec<_> = check.get_subcommands().map(clap::Command::get_name).collect();
+    assert_eq!(T::CHECKS.iter().map(|check| check.what).collect::<Vec<_>>(), kinds);
+    for kind in T::CHECKS {
+        let mut line = vec!["check", kind.what];
+        match kind.what {
+            "server" | "roundtrip" => {}
+            // The first job of a server.
+            "job" => line.push("1"),
+            _ => line.push("mail"),
+        }
+        let command = check.find_subcommand(kind.what).unwrap();
+        let filter = T::FILTERS.first().map(|field| format!("{}!=0", field.name()));
+        if command.get_arguments().any(|arg| arg.get_id() == "filters") {
+            line.extend(["--filter", filter.as_deref().unwrap()]);
+        }
+        let with =
+            |threshold: &str| case.program.at(&address, &[&line[..], &["-w", threshold]].concat());
+        for (metric, unit) in kind.metrics {
+            let number = with(&format!("{metric}=~:"));
+            assert_ne!(number.code, Some(3), "{line:?} {metric}: {}", number.out());
+            let time = with(&format!("{metric}=~:5m"));
+            assert_eq!(time.code == Some(3), unit.is_empty(), "{line:?} {metric}: {}", time.out());
+        }
+        // What is measured without being asked for is in the table, too.
+        let report = case.program.at(&address, &[&line[..], &["--format", "json"]].concat()).json();
+        let measured = report["metrics"].as_array().unwrap();
+        assert!(!measured.is_empty(), "{line:?}: {report}");
+        for metric in measured {
+            let of = |key: &str| metric[key].as_str().unwrap();
+            assert!(kind.metrics.contains(&(of("name"), of("unit"))), "{line:?}: {metric}");
+        }
+    }
+}
+
 /// A command and its descendants, with the words that name them.
 fn with_children(command: &clap::Command) -> Vec<(String, &clap::Command)> {
     let name = command.get_name();

@@ -8,6 +8,8 @@ use clap::{Arg, Command};
 
 use super::lexer::{self, Partial};
 use super::place::{Place, takes_value, value_name};
+use crate::commands::check::{self, Measurable};
+use crate::commands::thresholds;
 use crate::input::filter::{self, Field};
 
 /// A value to complete.
@@ -32,6 +34,11 @@ pub trait Values {
 
     /// The fields that filters of this verb can name.
     fn filters(&self, _verb: &str) -> &'static [Field] {
+        &[]
+    }
+
+    /// The metrics that thresholds can name.
+    fn checks(&self) -> &'static [Measurable] {
         &[]
     }
 }
@@ -63,7 +70,9 @@ fn candidates(grammar: &Command, values: &dyn Values, partial: &Partial) -> Opti
         What::Flags(flags) => flags.into_iter().map(Candidate::from).collect(),
         What::Verbs(verbs) => verbs.iter().map(|(name, _)| whole_word(name)).collect(),
         What::Names(names) => names.iter().map(|name| word(name, partial.literal)).collect(),
-        What::Beginnings(names) => names.iter().map(|name| open(name, partial.literal)).collect(),
+        What::Beginnings(words) => {
+            words.iter().map(|(word, _)| open(word, partial.literal)).collect()
+        }
         What::Files(typed) => return Some(files(&typed, &before)),
     };
     for candidate in &mut found {
@@ -90,8 +99,8 @@ pub(crate) enum What {
     Verbs(Vec<(String, String)>),
     /// Names and fixed values.
     Names(Vec<String>),
-    /// Completions that continue without a blank.
-    Beginnings(Vec<String>),
+    /// Completions that continue without a blank, with descriptions.
+    Beginnings(Vec<(String, String)>),
     /// Files that begin with this.
     Files(String),
 }
@@ -217,7 +226,11 @@ fn flags(place: &Place<'_>, typed: &str) -> Vec<Flag> {
 fn value_of(arg: &Arg, values: &dyn Values, wanted: &Wanted<'_>) -> What {
     if wanted.value_name == filter::VALUE {
         let goes = filter::complete::continued(values.filters(wanted.verb), wanted.typed);
-        return if goes.is_open { What::Beginnings(goes.on) } else { What::Names(goes.on) };
+        return if goes.is_open { beginnings(goes.on) } else { What::Names(goes.on) };
+    }
+    if wanted.value_name == thresholds::VALUE {
+        let on = check::complete::continued(values.checks(), wanted.verb, wanted.typed);
+        return What::Beginnings(on);
     }
     let fixed = arg.get_possible_values();
     let mut names: Vec<String> = if fixed.is_empty() {
@@ -233,9 +246,13 @@ fn value_of(arg: &Arg, values: &dyn Values, wanted: &Wanted<'_>) -> What {
     }
     names.retain(|name| name.starts_with(wanted.typed));
     if !names.is_empty() && names.iter().all(|name| name.ends_with('=')) {
-        return What::Beginnings(names);
+        return beginnings(names);
     }
     What::Names(names)
+}
+
+fn beginnings(words: Vec<String>) -> What {
+    What::Beginnings(words.into_iter().map(|word| (word, String::new())).collect())
 }
 
 fn whole_word(name: &str) -> Candidate {

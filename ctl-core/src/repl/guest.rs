@@ -11,6 +11,7 @@ use super::help::Group;
 use super::known::{Fetch, KnownNames};
 use super::on_exit::{Answers, OnExit};
 use super::shell::{Leaving, Setting};
+use crate::commands::check::Measurable;
 use crate::commands::tap;
 use crate::error::{CliError, Exit};
 use crate::input::filter::Field;
@@ -23,6 +24,9 @@ pub trait Interactive: Tool<Session: Default> {
 
     /// The fields of its jobs or messages that filters can name.
     const FILTERS: &'static [Field] = &[];
+
+    /// The metrics that the thresholds of its checks can name.
+    const CHECKS: &'static [Measurable];
 
     /// The verbs that need lasting connections; they replace commands of the same name.
     type Verb: Subcommand;

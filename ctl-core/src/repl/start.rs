@@ -277,6 +277,7 @@ fn meet<G: Guest>(host: &Host<'_, G>) -> Result<(Person, Option<CliError>), CliE
             verbs: tree::visible(&host.grammar),
             groups: G::Tool::WORDS.groups,
             filters: filters::<G::Tool>,
+            checks: G::Tool::CHECKS,
         }),
         color: host.prompts.rich,
         history,

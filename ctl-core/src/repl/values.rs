@@ -7,6 +7,7 @@ use super::complete::{Values, Wanted};
 use super::help::Group;
 use super::known::KnownNames;
 use super::shell::Setting;
+use crate::commands::check::Measurable;
 use crate::input::filter::Field;
 use crate::settings;
 
@@ -34,11 +35,16 @@ pub(super) struct AllValues {
     pub(super) verbs: Vec<String>,
     pub(super) groups: &'static [Group],
     pub(super) filters: fn(&str) -> &'static [Field],
+    pub(super) checks: &'static [Measurable],
 }
 
 impl Values for AllValues {
     fn filters(&self, verb: &str) -> &'static [Field] {
         (self.filters)(verb)
+    }
+
+    fn checks(&self) -> &'static [Measurable] {
+        self.checks
     }
 
     fn values(&self, wanted: &Wanted<'_>) -> Vec<String> {

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
 
+use crate::commands::check::Measurable;
 use crate::config::{Settings, SettingsArgs};
 use crate::error::{CliError, Exit};
 use crate::input::filter::Field;
@@ -47,7 +48,8 @@ pub struct CompleteArgs {
 /// The exit code that leaves completion to the shell, which knows files best.
 const FILES: Exit = Exit::Own(3);
 
-/// The exit code if the word is incomplete, so that no blank may follow.
+/// The exit code if the word is incomplete, so that no blank may follow. In fish the script has no say in it: fish leaves
+/// the blank out only after a candidate that ends in one of `/=@:.,-`.
 const OPEN: Exit = Exit::Own(4);
 
 /// The completion script of a shell for this tool.
@@ -92,9 +94,9 @@ pub fn complete<T: Interactive>(
         What::Verbs(verbs) => verbs,
         What::Flags(flags) => flags.into_iter().map(|flag| (flag.name, flag.about)).collect(),
         What::Names(names) => names.into_iter().map(|name| (name, String::new())).collect(),
-        What::Beginnings(names) => {
+        What::Beginnings(described) => {
             exit = OPEN;
-            names.into_iter().map(|name| (name, String::new())).collect()
+            described
         }
     };
     for (word, about) in rows {
@@ -122,6 +124,10 @@ struct Names<T>(KnownNames, PhantomData<fn() -> T>);
 impl<T: Interactive> Values for Names<T> {
     fn filters(&self, verb: &str) -> &'static [Field] {
         filters::<T>(verb)
+    }
+
+    fn checks(&self) -> &'static [Measurable] {
+        T::CHECKS
     }
 
     fn values(&self, wanted: &Wanted<'_>) -> Vec<String> {
@@ -198,7 +204,9 @@ fn typed_in_bash(dividers: &OsStr, line: &OsStr) -> (Vec<OsString>, String) {
 fn in_bash(word: &str) -> String {
     let mut typed = String::new();
     for c in word.chars() {
-        if !(c.is_alphanumeric() || "_-./,:@%+=~^".contains(c)) {
+        // At the start of a word, and after the equals sign of an assignment, a tilde means a home directory.
+        let is_home = c == '~' && (typed.is_empty() || typed.ends_with('='));
+        if is_home || !(c.is_alphanumeric() || "_-./,:@%+=~^".contains(c)) {
             typed.push('\\');
         }
         typed.push(c);
@@ -243,6 +251,7 @@ mod tests {
         assert_eq!(read("tool -a 1:2 put @f"), ("-a|1:2|put|@f".into(), String::new()));
         assert_eq!(read("tool clear a@b"), ("clear|a@b".into(), "a".into()));
         assert_eq!(in_bash("a b$(x)"), "a\\ b\\$\\(x\\)");
+        assert_eq!(["~:", "a=~:", "to~="].map(in_bash), ["\\~:", "a=\\~:", "to~="]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use ctl_core::commands::check::{
-    CheckFlags, Measured, Metric, Missing, Title, conclude, measure_all,
+    CheckFlags, Measurable, Measured, Metric, Missing, Title, conclude, measure_all,
 };
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::Patterns;
@@ -25,7 +25,8 @@ use ctl_core::output::units::milliseconds;
 pub const HELP: &str = "\
 Protocol: status; GET_STATUS; SUBMIT_JOB for a roundtrip through a function.
 Thresholds are METRIC=RANGE, with ranges as in monitoring plugins: 10 alerts below 0 and above 10, 10: below 10, ~:10
-above 10, 10:20 outside 10 to 20, @10:20 inside. Times may have units: 10m, 500ms.
+above 10, 10:20 outside 10 to 20, @10:20 inside. Times may have units: 10m, 500ms. Quote a range that
+starts with ~, since bash expands it: 'queued=~:10'.
 Metrics:
   server:     functions queued running workers rtt queued-high queued-normal queued-low
   a function: queued running workers rtt queued-high queued-normal queued-low
@@ -43,6 +44,47 @@ Examples:
   gearctl check function mail -w queued=100 -c queued=1000 -c workers=1:
   gearctl check functions 'mail*' --exclude mail.test -c queued=10
   gearctl check roundtrip echo --send ping --expect ping -c rtt=50";
+
+/// The metrics that thresholds can name.
+pub const METRICS: &[Measurable] = &[
+    Measurable {
+        what: "server",
+        metrics: &[
+            ("functions", ""),
+            ("queued", ""),
+            ("running", ""),
+            ("workers", ""),
+            ("rtt", "ms"),
+            ("queued-high", ""),
+            ("queued-normal", ""),
+            ("queued-low", ""),
+        ],
+    },
+    Measurable {
+        what: "function",
+        metrics: &[
+            ("queued", ""),
+            ("running", ""),
+            ("workers", ""),
+            ("rtt", "ms"),
+            ("queued-high", ""),
+            ("queued-normal", ""),
+            ("queued-low", ""),
+        ],
+    },
+    Measurable {
+        what: "functions",
+        metrics: &[
+            ("queued", ""),
+            ("running", ""),
+            ("workers", ""),
+            ("queued-high", ""),
+            ("queued-normal", ""),
+            ("queued-low", ""),
+        ],
+    },
+    Measurable { what: "roundtrip", metrics: &[("rtt", "ms")] },
+];
 
 /// Number of bytes shown of an unexpected result.
 const SHOWN: usize = 60;

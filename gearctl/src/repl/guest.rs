@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use ctl_core::commands::check::Measurable;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::output::units;
@@ -17,6 +18,7 @@ use gearman_client::protocol::AdminCommand;
 
 use super::grammar::{self, Verb};
 use super::state::{LEAVE, OPEN, OWN, SERVED, State, WAIT};
+use crate::commands::check;
 use crate::link::Link;
 use crate::names::show_function;
 use crate::tool::{Gearctl, Tool};
@@ -24,6 +26,7 @@ use crate::work::builtin;
 
 impl Interactive for Gearctl {
     const WORDS: Words = grammar::WORDS;
+    const CHECKS: &'static [Measurable] = check::METRICS;
 
     type Verb = Verb;
     type Guest<'t> = State<'t>;

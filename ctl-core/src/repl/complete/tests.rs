@@ -23,9 +23,19 @@ impl Values for Names {
             ]
         }
     }
+
+    fn checks(&self) -> &'static [Measurable] {
+        CHECKS
+    }
 }
 
+const CHECKS: &[Measurable] = &[
+    Measurable { what: "server", metrics: &[("rtt", "ms")] },
+    Measurable { what: "tube", metrics: &[("ready", ""), ("reserved", "")] },
+];
+
 fn grammar() -> Command {
+    let warning = Arg::new("warning").short('w').long("warning").value_name(thresholds::VALUE);
     let tube = || Arg::new("tube").short('t').long("tube").value_name("TUBE");
     let mut grammar = Command::new("t")
         .no_binary_name(true)
@@ -47,6 +57,12 @@ fn grammar() -> Command {
         .subcommand(Command::new("load").arg(Arg::new("f").value_hint(ValueHint::FilePath)))
         .subcommand(Command::new("secret").hide(true))
         .subcommand(
+            Command::new("check")
+                .arg(warning.global(true).action(ArgAction::Append))
+                .subcommand(Command::new("server"))
+                .subcommand(Command::new("tube").arg(Arg::new("t").value_name("TUBE"))),
+        )
+        .subcommand(
             Command::new("expect")
                 .arg(Arg::new("condition").required(true))
                 .arg(Arg::new("command").value_name(COMMAND_WORDS).num_args(1..)),
@@ -63,6 +79,15 @@ fn at(text: &str) -> (usize, Vec<String>) {
     (start, candidates.into_iter().map(|c| c.replacement).collect())
 }
 
+#[test]
+fn thresholds_continue_with_metrics_of_the_check() {
+    assert_eq!(at("check tube x -w ").1, ["ready=", "reserved="]);
+    assert_eq!(at("check server --warning=r").1, ["--warning=rtt="]);
+    assert_eq!(at("check -w r").1, ["ready=", "reserved=", "rtt="]);
+    assert_eq!(at("check tube x -w ready=").1, ["ready=@", "ready=~:"]);
+    assert_eq!(at("check tube x -w ready=1").1, [""; 0]);
+}
+
 /// An unfinished word has no blank after it, and no quote that would end it.
 #[test]
 fn filters_go_on_where_they_end() {
@@ -77,7 +102,7 @@ fn filters_go_on_where_they_end() {
 fn verbs_come_from_the_grammar() {
     assert_eq!(at("p"), (0, vec!["pause ".into(), "put ".into()]));
     assert_eq!(at("ad"), (0, vec!["add ".into()]));
-    assert_eq!(at("").1.len(), 7, "hidden verbs and aliases stay out");
+    assert_eq!(at("").1.len(), 8, "hidden verbs and aliases stay out");
     assert_eq!(at("put x\npu"), (6, vec!["put ".into()]));
 }
 
