@@ -176,7 +176,12 @@ impl ctl_core::tool::Tool for Adfctl {
                 &top::BOARD,
                 &web::SITE,
             ),
-            Command::Tap(args) => ctl_core::commands::tap::run(tool, &args, tap::Messages::default),
+            Command::Tap(args) => ctl_core::commands::tap::run(
+                tool,
+                &args,
+                tap::Messages::default,
+                tap::Replayed::default,
+            ),
             Command::Raw(args) => raw::run(tool, &args),
         }
     }

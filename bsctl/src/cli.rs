@@ -274,7 +274,9 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Web(args) => {
             ctl_core::commands::web::run(tool, &args, &exporter::EXPORTS, &top::BOARD, &web::SITE)
         }
-        Command::Tap(args) => ctl_core::commands::tap::run(tool, &args, tap::Lines::default),
+        Command::Tap(args) => {
+            ctl_core::commands::tap::run(tool, &args, tap::Lines::default, tap::Lines::default)
+        }
         Command::Raw(args) => raw::run(tool, args),
     }
 }

@@ -183,7 +183,12 @@ impl ctl_core::tool::Tool for Gearctl {
                 &top::BOARD,
                 &web::SITE,
             ),
-            Command::Tap(args) => ctl_core::commands::tap::run(tool, &args, tap::Packets::default),
+            Command::Tap(args) => ctl_core::commands::tap::run(
+                tool,
+                &args,
+                tap::Packets::default,
+                tap::Packets::default,
+            ),
             Command::Server(args) => server::run(tool, args),
             Command::Version(args) => server::version(tool, args),
             Command::Pid(args) => server::pid(tool, args),

@@ -1,9 +1,13 @@
 //! `tap`: shows what applications and the Adf.QueueServer send each other, over WebSocket and HTTP.
 
+mod replayed;
+
 use adf_queue_client::protocol::between::{FrameHead, FrameKind, Heading, RequestHead};
 use adf_queue_client::protocol::http::Answer;
 use adf_queue_client::protocol::{Action, Encoding};
-use ctl_core::commands::tap::{Decoder, Id, Look, Said, Side};
+use ctl_core::commands::tap::{Decoder, Look, Said, Side};
+
+pub use self::replayed::Replayed;
 
 /// The end of `tap --help`.
 pub const HELP: &str = "\
@@ -13,8 +17,8 @@ the server's response time, counted from the last byte of the request, and (-o w
 is changed or held back; closes and resets are passed on. Lines that cannot be written fast enough are dropped and
 counted. The summary at the end goes to stderr.
 --record writes a transcript with full bodies, readable by its owner only; --replay sends the client's part again and
-fails where the replies differ. Message ids over WebSocket may differ, if they do so consistently. With --exact, they have
-to be the same, too.
+fails where the replies differ. Message ids may differ, if they do so consistently. With --exact, they have to be the same,
+too.
 --decode decodes bodies of up to 4 KiB, whatever --body says.
 FILTER tests a line: verb==rpush, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
 
@@ -92,69 +96,6 @@ impl Decoder for Messages {
             Side::Server => self.part_of_answer(unit, len),
         }
     }
-
-    fn ids(&self, side: Side, unit: &[u8]) -> Vec<Id> {
-        match side {
-            Side::Server if self.is_websocket => message_id(unit).into_iter().collect(),
-            // Clients choose the request ids.
-            _ => Vec::new(),
-        }
-    }
-
-    fn mend(&self, side: Side, unit: &mut Vec<u8>, change: i64) {
-        if side == Side::Server && self.is_websocket {
-            resize(unit, change);
-        }
-    }
-
-    fn compares_units(&self) -> bool {
-        self.is_websocket
-    }
-}
-
-/// The number of a message in an answer; each queue counts its own.
-fn message_id(unit: &[u8]) -> Option<Id> {
-    let head = FrameHead::read(unit).ok().flatten()?;
-    let payload = head.payload_of(unit);
-    let (encoding, at) = match head.kind {
-        FrameKind::Binary => {
-            let start = unit.len().checked_sub(size_of::<u64>())?;
-            (Encoding::Binary, start..unit.len())
-        }
-        FrameKind::Text => {
-            // Within a string, its quotation marks would be escaped.
-            const KEY: &[u8] = b"\"messageid\":";
-            let start = unit.windows(KEY.len()).rposition(|part| part == KEY)? + KEY.len();
-            let digits = unit.get(start..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            (Encoding::Json, start..start + digits)
-        }
-        _ => return None,
-    };
-    let heading = Heading::read(encoding, &payload, true);
-    let has_number =
-        heading.action.is_some_and(|action| action.is_push() || action == Action::Pull);
-    let is_given = has_number && heading.result.as_deref() == Some("ok") && !at.is_empty();
-    is_given.then(|| Id { at, space: Some(heading.queue.into_bytes()) })
-}
-
-/// Rewrites the header of a server's frame whose payload is `change` bytes longer than the header says.
-fn resize(unit: &mut Vec<u8>, change: i64) {
-    let Ok(Some(head)) = FrameHead::read(unit) else { return };
-    let Some(first) = unit.first().copied() else { return };
-    let payload = head.payload.saturating_add_signed(change);
-    let mut new = vec![first];
-    match (u8::try_from(payload), u16::try_from(payload)) {
-        (Ok(length @ 0..=125), _) => new.push(length),
-        (_, Ok(length)) => {
-            new.push(126);
-            new.extend(length.to_be_bytes());
-        }
-        _ => {
-            new.push(127);
-            new.extend(payload.to_be_bytes());
-        }
-    }
-    unit.splice(..head.len.min(unit.len()), new);
 }
 
 fn frame(data: &[u8]) -> Look {

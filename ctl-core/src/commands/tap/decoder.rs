@@ -58,12 +58,6 @@ pub trait Decoder: Send + 'static {
     /// Corrects the length announced at the beginning of a unit after its ids were replaced by longer or shorter ones:
     /// it now has `change` bytes more.
     fn mend(&self, _side: Side, _unit: &mut Vec<u8>, _change: i64) {}
-
-    /// Whether the length of the server's next unit is known before all of it has arrived; otherwise a replay compares
-    /// bytes.
-    fn compares_units(&self) -> bool {
-        true
-    }
 }
 
 /// An id that a server has assigned, in a unit.

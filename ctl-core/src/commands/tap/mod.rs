@@ -131,15 +131,16 @@ static LINES: Shape = Shape::rows(
     ],
 );
 
-/// Runs `tap`; `decoder` makes one for each connection.
+/// Runs `tap`; `decoder` makes one for each connection, and `of_replay` one for each connection of a replay.
 ///
 /// # Errors
 /// Flags that are wrong (2), an address that cannot be bound (69), a file that cannot be written (74). A replay fails
 /// if the server answers differently (1) or cannot be reached (69).
-pub fn run<T: Tool, D: Decoder>(
+pub fn run<T: Tool, D: Decoder, R: Decoder>(
     context: &mut Context<T>,
     args: &TapArgs,
     decoder: fn() -> D,
+    of_replay: fn() -> R,
 ) -> Result<Exit, CliError> {
     let to = server(context, args.to.as_deref())?;
     if let Some(path) = &args.replay {
@@ -152,7 +153,7 @@ pub fn run<T: Tool, D: Decoder>(
             return context.out.done(&record, &sentence);
         }
         let patience = context.link.dialer().timeout().unwrap_or(PATIENCE);
-        let ids = replay::play(&transcript, (&to, patience), args.exact, decoder)?;
+        let ids = replay::play(&transcript, (&to, patience), args.exact, of_replay)?;
         let with = match ids {
             0 => String::new(),
             ids => format!(", with other ids for {}", units::count(ids as u64, "recorded id")),

@@ -254,9 +254,6 @@ impl<L: Link, D: Decoder> Line<L, D> {
         if self.is_lost {
             return self.expect_rest();
         }
-        if !self.decoder.compares_units() {
-            return self.expect_strictly();
-        }
         loop {
             if self.expected.bytes.is_empty() {
                 return Ok(());
@@ -279,9 +276,6 @@ impl<L: Link, D: Decoder> Line<L, D> {
             let pieces = self.expected.split(len);
             self.expect_unit(&unit, pieces, ids)?;
             self.decoder.read(Side::Server, &unit, len as u64);
-            if !self.decoder.compares_units() {
-                return self.expect_strictly();
-            }
         }
     }
 
@@ -351,30 +345,6 @@ impl<L: Link, D: Decoder> Line<L, D> {
                 return Err(format!("{wanted}, but the server closed the connection"));
             }
         }
-    }
-
-    /// Compares byte for byte, and passes to the decoder only whole units.
-    fn expect_strictly(&mut self) -> Result<(), String> {
-        let bytes = self.expected.bytes.clone();
-        self.expect_rest()?;
-        let mut rest = bytes.as_slice();
-        while !rest.is_empty() && !self.is_lost {
-            match self.decoder.look(Side::Server, rest) {
-                Look::Unit(len) => {
-                    let here = usize::try_from(len.max(1)).unwrap_or(usize::MAX).min(rest.len());
-                    let (unit, behind) = rest.split_at(here);
-                    self.decoder.read(Side::Server, unit, len);
-                    rest = behind;
-                }
-                Look::More => {
-                    // Already compared; only its end completes it.
-                    self.expected.bytes = rest.to_vec();
-                    return Ok(());
-                }
-                Look::ToTheEnd | Look::Stranger(_) => self.is_lost = true,
-            }
-        }
-        Ok(())
     }
 
     /// Expects these bytes exactly.
