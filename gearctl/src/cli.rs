@@ -18,7 +18,7 @@ use crate::commands::{
 };
 use crate::link::Link;
 use crate::program;
-use crate::session::Session;
+use crate::repl::session::Session;
 use crate::tool::{Gearctl, Tool};
 
 /// The servers to use.

@@ -7,15 +7,10 @@ pub mod error;
 pub mod examples;
 pub mod link;
 pub mod names;
-pub mod pool;
 pub mod program;
 pub mod repl;
-mod results;
-pub mod running;
 pub mod scratch;
-pub mod serving;
-pub mod session;
-pub mod tasks;
+pub mod submit;
 pub mod tool;
 pub mod work;
 

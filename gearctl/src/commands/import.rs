@@ -10,7 +10,7 @@ use gearman_client::Priority;
 
 use super::submit::{Submission, clients, expect, submit_all};
 use crate::names;
-use crate::tasks;
+use crate::submit::tasks;
 use crate::tool::Tool;
 
 /// The end of `import --help`.

@@ -11,9 +11,9 @@ use gearman_client::JobEvent;
 
 use super::submit::connect;
 use crate::names::show_handle;
-use crate::pool::{Kind, Pool, What};
-use crate::results::{KeepArgs, too_large, too_much};
-use crate::tasks::TaskArgs;
+use crate::submit::pool::{Kind, Pool, What};
+use crate::submit::results::{KeepArgs, too_large, too_much};
+use crate::submit::tasks::TaskArgs;
 use crate::tool::Tool;
 
 /// The end of `map --help`.

@@ -11,10 +11,10 @@ use gearman_client::{FunctionName, FunctionStatus};
 use super::submit::{self, SubmitArgs, connect};
 use crate::link::Answer;
 use crate::names::show_function;
-use crate::pool::{Kind, Pool};
-use crate::results::KeepArgs;
-use crate::running::{Followed, Running, Shape};
-use crate::tasks::{TaskArgs, Tasks};
+use crate::submit::pool::{Kind, Pool};
+use crate::submit::results::KeepArgs;
+use crate::submit::running::{Followed, Running, Shape};
+use crate::submit::tasks::{TaskArgs, Tasks};
 use crate::tool::Tool;
 
 /// The end of `run --help`.

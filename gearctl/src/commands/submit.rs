@@ -15,8 +15,8 @@ use gearman_client::{JobHandle, Priority};
 
 use crate::error::cli_error;
 use crate::names::{show_function, show_handle, show_unique};
-use crate::pool::{Kind, Pool, What};
-use crate::tasks::{TaskArgs, Tasks};
+use crate::submit::pool::{Kind, Pool, What};
+use crate::submit::tasks::{TaskArgs, Tasks};
 use crate::tool::Tool;
 
 /// The end of `submit --help`.

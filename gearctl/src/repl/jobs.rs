@@ -11,7 +11,7 @@ use super::state::State;
 use crate::commands::run::{self, RunArgs, Started};
 use crate::error::cli_error;
 use crate::names::{self, show_handle};
-use crate::running::{Running, show_share};
+use crate::submit::running::{Running, show_share};
 
 /// How often the server is queried about a job that nobody waits for.
 const LOOK_EVERY: Duration = Duration::from_millis(300);

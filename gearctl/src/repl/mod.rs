@@ -6,4 +6,6 @@ mod jobs;
 mod leave;
 mod prompt;
 mod serve;
+pub mod serving;
+pub mod session;
 mod state;

@@ -6,7 +6,7 @@ use ctl_core::output::{Column, Record, Shape, units};
 
 use super::state::State;
 use crate::names::{Function, show_function};
-use crate::serving::{MOST, Serving};
+use crate::repl::serving::{MOST, Serving};
 use crate::work::builtin::Builtin;
 
 static SERVED: Shape = Shape::rows(

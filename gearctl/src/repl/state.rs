@@ -9,9 +9,9 @@ use gearman_client::JobHandle;
 use gearman_client::protocol::Epoch;
 
 use crate::names::show_handle;
-use crate::running::Running;
-use crate::serving::Serving;
-use crate::session::Session;
+use crate::repl::serving::Serving;
+use crate::repl::session::Session;
+use crate::submit::running::Running;
 use crate::tool::Tool;
 
 /// What happens to foreground jobs when a session ends: the values of `on_exit`.

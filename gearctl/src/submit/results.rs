@@ -13,8 +13,8 @@ use ctl_core::tool::args::ProgressWhen;
 use gearman_client::{JobEvent, Progress as Share};
 
 use crate::names::{show_handle, show_unique};
-use crate::pool::{News, What};
-use crate::running::Shape;
+use crate::submit::pool::{News, What};
+use crate::submit::running::Shape;
 
 static RESULTS: output::Shape = output::Shape::rows(
     "handle",

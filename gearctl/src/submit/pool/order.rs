@@ -102,7 +102,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::What;
+    use crate::submit::pool::What;
     use bytes::Bytes;
     use ctl_core::error::CliError;
     use gearman_client::JobEvent;

@@ -11,8 +11,8 @@ use ctl_core::tool::args::ProgressWhen;
 use gearman_client::{JobEvent, JobHandle, Progress as Share};
 
 use crate::names::show_handle;
-use crate::pool::{News, Poll, Pool, What};
-use crate::results::{Step, View};
+use crate::submit::pool::{News, Poll, Pool, What};
+use crate::submit::results::{Step, View};
 use crate::tool::Tool;
 
 /// Jobs of one command.
@@ -27,7 +27,7 @@ pub struct Running {
     backlog: VecDeque<News>,
     backlog_bytes: usize,
     over: bool,
-    results: crate::results::Results,
+    results: crate::submit::results::Results,
 }
 
 /// How the jobs of a command are shown.
@@ -89,7 +89,7 @@ impl Running {
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             over: false,
-            results: crate::results::Results::default(),
+            results: crate::submit::results::Results::default(),
         }
     }
 

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use gearman_client::JobHandle;
 
-use crate::running::Running;
-use crate::serving::Serving;
+use crate::repl::serving::Serving;
+use crate::submit::running::Running;
 
 /// What a session remembers between its lines.
 #[derive(Default)]

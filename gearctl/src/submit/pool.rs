@@ -16,7 +16,7 @@ use gearman_client::blocking::Client;
 use gearman_client::{JobEvent, JobHandle, UniqueId};
 
 use crate::error::cli_error;
-use crate::tasks::{Task, Tasks};
+use crate::submit::tasks::{Task, Tasks};
 use order::Order;
 use room::Room;
 
