@@ -17,8 +17,8 @@ the server's response time, counted from the last byte of the request, and (-o w
 is changed or held back; closes and resets are passed on. Lines that cannot be written fast enough are dropped and
 counted. The summary at the end goes to stderr.
 --record writes a transcript with full bodies, readable by its owner only; --replay sends the client's part again and
-fails where the replies differ. Message ids may differ, if they do so consistently. With --exact, they have to be the same,
-too.
+fails where the replies differ. Message ids may differ, if they do so consistently. With --exact, they have to be the
+same, too.
 --decode decodes bodies of up to 4 KiB, whatever --body says.
 FILTER tests a line: verb==rpush, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
 

@@ -101,7 +101,7 @@ fn an_exact_replay_over_http_accepts_the_same_ids() {
     }
 }
 
-/// Waiting pulls, refusals, pages, several requests on a connection: all that was recorded from the real server over HTTP.
+/// Waiting pulls, refusals, pages, several requests on a connection: all that was recorded over HTTP.
 #[test]
 fn transcripts_of_the_real_server_over_http_replay_with_and_without_other_ids() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/wire/adf-queue");

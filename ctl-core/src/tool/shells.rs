@@ -48,8 +48,8 @@ pub struct CompleteArgs {
 /// The exit code that leaves completion to the shell, which knows files best.
 const FILES: Exit = Exit::Own(3);
 
-/// The exit code if the word is incomplete, so that no blank may follow. In fish the script has no say in it: fish leaves
-/// the blank out only after a candidate that ends in one of `/=@:.,-`.
+/// The exit code if the word is incomplete, so that no blank may follow. A script for fish has no say in this: fish
+/// leaves the blank out only after a candidate that ends in one of `/=@:.,-`.
 const OPEN: Exit = Exit::Own(4);
 
 /// The completion script of a shell for this tool.
