@@ -62,6 +62,10 @@ impl Duplex for Prompt {
     fn has_input(&mut self) -> Option<bool> {
         self.socket.has_input()
     }
+
+    fn write_size(&mut self) -> usize {
+        self.socket.write_size()
+    }
 }
 
 #[cfg(test)]

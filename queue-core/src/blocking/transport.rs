@@ -58,12 +58,13 @@ impl Transport {
             return Ok(self.flush(limit)?.then_some(0));
         }
         self.unflushed = true;
+        let bytes = portion(bytes, || self.stream.write_size());
         loop {
             if let Some(timeout) = change(self.write_timeout, limit) {
                 self.stream.set_write_timeout(timeout)?;
                 self.write_timeout = timeout;
             }
-            match settle(self.stream.write(portion(bytes)), limit) {
+            match settle(self.stream.write(bytes), limit) {
                 Some(Ok(Some(0))) => return Err(io::ErrorKind::WriteZero.into()),
                 Some(outcome) => return outcome,
                 None => continue,
@@ -154,7 +155,10 @@ mod tests {
     use crate::{Limit, dial::socket::WRITE_SIZE};
 
     /// Accepts everything it is offered, and records the sizes.
-    struct Greedy(Arc<Mutex<Vec<usize>>>);
+    struct Greedy {
+        writes: Arc<Mutex<Vec<usize>>>,
+        write_size: Option<usize>,
+    }
 
     impl Read for Greedy {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
@@ -164,7 +168,7 @@ mod tests {
 
     impl Write for Greedy {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().push(bytes.len());
+            self.writes.lock().unwrap().push(bytes.len());
             Ok(bytes.len())
         }
 
@@ -181,15 +185,24 @@ mod tests {
         fn set_write_timeout(&mut self, _: Option<Duration>) -> io::Result<()> {
             Ok(())
         }
+
+        fn write_size(&mut self) -> usize {
+            self.write_size.unwrap_or(WRITE_SIZE)
+        }
     }
 
     #[test]
     fn much_is_written_a_little_at_a_time() {
-        let writes = Arc::new(Mutex::new(Vec::new()));
-        let mut transport = Transport::new(Box::new(Greedy(Arc::clone(&writes)))).unwrap();
-        let limit = Limit::never();
-        assert_eq!(transport.write(&[7; 1_000_000], limit).unwrap(), Some(WRITE_SIZE));
-        assert_eq!(transport.write(&[7; 10], limit).unwrap(), Some(10));
-        assert_eq!(*writes.lock().unwrap(), [WRITE_SIZE, 10]);
+        for (write_size, expected) in
+            [(None, WRITE_SIZE), (Some(100_000), 100_000), (Some(usize::MAX), 1_000_000)]
+        {
+            let writes = Arc::new(Mutex::new(Vec::new()));
+            let greedy = Greedy { writes: Arc::clone(&writes), write_size };
+            let mut transport = Transport::new(Box::new(greedy)).unwrap();
+            let limit = Limit::never();
+            assert_eq!(transport.write(&[7; 1_000_000], limit).unwrap(), Some(expected));
+            assert_eq!(transport.write(&[7; 10], limit).unwrap(), Some(10));
+            assert_eq!(*writes.lock().unwrap(), [expected, 10]);
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::{
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::dial::socket::{Acks, WRITE_SIZE, portion};
+use crate::dial::socket::{Acks, WRITE_SIZE, portion, write_size};
 
 /// After this time without use, the operating system is asked instead of the runtime. A quicker sequence of exchanges
 /// does not pay for that.
@@ -89,13 +89,18 @@ fn is_no_answer(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Attentive<S> {
+impl<S> AsyncWrite for Attentive<S>
+where
+    S: AsyncWrite + Unpin,
+    for<'a> SockRef<'a>: From<&'a S>,
+{
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let outcome = Pin::new(&mut self.socket).poll_write(cx, portion(bytes));
+        let bytes = portion(bytes, || write_size(SockRef::from(&self.socket)));
+        let outcome = Pin::new(&mut self.socket).poll_write(cx, bytes);
         self.has_written(outcome)
     }
 
@@ -112,15 +117,20 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Attentive<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let (first, rest) = slices.split_first().map_or((&[][..], &[][..]), |(a, b)| (&**a, b));
-        let fitting = rest.iter().scan(first.len(), |sum, slice| {
+        let total = slices.iter().map(|slice| slice.len()).sum::<usize>();
+        let most = match total {
+            ..=WRITE_SIZE => total,
+            _ => write_size(SockRef::from(&self.socket)),
+        };
+        let fitting = slices.iter().scan(0, |sum, slice| {
             *sum += slice.len();
-            (*sum <= WRITE_SIZE).then_some(())
+            (*sum <= most).then_some(())
         });
+        let fitting = fitting.count();
         let socket = Pin::new(&mut self.socket);
-        let outcome = match slices.get(..=fitting.count()) {
-            Some(several) if first.len() <= WRITE_SIZE => socket.poll_write_vectored(cx, several),
-            _ => socket.poll_write(cx, portion(first)),
+        let outcome = match (slices.get(..fitting), slices.first()) {
+            (None | Some([]), Some(first)) => socket.poll_write(cx, portion(first, || most)),
+            (several, _) => socket.poll_write_vectored(cx, several.unwrap_or_default()),
         };
         self.has_written(outcome)
     }
@@ -178,10 +188,18 @@ mod tests {
         assert_eq!(look(10 * IDLE, |peer| kept = Some(peer)).await, None);
     }
 
-    /// Accepts everything it is offered, and records the sizes.
-    #[derive(Default)]
-    struct Greedy(Vec<usize>);
+    /// Accepts everything it is offered, and records the sizes. Its socket only has a send buffer.
+    #[cfg(unix)]
+    struct Greedy(Vec<usize>, socket2::Socket);
 
+    #[cfg(unix)]
+    impl std::os::fd::AsFd for Greedy {
+        fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+            self.1.as_fd()
+        }
+    }
+
+    #[cfg(unix)]
     impl AsyncWrite for Greedy {
         fn poll_write(
             mut self: Pin<&mut Self>,
@@ -209,9 +227,18 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
+    fn greedy(send_buffer: usize) -> Attentive<Greedy> {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+        let socket = socket.unwrap();
+        socket.set_send_buffer_size(send_buffer).unwrap();
+        Attentive::new(Greedy(Vec::new(), socket), Acks::new(false))
+    }
+
+    #[cfg(unix)]
     #[test]
     fn much_is_written_a_little_at_a_time() {
-        let mut stream = Attentive::new(Greedy::default(), Acks::new(false));
+        let mut stream = greedy(1);
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let large = vec![7; 1_000_000];
         for bytes in [&large[..], b"small"] {
@@ -226,6 +253,21 @@ mod tests {
         }
         let expected = [WRITE_SIZE, 5, WRITE_SIZE, WRITE_SIZE, 2, WRITE_SIZE / 2, 0];
         assert_eq!(stream.socket.0, expected);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_large_send_buffer_is_filled_in_a_few_writes() {
+        let mut stream = greedy(100_000);
+        let buffer = stream.socket.1.send_buffer_size().unwrap();
+        assert!(buffer / 8 > WRITE_SIZE, "{buffer}");
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let large = vec![7; 1_000_000];
+        assert!(Pin::new(&mut stream).poll_write(&mut cx, &large).is_ready());
+        let slices = [&large[..buffer / 16], &large[..buffer / 16], &large];
+        let slices = slices.map(io::IoSlice::new);
+        assert!(Pin::new(&mut stream).poll_write_vectored(&mut cx, &slices).is_ready());
+        assert_eq!(stream.socket.0, [buffer / 8, 2 * (buffer / 16)]);
     }
 
     /// The shortest round trip.
