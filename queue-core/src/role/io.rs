@@ -9,8 +9,8 @@ use crate::role::outgoing::KEPT;
 /// The bytes and the state of one connection. It outlives calls, futures and connections.
 ///
 /// The receive buffer is initialised memory whose front part is data: a read goes straight into it, and a body is split
-/// off without being copied. It grows with received data, by at most 64 KiB ahead, and never by a length that a peer
-/// announced.
+/// off without being copied. It grows with received data, never by a length that a peer announced alone: it is filled at
+/// most 64 KiB ahead, and allocated at most five times as large as what has arrived.
 #[derive(Debug)]
 pub struct Io<F> {
     incoming: BytesMut,
@@ -50,6 +50,9 @@ const MIN_READ: usize = 1024;
 const CHUNK: usize = 8 << 10;
 /// Maximum room for bytes that have not arrived.
 const READ_AHEAD: usize = 64 << 10;
+/// Memory for the rest of a large message is allocated up to this many times what has arrived of it. Fewer steps mean
+/// fewer copies; memory beyond [`READ_AHEAD`] is not touched before bytes arrive for it.
+const GROWTH: usize = 4;
 
 impl<F> Default for Io<F> {
     fn default() -> Self {
@@ -280,7 +283,10 @@ impl<F> Io<F> {
         let wanted = self.wanted.clamp(MIN_READ, READ_AHEAD);
         if self.incoming.len() - self.filled < wanted {
             self.incoming.truncate(self.filled);
-            self.incoming.reserve(wanted.max(CHUNK));
+            if self.incoming.capacity() - self.filled < wanted {
+                let rest = self.wanted.min(self.filled.saturating_mul(GROWTH));
+                self.incoming.reserve(wanted.max(CHUNK).max(rest));
+            }
             let room = self.incoming.capacity().min(self.filled + READ_AHEAD);
             self.incoming.resize(room, 0);
         }
@@ -340,6 +346,23 @@ mod tests {
         bring(&mut io, &[7; 3 * READ_AHEAD]);
         assert!(io.incoming.len() <= 4 * READ_AHEAD, "{}", io.incoming.len());
         assert_eq!(io.data(), [7; 3 * READ_AHEAD]);
+    }
+
+    #[test]
+    fn a_large_message_is_seldom_moved() {
+        let mut io = open();
+        let size = 20 << 20;
+        let (mut moves, mut capacity) = (0, 0);
+        while io.filled < size {
+            io.want(size - io.filled);
+            let n = io.space().len().min(size - io.filled);
+            assert!(io.incoming.capacity() <= (1 + GROWTH) * io.filled + READ_AHEAD);
+            moves += usize::from(io.incoming.capacity() > capacity);
+            capacity = io.incoming.capacity();
+            io.came(n);
+        }
+        assert!(moves <= 6, "{moves}");
+        assert_eq!((io.take(size).len(), capacity), (size, size));
     }
 
     #[test]
