@@ -11,11 +11,6 @@ use crate::{
     protocol::{Command, Response, Stats},
 };
 
-/// An idle connection that was unused for this long is checked before it is used again. What is written to a closed
-/// connection has an unknown fate, and a check beforehand costs little. A caller that puts one job after another is
-/// faster than this, and skips the check.
-pub(super) const IDLE: Duration = Duration::from_micros(100);
-
 impl Outbox {
     /// The lane of a server as a role: see [`Role::exchange`](queue_core::Role::exchange).
     pub(crate) fn exchange(&mut self, server: usize, io: &mut Io<Error>, now: Instant) -> Pulse {
@@ -152,11 +147,10 @@ impl Outbox {
         let Some(lane) = self.lanes.get_mut(server) else { return Pulse::Over };
         lane.ask_for_room(now);
         let ask_at = lane.gates.as_ref().and_then(Gates::ask_at);
-        let is_idle = |since: Instant| now.saturating_duration_since(since) > IDLE;
         if by_callers
             && lane.log.is_quiet()
             && lane.log.has_unwritten()
-            && lane.idle_since(io).is_some_and(is_idle)
+            && lane.is_unchecked(io, now)
         {
             return Pulse::Peek;
         }

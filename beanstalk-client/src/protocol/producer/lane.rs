@@ -1,6 +1,9 @@
 //! One server of a producer: its queue, the state of its connection, and when to try it again.
 
-use std::{task::Waker, time::Instant};
+use std::{
+    task::Waker,
+    time::{Duration, Instant},
+};
 
 use bytes::BytesMut;
 use queue_core::{Health, Io, Overdue, Pace};
@@ -14,6 +17,14 @@ use crate::{
     ConnectOptions, Error, ErrorKind, TubeName,
     protocol::{Command, Epoch, Stats, parser::Parser},
 };
+
+/// An idle connection that was unused for this long is checked before it is used again. What is written to a closed
+/// connection has an unknown fate, and a check beforehand costs little. A caller that puts one job after another is
+/// faster than this, and skips the check.
+pub(super) const IDLE: Duration = Duration::from_micros(100);
+
+/// For this long, such a check counts. On a busy machine, a caller may not run for a while between check and write.
+pub(super) const CHECKED: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -225,9 +236,12 @@ impl Lane {
         }
     }
 
-    /// Since when the connection was neither used nor checked.
-    pub(super) fn idle_since(&self, io: &Io<Error>) -> Option<Instant> {
-        self.used_at.max(io.looked_at())
+    /// Whether the connection was idle, and was not checked since.
+    pub(super) fn is_unchecked(&self, io: &Io<Error>, now: Instant) -> bool {
+        let is_older = |at: Instant, age| now.saturating_duration_since(at) > age;
+        let Some(used_at) = self.used_at.filter(|used| is_older(*used, IDLE)) else { return false };
+        let checked_at = io.looked_at().filter(|checked| *checked >= used_at);
+        checked_at.is_none_or(|checked| is_older(checked, CHECKED))
     }
 
     pub(super) fn nudge(&mut self, wakers: &mut Vec<Waker>) {

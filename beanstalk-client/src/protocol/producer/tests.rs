@@ -730,14 +730,21 @@ fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
     world.put(0, Delivery::AtMostOnce, 60);
     assert!(!look(&mut world), "it was just used");
     world.settle();
-    world.now += 2 * exchange::IDLE;
+    world.now += 2 * lane::IDLE;
     world.put(0, Delivery::AtMostOnce, 60);
     assert!(look(&mut world) && world.servers[0].io.is_drained());
     // A thread that has written may not run for a while, and then the answer is waiting.
     world.servers[0].io.looked(world.now);
     assert!(!look(&mut world));
+    // Nor may it run for a while between the check and the write: it would check again and again, and never write.
+    world.now += 2 * lane::IDLE;
+    assert!(!look(&mut world), "it was just checked");
+    world.now += lane::CHECKED;
+    assert!(look(&mut world), "that was long ago");
+    world.servers[0].io.looked(world.now);
+    assert!(!look(&mut world));
     world.move_bytes(0, usize::MAX, 0);
-    world.now += 2 * exchange::IDLE;
+    world.now += 2 * lane::IDLE;
     assert!(!look(&mut world), "an answer is on its way");
     world.settle();
     world.check();
