@@ -36,10 +36,13 @@ impl Blocking {
     fn submit_batch(&mut self, work: &Typed) -> Result<()> {
         let Typed { function, workload, options, .. } = work;
         let submit = || Submit::background(function.clone(), workload, *options);
-        let submits: Vec<_> = (0..work.jobs).map(|_| submit()).collect::<Result<_, _>>()?;
-        for submitted in self.client.call_many(submits).window(BATCH) {
-            submitted?;
+        let submits = (0..work.jobs).map_while(|_| submit().ok());
+        let mut submitted = 0;
+        for answer in self.client.call_many(submits).window(BATCH) {
+            answer?;
+            submitted += 1;
         }
+        ensure!(submitted == work.jobs, "only {submitted} jobs were submitted");
         Ok(())
     }
 
@@ -54,7 +57,7 @@ impl Blocking {
     fn foreground(&mut self, work: &Typed, in_flight: usize) -> Result<()> {
         let Typed { function, workload, .. } = work;
         let submit = || Submit::foreground(function.clone(), workload, SubmitOptions::default());
-        let submits: Vec<_> = (0..work.jobs).map(|_| submit()).collect::<Result<_, _>>()?;
+        let submits = (0..work.jobs).map_while(|_| submit().ok());
         let mut completed = 0;
         for event in self.client.submit_many(submits).window(in_flight) {
             if let Some(outcome) = event.1?.outcome() {
