@@ -129,7 +129,10 @@ impl queue_core::Role for Mover<'_> {
         self.post.gauge.update(|seen| seen.follow(&mut state.role, &news));
         let has_waiting = state.waiting > 0;
         drop(state);
-        self.inbox.extend(jobs);
+        match self.inbox.is_empty() {
+            true => *self.inbox = jobs.into(),
+            false => self.inbox.extend(jobs),
+        }
         if has_waiting {
             self.post.changed.notify_all();
         }

@@ -146,8 +146,9 @@ impl Framing {
     }
 
     fn find(&self, data: &[u8]) -> Result<Found, Error> {
-        let start = data.get(..4).unwrap_or(data);
-        let has_magic = self.magic.bytes().starts_with(start);
+        let magic = self.magic.bytes();
+        let has_magic =
+            data.first_chunk().map_or_else(|| magic.starts_with(data), |start| *start == magic);
         if !has_magic && !self.is_passed_on(data) {
             return Err(bad_magic(data));
         }

@@ -2,7 +2,7 @@
 
 use std::{ffi::CStr, fmt};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::Error;
 
@@ -307,40 +307,48 @@ impl Packet {
     /// `Protocol` when there are fewer than the type requires.
     pub fn arguments(&self) -> Result<Vec<Bytes>, Error> {
         let count = self.packet_type.arguments().len();
-        let mut rest = self.body.clone();
+        let mut rest = &self.body[..];
         let mut arguments = Vec::with_capacity(count);
         for _ in 1..count {
-            arguments.push(self.cut(&mut rest)?);
+            let argument;
+            (argument, rest) = self.cut(rest)?;
+            arguments.push(self.body.slice_ref(argument));
         }
         if count > 0 {
-            arguments.push(rest);
+            arguments.push(self.body.slice_ref(rest));
         }
         Ok(arguments)
     }
 
     /// The first `N` arguments of a packet with at least one more, and the rest.
     pub(crate) fn split<const N: usize>(&self) -> Result<([Bytes; N], Bytes), Error> {
-        let mut rest = self.body.clone();
-        let mut arguments = [const { Bytes::new() }; N];
+        let (arguments, rest) = self.parts()?;
+        Ok((arguments.map(|argument| self.body.slice_ref(argument)), self.body.slice_ref(rest)))
+    }
+
+    /// The same without sharing the body, which costs more than the search.
+    pub(crate) fn parts<const N: usize>(&self) -> Result<([&[u8]; N], &[u8]), Error> {
+        let mut rest = &self.body[..];
+        let mut arguments = [&[][..]; N];
         for argument in &mut arguments {
-            *argument = self.cut(&mut rest)?;
+            (*argument, rest) = self.cut(rest)?;
         }
         Ok((arguments, rest))
     }
 
-    fn cut(&self, rest: &mut Bytes) -> Result<Bytes, Error> {
+    /// The bytes before the first NUL, and those after it.
+    fn cut<'b>(&self, rest: &'b [u8]) -> Result<(&'b [u8], &'b [u8]), Error> {
         // This search handles several bytes at a time.
-        let Some(end) = CStr::from_bytes_until_nul(rest).ok().map(CStr::count_bytes) else {
+        let end = CStr::from_bytes_until_nul(rest).ok().map(CStr::count_bytes);
+        let Some((argument, [_, rest @ ..])) = end.and_then(|end| rest.split_at_checked(end))
+        else {
             return Err(Error::protocol(format!(
                 "{} lacks some of its {} arguments",
                 self.packet_type,
                 self.packet_type.arguments().len()
             )));
         };
-        let argument = rest.split_to(end);
-        // Skips the NUL.
-        rest.advance(1);
-        Ok(argument)
+        Ok((argument, rest))
     }
 
     /// Writes the packet.

@@ -4,7 +4,7 @@
 mod tests;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, VecDeque, hash_map::Entry},
     sync::Arc,
 };
 
@@ -89,12 +89,16 @@ struct Pending<T> {
     waiter: T,
 }
 
-/// Who waits for one job; nearly always one caller.
+/// Who waits for one job.
 #[derive(Debug)]
-struct Waiters<T> {
-    list: VecDeque<T>,
-    /// Who gets the next copy of the current packet.
-    turn: usize,
+enum Waiters<T> {
+    /// Nearly always one caller, which needs no allocation.
+    One(T),
+    Several {
+        list: VecDeque<T>,
+        /// Who gets the next copy of the current packet.
+        turn: usize,
+    },
 }
 
 /// The recipient of a packet.
@@ -265,7 +269,10 @@ impl<T: Copy> Session<T> {
                     self.pending.pop_front();
                     self.metrics.replies += 1;
                     self.pass_over_exceptions();
-                    self.jobs.entry(handle).or_default().list.push_back(waiter);
+                    match self.jobs.entry(handle) {
+                        Entry::Vacant(job) => _ = job.insert(Waiters::One(waiter)),
+                        Entry::Occupied(mut job) => job.get_mut().add(waiter),
+                    }
                     Ok(Delivery::Created(waiter, packet))
                 }
                 Some(head) if head.answered_by == answer => Ok(self.answer(packet)),
@@ -324,11 +331,23 @@ impl<T: Copy> Session<T> {
 
     fn event(&mut self, packet: &Packet) -> Result<Delivery<T>, Error> {
         let (handle, event) = event(packet)?;
-        let Some(waiters) = self.jobs.get_mut(&handle) else { return Ok(Delivery::Nobody) };
-        let waiter = if event.is_last() { waiters.take_next() } else { waiters.next() };
-        if waiters.list.is_empty() {
-            self.jobs.remove(&handle);
-        }
+        let Entry::Occupied(mut job) = self.jobs.entry(handle) else { return Ok(Delivery::Nobody) };
+        let waiter = match job.get_mut() {
+            Waiters::One(waiter) => {
+                let waiter = Some(*waiter);
+                if event.is_last() {
+                    job.remove();
+                }
+                waiter
+            }
+            Waiters::Several { list, turn } => {
+                let waiter = if event.is_last() { take_next(list, turn) } else { next(list, turn) };
+                if list.is_empty() {
+                    job.remove();
+                }
+                waiter
+            }
+        };
         Ok(waiter.map_or(Delivery::Nobody, |waiter| Delivery::Event(waiter, event)))
     }
 
@@ -350,7 +369,7 @@ impl<T: Copy> Session<T> {
         jobs.sort_unstable_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));
         for (handle, waiters) in jobs {
             let handle = JobHandle::received(handle, &self.origin);
-            lost.extend(waiters.list.into_iter().map(|waiter| Lost {
+            lost.extend(waiters.into_list().into_iter().map(|waiter| Lost {
                 waiter,
                 fate: Fate::Unknown,
                 request: PacketType::SubmitJob.name(),
@@ -393,28 +412,38 @@ impl<T: Copy> Session<T> {
     }
 }
 
-impl<T> Default for Waiters<T> {
-    fn default() -> Self {
-        Waiters { list: VecDeque::new(), turn: 0 }
+impl<T: Copy> Waiters<T> {
+    fn add(&mut self, waiter: T) {
+        match self {
+            Waiters::One(first) => {
+                *self = Waiters::Several { list: [*first, waiter].into(), turn: 0 };
+            }
+            Waiters::Several { list, .. } => list.push_back(waiter),
+        }
+    }
+
+    fn into_list(self) -> VecDeque<T> {
+        match self {
+            Waiters::One(waiter) => [waiter].into(),
+            Waiters::Several { list, .. } => list,
+        }
     }
 }
 
-impl<T: Copy> Waiters<T> {
-    /// The recipient of this copy.
-    fn next(&mut self) -> Option<T> {
-        let waiter = self.list.get(self.turn).copied();
-        self.turn = if self.turn + 1 < self.list.len() { self.turn + 1 } else { 0 };
-        waiter
-    }
+/// The recipient of this copy.
+fn next<T: Copy>(list: &VecDeque<T>, turn: &mut usize) -> Option<T> {
+    let waiter = list.get(*turn).copied();
+    *turn = if *turn + 1 < list.len() { *turn + 1 } else { 0 };
+    waiter
+}
 
-    /// The recipient of this last copy.
-    fn take_next(&mut self) -> Option<T> {
-        let waiter = self.list.remove(self.turn.min(self.list.len().saturating_sub(1)));
-        if self.turn >= self.list.len() {
-            self.turn = 0;
-        }
-        waiter
+/// The recipient of this last copy.
+fn take_next<T>(list: &mut VecDeque<T>, turn: &mut usize) -> Option<T> {
+    let waiter = list.remove((*turn).min(list.len().saturating_sub(1)));
+    if *turn >= list.len() {
+        *turn = 0;
     }
+    waiter
 }
 
 /// The job and its event.
@@ -427,12 +456,13 @@ fn event(packet: &Packet) -> Result<(Short, JobEvent), Error> {
         let progress = Progress::new(numerator, denominator);
         return Ok((received_handle(&handle)?, JobEvent::Status(progress)));
     }
-    let ([handle], data) = packet.split()?;
+    let ([handle], data) = packet.parts()?;
+    let data = packet.body.slice_ref(data);
     let event = match packet.packet_type {
         PacketType::WorkComplete => JobEvent::Complete(data),
         PacketType::WorkException => JobEvent::Exception(data),
         PacketType::WorkWarning => JobEvent::Warning(data),
         _ => JobEvent::Data(data),
     };
-    Ok((received_handle(&handle)?, event))
+    Ok((received_handle(handle)?, event))
 }

@@ -93,29 +93,33 @@ impl Assignment {
     pub(super) fn parse(
         packet: &Packet,
         origin: &Origin,
-        known: impl Fn(&[u8]) -> Option<FunctionName>,
+        known: impl FnOnce(&[u8]) -> Option<FunctionName>,
     ) -> Result<Self, Error> {
         let (handle, function, unique, reducer, workload) = match packet.packet_type {
             PacketType::JobAssign => {
-                let ([handle, function], workload) = packet.split()?;
-                (handle, function, Bytes::new(), None, workload)
+                let ([handle, function], workload) = packet.parts()?;
+                (handle, function, &[][..], &[][..], workload)
             }
             PacketType::JobAssignUniq => {
-                let ([handle, function, unique], workload) = packet.split()?;
-                (handle, function, unique, None, workload)
+                let ([handle, function, unique], workload) = packet.parts()?;
+                (handle, function, unique, &[][..], workload)
             }
             _ => {
-                let ([handle, function, unique, reducer], workload) = packet.split()?;
-                let reducer = (!reducer.is_empty()).then_some(reducer);
+                let ([handle, function, unique, reducer], workload) = packet.parts()?;
                 (handle, function, unique, reducer, workload)
             }
         };
-        let function = match known(&function) {
-            Some(function) => function,
-            None => FunctionName::lossless(&function)?,
-        };
-        let handle = JobHandle::received(received_handle(&handle)?, origin);
-        Ok(Assignment { handle, function, unique, reducer, workload })
+        let shared = |part| packet.body.slice_ref(part);
+        Ok(Assignment {
+            handle: JobHandle::received(received_handle(handle)?, origin),
+            function: match known(function) {
+                Some(function) => function,
+                None => FunctionName::lossless(function)?,
+            },
+            unique: shared(unique),
+            reducer: (!reducer.is_empty()).then(|| shared(reducer)),
+            workload: shared(workload),
+        })
     }
 }
 

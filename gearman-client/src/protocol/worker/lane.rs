@@ -298,7 +298,9 @@ impl Lane {
 
     /// Takes the jobs that have arrived, and the events for the worker.
     pub(crate) fn take(&mut self) -> (Vec<Assignment>, Vec<News>) {
-        (std::mem::take(&mut self.jobs), std::mem::take(&mut self.news))
+        // The next ones are most likely as many.
+        let room = Vec::with_capacity(self.jobs.len());
+        (std::mem::replace(&mut self.jobs, room), std::mem::take(&mut self.news))
     }
 
     pub(crate) fn take_traffic(&mut self) -> Traffic {

@@ -5,7 +5,7 @@ mod grabs;
 mod jobs;
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -62,7 +62,8 @@ pub struct WorkerSession {
     /// Number of packets queued since the last call of `take_commands`.
     commands: u64,
     client_id: Option<ClientId>,
-    functions: HashSet<FunctionName, Keys>,
+    /// The functions known to the server, with the timeouts of their jobs.
+    functions: HashMap<FunctionName, Option<Duration>, Keys>,
     /// The functions and their timeouts, as announced on each new connection.
     abilities: Vec<(FunctionName, Option<Duration>)>,
     places: usize,
@@ -143,7 +144,7 @@ impl WorkerSession {
             queued: 0,
             commands: 0,
             client_id: None,
-            functions: HashSet::default(),
+            functions: HashMap::default(),
             abilities: Vec::new(),
             places: places.max(1),
             dialect: Dialect::new(grab),
@@ -306,12 +307,18 @@ impl WorkerSession {
                 self.window = (self.window * 2).min(self.places);
                 self.budget.refill(now);
                 self.has_brought_job = true;
-                let known = |name: &[u8]| self.functions.get(name).cloned();
+                let mut timeout = None;
+                let known = |name: &[u8]| {
+                    let (function, of_function) = self.functions.get_key_value(name)?;
+                    timeout = *of_function;
+                    Some(function.clone())
+                };
                 let job = Assignment::parse(packet, &self.origin, known)?;
                 if let Some(mut told) = told {
                     trace::grabbed(&mut told, &job);
                 }
-                return Ok(self.take(job, answer, now));
+                let held = Held::new(timeout, now);
+                return Ok(self.take(job, held, answer));
             }
             PacketType::EchoRes => {
                 if self.may_be_unknown() && self.confirmations.next_grab().is_some() {

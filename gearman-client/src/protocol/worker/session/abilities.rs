@@ -17,7 +17,7 @@ impl WorkerSession {
     pub fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
         self.abilities.retain(|(known, _)| known != function);
         self.abilities.push((function.clone(), timeout));
-        if self.functions.insert(function.clone()) {
+        if self.functions.insert(function.clone(), timeout).is_none() {
             self.announce(function, timeout);
         }
     }

@@ -1,6 +1,9 @@
 //! A worker's jobs, from their assignment to their end.
 
-use std::time::Instant;
+use std::{
+    collections::hash_map::Entry,
+    time::{Duration, Instant},
+};
 
 use super::{
     super::{
@@ -17,13 +20,22 @@ use crate::{
     text::Decimal,
 };
 
+impl Held {
+    /// A new job of a function with this announced timeout.
+    pub(super) fn new(timeout: Option<Duration>, now: Instant) -> Self {
+        let timeout = timeout.filter(|timeout| !timeout.is_zero());
+        let until = timeout.and_then(|timeout| now.checked_add(timeout.max(LEAST_TIMEOUT)));
+        Held { has_begun: false, until }
+    }
+}
+
 impl WorkerSession {
     /// Takes a new job, unless it has to wait for another or nobody may run it any more.
     pub(super) fn take(
         &mut self,
         job: Assignment,
+        held: Held,
         answer: Answer,
-        now: Instant,
     ) -> Option<Assignment> {
         let is_allowed =
             self.limit.as_ref().is_none_or(|limit| limit.take(answer == Answer::Expected));
@@ -31,25 +43,19 @@ impl WorkerSession {
             self.left += 1;
             return None;
         }
-        if self.running.contains_key(&job.handle.short()) {
-            self.again.push(job);
-            return None;
-        }
         let may_begin = self.may_begin(&job);
-        self.hold(&job, now);
+        match self.running.entry(job.handle.short()) {
+            Entry::Occupied(_) => {
+                self.again.push(job);
+                return None;
+            }
+            Entry::Vacant(place) => place.insert(held),
+        };
         if may_begin {
             return Some(job);
         }
         self.waiting.push(job);
         None
-    }
-
-    pub(super) fn hold(&mut self, job: &Assignment, now: Instant) {
-        let timeout =
-            self.abilities.iter().find(|(function, _)| *function == job.function).and_then(|a| a.1);
-        let timeout = timeout.filter(|timeout| !timeout.is_zero());
-        let until = timeout.and_then(|timeout| now.checked_add(timeout.max(LEAST_TIMEOUT)));
-        self.running.insert(job.handle.short(), Held { has_begun: false, until });
     }
 
     /// Whether there is a free slot for a job, and no earlier run of it is active.
@@ -172,7 +178,8 @@ impl WorkerSession {
             };
             // The server would take this result for that of the second run, which can start now.
             let again = self.again.remove(at);
-            self.hold(&again, now);
+            let timeout = self.functions.get(&again.function).copied().flatten();
+            self.running.insert(handle, Held::new(timeout, now));
             self.waiting.push(again);
             self.confirmations.reject();
         } else {
