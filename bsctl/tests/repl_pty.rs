@@ -244,18 +244,21 @@ fn a_server_that_comes_back_is_connected_again() {
     terminal.says("watch mail", "watching 3 tubes");
     terminal.says("reserve", "hello");
     terminal.sees("mail*1 ");
-    // While idle: nobody types anything.
+    // While idle: nobody types anything, and the prompt is true all the same.
     server.kill();
     terminal.sees("reserved job 1 went back to ready");
-    terminal.types("\r");
     terminal.sees("not connected> ");
+    // What is being typed stays.
+    terminal.types("put again");
+    terminal.sees("put again");
     server.restart().unwrap();
     terminal.sees("connected again");
+    terminal.sees(&format!("{address} mail watch:default,sms,mail> put again"));
     terminal.types("\r");
-    terminal.sees(&format!("{address} mail watch:default,sms,mail> "));
-    terminal.says("put again", "1");
+    terminal.sees("\r\n1\r\n");
     let mut client = Client::connect(address.as_str()).unwrap();
     assert_eq!(client.stats_job(1).unwrap().unwrap().tube.as_str(), "mail");
+    assert_eq!(client.peek(1).unwrap().unwrap().body, "again");
     terminal.says("quit", "\n");
     assert_eq!(terminal.ends(), 0);
 }

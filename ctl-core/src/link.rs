@@ -532,7 +532,7 @@ impl<L: Link> Dialer<L> {
                 }
                 // It is merely slow; no need to probe it again.
                 self.known.store(true, Ordering::Relaxed);
-                self.messages.note(format!("{address} has not answered within 1 s: waiting on"));
+                self.messages.note(format!("{address} has not answered within 1 s: still waiting"));
                 attempt(Attempt { asks: true, left: rest() })
             });
             let opened =

@@ -156,12 +156,10 @@ fn the_prompt_names_the_servers_and_their_loss() {
     two.stop();
     // While idle: nobody types anything.
     terminal.sees("connection lost");
-    terminal.types("\r");
     terminal.sees("not connected> ");
     let listen = fixtures::gearmand::Listen::Tcp(address.parse().unwrap());
     let _again = Server::builder().listen(listen).start().unwrap();
     terminal.sees("connected again");
-    terminal.types("\r");
     terminal.sees(&format!("{address}> "));
     terminal.says("quit", "\n");
     assert_eq!(terminal.ends(), 0);

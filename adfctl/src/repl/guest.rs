@@ -85,6 +85,13 @@ impl Guest for State<'_> {
         }
     }
 
+    fn after_line(&mut self, _: &str, _: &[String], result: &Result<Exit, CliError>) {
+        if result.is_ok() && !self.is_connected() {
+            // The line used the status page: the server is there again.
+            self.again.lost();
+        }
+    }
+
     fn left_behind(&self) -> bool {
         self.left_behind
     }

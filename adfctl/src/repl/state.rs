@@ -37,7 +37,7 @@ pub struct State<'t> {
     /// Messages that went back because the session ended while it held them.
     pub(super) left_behind: bool,
     epoch: Option<Epoch>,
-    again: Reconnector,
+    pub(super) again: Reconnector,
 }
 
 impl<'t> State<'t> {

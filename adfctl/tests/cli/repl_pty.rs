@@ -83,12 +83,10 @@ fn a_lost_connection_is_told_while_nobody_types() {
     server.stop();
     terminal.sees("connection lost");
     terminal.sees("message 1 of /q went back");
-    terminal.types("\r");
     terminal.sees("not connected> ");
     let listen = Listen::Tcp(address.parse().unwrap());
     let _again = Server::builder().listen(listen).start().unwrap();
     terminal.sees("connected again");
-    terminal.types("\r");
     terminal.sees(&format!("{address}> "));
     terminal.leaves();
 }

@@ -142,10 +142,18 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
     let (items, meter) = intake::chain(sources, cut, limit, &mut tool.input, make)?;
     let items = intake::take(intake::repeat(items, args.count), args.bulk.limit);
     if tool.globals.dry_run {
-        let place = format!("into tube {}", defaults.tube);
+        let place = place(&args, &defaults);
         return intake::would(&mut tool.out, items, ("put", "job", &place));
     }
     put_all(tool, (items, meter), fleet, (&args, &defaults), (known, limit))
+}
+
+/// Where the jobs go, for people: records name their own tubes unless a flag overrides them.
+fn place(args: &PutArgs, defaults: &Defaults) -> String {
+    match args.ndjson && args.tube.is_none() {
+        true => "into the tubes of their records".to_owned(),
+        false => format!("into tube {}", defaults.tube),
+    }
 }
 
 /// How to turn records into jobs.
@@ -189,7 +197,7 @@ fn put_all(
 ) -> Result<Exit, CliError> {
     let lanes = lanes::open(tool, &mut fleet, args.jobs)?;
     let interrupts = tool.interrupts()?;
-    let action = Action { past: "put", noun: "job", place: format!("into tube {}", defaults.tube) };
+    let action = Action { past: "put", noun: "job", place: place(args, defaults) };
     let mut bulk = tool.bulk(action, &args.bulk, known)?;
     let gate = bulk.gate();
     let weigh = |job: &NewJob| job.body.len();

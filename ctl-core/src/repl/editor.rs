@@ -1,15 +1,17 @@
 //! Lines from a person at a terminal that supports editing. The only file that knows rustyline.
 
 use std::borrow::Cow;
-use std::cell::Cell;
-use std::io::{self, IsTerminal};
+use std::cell::{Cell, RefCell};
+use std::io::{self, IsTerminal, Write};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use clap::Command;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
-use rustyline::highlight::Highlighter;
+use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::{Hint, Hinter};
 use rustyline::history::{MemHistory, SearchDirection};
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
@@ -19,6 +21,7 @@ use rustyline::{
 use unicode_width::UnicodeWidthStr;
 
 use super::complete::{Values, complete};
+use super::ending::wake_editor;
 use super::hint::hint;
 use super::history::MAX_ENTRIES;
 use super::lexer::{self, LexError, Open};
@@ -26,6 +29,7 @@ use super::prompt::Prompt;
 use super::source::MAX_STATEMENT;
 use crate::error::CliError;
 use crate::output::color::Role;
+use crate::system::signals::{self, Interrupts};
 
 /// What a line editor needs.
 pub struct EditorSetup {
@@ -39,24 +43,50 @@ pub struct EditorSetup {
     pub hints: Rc<Cell<bool>>,
     /// Older entries, oldest first.
     pub history: Vec<String>,
+    /// What a new prompt clears: it interrupts the editor by the same signal as a person.
+    pub interrupts: Interrupts,
 }
 
 /// A line editor on the terminal.
 pub struct Editor {
     inner: rustyline::Editor<Assistant, MemHistory>,
     color: bool,
-    /// The prompt of the line that is being edited.
-    current: Current,
+    screen: Arc<Screen>,
+    interrupts: Interrupts,
+    /// Wake-ups that arrived when the line had already ended: the next lines will see them.
+    late: usize,
 }
 
-/// A prompt on the screen, if there is one.
-type Current = Arc<Mutex<Option<Arc<Live>>>>;
+/// The prompt of the line that is being edited, shared with the thread that changes it.
+#[derive(Default)]
+struct Screen {
+    live: Mutex<Option<Arc<Live>>>,
+    /// Notified when a line ends or is drawn anew.
+    ended: Condvar,
+    /// Whether the line can be erased and drawn anew.
+    redraws: bool,
+}
 
-/// A prompt that can change while its line is edited, to another one of the same width: the editor asks for it whenever
-/// it draws the line.
+/// A prompt that can change while its line is edited. The line editor measures it once and asks for its text whenever it
+/// draws the line. A prompt of another width therefore needs a new start of the editor, with the text typed so far.
 struct Live {
     first: Version,
     width: usize,
+    /// Whether it belongs to a body, whose prompt says nothing that could change.
+    fixed: bool,
+    typed: Mutex<Typed>,
+    /// The prompt to start anew with.
+    next: Mutex<Option<Prompt>>,
+    /// Whether the editor was woken to start with it.
+    woken: AtomicBool,
+}
+
+/// What has been typed behind a prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Typed {
+    text: String,
+    /// Where the cursor is, in bytes.
+    at: usize,
 }
 
 struct Version {
@@ -68,12 +98,17 @@ struct Version {
 /// A line that is edited for longer sees no more of them.
 const VERSIONS: usize = 1000;
 
+/// How long a changed prompt may take to be drawn before the next one is considered.
+const REDRAW: Duration = Duration::from_secs(1);
+
 impl Live {
-    fn new(prompt: &Prompt) -> Self {
-        Self { first: Version::new(prompt), width: prompt.plain().width() }
+    fn new(prompt: &Prompt, fixed: bool) -> Self {
+        let (first, width) = (Version::new(prompt), prompt.plain().width());
+        let (typed, next, woken) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Self { first, width, fixed, typed, next, woken }
     }
 
-    /// A wider one is not shown.
+    /// Pads with blanks; a wider one is not shown.
     fn change(&self, prompt: &Prompt) {
         if let Some(prompt) = prompt.fitted(self.width)
             && self.versions().count() < VERSIONS
@@ -81,6 +116,27 @@ impl Live {
         {
             let _ = last.next.set(Box::new(Version::new(&prompt)));
         }
+    }
+
+    /// Asks for a new start with this prompt, if its width differs and the old line fills no more than one row of
+    /// `columns`: only such a line can be erased without knowing how the terminal has wrapped it.
+    fn replace(&self, prompt: &Prompt, columns: usize) -> bool {
+        let typed = lock(&self.typed);
+        let is_one_row =
+            !typed.text.contains('\n') && self.width + typed.text.width() < columns;
+        let replaces = is_one_row && prompt.plain().width() != self.width;
+        if replaces {
+            *lock(&self.next) = Some(prompt.clone());
+        }
+        replaces
+    }
+
+    fn note(&self, text: &str, at: usize) {
+        let mut typed = lock(&self.typed);
+        if typed.text != text {
+            text.clone_into(&mut typed.text);
+        }
+        typed.at = at;
     }
 
     fn versions(&self) -> impl Iterator<Item = &Version> {
@@ -139,13 +195,17 @@ impl Editor {
         let mut inner = rustyline::Editor::with_history(config, history).map_err(unusable)?;
         let (grammar, values, hints) = (setup.grammar, setup.values, setup.hints);
         let (prompt, in_body) = (Cell::default(), Cell::default());
-        let assistant = Assistant { grammar, values, color, hints, prompt, in_body };
+        let live = RefCell::default();
+        let assistant = Assistant { grammar, values, color, hints, prompt, in_body, live };
         inner.set_helper(Some(assistant));
         inner.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         for entry in setup.history {
             remember(&mut inner, &entry);
         }
-        Ok(Self { inner, color, current: Current::default() })
+        // Elsewhere than on stdout, the editor opens the terminal itself.
+        let redraws = cfg!(unix) && io::stdout().is_terminal();
+        let screen = Arc::new(Screen { redraws, ..Screen::default() });
+        Ok(Self { inner, color, screen, interrupts: setup.interrupts, late: 0 })
     }
 
     /// Reads one text, with quotes, brackets and `<<` bodies complete. The lines of a body have a prompt of their own.
@@ -173,15 +233,51 @@ impl Editor {
     }
 
     fn line(&mut self, prompt: &Prompt, in_body: bool) -> Result<Edited, CliError> {
-        if let Some(assistant) = self.inner.helper() {
-            assistant.prompt.set(prompt.plain().chars().count());
-            assistant.in_body.set(in_body);
+        let (mut prompt, mut typed) = (prompt.clone(), Typed::default());
+        let screen = Arc::clone(&self.screen);
+        loop {
+            let live = Arc::new(Live::new(&prompt, in_body));
+            if let Some(assistant) = self.inner.helper() {
+                assistant.prompt.set(prompt.plain().chars().count());
+                assistant.in_body.set(in_body);
+                assistant.live.replace(Some(Arc::clone(&live)));
+            }
+            *lock(&screen.live) = Some(Arc::clone(&live));
+            let read = self.inner.readline_with_initial(&*live, typed.halves());
+            let mut shown = lock(&screen.live);
+            *shown = None;
+            let is_woken = live.woken.load(Ordering::SeqCst);
+            if !self.was_woken(&read, is_woken) {
+                screen.ended.notify_all();
+                return edited(read);
+            }
+            prompt = lock(&live.next).take().unwrap_or(prompt);
+            typed = lock(&live.typed).clone();
+            erase_row();
+            screen.ended.notify_all();
         }
-        let live = Arc::new(Live::new(prompt));
-        *lock(&self.current) = Some(Arc::clone(&live));
-        let read = self.inner.readline(&*live);
-        *lock(&self.current) = None;
-        edited(read)
+    }
+
+    /// Whether the line ended only because another thread woke the editor.
+    fn was_woken(&mut self, read: &rustyline::Result<String>, is_asked: bool) -> bool {
+        if is_asked {
+            // The signal was meant for the editor alone.
+            self.interrupts.clear();
+            let _ = signals::take_echo();
+        }
+        let is_interrupted = matches!(read, Err(ReadlineError::Interrupted));
+        match (is_interrupted, is_asked) {
+            (true, true) => true,
+            (true, false) if self.late > 0 => {
+                self.late -= 1;
+                true
+            }
+            (false, true) => {
+                self.late += 1;
+                false
+            }
+            (_, false) => false,
+        }
     }
 
     /// Asks a question, without history and completion.
@@ -211,11 +307,25 @@ impl Editor {
     /// A way to print above the edited line from other threads.
     pub fn notices(&mut self) -> Notices {
         match self.inner.create_external_printer() {
-            Ok(printer) => Notices::to(Box::new(printer), Arc::clone(&self.current)),
+            Ok(printer) => Notices::to(Box::new(printer), Arc::clone(&self.screen)),
             // stdin and stdout are not both terminals, so there is no line to keep whole.
             Err(_) => Notices::stderr(),
         }
     }
+}
+
+impl Typed {
+    /// What is before and behind the cursor.
+    fn halves(&self) -> (&str, &str) {
+        self.text.split_at_checked(self.at).unwrap_or((&self.text, ""))
+    }
+}
+
+/// Erases the row above, where a line was that the editor has left, and goes there.
+fn erase_row() {
+    let mut out = io::stdout();
+    // A terminal that is gone shows at the next read.
+    let _ = out.write_all(b"\x1b[A\r\x1b[J").and_then(|()| out.flush());
 }
 
 /// Entries come from a file that others may have written, so only lines that a terminal shows unchanged are used.
@@ -263,25 +373,41 @@ fn unusable(error: ReadlineError) -> CliError {
 #[derive(Clone)]
 pub struct Notices {
     printer: Option<Arc<Mutex<Box<dyn rustyline::ExternalPrinter + Send>>>>,
-    current: Current,
+    screen: Arc<Screen>,
 }
 
 impl Notices {
     /// Lines go to stderr unchanged, because nothing is being edited.
     #[must_use]
     pub fn stderr() -> Self {
-        Self { printer: None, current: Current::default() }
+        Self { printer: None, screen: Arc::default() }
     }
 
-    fn to(printer: Box<dyn rustyline::ExternalPrinter + Send>, current: Current) -> Self {
-        Self { printer: Some(Arc::new(Mutex::new(printer))), current }
+    fn to(printer: Box<dyn rustyline::ExternalPrinter + Send>, screen: Arc<Screen>) -> Self {
+        Self { printer: Some(Arc::new(Mutex::new(printer))), screen }
     }
 
-    /// Changes the prompt of the edited line, from the next printed line on.
+    /// Changes the prompt of the line that is being edited, from the next printed line on; see [`Notices::redraw`].
     pub fn change_prompt(&self, prompt: &Prompt) {
-        if let Some(live) = &*lock(&self.current) {
+        let shown = lock(&self.screen.live);
+        let Some(live) = shown.as_ref().filter(|live| !live.fixed) else { return };
+        if !self.screen.redraws || !live.replace(prompt, columns()) {
             live.change(prompt);
         }
+    }
+
+    /// Draws the line anew if its prompt was changed to one of another width. Do not hold a lock that the reader of the
+    /// terminal needs: this may wait for it.
+    pub fn redraw(&self) {
+        let shown = lock(&self.screen.live);
+        let Some(live) = shown.clone().filter(|live| lock(&live.next).is_some()) else { return };
+        // Under the lock: whoever takes it when the line has ended knows whether the signal was sent.
+        live.woken.store(true, Ordering::SeqCst);
+        wake_editor();
+        let is_old = |shown: &mut Option<Arc<Live>>| {
+            shown.as_ref().is_some_and(|shown| Arc::ptr_eq(shown, &live))
+        };
+        let _ = self.screen.ended.wait_timeout_while(shown, REDRAW, is_old);
     }
 
     /// Prints one line; anything that could act on a terminal is escaped. Do not hold a lock that the reader of the
@@ -310,6 +436,17 @@ struct Assistant {
     prompt: Cell<usize>,
     /// Whether the line belongs to a body, which is not a command.
     in_body: Cell<bool>,
+    /// The line that is being edited.
+    live: RefCell<Option<Arc<Live>>>,
+}
+
+impl Assistant {
+    /// Remembers what is typed, for a new start.
+    fn note(&self, line: &str, pos: usize) {
+        if let Some(live) = &*self.live.borrow() {
+            live.note(line, pos);
+        }
+    }
 }
 
 impl Helper for Assistant {}
@@ -354,6 +491,7 @@ impl Hinter for Assistant {
     type Hint = Suggestion;
 
     fn hint(&self, line: &str, pos: usize, context: &Context<'_>) -> Option<Suggestion> {
+        self.note(line, pos);
         // Without colours, hints could not be distinguished from what was typed.
         if self.in_body.get()
             || !self.hints.get()
@@ -363,14 +501,18 @@ impl Hinter for Assistant {
         {
             return None;
         }
-        let width = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
-        let room = room(self.prompt.get(), line, width);
+        let room = room(self.prompt.get(), line, columns());
         if let Some(text) = from_history(line, context) {
             return Some(Suggestion { shown: fitting(&text, room)?, text: Some(text) });
         }
         let shown = fitting(&hint(&self.grammar, line)?, room)?;
         Some(Suggestion { shown, text: None })
     }
+}
+
+/// How wide the terminal is, or is taken to be.
+fn columns() -> usize {
+    terminal_size::terminal_size().map_or(80, |(width, _)| width.0.into())
 }
 
 /// How much fits after the line in its last row. A hint that continues in the next row would not be erased there.
@@ -403,6 +545,13 @@ fn from_history(line: &str, context: &Context<'_>) -> Option<String> {
 impl Highlighter for Assistant {
     fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
         Cow::Owned(crate::output::color::Role::Faint.paint(hint, self.color))
+    }
+
+    /// Called after every key, also where only the cursor moves; without colours, the editor asks for hints alone, and
+    /// a new start puts the cursor where the text was changed last.
+    fn highlight_char(&self, line: &str, pos: usize, _: CmdKind) -> bool {
+        self.note(line, pos);
+        false
     }
 }
 
@@ -462,13 +611,31 @@ mod tests {
     fn a_prompt_changes_to_one_of_the_same_width() {
         use rustyline::Prompt as _;
         let prompt = |text: &str| Prompt::new().text(text).text("> ");
-        let live = Live::new(&prompt("one:1 mail"));
+        let live = Live::new(&prompt("one:1 mail"), false);
         live.change(&prompt("gone"));
         assert_eq!(live.raw(), "gone      > ");
         live.change(&prompt("much wider than it was"));
         assert_eq!(live.raw(), "gone      > ");
         (0..2 * VERSIONS).for_each(|n| live.change(&prompt(&n.to_string())));
         assert_eq!(live.versions().count(), VERSIONS);
+    }
+
+    #[test]
+    fn a_prompt_of_another_width_starts_the_line_anew_where_that_is_one_row() {
+        let prompt = |text: &str| Prompt::new().text(text).text("> ");
+        let live = Live::new(&prompt("not connected"), false);
+        let next = |live: &Live| lock(&live.next).take().map(|prompt| prompt.plain());
+        assert!(!live.replace(&prompt("not connected"), 80), "nothing to do");
+        assert!(live.replace(&prompt("one:1 mail"), 80));
+        assert_eq!(next(&live).as_deref(), Some("one:1 mail> "));
+        live.note("put tüp", 5);
+        assert!(live.replace(&prompt("one:1 mail"), 23));
+        assert!(!live.replace(&prompt("one:1 mail"), 22), "the cursor may be in the next row");
+        assert_eq!(lock(&live.typed).halves(), ("put t", "üp"));
+        live.note("put 'a\nb", 9);
+        assert!(!live.replace(&prompt("one:1 mail"), 80));
+        live.note("ü", 1);
+        assert_eq!(lock(&live.typed).halves(), ("ü", ""), "no boundary");
     }
 
     #[test]

@@ -61,6 +61,7 @@ impl Person {
                 color: setup.color,
                 hints: Rc::clone(&hints),
                 history: entries.clone(),
+                interrupts: setup.interrupts,
             })?;
             let notices = editor.notices();
             (LinesFrom::Editor(Box::new(editor)), notices)

@@ -38,11 +38,16 @@ impl<G: Guest> Watcher<'_, G> {
             stale = prompt.or(stale);
             // Said only now that the state is free, and the screen: printing waits for the line editor.
             if !self.written.is_paging() {
+                let is_changed = stale.is_some();
                 if let Some(prompt) = stale.take() {
                     self.notices.change_prompt(&prompt);
                 }
                 for said in unsaid.drain(..) {
                     self.notices.print(&said);
+                }
+                // Last: while the editor starts anew, a printed line could end up in the row that it erases.
+                if is_changed {
+                    self.notices.redraw();
                 }
             }
             if self.ending.requested().is_some() && self.waiting.load(Ordering::SeqCst) {

@@ -94,7 +94,11 @@ impl Guest for State<'_> {
         }
     }
 
-    fn after_line(&mut self, _: &str, firsts: &[String], _: &Result<Exit, CliError>) {
+    fn after_line(&mut self, _: &str, firsts: &[String], result: &Result<Exit, CliError>) {
+        if result.is_ok() && !self.is_connected() {
+            // The line had connections of its own: a server is there again.
+            self.again.lost();
+        }
         // A server can be configured with another prefix than H.
         let is_handle = |word: &&String| word.matches(':').count() == 2;
         let handles: Vec<String> = firsts.iter().filter(is_handle).cloned().collect();

@@ -40,7 +40,7 @@ pub struct State<'t> {
     epochs: Option<Vec<Epoch>>,
     /// As of the last poll; a client that has not been polled was connected when it was made.
     was_connected: bool,
-    again: Reconnector,
+    pub(super) again: Reconnector,
 }
 
 impl Drop for State<'_> {
