@@ -115,9 +115,9 @@ impl Shift {
             WorkerEventKind::Settled { queue, message, fate } => {
                 self.ledger.settled(key(queue, message), &fate_of(*fate));
             }
-            WorkerEventKind::Connected => self.shift.say_connected(&event.server),
+            WorkerEventKind::Connected => self.shift.outages().connected(&event.server),
             WorkerEventKind::Disconnected(error) => {
-                self.shift.say_disconnected(&event.server, error);
+                self.shift.outages().disconnected(&event.server, error);
             }
             WorkerEventKind::Refused { queue, error, pause } => messages.warn(format!(
                 "{}: {error}; retrying in {}",

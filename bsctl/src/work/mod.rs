@@ -61,9 +61,9 @@ impl Shift {
             WorkerEventKind::Settled { job, fate } => {
                 self.ledger.settled(key(job), &fate_of(*fate));
             }
-            WorkerEventKind::Connected => self.shift.say_connected(&event.server),
+            WorkerEventKind::Connected => self.shift.outages().connected(&event.server),
             WorkerEventKind::Disconnected(error) => {
-                self.shift.say_disconnected(&event.server, error);
+                self.shift.outages().disconnected(&event.server, error);
             }
             WorkerEventKind::ServerReplaced => {
                 self.shift

@@ -1,6 +1,7 @@
 //! `work`: shared by the workers of all tools, which run a command for every job.
 
 mod ledger;
+mod outages;
 mod shift;
 
 use std::ffi::OsString;
@@ -21,6 +22,7 @@ use crate::system::signals::Interrupts;
 use crate::tool::{Context, Tool};
 
 pub use ledger::{Fate, Finished, Ledger};
+pub use outages::Outages;
 pub use shift::{Ended, Given, Hands, Recipe, Shift};
 
 /// Connects as the flags say before a worker starts, so that `--wait-for-server` and `--retry` apply to it, too. At the

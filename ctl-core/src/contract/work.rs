@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::Case;
 use super::program::{Ran, Running, signal};
+use crate::link::Link as _;
 use crate::tool::Tool;
 
 /// Adds a job, and runs a worker with these flags and this shell line.
@@ -92,6 +93,40 @@ pub fn a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for<T: Tool>(c
     assert!(ran.err.contains("try: --wait-for-server 1m"), "{}", ran.err);
     let ran = case.program.at(&address, &[&["--wait-for-server", "50ms"], &words[..]].concat());
     assert!(!ran.exits(69).err.contains("--wait-for-server 1m"));
+}
+
+/// By the server's name, not for every slot and attempt; then the work goes on.
+#[cfg(unix)]
+pub fn a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    let words: Vec<&str> = case.work.split(' ').chain(["-j", "3", "--shell", "cat >&2"]).collect();
+    let line = [&[case.program.flag, &address], &words[..]].concat();
+    let mut worker = Running::of(case.program.command(&line).spawn().unwrap());
+    let mut err = BufReader::new(worker.stderr.take().unwrap());
+    let mut said = String::new();
+    let mut hears = |text: &str| {
+        while !said.contains(text) {
+            assert!(err.read_line(&mut said).unwrap() > 0, "it ended before {text:?}: {said}");
+        }
+        std::mem::take(&mut said)
+    };
+    hears(" on ");
+    drop(server);
+    let lost = hears("retrying until it works");
+    assert!(lost.contains(&address), "{lost}");
+    let place = address.rsplit('/').next().unwrap().parse().unwrap();
+    let again = T::Link::start(crate::commands::serve::Endpoint::Tcp(place), None).unwrap();
+    let back = hears(" again\n");
+    assert!(back.contains("connected to ") && back.contains(&address), "{back}");
+    assert!(!back.contains("until it works"), "{back}");
+    let add: Vec<&str> = case.add.split(' ').chain(["second"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    hears("second");
+    signal(&worker, rustix::process::Signal::TERM);
+    assert_eq!(worker.wait().unwrap().code(), Some(143));
+    drop(again);
 }
 
 /// In a pipe as on a terminal. With structured formats, stdout has nothing else.

@@ -100,8 +100,9 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let stops = || interrupts.requested().is_some();
     let limit = limits.jobs.clone();
     let shift = Shift::new(handler, limits, tool.messages.stamped());
-    let connected =
-        shift.shortage.wait_out(&shift.messages, stops, || workers(tool, &args, limit.as_ref()));
+    let connected = shift
+        .shortage
+        .wait_out(&shift.messages, stops, || workers(tool, (&args, limit.as_ref()), &shift));
     let workers = interrupts.check().and(connected)?;
     let (functions, address) = (args.functions.texts().join(", "), tool.link.dialer.address()?);
     let (sender, finished) = mpsc::channel();
@@ -199,8 +200,8 @@ fn handler(args: &WorkArgs) -> Result<Handler, CliError> {
 /// One connection for each slot, with all functions registered.
 fn workers(
     tool: &mut Tool,
-    args: &WorkArgs,
-    limit: Option<&JobLimit>,
+    (args, limit): (&WorkArgs, Option<&JobLimit>),
+    shift: &Arc<Shift>,
 ) -> Result<Vec<Worker>, CliError> {
     let functions = args.functions.names_or_usual(tool.settings())?;
     let id = args.client_id.as_deref().map(ClientId::try_from).transpose().map_err(cli_error)?;
@@ -208,7 +209,11 @@ fn workers(
     let servers = tool.link.servers()?;
     let mut workers = Vec::new();
     for _ in 0..args.flags.jobs {
-        let mut options = WorkerOptions::new(servers.clone()).slots(1).grace(args.flags.grace);
+        let observer = Arc::clone(shift);
+        let mut options = WorkerOptions::new(servers.clone())
+            .slots(1)
+            .grace(args.flags.grace)
+            .on_event(move |event| observer.observe(event));
         if let Some(limit) = limit {
             options = options.limit(limit.clone());
         }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ctl_core::commands::work::{CommandEnd, Crew};
-use ctl_core::error::CliError;
+use ctl_core::commands::work::{CommandEnd, Crew, Outages};
+use ctl_core::error::{CliError, Exit};
 use ctl_core::output::messages::Messages;
 use ctl_core::system::shortage::Shortage;
 use gearman_client::blocking::{GrabbedJob, Worker};
-use gearman_client::{ErrorKind, JobLimit};
+use gearman_client::{ErrorKind, JobLimit, WorkerEvent, WorkerEventKind};
 
 use crate::error::cli_error;
 use crate::names::{show_function, show_handle};
@@ -27,6 +27,7 @@ pub struct Shift {
     pub messages: Messages,
     /// Resources that the system has run out of.
     pub shortage: Shortage,
+    outages: Outages,
     /// Whether to take no more jobs.
     stop: AtomicBool,
     /// Whether to end running jobs, too.
@@ -185,12 +186,24 @@ impl Shift {
         Arc::new(Self {
             handler,
             limits,
+            outages: Outages::new(messages.clone()),
             messages,
             shortage: Shortage::default(),
             stop: AtomicBool::new(false),
             kill: AtomicBool::new(false),
             running: AtomicU64::new(0),
         })
+    }
+
+    /// Passes on the events of a worker.
+    pub fn observe(&self, event: &WorkerEvent) {
+        match &event.what {
+            WorkerEventKind::Connected => self.outages.connected(&event.server),
+            WorkerEventKind::Disconnected(error) => {
+                self.outages.disconnected(&event.server, error);
+            }
+            _ => {}
+        }
     }
 
     /// Whether no more jobs are taken.
@@ -278,10 +291,11 @@ impl Shift {
                 Ok(Some(job)) => return Some(job),
                 Ok(None) if self.limits.empty || self.is_enough() => return None,
                 Ok(None) => reported = false,
-                // It reconnects on its own.
+                // It reconnects on its own; losses are events.
                 Err(error) => {
-                    if !reported {
-                        self.messages.warn(cli_error(error).message);
+                    let error = cli_error(error);
+                    if !reported && error.exit != Exit::Unavailable {
+                        self.messages.warn(error.message);
                     }
                     reported = true;
                     std::thread::sleep(SLICE);

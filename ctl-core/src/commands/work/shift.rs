@@ -1,7 +1,6 @@
 //! A worker that runs a command for every job, and decides the job by the command's end: what its slots share, and
 //! running it under a supervisor.
 
-use std::collections::HashSet;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::Stdio;
@@ -11,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use super::outages::Outages;
 use super::{CommandEnd, Crew, Supervisor, WorkFlags, is_for_commands};
 use crate::error::{CliError, Exit};
 use crate::output::Output;
@@ -111,8 +111,7 @@ pub struct Shift {
     shortage: Shortage,
     /// Ends running commands.
     kill: AtomicBool,
-    /// The lost servers that were reported.
-    down: Mutex<HashSet<String>>,
+    outages: Outages,
     /// Whether there are several servers, each with its own jobs.
     is_several: bool,
     /// Why no command can be run at all.
@@ -129,10 +128,10 @@ impl Shift {
     pub fn new(recipe: Recipe, messages: Messages) -> Self {
         Self {
             recipe,
+            outages: Outages::new(messages.clone()),
             messages,
             shortage: Shortage::default(),
             kill: AtomicBool::new(false),
-            down: Mutex::default(),
             is_several: false,
             broken: Mutex::default(),
             is_stopping: AtomicBool::new(false),
@@ -306,18 +305,10 @@ impl Shift {
         self.messages.note(format!("taking {what} from {queues} on {address}, {jobs} at once"));
     }
 
-    /// A slot has reached the server.
-    pub fn say_connected(&self, server: impl Display) {
-        if lock(&self.down).remove(&server.to_string()) {
-            self.messages.note(format!("connected to {server} again"));
-        }
-    }
-
-    /// A slot has lost the server; reported once, not for every slot and attempt.
-    pub fn say_disconnected(&self, server: impl Display, error: impl Display) {
-        if lock(&self.down).insert(server.to_string()) {
-            self.messages.warn(format!("{error}; retrying until it works"));
-        }
+    /// What is told about lost servers.
+    #[must_use]
+    pub fn outages(&self) -> &Outages {
+        &self.outages
     }
 
     /// Retries a step that needs system resources until they are available. A result is returned even if a signal
