@@ -42,7 +42,8 @@ fn records_from_stdin() {
         bsctl_with(address, &["put", "-t", "null", "-0"], b"a\nb\0\0c").exits(0);
         assert_eq!(bodies(address, "null"), [&b"a\nb"[..], b"", b"c"]);
         let records = b"{\"body\":\"x\",\"tube\":\"nd\"}\n\n{\"body_base64\":\"/w==\",\"tube\":\"nd\",\"pri\":1}\n";
-        bsctl_with(address, &["put", "--ndjson"], records).exits(0);
+        let ran = bsctl_with(address, &["put", "--ndjson"], records).exits(0);
+        assert!(ran.says("put 2 jobs into the tubes of their records in "), "{}", ran.err);
         assert_eq!(bodies(address, "nd"), [&b"\xff"[..], b"x"]);
     });
 }

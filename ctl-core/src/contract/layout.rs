@@ -78,6 +78,25 @@ pub fn tables_fit_terminals_and_say_what_is_left_out<T: Tool>(case: &Case<T>) {
     assert!(text.contains("PROBLEM") && !text.contains("no room for"), "{text}");
 }
 
+/// Headings are styled cell by cell: what fills up the last one must not go beyond the terminal.
+pub fn coloured_tables_fit_terminals<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    for width in 50..90 {
+        let variables = [("CLICOLOR_FORCE", "1")];
+        let mut terminal = Terminal::sized(&case.program, &address, &variables, width, &["smoke"]);
+        assert_eq!(terminal.ends(), 0);
+        let text = seen(&terminal);
+        assert!(text.contains("\x1b[1m"), "{text}");
+        fits(&without_styles(&text), width, &["smoke"]);
+    }
+}
+
+fn without_styles(text: &str) -> String {
+    let mut pieces = text.split("\x1b[");
+    let plain = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(plain, |plain, piece| plain + piece.split_once('m').map_or(piece, |(_, rest)| rest))
+}
+
 /// Help texts break only between words.
 pub fn help_is_broken_between_words<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();

@@ -70,6 +70,7 @@ pub(super) fn rows(
     }
     if look.width.is_some() {
         let whole: usize = fit.shown.iter().map(|(_, width)| width + fit.gap).sum();
+        let whole = whole.saturating_sub(fit.gap);
         table.set_content_arrangement(ContentArrangement::Dynamic);
         table.set_width(u16::try_from(whole).unwrap_or(u16::MAX));
     }
@@ -91,12 +92,14 @@ pub(super) fn rows(
             Some(painted(text, *role, look))
         }));
     }
-    for (column, (at, width)) in table.column_iter_mut().zip(&fit.shown) {
-        column.set_padding((0, u16::try_from(fit.gap).unwrap_or(1)));
+    for (nth, (column, (at, width))) in table.column_iter_mut().zip(&fit.shown).enumerate() {
+        // No gap behind the last column: in a styled cell it could not be trimmed, and would wrap a full row.
+        let gap = if nth + 1 == fit.shown.len() { 0 } else { fit.gap };
+        column.set_padding((0, u16::try_from(gap).unwrap_or(1)));
         if numbers.get(*at).copied().unwrap_or(false) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        let Ok(width) = u16::try_from(width + fit.gap) else { continue };
+        let Ok(width) = u16::try_from(width + gap) else { continue };
         column.set_constraint(match look.width {
             Some(_) => ColumnConstraint::Absolute(Width::Fixed(width)),
             None => ColumnConstraint::LowerBoundary(Width::Fixed(width)),

@@ -122,8 +122,7 @@ impl Live {
     /// `columns`: only such a line can be erased without knowing how the terminal has wrapped it.
     fn replace(&self, prompt: &Prompt, columns: usize) -> bool {
         let typed = lock(&self.typed);
-        let is_one_row =
-            !typed.text.contains('\n') && self.width + typed.text.width() < columns;
+        let is_one_row = !typed.text.contains('\n') && self.width + typed.text.width() < columns;
         let replaces = is_one_row && prompt.plain().width() != self.width;
         if replaces {
             *lock(&self.next) = Some(prompt.clone());
