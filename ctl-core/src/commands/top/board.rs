@@ -359,7 +359,10 @@ impl Server {
         }
         let sum = |key: &str| {
             let at = board.figures.iter().position(|figure| figure.column.key == key)?;
-            Some(queues.values().filter_map(|queue| queue.values.get(at).copied().flatten()).sum())
+            let values =
+                queues.values().filter_map(|queue| queue.values.get(at).copied().flatten());
+            // Not `sum`: that of nothing is -0.
+            Some(values.fold(0.0, |sum, value| sum + value))
         };
         let said = board.server.iter().map(|figure| match figure.source {
             Source::Family(family, None) | Source::Rate(family, None) => metrics.value(family),

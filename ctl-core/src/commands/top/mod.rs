@@ -339,6 +339,9 @@ mod tests {
         assert!(known.servers[0].is_new());
         known.take(0, Ok(look(after(4), 1.0, &[("a", 1.0, 0.0)])));
         assert_eq!(rate(&known, "a"), Some(0.0));
+        known.take(0, Ok(look(after(5), 1.0, &[])));
+        let ready = known.servers[0].values[0].unwrap();
+        assert_eq!(ready.to_string(), "0", "the sum of no queues is not -0");
     }
 
     #[test]
