@@ -160,6 +160,14 @@ pub fn what_follows_control_c_begins_a_line<T: Tool>(case: &Case<T>) {
     terminal.types("\u{3}");
     assert_eq!(terminal.ends(), 130);
     assert!(seen(&terminal).ends_with("\n\n"), "{:?}", terminal.shown);
+    // A command that says nothing at its end.
+    let words = ["web", "--listen", "127.0.0.1:0"];
+    let mut terminal = Terminal::sized(&case.program, &address, &[("NO_COLOR", "1")], 80, &words);
+    terminal.sees("a page on ");
+    terminal.sees("\n");
+    terminal.types("\u{3}");
+    assert_eq!(terminal.ends(), 130);
+    assert!(seen(&terminal).ends_with("\n\n"), "{:?}", terminal.shown);
 }
 
 /// Names with the same problem are grouped, in lines that fit.

@@ -58,6 +58,7 @@ fn run<T: Interactive>(line: &[OsString]) -> Exit {
     }
     let result = dispatch(&mut context, command);
     let ended = context.out.end_line();
+    context.messages.end_echo();
     result.and_then(|exit| ended.map(|()| exit)).unwrap_or_else(|error| {
         context.messages.failure(&error, context.out.style.format.is_json());
         error.exit
