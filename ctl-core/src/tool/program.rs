@@ -161,7 +161,11 @@ impl Program {
         line: &[OsString],
         environment: &Environment,
     ) -> Exit {
-        if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        if error.kind() == ErrorKind::DisplayVersion {
+            let _ = error.print();
+            return Exit::Done;
+        }
+        if error.kind() == ErrorKind::DisplayHelp {
             // Parses the line again with everything that help shows. A closed pipe is fine.
             let _ = match self.documented_tree().try_get_matches_from(line) {
                 Err(help) => help.print(),
@@ -176,9 +180,10 @@ impl Program {
         }
         if !self.wants_json(line, environment) {
             let shows_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-            let _ = match self.documented_tree().try_get_matches_from(line) {
-                Err(help) if shows_help => help.print(),
-                _ => print_escaped(&error),
+            let again = || self.documented_tree().try_get_matches_from(line).err();
+            let _ = match shows_help.then(again).flatten() {
+                Some(help) => help.print(),
+                None => print_escaped(&error),
             };
             return Exit::Usage;
         }
