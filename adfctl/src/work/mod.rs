@@ -119,9 +119,11 @@ impl Shift {
             WorkerEventKind::Disconnected(error) => {
                 self.shift.outages().disconnected(&event.server, error);
             }
+            // The server ends its words with a full stop.
             WorkerEventKind::Refused { queue, error, pause } => messages.warn(format!(
-                "{}: {error}; retrying in {}",
+                "{}: {}; retrying in {}",
                 name_at(format!("queue {queue}"), self.shift.place(&event.server).as_deref()),
+                error.to_string().trim_end_matches('.'),
                 units::show_duration(*pause)
             )),
             WorkerEventKind::Poisoned { queue, message, duplications } => messages.warn(format!(

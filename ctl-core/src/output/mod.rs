@@ -718,7 +718,7 @@ impl Write for EscapedJson<'_> {
 }
 
 fn no_body() -> CliError {
-    CliError::usage("-o raw prints job bodies, but this command has none")
+    CliError::usage("-o raw prints bodies, but this command has none")
         .hint("use -o plain, json, ndjson, yaml or name")
 }
 
