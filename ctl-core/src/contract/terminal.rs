@@ -142,6 +142,24 @@ impl Terminal {
         self.pty.process_mut().signal(signal).unwrap();
     }
 
+    /// Continues a program that is stopping, until it shows this text: a program that has not stopped yet would stop
+    /// after the signal.
+    pub fn resumes(&mut self, text: &str) {
+        let started = Instant::now();
+        let mut shown = String::new();
+        while !shown.ends_with(text) {
+            match self.pty.try_read() {
+                Some(next) => shown.push(next),
+                None => {
+                    assert!(started.elapsed().as_millis() < PATIENCE.into(), "{shown:?}");
+                    self.signal(Signal::SIGCONT);
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+            }
+        }
+        self.shown.push_str(&shown);
+    }
+
     /// The file of the history.
     #[must_use]
     pub fn history(&self) -> PathBuf {

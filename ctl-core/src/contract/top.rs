@@ -44,13 +44,11 @@ pub fn a_live_view_gives_the_terminal_back<T: Tool>(case: &Case<T>) {
     terminal.sees("mail");
     terminal.types("\u{1a}");
     terminal.sees(GIVEN_BACK);
-    terminal.signal(Signal::SIGCONT);
-    terminal.sees(TAKEN);
+    terminal.resumes(TAKEN);
     terminal.sees("mail");
     terminal.signal(Signal::SIGTSTP);
     terminal.sees(GIVEN_BACK);
-    terminal.signal(Signal::SIGCONT);
-    terminal.sees(TAKEN);
+    terminal.resumes(TAKEN);
     terminal.types("\u{3}");
     terminal.sees(GIVEN_BACK);
     assert_eq!(terminal.ends(), 0);
