@@ -5,7 +5,7 @@ use std::time::Instant;
 use adf_queue_client::QueueStats;
 use clap::{Args, Subcommand};
 use ctl_core::commands::check::{
-    CheckFlags, Measurable, Measured, Metric, Missing, Title, conclude, measure_all,
+    CheckFlags, Measurable, Measured, Metric, Missing, Named, Title, conclude, measure_all,
 };
 use ctl_core::commands::ping::PATIENCE;
 use ctl_core::error::{CliError, Exit};
@@ -50,14 +50,14 @@ Examples:
 
 /// The metrics that thresholds can name.
 pub const METRICS: &[Measurable] = &[
-    Measurable { what: "server", metrics: &[("queues", ""), ("connections", ""), ("rtt", "ms")] },
-    Measurable {
-        what: "queue",
-        metrics: &[("ready", ""), ("pulled", ""), ("waiting", ""), ("rtt", "ms")],
-    },
-    Measurable { what: "queues", metrics: &[("ready", ""), ("pulled", ""), ("waiting", "")] },
-    Measurable { what: "roundtrip", metrics: &[("rtt", "ms")] },
+    Measurable { what: "server", groups: &[&[("queues", ""), ("connections", "")], RTT] },
+    Measurable { what: "queue", groups: &[QUEUE, RTT] },
+    Measurable { what: "queues", groups: &[QUEUE] },
+    Measurable { what: "roundtrip", groups: &[RTT] },
 ];
+
+const QUEUE: &[Named] = &[("ready", ""), ("pulled", ""), ("waiting", "")];
+const RTT: &[Named] = &[("rtt", "ms")];
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
@@ -155,25 +155,21 @@ fn rtt(link: &mut Link) -> Result<Metric, CliError> {
 fn figures(stats: &QueueStats) -> Vec<Metric> {
     let unattended = (stats.ready > 0 && stats.waiting == 0 && stats.pulled <= 0)
         .then_some("ready messages but no pulls");
-    let [ready, pulled, waiting] =
-        OF_QUEUES.map(|name| Metric::new(name, 0.0, "").of(&stats.name).usual());
+    let metric = |name, value| Metric::new(name, value, "").of(&stats.name).usual();
     vec![
-        Metric { unattended, value: stats.ready as f64, ..ready },
-        Metric { value: stats.pulled as f64, ..pulled },
-        Metric { value: stats.waiting as f64, ..waiting },
+        Metric { unattended, ..metric("ready", stats.ready as f64) },
+        metric("pulled", stats.pulled as f64),
+        metric("waiting", stats.waiting as f64),
     ]
 }
 
-/// The figures of a queue.
-const OF_QUEUES: [&str; 3] = ["ready", "pulled", "waiting"];
-
 /// The metrics that thresholds can name without a queue.
 fn known(what: &What) -> Vec<Metric> {
-    let mut known = OF_QUEUES.map(|name| Metric::new(name, 0.0, "")).to_vec();
-    if matches!(what, What::Queue { .. }) {
-        known.push(Metric::new("rtt", 0.0, "ms"));
-    }
-    known
+    let groups = match what {
+        What::Queue { .. } => &[QUEUE, RTT][..],
+        _ => &[QUEUE],
+    };
+    groups.iter().copied().flatten().copied().map(Metric::of_nothing).collect()
 }
 
 /// Sends a message through the server. The error says which part failed: the server did not answer, or the message did

@@ -4,7 +4,9 @@ mod measure;
 
 use beanstalk_client::JobId;
 use clap::{Args, Subcommand};
-use ctl_core::commands::check::{CheckFlags, Measurable, Missing, Title, conclude, measure_all};
+use ctl_core::commands::check::{
+    CheckFlags, Measurable, Missing, Named, Title, conclude, measure_all,
+};
 use ctl_core::commands::ping::PATIENCE;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::Patterns;
@@ -50,60 +52,12 @@ Examples:
 
 /// The metrics that thresholds can name.
 pub const METRICS: &[Measurable] = &[
-    Measurable {
-        what: "server",
-        metrics: &[
-            ("ready", ""),
-            ("buried", ""),
-            ("delayed", ""),
-            ("reserved", ""),
-            ("urgent", ""),
-            ("waiting", ""),
-            ("workers", ""),
-            ("connections", ""),
-            ("uptime", "s"),
-            ("draining", ""),
-            ("binlog-lag", ""),
-            ("timeouts/s", ""),
-            ("rtt", "ms"),
-        ],
-    },
-    Measurable {
-        what: "tube",
-        metrics: &[
-            ("ready", ""),
-            ("buried", ""),
-            ("delayed", ""),
-            ("reserved", ""),
-            ("urgent", ""),
-            ("waiting", ""),
-            ("watching", ""),
-            ("workers", ""),
-            ("oldest-age", "s"),
-            ("pause-left", "s"),
-            ("rtt", "ms"),
-            ("matching", ""),
-        ],
-    },
-    Measurable {
-        what: "tubes",
-        metrics: &[
-            ("ready", ""),
-            ("buried", ""),
-            ("delayed", ""),
-            ("reserved", ""),
-            ("urgent", ""),
-            ("waiting", ""),
-            ("watching", ""),
-            ("workers", ""),
-            ("oldest-age", "s"),
-            ("pause-left", "s"),
-            ("rtt", "ms"),
-        ],
-    },
+    Measurable { what: "server", groups: &[JOBS, SERVER, RTT] },
+    Measurable { what: "tube", groups: &[JOBS, TUBE, RTT, &[("matching", "")]] },
+    Measurable { what: "tubes", groups: &[JOBS, TUBE, RTT] },
     Measurable {
         what: "job",
-        metrics: &[
+        groups: &[&[
             ("age", "s"),
             ("time-left", "s"),
             ("reserves", ""),
@@ -115,10 +69,29 @@ pub const METRICS: &[Measurable] = &[
             ("reserved", ""),
             ("delayed", ""),
             ("buried", ""),
-        ],
+        ]],
     },
-    Measurable { what: "roundtrip", metrics: &[("rtt", "ms")] },
+    Measurable { what: "roundtrip", groups: &[RTT] },
 ];
+
+const JOBS: &[Named] = &[
+    ("ready", ""),
+    ("buried", ""),
+    ("delayed", ""),
+    ("reserved", ""),
+    ("urgent", ""),
+    ("waiting", ""),
+    ("workers", ""),
+];
+const SERVER: &[Named] = &[
+    ("connections", ""),
+    ("uptime", "s"),
+    ("draining", ""),
+    ("binlog-lag", ""),
+    ("timeouts/s", ""),
+];
+const TUBE: &[Named] = &[("watching", ""), ("oldest-age", "s"), ("pause-left", "s")];
+const RTT: &[Named] = &[("rtt", "ms")];
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]

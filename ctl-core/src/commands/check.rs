@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-pub use self::complete::Measurable;
+pub use self::complete::{Measurable, Named};
 pub use self::several::measure_all;
 use crate::commands::thresholds::{self, Range, Threshold, Verdict};
 use crate::error::{CliError, Exit};
@@ -129,6 +129,12 @@ impl Metric {
     #[must_use]
     pub fn new(name: &'static str, value: f64, unit: &'static str) -> Self {
         Self { name, subject: None, value, unit, unattended: None, usual: false }
+    }
+
+    /// The figure of a subject that has nothing.
+    #[must_use]
+    pub fn of_nothing((name, unit): Named) -> Self {
+        Self::new(name, 0.0, unit)
     }
 
     /// Makes the verdict depend on it even without a threshold.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use ctl_core::commands::check::{
-    CheckFlags, Measurable, Measured, Metric, Missing, Title, conclude, measure_all,
+    CheckFlags, Measurable, Measured, Metric, Missing, Named, Title, conclude, measure_all,
 };
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::Patterns;
@@ -47,44 +47,16 @@ Examples:
 
 /// The metrics that thresholds can name.
 pub const METRICS: &[Measurable] = &[
-    Measurable {
-        what: "server",
-        metrics: &[
-            ("functions", ""),
-            ("queued", ""),
-            ("running", ""),
-            ("workers", ""),
-            ("rtt", "ms"),
-            ("queued-high", ""),
-            ("queued-normal", ""),
-            ("queued-low", ""),
-        ],
-    },
-    Measurable {
-        what: "function",
-        metrics: &[
-            ("queued", ""),
-            ("running", ""),
-            ("workers", ""),
-            ("rtt", "ms"),
-            ("queued-high", ""),
-            ("queued-normal", ""),
-            ("queued-low", ""),
-        ],
-    },
-    Measurable {
-        what: "functions",
-        metrics: &[
-            ("queued", ""),
-            ("running", ""),
-            ("workers", ""),
-            ("queued-high", ""),
-            ("queued-normal", ""),
-            ("queued-low", ""),
-        ],
-    },
-    Measurable { what: "roundtrip", metrics: &[("rtt", "ms")] },
+    Measurable { what: "server", groups: &[&[("functions", "")], JOBS, RTT, BY_PRIORITY] },
+    Measurable { what: "function", groups: &[JOBS, RTT, BY_PRIORITY] },
+    Measurable { what: "functions", groups: &[JOBS, BY_PRIORITY] },
+    Measurable { what: "roundtrip", groups: &[RTT] },
 ];
+
+const JOBS: &[Named] = &[("queued", ""), ("running", ""), ("workers", "")];
+const RTT: &[Named] = &[("rtt", "ms")];
+/// Queued jobs by priority, queried only if a threshold uses them.
+const BY_PRIORITY: &[Named] = &[("queued-high", ""), ("queued-normal", ""), ("queued-low", "")];
 
 /// Number of bytes shown of an unexpected result.
 const SHOWN: usize = 60;
@@ -223,9 +195,6 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measu
     Ok(metrics.into())
 }
 
-/// Queued jobs by priority, queried only if a threshold uses them.
-const BY_PRIORITY: [&str; 3] = ["queued-high", "queued-normal", "queued-low"];
-
 /// The same with queued jobs by priority, if requested and reported by the server.
 fn with_priorities(
     link: &mut Link,
@@ -233,18 +202,21 @@ fn with_priorities(
     flags: &CheckFlags,
     mut measured: Measured,
 ) -> Result<Measured, CliError> {
-    let is_asked = BY_PRIORITY.iter().any(|metric| flags.ask_for(metric));
+    let is_asked = BY_PRIORITY.iter().any(|(name, _)| flags.ask_for(name));
     if !is_asked || matches!(what, What::Roundtrip { .. }) {
         return Ok(measured);
     }
     if !measured.known.is_empty() {
-        measured.known.extend(BY_PRIORITY.map(|name| Metric::new(name, 0.0, "")));
+        measured.known.extend(BY_PRIORITY.iter().copied().map(Metric::of_nothing));
         return Ok(measured);
     }
     let Answer::Came(rows) = priorities(link)? else { return Ok(measured) };
     let counts = |row: &FunctionPriorities| [row.high, row.normal, row.low];
     let metrics = |of: [i64; 3]| {
-        BY_PRIORITY.into_iter().zip(of).map(|(name, count)| Metric::new(name, count as f64, ""))
+        BY_PRIORITY
+            .iter()
+            .zip(of)
+            .map(|((name, unit), count)| Metric::new(name, count as f64, unit))
     };
     if matches!(what, What::Server) {
         let add = |sum: [i64; 3], row: [i64; 3]| {

@@ -5,8 +5,18 @@
 pub struct Measurable {
     /// The subcommand of `check`.
     pub what: &'static str,
+    /// Its metrics, in groups that kinds of checks share.
+    pub groups: &'static [&'static [Named]],
+}
+
+/// The name and the unit of a metric.
+pub type Named = (&'static str, &'static str);
+
+impl Measurable {
     /// The names and units of its metrics.
-    pub metrics: &'static [(&'static str, &'static str)],
+    pub fn metrics(&self) -> impl Iterator<Item = Named> + use<> {
+        self.groups.iter().copied().flatten().copied()
+    }
 }
 
 /// Continuations of what has been typed, from its beginning, each with a description: the names of metrics, then the
@@ -14,8 +24,7 @@ pub struct Measurable {
 pub(crate) fn continued(checks: &[Measurable], what: &str, typed: &str) -> Vec<(String, String)> {
     let is_known = checks.iter().any(|check| check.what == what);
     let checks = checks.iter().filter(|check| check.what == what || !is_known);
-    let mut metrics: Vec<(&str, &str)> =
-        checks.flat_map(|check| check.metrics.iter().copied()).collect();
+    let mut metrics: Vec<Named> = checks.flat_map(Measurable::metrics).collect();
     metrics.sort_unstable();
     metrics.dedup_by_key(|(name, _)| *name);
     if let Some(name) = typed.strip_suffix('=')
@@ -45,8 +54,11 @@ mod tests {
     use super::*;
 
     const CHECKS: &[Measurable] = &[
-        Measurable { what: "server", metrics: &[("ready", ""), ("uptime", "s"), ("rtt", "ms")] },
-        Measurable { what: "tube", metrics: &[("ready", ""), ("reserved", "")] },
+        Measurable {
+            what: "server",
+            groups: &[&[("ready", ""), ("uptime", "s")], &[("rtt", "ms")]],
+        },
+        Measurable { what: "tube", groups: &[&[("ready", ""), ("reserved", "")]] },
     ];
 
     fn on(what: &str, typed: &str) -> String {
