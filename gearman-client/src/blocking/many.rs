@@ -320,8 +320,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
             self.turn = self.turn.wrapping_add(1);
             for offset in 0..count {
                 let index = self.turn.wrapping_add(offset) % count;
-                // With one server, jobs in flight are there.
-                if count > 1 && !self.batch.uses(index) {
+                if !self.batch.uses(index) {
                     continue;
                 }
                 let limit = match count {

@@ -332,22 +332,10 @@ impl<T: Copy> Session<T> {
     fn event(&mut self, packet: &Packet) -> Result<Delivery<T>, Error> {
         let (handle, event) = event(packet)?;
         let Entry::Occupied(mut job) = self.jobs.entry(handle) else { return Ok(Delivery::Nobody) };
-        let waiter = match job.get_mut() {
-            Waiters::One(waiter) => {
-                let waiter = Some(*waiter);
-                if event.is_last() {
-                    job.remove();
-                }
-                waiter
-            }
-            Waiters::Several { list, turn } => {
-                let waiter = if event.is_last() { take_next(list, turn) } else { next(list, turn) };
-                if list.is_empty() {
-                    job.remove();
-                }
-                waiter
-            }
-        };
+        let (waiter, is_over) = job.get_mut().take_turn(event.is_last());
+        if is_over {
+            job.remove();
+        }
         Ok(waiter.map_or(Delivery::Nobody, |waiter| Delivery::Event(waiter, event)))
     }
 
@@ -422,28 +410,24 @@ impl<T: Copy> Waiters<T> {
         }
     }
 
+    /// The recipient of this copy, and whether nobody waits any longer; after the last copy, its recipient does not.
+    fn take_turn(&mut self, is_last: bool) -> (Option<T>, bool) {
+        let (list, turn) = match self {
+            Waiters::One(waiter) => return (Some(*waiter), is_last),
+            Waiters::Several { list, turn } => (list, turn),
+        };
+        let waiter = if is_last { list.remove(*turn) } else { list.get(*turn).copied() };
+        let next = if is_last { *turn } else { *turn + 1 };
+        *turn = if next < list.len() { next } else { 0 };
+        (waiter, list.is_empty())
+    }
+
     fn into_list(self) -> VecDeque<T> {
         match self {
             Waiters::One(waiter) => [waiter].into(),
             Waiters::Several { list, .. } => list,
         }
     }
-}
-
-/// The recipient of this copy.
-fn next<T: Copy>(list: &VecDeque<T>, turn: &mut usize) -> Option<T> {
-    let waiter = list.get(*turn).copied();
-    *turn = if *turn + 1 < list.len() { *turn + 1 } else { 0 };
-    waiter
-}
-
-/// The recipient of this last copy.
-fn take_next<T>(list: &mut VecDeque<T>, turn: &mut usize) -> Option<T> {
-    let waiter = list.remove((*turn).min(list.len().saturating_sub(1)));
-    if *turn >= list.len() {
-        *turn = 0;
-    }
-    waiter
 }
 
 /// The job and its event.

@@ -15,6 +15,8 @@ pub(crate) const WINDOW: usize = 256;
 pub(crate) struct Batch<W> {
     /// Unfinished jobs, by the tag of their request.
     running: HashMap<u32, Running<W>, Keys>,
+    /// How many of them each link has.
+    links: Vec<usize>,
     ready: VecDeque<(usize, Result<JobEvent>)>,
     window: usize,
     taken: usize,
@@ -34,7 +36,7 @@ pub(crate) struct Running<W> {
 impl<W: AsRef<[u8]>> Batch<W> {
     pub(crate) fn new(attempts: u32) -> Self {
         let (running, ready) = (HashMap::default(), VecDeque::new());
-        Batch { running, ready, window: WINDOW, taken: 0, attempts }
+        Batch { running, links: Vec::new(), ready, window: WINDOW, taken: 0, attempts }
     }
 
     pub(crate) fn set_window(&mut self, jobs: usize) {
@@ -58,7 +60,28 @@ impl<W: AsRef<[u8]>> Batch<W> {
     /// A job was queued on this link, with this tag.
     pub(crate) fn sent(&mut self, mut job: Running<W>, link: usize, tag: u32) {
         job.link = link;
-        self.running.insert(tag, job);
+        if self.links.len() <= link {
+            self.links.resize(link + 1, 0);
+        }
+        if let Some(jobs) = self.links.get_mut(link) {
+            *jobs += 1;
+        }
+        if let Some(replaced) = self.running.insert(tag, job) {
+            self.left(&replaced);
+        }
+    }
+
+    /// A job is in flight no longer.
+    fn remove(&mut self, tag: u32) -> Option<Running<W>> {
+        let job = self.running.remove(&tag)?;
+        self.left(&job);
+        Some(job)
+    }
+
+    fn left(&mut self, job: &Running<W>) {
+        if let Some(jobs) = self.links.get_mut(job.link) {
+            *jobs -= 1;
+        }
     }
 
     /// Handles mail for a job; `event` decodes it. Returns the job if it has to be resent.
@@ -76,14 +99,14 @@ impl<W: AsRef<[u8]>> Batch<W> {
                 }
                 let number = job.number;
                 if event.is_last() {
-                    self.running.remove(&tag);
+                    self.remove(tag);
                 }
                 self.ready.push_back((number, Ok(event)));
                 return None;
             }
             Err(error) => error,
         };
-        let mut job = self.running.remove(&tag)?;
+        let mut job = self.remove(tag)?;
         if may_repeat(&error, false) && job.attempts > 0 {
             job.attempts -= 1;
             return Some(job);
@@ -105,6 +128,7 @@ impl<W: AsRef<[u8]>> Batch<W> {
 
     /// Nothing more can arrive for the jobs in flight.
     pub(crate) fn lost(&mut self, error: &Error) {
+        self.links.clear();
         for (_, job) in std::mem::take(&mut self.running) {
             self.failed(&job, error.share());
         }
@@ -126,6 +150,6 @@ impl<W: AsRef<[u8]>> Batch<W> {
 
     /// Whether any job is in flight on this link.
     pub(crate) fn uses(&self, link: usize) -> bool {
-        self.running.values().any(|job| job.link == link)
+        self.links.get(link).is_some_and(|jobs| *jobs > 0)
     }
 }
