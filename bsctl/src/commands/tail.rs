@@ -242,7 +242,7 @@ impl Questions for Link {
     }
 
     fn existing(&mut self, ids: Range<u64>) -> Result<Vec<(u64, JobStats)>, CliError> {
-        let jobs = existing(self, ids)?;
+        let jobs = existing(self, ids.map(Into::into))?;
         Ok(jobs.into_iter().map(|stats| (stats.id.get(), stats)).collect())
     }
 }

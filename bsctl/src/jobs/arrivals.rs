@@ -82,10 +82,10 @@ impl Arrivals {
         } else if puts == self.looked {
             return Ok(());
         } else {
-            self.is_at(self.reached.0, puts);
+            self.note_reached(self.reached.0, puts);
         }
         self.looked = puts;
-        let mut from = self.again();
+        let mut from = self.lowest();
         let to = self.reached.0.max(self.next).saturating_add(AHEAD);
         while from < to {
             let until = to.min(from.saturating_add(CHUNK));
@@ -98,27 +98,27 @@ impl Arrivals {
             if show(questions, jobs.into_iter().map(|(_, job)| job).collect())?.is_break() {
                 return Ok(());
             }
-            self.found = self.found.split_off(&self.again());
+            self.found = self.found.split_off(&self.lowest());
             from = until;
         }
         if self.next > self.reached.0 {
             // There are more ids than puts.
             let (server, puts) = questions.count()?;
             if server == self.server {
-                self.is_at(self.next, puts);
+                self.note_reached(self.next, puts);
             }
         }
         Ok(())
     }
 
     /// At this count of puts, all ids below this one are assigned, and perhaps more.
-    fn is_at(&mut self, id: u64, puts: u64) {
+    fn note_reached(&mut self, id: u64, puts: u64) {
         let counted = puts.saturating_sub(self.reached.1);
         self.reached = (self.reached.0.saturating_add(counted).max(id), puts);
     }
 
     /// The lowest id to query: a job may have arrived after newer ones.
-    fn again(&self) -> u64 {
+    fn lowest(&self) -> u64 {
         self.next.saturating_sub(BEHIND).max(self.first)
     }
 }

@@ -397,10 +397,9 @@ pub type Body = Option<Result<Bytes, CliError>>;
 /// The failure of the connection.
 pub fn existing(
     link: &mut Link,
-    ids: impl Iterator<Item = u64>,
+    ids: impl Iterator<Item = JobId>,
 ) -> Result<Vec<JobStats>, CliError> {
-    let stats = link.pipeline(ids.map(|id| StatsJob(id.into())))?;
-    Ok(stats.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    link.pipeline(ids.map(StatsJob))?.filter_map(Result::transpose).collect()
 }
 
 /// The statistics and, if requested, the bodies of jobs; jobs that have disappeared or changed, or that do not match,
@@ -414,7 +413,7 @@ pub fn fetch(
     wanted: &Wanted,
     with_body: bool,
 ) -> Result<Vec<(JobStats, Body)>, CliError> {
-    let jobs = existing(link, ids.iter().map(|id| id.get()))?;
+    let jobs = existing(link, ids.iter().copied())?;
     fitting(link, jobs, wanted, with_body)
 }
 
@@ -437,18 +436,18 @@ pub fn fitting(
     }
     let ids: Vec<JobId> = jobs.iter().map(|stats| stats.id).collect();
     let found = link.pipeline(ids.into_iter().map(Peek))?;
-    let mut whole: Vec<(JobStats, Body)> = Vec::with_capacity(jobs.len());
+    let mut fitting: Vec<(JobStats, Body)> = Vec::with_capacity(jobs.len());
     for (stats, found) in jobs.into_iter().zip(found) {
         let body = match found {
-            Ok(job) => job.map(|job| Ok(job.body)),
-            Err(error) if error.code == BODY_DAMAGED => Some(Err(error)),
+            Ok(Some(job)) => Ok(job.body),
+            Ok(None) => continue,
+            Err(error) if error.code == BODY_DAMAGED => Err(error),
             Err(error) => return Err(error),
         };
-        whole.push((stats, body));
+        let whole = body.as_ref().ok().map(Bytes::as_ref);
+        if wanted.filters.fit(&Candidate { stats: &stats, body: whole }) {
+            fitting.push((stats, Some(body)));
+        }
     }
-    whole.retain(|(stats, body)| {
-        let whole = body.as_ref().map(|body| body.as_ref().ok().map(Bytes::as_ref));
-        whole.is_some_and(|body| wanted.filters.fit(&Candidate { stats, body }))
-    });
-    Ok(whole)
+    Ok(fitting)
 }
