@@ -1,9 +1,8 @@
 //! `work`: a command for every message.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::ChildStderr;
+use std::io::{BufReader, Read as _};
 
-use ctl_core::contract::program::signal;
+use ctl_core::contract::program::{hears, signal};
 use fixtures::adf_queue::Server;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -66,14 +65,6 @@ fn a_command_that_cannot_be_run_ends_the_worker_and_keeps_the_message() {
         adfctl(address, &["work", "-Q", &queue.name, "--exec", "/no/such/command"]).exits(127);
         assert_eq!(ready(address, &queue.name), 1);
     });
-}
-
-/// Reads until this appears.
-fn hears(err: &mut BufReader<ChildStderr>, text: &str) {
-    let mut said = String::new();
-    while !said.contains(text) {
-        assert!(err.read_line(&mut said).unwrap() > 0, "it ended before it said {text:?}: {said}");
-    }
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! `move`, `copy`, `requeue`, `retry`, `bury-all`, `tail`, `populate`, and the filters and pace of bulk commands.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead as _, BufReader};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use beanstalk_client::{JobStats, PutOptions, TubeStats};
+use ctl_core::contract::program::hears;
 use fixtures::beanstalkd::{Listen, Server, Version};
 use fixtures::fault::Fault;
 
@@ -445,12 +446,6 @@ fn tail_waits_for_a_server_that_goes_away() {
         let mut child = command(&[&line[..], &[action], count].concat()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut err = BufReader::new(child.stderr.take().unwrap());
-        let mut hears = |text: &str| {
-            let mut said = String::new();
-            while !said.contains(text) {
-                assert!(err.read_line(&mut said).unwrap() > 0, "it ended before {text:?}: {said}");
-            }
-        };
         let mut shows = |address: &str| {
             let mut first = [0];
             thread::scope(|scope| {
@@ -473,10 +468,10 @@ fn tail_waits_for_a_server_that_goes_away() {
             shows(&address);
         }
         drop(server);
-        hears("retrying until it works");
+        hears(&mut err, "retrying until it works");
         let listen = Listen::parse(&address, 0).unwrap();
         let again = Server::builder().listen(listen).start().unwrap();
-        hears("the server is back");
+        hears(&mut err, "the server is back");
         shows(again.address());
         if !takes {
             signal(&child, rustix::process::Signal::INT);

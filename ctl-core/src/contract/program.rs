@@ -180,6 +180,15 @@ pub fn ended(child: Child) -> Ran {
     Ran { code: output.status.code(), bytes: output.stdout, err }
 }
 
+/// Reads lines up to the first one that has this text, and gives them.
+pub fn hears(output: &mut impl BufRead, text: &str) -> String {
+    let mut said = String::new();
+    while !said.contains(text) {
+        assert!(output.read_line(&mut said).unwrap() > 0, "it ended before {text:?}: {said}");
+    }
+    said
+}
+
 /// Sends a signal to a child.
 #[cfg(unix)]
 pub fn signal(child: &Child, signal: rustix::process::Signal) {

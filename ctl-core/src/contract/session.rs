@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::process::{ChildStdin, ChildStdout, Stdio};
 
 use super::Case;
+#[cfg(unix)]
+use super::program::hears;
 use super::program::{Program, Ran, Running};
 #[cfg(unix)]
 use crate::link::Link as _;
@@ -194,20 +196,13 @@ pub fn watch_outlives_a_lost_connection<T: Tool>(case: &Case<T>) {
     let mut child = case.program.command(&line).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut err = BufReader::new(child.stderr.take().unwrap());
-    let mut hears = |text: &str| {
-        let mut said = String::new();
-        while !said.contains(text) {
-            assert!(err.read_line(&mut said).unwrap() > 0, "it ended before {text:?}: {said}");
-        }
-        said
-    };
     out.read_line(&mut String::new()).unwrap();
     std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
     drop(server);
-    hears("retrying until it works");
+    hears(&mut err, "retrying until it works");
     let place = address.rsplit('/').next().unwrap().parse().unwrap();
     let again = T::Link::start(crate::commands::serve::Endpoint::Tcp(place), None).unwrap();
-    let said = hears("the server is back");
+    let said = hears(&mut err, "the server is back");
     assert_eq!(said.matches("trying again").count(), 0, "{said}");
     super::program::signal(&child, rustix::process::Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));

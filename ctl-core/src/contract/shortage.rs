@@ -1,12 +1,12 @@
 //! A worker on a system that temporarily lacks descriptors or threads.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{ChildStderr, Command, Stdio};
 
-use super::program::{Program, Running, signal};
+use super::program::{Program, Running, hears, signal};
 
 /// The message of a waiting worker.
 pub const WAITING: &str = "retrying until";
@@ -95,11 +95,7 @@ impl Worker {
 
     /// Waits for this message.
     pub fn says(&mut self, text: &str) {
-        let mut said = String::new();
-        while !said.contains(text) {
-            let more = self.err.read_line(&mut said).unwrap();
-            assert!(more > 0, "it ended before it said {text:?}: {said}");
-        }
+        hears(&mut self.err, text);
     }
 
     /// Ends it as a supervisor does, and returns its exit code.

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use serde_json::Value;
 
 use super::Case;
-use super::program::{Ran, Running, signal};
+use super::program::{Ran, Running, hears, signal};
 use crate::link::Link as _;
 use crate::tool::Tool;
 
@@ -105,25 +105,18 @@ pub fn a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back<T: Tool>(
     let line = [&[case.program.flag, &address], &words[..]].concat();
     let mut worker = Running::of(case.program.command(&line).spawn().unwrap());
     let mut err = BufReader::new(worker.stderr.take().unwrap());
-    let mut said = String::new();
-    let mut hears = |text: &str| {
-        while !said.contains(text) {
-            assert!(err.read_line(&mut said).unwrap() > 0, "it ended before {text:?}: {said}");
-        }
-        std::mem::take(&mut said)
-    };
-    hears(" on ");
+    hears(&mut err, " on ");
     drop(server);
-    let lost = hears("retrying until it works");
+    let lost = hears(&mut err, "retrying until it works");
     assert!(lost.contains(&address), "{lost}");
     let place = address.rsplit('/').next().unwrap().parse().unwrap();
     let again = T::Link::start(crate::commands::serve::Endpoint::Tcp(place), None).unwrap();
-    let back = hears(" again\n");
+    let back = hears(&mut err, " again\n");
     assert!(back.contains("connected to ") && back.contains(&address), "{back}");
     assert!(!back.contains("until it works"), "{back}");
     let add: Vec<&str> = case.add.split(' ').chain(["second"]).collect();
     let _ = case.program.at(&address, &add).exits(0);
-    hears("second");
+    hears(&mut err, "second");
     signal(&worker, rustix::process::Signal::TERM);
     assert_eq!(worker.wait().unwrap().code(), Some(143));
     drop(again);
