@@ -13,27 +13,28 @@ pub fn share(jobs: u64, many: usize, number: usize) -> u64 {
     (jobs + number as u64) / many.max(1) as u64
 }
 
-/// Makes each member do its share of the jobs in a thread of its own. The time starts once all threads run.
+/// Makes each member do its share of the jobs in a thread of its own. The time starts when the first of them does: once
+/// all threads run, any of them may be the next to get a core.
 pub fn crowd<M: Send>(
     members: &mut [M],
     jobs: u64,
     work: impl Fn(&mut M, u64) -> Result<()> + Sync,
 ) -> Result<Duration> {
     let many = members.len();
-    let (all_run, work) = (&Barrier::new(many + 1), &work);
+    let (all_run, work) = (&Barrier::new(many), &work);
     thread::scope(|scope| {
-        let mut threads = Vec::new();
-        for (number, member) in members.iter_mut().enumerate() {
-            threads.push(scope.spawn(move || {
+        let start = |(number, member)| {
+            scope.spawn(move || {
                 all_run.wait();
-                work(member, share(jobs, many, number))
-            }));
-        }
-        all_run.wait();
-        let start = Instant::now();
+                let start = Instant::now();
+                work(member, share(jobs, many, number)).map(|()| start)
+            })
+        };
+        let threads: Vec<_> = members.iter_mut().enumerate().map(start).collect();
+        let mut first = Instant::now();
         for thread in threads {
-            thread.join().map_err(|_| anyhow!("a thread panicked"))??;
+            first = first.min(thread.join().map_err(|_| anyhow!("a thread panicked"))??);
         }
-        Ok(start.elapsed())
+        Ok(first.elapsed())
     })
 }
