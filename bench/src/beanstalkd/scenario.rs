@@ -87,7 +87,7 @@ pub const SCENARIOS: [Scenario; 20] = [
         (Kind::Async, Some(0.85)),
         (Kind::Multi, Some(0.6)),
     ]),
-    scenario("put 64 B, 1,000 callers", Task::PutCallers(1000), 64).reaches(&ALL).fewest(1000),
+    scenario("put 64 B, 1,000 callers", Task::PutCallers(1000), 64).reaches(&ALL).fewest(20_000),
     scenario("put 1 KiB, 64 callers", Task::PutCallers(64), 1024).reaches(&ALL),
     scenario("reserve+delete 64 B", Task::Take, 64)
         .reaches(&[(Kind::Blocking, Some(0.9)), (Kind::Async, Some(0.9))]),
