@@ -25,10 +25,6 @@ const ASLEEP: u8 = 1;
 /// Woken, but the thread has not noticed yet.
 const WOKEN: u8 = 2;
 
-/// How often a thread yields before it sleeps. Where many threads put jobs, they use these turns, and most answers have
-/// arrived after them: sleeping and waking would cost more.
-const YIELDS: usize = 2;
-
 impl Seat {
     /// The seat of the calling thread, and its waker.
     pub(super) fn own() -> (Arc<Seat>, Waker) {
@@ -44,12 +40,6 @@ impl Seat {
 
     /// Waits until then or until woken. It may return early.
     pub(super) fn wait(&self, until: Option<Instant>) {
-        for _ in 0..YIELDS {
-            if self.state.swap(AWAKE, Ordering::Acquire) == WOKEN {
-                return;
-            }
-            thread::yield_now();
-        }
         let sleeps =
             self.state.compare_exchange(AWAKE, ASLEEP, Ordering::Acquire, Ordering::Acquire);
         match until {
