@@ -4,7 +4,7 @@ use adf_queue_client::{Deadline, Error, ErrorKind, Fate, QueueName, Refusal};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::system::process;
 
-use crate::program::PROGRAM;
+use crate::servers::SERVERS;
 
 /// Exit code and stable name of an error kind.
 fn outcome(kind: &ErrorKind) -> (Exit, &'static str) {
@@ -68,7 +68,7 @@ pub fn cli_error(error: Error) -> CliError {
         NOT_PULLED => cli.hint(
             "the pull's request id, over the transport that pulled it: no other transport knows the id",
         ),
-        _ => PROGRAM.advise(cli),
+        _ => SERVERS.advise("adfctl", cli),
     }
 }
 

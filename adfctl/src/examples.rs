@@ -1,6 +1,6 @@
 //! Cheat sheets for `examples`. A test runs every line against an in-memory server.
 
-use ctl_core::tool::examples::{Example, Sheet};
+use ctl_core::program::sheet::{Example, Sheet};
 
 /// The sheets.
 pub const SHEETS: &[Sheet] = &[

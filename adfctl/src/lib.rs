@@ -13,6 +13,7 @@ pub mod producer;
 pub mod program;
 pub mod repl;
 pub mod scratch;
+pub mod servers;
 pub mod taker;
 pub mod targets;
 pub mod tool;

@@ -10,11 +10,10 @@ use adf_queue_client::{
     Address, ConnectOptions, Delivery, Error, QueueName, QueueStats, RetryPolicy, Servers, Stats,
     Transport,
 };
-use ctl_core::commands::serve::Endpoint;
 use ctl_core::error::CliError;
 #[cfg(feature = "tls")]
 use ctl_core::link::tls::Tls;
-use ctl_core::link::{Dialer, Link as _, Pong, RequestLog, Setters};
+use ctl_core::link::{Dialer, Endpoint, Link as _, Pong, RequestLog, Setters};
 use ctl_core::output::messages::Trace;
 use fixtures::adf_queue::{Listen, Server};
 use fixtures::fault::Faults;

@@ -1,11 +1,11 @@
 //! Message records: what `pull`, `pop` and `export` write, and what `push` and `import` read.
 
 use adf_queue_client::{Delivery, QueueName, Transport};
-use ctl_core::envelope::{self, ENVELOPE};
+use ctl_core::envelope;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::filter::{Field, Fields, Kind, Value};
 use ctl_core::output::records::{self, Body};
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::output::{Column, ENVELOPE, Record, Shape};
 use serde::Deserialize;
 
 use crate::names;

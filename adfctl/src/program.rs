@@ -1,15 +1,14 @@
 //! What this tool is called, and what its help says.
 
-use ctl_core::commands::serve::Service;
 use ctl_core::error::Exit;
 use ctl_core::link::Link as _;
-use ctl_core::link::tls::TlsNames;
+use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
 use ctl_core::tool::cli;
-use ctl_core::tool::program::{CommonHelp, Program, QueueKey, Servers};
 
 use crate::examples;
 use crate::link::Link;
 use crate::names;
+use crate::servers::SERVERS;
 use crate::tool::Adfctl;
 
 /// What the tool is called and how its own commands are grouped.
@@ -44,15 +43,8 @@ pub const PROGRAM: Program = Program {
         ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
         ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
     ],
-    servers: Servers {
-        flag: "--server",
-        short: "-s",
-        variables: &["ADFCTL_SERVER"],
-        default: "127.0.0.1:6230",
-        forms: "host, host:port, adf://, adf+json://, http://, http+json://, unix:/path",
-        check: |text| Link::parse(text).map(drop),
-        transports: &["ws-bin", "ws-json", "http-bin", "http-json"],
-    },
+    servers: SERVERS,
+    check: |text| Link::parse(text).map(drop),
     queue: QueueKey { key: "queue", check: |text| names::queue(text).map(drop) },
     tls: TlsNames {
         scheme: "adfs",
@@ -61,7 +53,6 @@ pub const PROGRAM: Program = Program {
         certificate: "ADFCTL_TLS_CERT",
         key: "ADFCTL_TLS_KEY",
     },
-    service: Service { name: "Adf.QueueServer", port: 6230, schemes: &["tcp://", "adf://"] },
     seed: &["import", "--create"],
     help: CommonHelp {
         ping: ("WebSocket ping, or the status page over HTTP", PING),

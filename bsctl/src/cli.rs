@@ -8,9 +8,9 @@ use ctl_core::commands::top::TopArgs;
 use ctl_core::commands::web::WebArgs;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Connect;
-use ctl_core::settings::doctor::Diagnosis;
+use ctl_core::link::diagnosis::Diagnosis;
+use ctl_core::program::Program;
 use ctl_core::tool::Nature;
-use ctl_core::tool::program::Program;
 
 use crate::commands::{
     bench, bury_all, bury_release, check, clear, delete, drain, export, exporter, import, job,

@@ -4,7 +4,7 @@ use beanstalk_client::{Deadline, Error, ErrorKind, Fate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::system::process;
 
-use crate::program::PROGRAM;
+use crate::servers::SERVERS;
 
 /// Exit code and stable name of an error kind.
 fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
@@ -70,7 +70,7 @@ pub fn cli_error(error: Error) -> CliError {
         "DRAINING" => error.hint("another server: this one accepts no jobs until it is restarted"),
         "JOB_TOO_BIG" => error.hint("bsctl server shows max-job-size; beanstalkd -z sets it"),
         "UNSUPPORTED" => error.hint("bsctl server shows what this server supports"),
-        _ => PROGRAM.advise(error),
+        _ => SERVERS.advise("bsctl", error),
     }
 }
 

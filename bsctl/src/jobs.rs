@@ -7,6 +7,7 @@ pub mod mover;
 pub mod scan;
 pub mod seen;
 pub mod select;
+pub mod state;
 pub mod sweep;
 pub mod taker;
 

@@ -11,6 +11,7 @@ pub mod names;
 pub mod producer;
 pub mod program;
 pub mod repl;
+pub mod servers;
 pub mod tool;
 pub mod tube_stats;
 pub mod work;

@@ -8,11 +8,10 @@ use beanstalk_client::blocking::Client;
 use beanstalk_client::protocol::{Command, Effect, ListTubeUsed, Response, ServerWait};
 use beanstalk_client::{Address, ConnectOptions, Error, JobRef, RetryPolicy, Servers, TubeName};
 use bytes::BytesMut;
-use ctl_core::commands::serve::Endpoint;
 use ctl_core::error::CliError;
 #[cfg(feature = "tls")]
 use ctl_core::link::tls::Tls;
-use ctl_core::link::{Dialer, Link as _, Pong, RequestLog, Setters};
+use ctl_core::link::{Dialer, Endpoint, Link as _, Pong, RequestLog, Setters};
 use ctl_core::output::messages::Trace;
 use fixtures::beanstalkd::{Listen, Server};
 use fixtures::fault::Faults;

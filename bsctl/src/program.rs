@@ -1,16 +1,15 @@
 //! What this tool is called, and what its help says.
 
-use ctl_core::commands::serve::Service;
 use ctl_core::error::Exit;
 use ctl_core::link::Link as _;
-use ctl_core::link::tls::TlsNames;
 use ctl_core::output::color::Role;
+use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
 use ctl_core::tool::cli;
-use ctl_core::tool::program::{CommonHelp, Program, QueueKey, Servers};
 
 use crate::examples;
 use crate::link::Link;
 use crate::names;
+use crate::servers::SERVERS;
 use crate::tool::Bsctl;
 
 /// What the tool is called and how its own commands are grouped.
@@ -52,15 +51,8 @@ pub const PROGRAM: Program = Program {
         ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
         ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
     ],
-    servers: Servers {
-        flag: "--addr",
-        short: "-a",
-        variables: &["BSCTL_ADDR", "BEANSTALKD_ADDR"],
-        default: "127.0.0.1:11300",
-        forms: "host, host:port, [::1]:11300, unix:/path",
-        check: |text| Link::parse(text).map(drop),
-        transports: &[],
-    },
+    servers: SERVERS,
+    check: |text| Link::parse(text).map(drop),
     queue: QueueKey { key: "tube", check: |text| names::tube(text).map(drop) },
     tls: TlsNames {
         scheme: "beanstalks",
@@ -69,7 +61,6 @@ pub const PROGRAM: Program = Program {
         certificate: "BSCTL_TLS_CERT",
         key: "BSCTL_TLS_KEY",
     },
-    service: Service { name: "beanstalkd", port: 11300, schemes: &["tcp://", "beanstalk://"] },
     seed: &["import", "--keep-state"],
     help: CommonHelp {
         ping: ("list-tube-used", PING),

@@ -7,12 +7,11 @@ use std::io;
 use serde_json::{Map, Value};
 
 use crate::output::escape;
-use crate::system::process;
 
 /// How a command ended, as the process's exit code.
 ///
 /// [`EXIT_CODES`] is the single table of names and meanings. Help, man pages and README are generated from it, with the
-/// tool's additions ([`Program::meanings`](crate::tool::program::Program::meanings)).
+/// tool's additions ([`Program::meanings`](crate::program::Program::meanings)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// 0: done.
@@ -272,13 +271,6 @@ impl CliError {
         Self::new(Exit::Permission, "PERMISSION", message).hint(
             "running as the server's user, or permissions on its socket that let this user write",
         )
-    }
-
-    /// Failure to start a thread: exit 75 if the system has none left, else 70.
-    #[must_use]
-    pub fn thread(error: &io::Error) -> Self {
-        let message = format!("cannot start a thread: {error}");
-        if process::is_shortage(error) { Self::shortage(message) } else { Self::internal(message) }
     }
 
     /// Whether a resource was short, so that retrying may help.

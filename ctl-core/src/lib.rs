@@ -11,6 +11,7 @@ pub mod error;
 pub mod input;
 pub mod link;
 pub mod output;
+pub mod program;
 pub mod repl;
 pub mod settings;
 pub mod system;

@@ -1,20 +1,22 @@
 //! Access to the servers: their addresses, how to reach them, and what a tool does over its connections.
 
 pub mod absence;
+pub mod diagnosis;
 pub mod dial;
 pub mod fleet;
 pub mod tls;
 pub mod who;
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fixtures::fault::Faults;
 
-use crate::commands::serve::Endpoint;
 use crate::config::file::Config;
 use crate::config::{Setting, Settings, Source, keys};
 use crate::error::{CliError, Exit};
@@ -22,8 +24,8 @@ use crate::link::dial::{Plan, Target};
 use crate::link::tls::{Tls, TlsArgs};
 use crate::output::messages::{Messages, Trace};
 use crate::output::{Column, Shape};
+use crate::program::Program;
 use crate::tool::args::GlobalArgs;
-use crate::tool::program::Program;
 
 /// The connections of a tool, opened on first use.
 pub trait Link: Sized + Send {
@@ -136,6 +138,25 @@ pub trait Link: Sized + Send {
     /// # Errors
     /// The failure of the connection.
     fn ping(&mut self, n: u64) -> Result<Pong, CliError>;
+}
+
+/// Where an in-memory server listens.
+#[derive(Debug, Clone)]
+pub enum Endpoint {
+    /// On this address; port 0 selects a free one.
+    Tcp(SocketAddr),
+    /// On a Unix socket at this path, on systems that have them.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Endpoint {
+    /// In the syntax of the in-memory servers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// Receives each request to an in-memory server, with the number of its connection.

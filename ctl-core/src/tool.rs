@@ -2,27 +2,29 @@
 
 pub mod args;
 pub mod cli;
+mod complete;
 pub mod docs;
+mod early;
 pub mod examples;
-pub mod program;
+pub mod help;
 pub mod run;
 pub mod shells;
+pub(crate) mod tip;
 
 use clap::{Args, Subcommand};
 
-use crate::commands::bulk::{Action, Bulk, Manner, OnError};
 use crate::config::Settings;
 use crate::error::{CliError, Exit};
 use crate::input::Input;
 use crate::input::confirm::{Asking, Confirm};
+use crate::link::diagnosis::Diagnosis;
 use crate::link::tls::TlsArgs;
 use crate::link::{Connect, Dialer, Link};
 use crate::output::Output;
 use crate::output::messages::Messages;
-use crate::settings::doctor::Diagnosis;
+use crate::program::Program;
 use crate::system::signals::Interrupts;
 use crate::tool::args::GlobalArgs;
-use crate::tool::program::Program;
 
 /// A tool: its names, flags, commands and connections.
 pub trait Tool: Sized + 'static {
@@ -108,7 +110,7 @@ impl<T: Tool> Context<T> {
     ) -> Result<Self, CliError> {
         let program = &T::PROGRAM;
         let environment = &settings.environment;
-        let messages = Messages::stderr(program.name, program.prefix, globals, environment)?;
+        let messages = globals.messages(program, environment)?;
         let terminal = Output::stdout_is_terminal();
         let style = globals.style(&settings, terminal)?;
         let style = style.with_colors(program.colors);
@@ -181,35 +183,6 @@ impl<T: Tool> Context<T> {
         }
     }
 
-    /// Starts a bulk operation; `total` is the expected number of items, if known.
-    ///
-    /// # Errors
-    /// The system denies the signal handlers.
-    pub fn bulk(
-        &mut self,
-        action: Action,
-        manner: impl Into<Manner>,
-        total: Option<u64>,
-    ) -> Result<Bulk, CliError> {
-        let interrupts = self.interrupts()?;
-        let progress = self.globals.progress.unwrap_or_default();
-        Ok(Bulk::start(action, manner, total, progress, interrupts, &self.messages))
-    }
-
-    /// As [`Context::bulk`], for a command that continues after failures, on this many of `noun`.
-    ///
-    /// # Errors
-    /// As [`Context::bulk`].
-    pub fn bulk_of(
-        &mut self,
-        past: &'static str,
-        noun: &'static str,
-        total: u64,
-    ) -> Result<Bulk, CliError> {
-        let action = Action { past, noun, place: String::new() };
-        self.bulk(action, OnError::Continue, Some(total))
-    }
-
     /// The settings from environment, context and configuration file.
     #[must_use]
     pub fn settings(&self) -> &Settings {
@@ -225,7 +198,7 @@ impl<T: Tool> Context<T> {
         let name = self.link.dialer().protected(address).map(str::to_owned);
         let Some(name) = name.filter(|name| own.as_ref() != Some(name)) else { return Ok(()) };
         let both = own.map(|own| format!("--confirm={own},{name} confirms both"));
-        let unlocked = Confirm::from_args(&self.globals, Some(name)).unlock(&self.messages);
+        let unlocked = self.globals.confirmation(Some(name)).unlock(&self.messages);
         unlocked.map_err(|error| both.into_iter().fold(error, CliError::hint))
     }
 
@@ -233,7 +206,7 @@ impl<T: Tool> Context<T> {
     #[must_use]
     pub fn confirm(&self) -> Confirm {
         let address = || self.link.dialer().clone().address().unwrap_or_default();
-        let mut confirm = Confirm::from_args(&self.globals, self.settings().lock(address));
+        let mut confirm = self.globals.confirmation(self.settings().lock(address));
         confirm.asking.clone_from(&self.asking);
         confirm
     }

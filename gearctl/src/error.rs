@@ -4,7 +4,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::system::process;
 use gearman_client::{Deadline, Error, ErrorKind};
 
-use crate::program::PROGRAM;
+use crate::servers::SERVERS;
 
 /// Exit code and stable name of an error kind.
 fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
@@ -58,7 +58,7 @@ pub fn cli_error(error: Error) -> CliError {
     match code {
         "QUEUE_FULL" => cli.hint("later, or a larger limit: gearctl function maxqueue"),
         UNSUPPORTED => cli.hint("gearctl server shows what this server supports"),
-        _ => PROGRAM.advise(cli),
+        _ => SERVERS.advise("gearctl", cli),
     }
 }
 

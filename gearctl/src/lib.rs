@@ -10,6 +10,7 @@ pub mod names;
 pub mod program;
 pub mod repl;
 pub mod scratch;
+pub mod servers;
 pub mod submit;
 pub mod tool;
 pub mod work;

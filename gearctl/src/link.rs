@@ -4,11 +4,10 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use ctl_core::commands::serve::Endpoint;
 use ctl_core::error::{CliError, Exit};
 #[cfg(feature = "tls")]
 use ctl_core::link::tls::Tls;
-use ctl_core::link::{Dialer, Pong, RequestLog, Setters};
+use ctl_core::link::{Dialer, Endpoint, Pong, RequestLog, Setters};
 use ctl_core::output::{Column, Shape};
 use fixtures::fault::Faults;
 use fixtures::gearmand::{Listen, Server};

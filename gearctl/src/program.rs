@@ -1,15 +1,14 @@
 //! What this tool is called, and what its help says.
 
-use ctl_core::commands::serve::Service;
 use ctl_core::error::Exit;
 use ctl_core::link::Link as _;
-use ctl_core::link::tls::TlsNames;
+use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
 use ctl_core::tool::cli;
-use ctl_core::tool::program::{CommonHelp, Program, QueueKey, Servers};
 
 use crate::examples;
 use crate::link::Link;
 use crate::names;
+use crate::servers::SERVERS;
 use crate::tool::Gearctl;
 
 /// What the tool is called and how its own commands are grouped.
@@ -49,15 +48,8 @@ pub const PROGRAM: Program = Program {
         ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
         ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
     ],
-    servers: Servers {
-        flag: "--server",
-        short: "-s",
-        variables: &["GEARCTL_SERVER", "GEARMAN_SERVER", "GEARMAN_SERVERS"],
-        default: "127.0.0.1:4730",
-        forms: "host, host:port, [::1]:4730, unix:/path; several with commas",
-        check: |text| Link::parse(text).map(drop),
-        transports: &[],
-    },
+    servers: SERVERS,
+    check: |text| Link::parse(text).map(drop),
     queue: QueueKey { key: "function", check: |text| names::function(text).map(drop) },
     tls: TlsNames {
         scheme: "gearmans",
@@ -66,7 +58,6 @@ pub const PROGRAM: Program = Program {
         certificate: "GEARMAN_CLIENT_PEM",
         key: "GEARMAN_CLIENT_KEY",
     },
-    service: Service { name: "gearmand", port: 4730, schemes: &["tcp://", "gearman://"] },
     seed: &["import"],
     help: CommonHelp {
         ping: ("ECHO_REQ, or GET_STATUS if that is unanswered", PING),

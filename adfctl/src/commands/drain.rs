@@ -85,7 +85,7 @@ fn drain(
     args: &DrainArgs,
     file: &mut Option<Output>,
 ) -> Result<Exit, CliError> {
-    records::prepare(tool, &args.to, &BODIES)?;
+    records::prepare(&mut tool.out, tool.globals.output, &args.to, &BODIES)?;
     let filters = args.filter.read::<Candidate<'_>>()?;
     if !filters.is_empty() {
         tool.refuse_dry_run(

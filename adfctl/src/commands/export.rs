@@ -71,7 +71,7 @@ pub fn run(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
 }
 
 fn export(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
-    records::prepare(tool, records::STDOUT.as_ref(), &BODIES)?;
+    records::prepare(&mut tool.out, tool.globals.output, records::STDOUT.as_ref(), &BODIES)?;
     let filters = args.filter.read::<Candidate<'_>>()?;
     require_websocket(tool.link.side(), "export")
         .map_err(|error| error.hint("adfctl drain, to take the messages for good"))?;

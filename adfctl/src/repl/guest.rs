@@ -8,9 +8,8 @@ use ctl_core::input::filter::{Field, Fields};
 use ctl_core::output::units;
 use ctl_core::repl::Prompt;
 use ctl_core::repl::complete::Wanted;
-use ctl_core::repl::guest::{Guest, Interactive, Parts, Words, say_loss};
+use ctl_core::repl::guest::{Answers, Guest, Interactive, Parts, Words, say_loss};
 use ctl_core::repl::known::{Fetch, KnownNames};
-use ctl_core::repl::on_exit::Answers;
 
 use super::grammar::{self, Verb};
 use super::state::{CLOSE, DELETE, HELD, LCANCEL, RCANCEL, State};

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use adf_queue_client::{Delivery, Epoch, QueueName};
 use ctl_core::error::CliError;
+use ctl_core::repl::guest::{ASK, OnExit};
 use ctl_core::repl::known::KnownNames;
-use ctl_core::repl::on_exit::{ASK, OnExit};
 use ctl_core::repl::reconnect::Reconnector;
 
 use crate::messages::label;

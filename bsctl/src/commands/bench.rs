@@ -14,12 +14,13 @@ use ctl_core::commands::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::output::messages::Messages;
+use ctl_core::output::progress::ProgressWhen;
 use ctl_core::system::signals::Interrupts;
-use ctl_core::tool::args::ProgressWhen;
 
 use super::smoke::scratch_tube;
 use crate::error::cli_error;
-use crate::jobs::sweep::{Nowhere, State, sweep, targets};
+use crate::jobs::state::State;
+use crate::jobs::sweep::{Nowhere, sweep, targets};
 use crate::jobs::taker::reserve_ready;
 use crate::link::Link;
 use crate::names;

@@ -9,7 +9,8 @@ use ctl_core::input::named::Several;
 use ctl_core::link::fleet::on_each;
 
 use crate::jobs::select::{SelectArgs, filter_help};
-use crate::jobs::sweep::{Plan, State, SweepArgs, Way};
+use crate::jobs::state::State;
+use crate::jobs::sweep::{Plan, SweepArgs, Way};
 use crate::jobs::taker::{bury_all, stats_of};
 use crate::link::Link;
 use crate::names::Tube;

@@ -86,7 +86,7 @@ fn drain_one(
     sweep: &SweepArgs,
     args: &BulkArgs,
 ) -> Result<Exit, CliError> {
-    records::prepare(tool, to, &JOBS_WITH_BODY)?;
+    records::prepare(&mut tool.out, tool.globals.output, to, &JOBS_WITH_BODY)?;
     if tubes.is_empty() {
         tubes = tool.link.call(ListTubes)?;
     }

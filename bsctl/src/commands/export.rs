@@ -11,9 +11,10 @@ use ctl_core::link::fleet::on_each;
 use ctl_core::output::records;
 
 use super::drain::drain;
-use crate::jobs::scan::{AnyState, Wanted, fetch};
-use crate::jobs::select::{SelectArgs, filter_help, select, tell_missing};
-use crate::jobs::sweep::{State, SweepArgs};
+use crate::jobs::scan::{Wanted, fetch, select, tell_missing};
+use crate::jobs::select::{SelectArgs, filter_help};
+use crate::jobs::state::{AnyState, State};
+use crate::jobs::sweep::SweepArgs;
 use crate::jobs::{self, JOBS_WITH_BODY};
 use crate::names::Tube;
 use crate::tool::Tool;
@@ -100,7 +101,12 @@ pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
 }
 
 fn scan(tool: &mut Tool, wanted: &Wanted, args: &BulkArgs) -> Result<Exit, CliError> {
-    records::prepare(tool, records::STDOUT.as_ref(), &JOBS_WITH_BODY)?;
+    records::prepare(
+        &mut tool.out,
+        tool.globals.output,
+        records::STDOUT.as_ref(),
+        &JOBS_WITH_BODY,
+    )?;
     let interrupts = tool.interrupts()?;
     let found = select(tool, wanted, &Gate::of(&interrupts))?;
     if let Some(exit) = interrupts.requested() {

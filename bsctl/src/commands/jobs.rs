@@ -6,8 +6,9 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::fleet::on_each;
 
-use crate::jobs::scan::{AnyState, Wanted, fetch};
-use crate::jobs::select::{SelectArgs, filter_help, select};
+use crate::jobs::scan::{Wanted, fetch, select};
+use crate::jobs::select::{SelectArgs, filter_help};
+use crate::jobs::state::AnyState;
 use crate::jobs::{self, JOBS, JOBS_WITH_BODY};
 use crate::names::Tube;
 use crate::tool::Tool;

@@ -8,7 +8,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::link::fleet::on_each;
 use ctl_core::output::BodiesArgs;
 
-use crate::jobs::sweep::State;
+use crate::jobs::state::State;
 use crate::jobs::{self, BODIES};
 use crate::names;
 use crate::tool::{Tool, tube_or_used};

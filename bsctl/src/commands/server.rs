@@ -4,9 +4,9 @@ use beanstalk_client::JobId;
 use beanstalk_client::protocol::{ReserveJob, Stats};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::output::Record;
 use ctl_core::output::units;
-use ctl_core::settings::doctor::Diagnosis;
 
 use crate::link::Link;
 use crate::tool::Tool;

@@ -10,7 +10,7 @@ use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Record, Shape};
 
 use super::stats::record;
-use crate::jobs::scan::AnyState;
+use crate::jobs::state::AnyState;
 use crate::names::Tube;
 use crate::tool::Tool;
 use crate::tube_stats::{self, Answer};

@@ -17,44 +17,9 @@ use ctl_core::output::units;
 
 use crate::error::BODY_DAMAGED;
 use crate::jobs::select::Candidate;
-use crate::jobs::sweep::State;
+use crate::jobs::state::AnyState;
 use crate::link::Link;
-
-/// A job's state, as `--state` names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AnyState {
-    /// Waiting to be reserved.
-    Ready,
-    /// Held by a connection.
-    Reserved,
-    /// Waiting for its delay to end.
-    Delayed,
-    /// Set aside until kicked.
-    Buried,
-}
-
-impl AnyState {
-    /// The server's word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Reserved => "reserved",
-            Self::Delayed => "delayed",
-            Self::Buried => "buried",
-        }
-    }
-}
-
-impl From<State> for AnyState {
-    fn from(state: State) -> Self {
-        match state {
-            State::Ready => Self::Ready,
-            State::Delayed => Self::Delayed,
-            State::Buried => Self::Buried,
-        }
-    }
-}
+use crate::tool::Tool;
 
 /// The jobs to find.
 #[derive(Debug, Default)]
@@ -94,6 +59,8 @@ pub struct Found {
 
 /// Number of ids queried in one pipeline.
 const CHUNK: u64 = 1000;
+/// Number of jobs read in one pipeline, for filters.
+const BATCH: usize = 100;
 /// How far around a known id to search for others, nearest first.
 const REACHES: [u64; 2] = [1000, 100_000];
 /// Maximum number of ids tried above the count of puts, which takes several seconds.
@@ -162,6 +129,45 @@ pub fn find(
         self::target(link, wanted)?.saturating_sub(found.len() as u64)
     };
     Ok(Found { ids: found, missing })
+}
+
+/// The matching jobs, by ascending id.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn select(tool: &mut Tool, wanted: &Wanted, gate: &Gate) -> Result<Found, CliError> {
+    let when = tool.globals.progress.unwrap_or_default();
+    let mut progress = Progress::start(when, &tool.messages, "querying ids", None);
+    let found = find(&mut tool.link, wanted, gate, &mut progress)?;
+    progress.finish();
+    if wanted.filters.is_empty() {
+        return Ok(found);
+    }
+    let all = Some(found.ids.len() as u64);
+    let mut progress = Progress::start(when, &tool.messages, "reading jobs", all);
+    let most =
+        wanted.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let mut ids: Vec<JobId> = Vec::new();
+    // Newest first, because a limit keeps the newest.
+    for chunk in found.ids.rchunks(BATCH) {
+        if ids.len() >= most || !gate.is_open() {
+            break;
+        }
+        let fitting = fetch(&mut tool.link, chunk, wanted, false)?;
+        ids.extend(fitting.iter().rev().map(|(stats, _)| stats.id));
+        progress.advance_by(chunk.len() as u64);
+    }
+    ids.truncate(most);
+    ids.reverse();
+    Ok(Found { ids, missing: found.missing })
+}
+
+/// Reports that there may be more jobs.
+pub fn tell_missing(tool: &Tool, missing: u64) {
+    if missing > 0 {
+        let more = units::count(missing, "job");
+        tool.messages.warn(format!("the server counts {more} more that were not found"));
+    }
 }
 
 struct Scan<'a> {

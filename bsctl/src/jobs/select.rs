@@ -1,16 +1,11 @@
-//! Selecting jobs by filters: the fields that a filter can name, and finding the jobs that match.
+//! Selecting jobs by filters: the flags, and the fields that a filter can name.
 
-use beanstalk_client::{JobId, JobStats};
+use beanstalk_client::JobStats;
 use clap::Args;
-use ctl_core::commands::bulk::Gate;
-use ctl_core::envelope::{self, ENVELOPE};
+use ctl_core::envelope;
 use ctl_core::error::CliError;
 use ctl_core::input::filter::{Field, Fields, FilterArgs, Filters, Kind, Value};
-use ctl_core::output::progress::Progress;
-use ctl_core::output::units;
-
-use crate::jobs::scan::{Found, Wanted, fetch, find};
-use crate::tool::Tool;
+use ctl_core::output::ENVELOPE;
 
 /// The part of help texts about filters.
 macro_rules! filter_help {
@@ -99,47 +94,5 @@ impl Fields for Candidate<'_> {
             ENVELOPE => return envelope::value(self.body?, beneath),
             _ => return None,
         })
-    }
-}
-
-/// Jobs queried in one pipeline.
-const CHUNK: usize = 100;
-
-/// The matching jobs, by ascending id.
-///
-/// # Errors
-/// The failure of the connection.
-pub fn select(tool: &mut Tool, wanted: &Wanted, gate: &Gate) -> Result<Found, CliError> {
-    let when = tool.globals.progress.unwrap_or_default();
-    let mut progress = Progress::start(when, &tool.messages, "querying ids", None);
-    let found = find(&mut tool.link, wanted, gate, &mut progress)?;
-    progress.finish();
-    if wanted.filters.is_empty() {
-        return Ok(found);
-    }
-    let all = Some(found.ids.len() as u64);
-    let mut progress = Progress::start(when, &tool.messages, "reading jobs", all);
-    let most =
-        wanted.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let mut ids: Vec<JobId> = Vec::new();
-    // Newest first, because a limit keeps the newest.
-    for chunk in found.ids.rchunks(CHUNK) {
-        if ids.len() >= most || !gate.is_open() {
-            break;
-        }
-        let fitting = fetch(&mut tool.link, chunk, wanted, false)?;
-        ids.extend(fitting.iter().rev().map(|(stats, _)| stats.id));
-        progress.advance_by(chunk.len() as u64);
-    }
-    ids.truncate(most);
-    ids.reverse();
-    Ok(Found { ids, missing: found.missing })
-}
-
-/// Reports that there may be more jobs.
-pub fn tell_missing(tool: &Tool, missing: u64) {
-    if missing > 0 {
-        let more = units::count(missing, "job");
-        tool.messages.warn(format!("the server counts {more} more that were not found"));
     }
 }

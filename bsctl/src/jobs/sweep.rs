@@ -6,11 +6,11 @@ mod ids;
 mod plan;
 mod way;
 
-use beanstalk_client::{TubeName, TubeStats};
-use clap::ValueEnum;
+use beanstalk_client::TubeName;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::units;
 
+use crate::jobs::state::State;
 use crate::link::Link;
 use crate::tube_stats::{self, Answer};
 
@@ -19,39 +19,6 @@ pub(crate) use self::ids::delete;
 use self::ids::sweep_ids;
 pub use self::plan::{Plan, SweepArgs, chosen};
 pub use self::way::{Nowhere, Way};
-
-/// A state that jobs can be removed in. Reserved jobs belong to their connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum State {
-    /// Waiting to be reserved.
-    Ready,
-    /// Waiting for its delay to end.
-    Delayed,
-    /// Set aside until kicked.
-    Buried,
-}
-
-impl State {
-    /// How many jobs a tube has in this state.
-    #[must_use]
-    pub fn count(self, stats: &TubeStats) -> u64 {
-        match self {
-            Self::Ready => stats.current_jobs_ready,
-            Self::Delayed => stats.current_jobs_delayed,
-            Self::Buried => stats.current_jobs_buried,
-        }
-    }
-
-    /// The server's word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Delayed => "delayed",
-            Self::Buried => "buried",
-        }
-    }
-}
 
 /// What to remove.
 #[derive(Debug)]

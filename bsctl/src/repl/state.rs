@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use beanstalk_client::protocol::Epoch;
 use beanstalk_client::{JobId, Priority, TubeName};
 use ctl_core::error::CliError;
+use ctl_core::repl::guest::{ASK, OnExit};
 use ctl_core::repl::known::KnownNames;
-use ctl_core::repl::on_exit::{ASK, OnExit};
 use ctl_core::repl::reconnect::Reconnector;
 
 use super::held::{Due, Notebook, list};

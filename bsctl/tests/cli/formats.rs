@@ -19,7 +19,7 @@ fn every_command_names_its_protocol_command_in_its_help() {
     for command in tree::<Bsctl>().get_subcommands().filter(|command| !command.is_hide_set()) {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         let name = command.get_name();
-        let groups = ctl_core::tool::cli::GROUPS.iter();
+        let groups = ctl_core::tool::help::GROUPS.iter();
         let mut of_every_tool = groups.flat_map(|(_, names)| names.iter()).chain(&["help"]);
         assert!(
             of_every_tool.any(|of_tool| *of_tool == name) || about.contains('('),

@@ -14,11 +14,11 @@ use serde_json::json;
 use crate::error::{CliError, Exit};
 use crate::input::Meter;
 use crate::output::messages::Messages;
-use crate::output::progress::Progress;
+use crate::output::progress::{Progress, ProgressWhen};
 use crate::output::units;
 use crate::output::{Format, List, Output, Record};
 use crate::system::signals::Interrupts;
-use crate::tool::args::ProgressWhen;
+use crate::tool::{Context, Tool};
 
 use self::rate::Pace;
 pub use self::rate::Rate;
@@ -169,6 +169,37 @@ impl Gate {
     /// Takes no more work.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
+    }
+}
+
+impl<T: Tool> Context<T> {
+    /// Starts a bulk operation; `total` is the expected number of items, if known.
+    ///
+    /// # Errors
+    /// The system denies the signal handlers.
+    pub fn bulk(
+        &mut self,
+        action: Action,
+        manner: impl Into<Manner>,
+        total: Option<u64>,
+    ) -> Result<Bulk, CliError> {
+        let interrupts = self.interrupts()?;
+        let progress = self.globals.progress.unwrap_or_default();
+        Ok(Bulk::start(action, manner, total, progress, interrupts, &self.messages))
+    }
+
+    /// As [`Context::bulk`], for a command that continues after failures, on this many of `noun`.
+    ///
+    /// # Errors
+    /// As [`Context::bulk`].
+    pub fn bulk_of(
+        &mut self,
+        past: &'static str,
+        noun: &'static str,
+        total: u64,
+    ) -> Result<Bulk, CliError> {
+        let action = Action { past, noun, place: String::new() };
+        self.bulk(action, OnError::Continue, Some(total))
     }
 }
 

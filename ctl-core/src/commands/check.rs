@@ -17,7 +17,7 @@ use crate::output::escape;
 use crate::output::units;
 use crate::output::wrap;
 use crate::output::{Format, Output};
-use crate::tool::program::Program;
+use crate::program::Program;
 
 /// Flags of every check.
 #[derive(Debug, Clone, Args)]
@@ -244,7 +244,7 @@ pub fn conclude(
         }
         Err((error, judged)) => Report::failed(&error, flags.on_timeout, judged),
     };
-    let headline = program.headline(report.verdict, &report.summary);
+    let headline = report.verdict.headline(program, &report.summary);
     match format {
         CheckFormat::Nagios => out.text(&report.nagios(&headline, title.many))?,
         CheckFormat::Text => out.text(&report.text(&headline, out.width()))?,
@@ -586,7 +586,7 @@ mod tests {
         flags: CheckFlags,
     }
 
-    use crate::tool::program::TOOL as PROGRAM;
+    use crate::program::TOOL as PROGRAM;
 
     #[test]
     fn figures_that_came_are_reported_with_what_did_not() {

@@ -4,18 +4,19 @@ mod child;
 mod requests;
 
 use std::ffi::{OsStr, OsString};
-use std::net::SocketAddr;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
-use std::{fmt, io};
 
 use clap::Args;
 use fixtures::fault::{Fault, Faults};
 
 use crate::error::{CliError, Exit};
+use crate::link::Endpoint;
 use crate::output::messages::Messages;
 use crate::output::units;
 use crate::output::{Output, Record};
+use crate::program::Servers;
 use crate::system::listen;
 use crate::system::notice::Notice;
 use crate::system::signals::Interrupts;
@@ -75,36 +76,6 @@ pub struct ServeArgs {
     command: Vec<OsString>,
 }
 
-/// A kind of server.
-#[derive(Debug, Clone, Copy)]
-pub struct Service {
-    /// The imitated server, such as `beanstalkd`.
-    pub name: &'static str,
-    /// Its default port.
-    pub port: u16,
-    /// Accepted prefixes of an address, such as `tcp://`.
-    pub schemes: &'static [&'static str],
-}
-
-/// Where a server listens.
-#[derive(Debug, Clone)]
-pub enum Endpoint {
-    /// On this address; port 0 selects a free one.
-    Tcp(SocketAddr),
-    /// On a Unix socket at this path, on systems that have them.
-    Unix(PathBuf),
-}
-
-impl fmt::Display for Endpoint {
-    /// In the syntax of the in-memory servers.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => write!(f, "{address}"),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
 /// Serves until a signal arrives, the parent ends or the command ends, which gets the address in these variables.
 /// `start` starts the server, which runs until it is dropped, and returns the bound address; `seed` puts a file of
 /// records into the server at an address; `faults` are those of the server.
@@ -113,7 +84,7 @@ impl fmt::Display for Endpoint {
 /// An invalid address or one that requires `--allow-remote`, a fault on a request that the server does not know (2), an
 /// address that cannot be bound (69), a command that cannot be run (126, 127), a file that cannot be written (74).
 pub fn serve<S>(
-    (service, variables): (&Service, &[&str]),
+    servers: &Servers,
     (args, requests): (&ServeArgs, &Requests),
     interrupts: &Interrupts,
     out: &mut Output,
@@ -122,8 +93,8 @@ pub fn serve<S>(
     (seed, faults): (impl FnOnce(&OsStr, &str) -> Result<(), CliError>, impl FnOnce(&S) -> Faults),
 ) -> Result<Exit, CliError> {
     let parent = if args.exit_with_parent { Some(Parent::now()?) } else { None };
-    let wanted = service.wanted(args);
-    let endpoint = service.endpoint(&wanted, args.allow_remote)?;
+    let wanted = wanted(servers, args);
+    let endpoint = endpoint(servers, &wanted, args.allow_remote)?;
     let (server, address) = start(endpoint).map_err(|error| {
         CliError::unavailable(format!("cannot listen on {wanted}: {error}"))
             .hint("--port 0 takes a free port")
@@ -139,7 +110,7 @@ pub fn serve<S>(
     }
     let is_alone = args.command.is_empty();
     let messages = if is_alone { &messages.stamped() } else { messages };
-    messages.note(format!("in-memory {} on {address}", service.name));
+    messages.note(format!("in-memory {} on {address}", servers.kind));
     if args.print_addr {
         out.done(&Record::new().with("addr", address.as_str()), &address)?;
     }
@@ -152,32 +123,31 @@ pub fn serve<S>(
     let exit = if is_alone {
         until_ended(interrupts, gone)
     } else {
-        child::run(&args.command, (variables, &address), interrupts, gone)?
+        child::run(&args.command, (servers.variables, &address), interrupts, gone)?
     };
     drop(ready);
     drop(server);
     Ok(exit)
 }
 
-impl Service {
-    fn wanted(&self, args: &ServeArgs) -> String {
-        match (&args.listen, args.port) {
-            (Some(address), _) => address.clone(),
-            (None, Some(port)) => format!("127.0.0.1:{port}"),
-            (None, None) if args.command.is_empty() => format!("127.0.0.1:{}", self.port),
-            (None, None) => "127.0.0.1:0".to_owned(),
-        }
+/// The address to listen on, as a person writes it.
+fn wanted(servers: &Servers, args: &ServeArgs) -> String {
+    match (&args.listen, args.port) {
+        (Some(address), _) => address.clone(),
+        (None, Some(port)) => format!("127.0.0.1:{port}"),
+        (None, None) if args.command.is_empty() => format!("127.0.0.1:{}", servers.port),
+        (None, None) => "127.0.0.1:0".to_owned(),
     }
+}
 
-    fn endpoint(&self, wanted: &str, allow_remote: bool) -> Result<Endpoint, CliError> {
-        if let Some(path) = wanted.strip_prefix("unix:") {
-            return unix_socket(path.strip_prefix("//").unwrap_or(path));
-        }
-        let bare = self.schemes.iter().find_map(|scheme| wanted.strip_prefix(scheme));
-        let address = listen::address(bare.unwrap_or(wanted), allow_remote, "mock")
-            .map_err(|error| error.hint("--listen 127.0.0.1:0 or unix:/path/to/socket"))?;
-        Ok(Endpoint::Tcp(address))
+fn endpoint(servers: &Servers, wanted: &str, allow_remote: bool) -> Result<Endpoint, CliError> {
+    if let Some(path) = wanted.strip_prefix("unix:") {
+        return unix_socket(path.strip_prefix("//").unwrap_or(path));
     }
+    let bare = servers.schemes.iter().find_map(|scheme| wanted.strip_prefix(scheme));
+    let address = listen::address(bare.unwrap_or(wanted), allow_remote, "mock")
+        .map_err(|error| error.hint("--listen 127.0.0.1:0 or unix:/path/to/socket"))?;
+    Ok(Endpoint::Tcp(address))
 }
 
 fn until_ended(interrupts: &Interrupts, gone: impl Fn() -> bool) -> Exit {

@@ -6,7 +6,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::Exit;
+use crate::output::escape;
 use crate::output::units;
+use crate::program::Program;
 
 /// The value name of a threshold, which completion looks for.
 pub(crate) const VALUE: &str = "METRIC=RANGE";
@@ -136,6 +138,14 @@ impl Verdict {
             Self::Critical => "CRITICAL",
             Self::Unknown => "UNKNOWN",
         }
+    }
+
+    /// The first line of a check, such as `BSCTL OK - fine`.
+    #[must_use]
+    pub fn headline(self, program: &Program, summary: &str) -> String {
+        // A bar would begin performance data.
+        let summary = escape::line(summary).replace('|', "/");
+        format!("{} {} - {summary}", program.prefix, self.word())
     }
 
     /// The plugin's exit code.

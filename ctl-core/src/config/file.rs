@@ -12,8 +12,8 @@ use super::Environment;
 use super::keys::{self, Key};
 use crate::error::{CliError, Exit};
 use crate::output::escape;
+use crate::program::Program;
 use crate::system::files;
-use crate::tool::program::Program;
 
 /// The key of the selected context.
 pub const SELECTED: &str = "context";

@@ -11,8 +11,8 @@ use crate::output::Format;
 use crate::output::color::Tint;
 use crate::output::escape;
 use crate::output::units;
+use crate::program::Program;
 use crate::repl::grammar::closest;
-use crate::tool::program::Program;
 
 /// The servers' addresses.
 pub const ADDRESS: &str = "address";
@@ -214,7 +214,7 @@ impl Key {
     pub fn check(self, text: &str, program: &Program) -> Result<(), String> {
         let said = |error: CliError| error.message;
         match self.kind {
-            Kind::Addresses => (program.servers.check)(text).map_err(said),
+            Kind::Addresses => (program.check)(text).map_err(said),
             Kind::Queue => (program.queue.check)(text).map_err(said),
             Kind::Transport => match program.servers.transports.contains(&text) {
                 true => Ok(()),

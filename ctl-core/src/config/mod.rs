@@ -8,7 +8,7 @@ mod settings;
 use std::collections::HashMap;
 use std::fmt;
 
-pub use self::settings::{Chosen, Settings, SettingsArgs};
+pub use self::settings::{CONTEXT, Chosen, Settings, SettingsArgs};
 use crate::error::CliError;
 
 /// Where a value came from.

@@ -11,8 +11,10 @@ use super::{Environment, Setting, Source, word};
 use crate::error::CliError;
 use crate::output::color::{Role, Tint};
 use crate::output::escape;
-use crate::settings::CONTEXT;
-use crate::tool::program::Program;
+use crate::program::Program;
+
+/// The value name of an argument for a context.
+pub const CONTEXT: &str = "CONTEXT";
 
 /// Flags that say where other settings come from.
 #[derive(Debug, Clone, Default, Args)]
@@ -369,7 +371,7 @@ fn flag_of(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::program::TOOL;
+    use crate::program::TOOL;
 
     fn settings(text: &str, args: &SettingsArgs) -> Settings {
         let folder = tempfile::tempdir().unwrap();

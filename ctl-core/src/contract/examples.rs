@@ -14,8 +14,8 @@ use serde_json::json;
 
 use super::Case;
 use super::program::{Running, ended, signal};
+use crate::program::sheet::{Ends, Example, Sheet};
 use crate::tool::Tool;
-use crate::tool::examples::{Ends, Example, Sheet};
 
 /// Time for a line to say something.
 const PATIENCE: Duration = Duration::from_secs(60);

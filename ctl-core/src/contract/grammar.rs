@@ -8,10 +8,11 @@ use crate::repl::place::value_name;
 use crate::repl::tree;
 use crate::tool::cli;
 use crate::tool::docs::visible;
+use crate::tool::help;
 
 /// The main help lists every command exactly once.
 pub fn every_command_is_in_exactly_one_group<T: Interactive>() {
-    let groups = T::PROGRAM.groups();
+    let groups = help::groups(&T::PROGRAM);
     let mut grouped: Vec<&str> = groups.iter().flat_map(|(_, names)| names.clone()).collect();
     grouped.sort_unstable();
     let tree = cli::tree::<T>();

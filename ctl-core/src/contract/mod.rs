@@ -63,8 +63,7 @@ pub mod work;
 use self::formats::Samples;
 use self::program::Program;
 use crate::commands::exporter::Names;
-use crate::commands::serve::Endpoint;
-use crate::link::Link;
+use crate::link::{Endpoint, Link};
 use crate::tool::Tool;
 
 /// The in-memory server of a tool.

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use super::Case;
 use super::program::ended;
 use super::shortage::{by, copied};
-use crate::commands::serve::Endpoint;
+use crate::link::Endpoint;
 use crate::link::Link as _;
 use crate::tool::Tool;
 

@@ -8,7 +8,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::link::tls::TlsNames;
+use crate::program::TlsNames;
 use crate::tool::Tool;
 
 /// The result of a run.

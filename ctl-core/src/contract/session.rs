@@ -201,7 +201,7 @@ pub fn watch_outlives_a_lost_connection<T: Tool>(case: &Case<T>) {
     drop(server);
     hears(&mut err, "retrying until it works");
     let place = address.rsplit('/').next().unwrap().parse().unwrap();
-    let again = T::Link::start(crate::commands::serve::Endpoint::Tcp(place), None).unwrap();
+    let again = T::Link::start(crate::link::Endpoint::Tcp(place), None).unwrap();
     let said = hears(&mut err, "the server is back");
     assert_eq!(said.matches("trying again").count(), 0, "{said}");
     super::program::signal(&child, rustix::process::Signal::INT);

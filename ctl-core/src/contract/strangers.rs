@@ -68,7 +68,7 @@ fn greet(mut stream: TcpStream, greeting: &[u8]) {
 
 /// With its address, its reply and a remedy; nothing of the command was sent.
 pub fn a_server_of_another_kind_is_told<T: Tool>(case: &Case<T>) {
-    let meant = T::PROGRAM.service.name;
+    let meant = T::PROGRAM.servers.kind;
     let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
     for (address, what) in [
         (http(), "an HTTP server"),
@@ -105,7 +105,7 @@ pub fn a_server_of_no_known_kind_is_asked_about<T: Tool>(case: &Case<T>) {
     let address = serves(|stream| greet(stream, b"hello, who is there?\r\n"));
     let ran = case.program.at(&address, &["ping", "-c", "1"]).exits(76);
     assert!(ran.err.contains("hello, who is there?") && ran.err.contains(&address), "{}", ran.err);
-    assert!(ran.err.contains(T::PROGRAM.service.name), "{}", ran.err);
+    assert!(ran.err.contains(T::PROGRAM.servers.kind), "{}", ran.err);
 }
 
 /// The session keeps its server.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Case;
 use super::program::{Program, Ran, Running, signal};
-use crate::commands::serve::Endpoint;
+use crate::link::Endpoint;
 use crate::link::Link as _;
 use crate::tool::Tool;
 

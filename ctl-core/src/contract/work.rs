@@ -110,7 +110,7 @@ pub fn a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back<T: Tool>(
     let lost = hears(&mut err, "retrying until it works");
     assert!(lost.contains(&address), "{lost}");
     let place = address.rsplit('/').next().unwrap().parse().unwrap();
-    let again = T::Link::start(crate::commands::serve::Endpoint::Tcp(place), None).unwrap();
+    let again = T::Link::start(crate::link::Endpoint::Tcp(place), None).unwrap();
     let back = hears(&mut err, " again\n");
     assert!(back.contains("connected to ") && back.contains(&address), "{back}");
     assert!(!back.contains("until it works"), "{back}");

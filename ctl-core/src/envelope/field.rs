@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::Value as Json;
 
-use super::{Decode, ENVELOPE, decode};
+use super::{Decode, decode};
 use crate::input::filter::{Field, Kind, Value};
+use crate::output::ENVELOPE;
 
 /// The field for jobs whose body may have an envelope.
 pub const FIELD: Field = Field::new(ENVELOPE, Kind::Free).of_body().open().known(&[

@@ -1,8 +1,9 @@
 //! JSON of Backburner, of Stalker, and of other producers that use common member names.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
-use super::{Envelope, Why, id, text};
+use super::found::{Envelope, Why, id, text};
+use crate::output::{base64, escape};
 
 /// Members with the name of the job's class.
 const CLASS: [&str; 3] = ["class", "job", "task"];
@@ -97,4 +98,23 @@ pub(super) fn of_members(format: &'static str, value: &Value) -> Option<Envelope
         options,
         ..Envelope::of(format)
     })
+}
+
+/// Text unchanged, other bytes in base64.
+pub(super) fn string(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => Value::Object(Map::from_iter([("$base64".to_owned(), base64(bytes).into())])),
+    }
+}
+
+/// JSON has no number for these.
+pub(super) fn real(number: f64) -> Value {
+    Number::from_f64(number).map_or_else(|| number.to_string().into(), Value::Number)
+}
+
+/// A name from the body, distinguished from those that this tool adds.
+pub(super) fn plain(name: &[u8]) -> String {
+    let shown = escape::bytes_line(name);
+    if shown.starts_with('$') { format!("${shown}") } else { shown }
 }

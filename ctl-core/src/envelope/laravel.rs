@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{Envelope, Why, id, json, php, text};
+use super::found::{Envelope, Why, id, text};
+use super::{json, php};
 
 /// What precedes the `@` when a command is to be handled.
 const HANDLER: &str = "Illuminate\\Queue\\CallQueuedHandler@call";

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Envelope, Why};
+use super::found::{Envelope, Why};
 use crate::output::from_base64;
 
 /// The first lines written by mod_gearman: of a check, of a result.

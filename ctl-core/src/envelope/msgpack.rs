@@ -1,9 +1,10 @@
 //! MessagePack.
 
 use rmpv::ValueRef;
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
-use super::{DEEPEST, Envelope, MOST_VALUES, Why, json, php};
+use super::found::{DEEPEST, Envelope, MOST_VALUES, Why};
+use super::json::{self, plain, real, string};
 use crate::output::base64;
 
 pub(super) fn read(body: &[u8]) -> Result<Envelope, Why> {
@@ -57,7 +58,7 @@ fn value(packed: &ValueRef<'_>, left: &mut usize) -> Result<Value, Why> {
         ValueRef::Map(pairs) => {
             let mut map = Map::new();
             for (name, member) in pairs {
-                map.insert(php::plain(&key(name)), value(member, left)?);
+                map.insert(plain(&key(name)), value(member, left)?);
             }
             Value::Object(map)
         }
@@ -68,19 +69,6 @@ fn value(packed: &ValueRef<'_>, left: &mut usize) -> Result<Value, Why> {
             Value::Object(map)
         }
     })
-}
-
-/// Text unchanged, other bytes in base64.
-pub(super) fn string(bytes: &[u8]) -> Value {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text.into(),
-        Err(_) => Value::Object(Map::from_iter([("$base64".to_owned(), base64(bytes).into())])),
-    }
-}
-
-/// JSON has no number for these.
-pub(super) fn real(number: f64) -> Value {
-    Number::from_f64(number).map_or_else(|| number.to_string().into(), Value::Number)
 }
 
 fn key(packed: &ValueRef<'_>) -> Vec<u8> {

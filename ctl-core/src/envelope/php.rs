@@ -15,8 +15,8 @@
 
 use serde_json::{Map, Value};
 
-use super::msgpack::{real, string};
-use super::{DEEPEST, Envelope, MOST_VALUES, Why, json};
+use super::found::{DEEPEST, Envelope, MOST_VALUES, Why};
+use super::json::{self, plain, real, string};
 use crate::output::escape;
 
 /// The key of an object's class.
@@ -256,10 +256,4 @@ fn bare(name: &[u8]) -> String {
         None => name,
     };
     plain(bare)
-}
-
-/// A name from the body, distinguished from those that this tool adds.
-pub(super) fn plain(name: &[u8]) -> String {
-    let shown = escape::bytes_line(name);
-    if shown.starts_with('$') { format!("${shown}") } else { shown }
 }

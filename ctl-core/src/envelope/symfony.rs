@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::{Envelope, Why, json, php, text};
+use super::found::{self, Envelope, Why, text};
+use super::{json, php};
 use crate::output::from_base64;
 
 const STAMP: &str = "X-Message-Stamp-";
@@ -66,7 +67,7 @@ fn with_stamps(mut found: Envelope, stamps: impl Fn(&str) -> Option<Value>) -> E
     let last = |name: &str| stamps(name).and_then(|all| all.as_array()?.last().cloned());
     let retries = last(REDELIVERY);
     found.attempts = retries.and_then(|stamp| stamp.get("retryCount")?.as_u64());
-    found.id = last(ID).and_then(|stamp| super::id(&stamp, "id"));
+    found.id = last(ID).and_then(|stamp| found::id(&stamp, "id"));
     let bus = last(BUS);
     found.with_option("bus", bus.as_ref().and_then(|stamp| stamp.get("busName")));
     found

@@ -3,8 +3,9 @@
 //! (yii2-queue's own serializer is that); the others are written by hand from their producers' documentation.
 
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::found::MOST_VALUES;
 use super::*;
 
 fn seed(name: &str) -> Vec<u8> {

@@ -1,11 +1,10 @@
 //! Confirmation of dangerous commands: asked on a terminal, otherwise given by flags.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{CliError, Exit};
 use crate::output::messages::Messages;
-use crate::tool::args::GlobalArgs;
 
 /// How a command gets its confirmations.
 #[derive(Debug, Clone, Default)]
@@ -48,18 +47,6 @@ pub(crate) fn in_all(actions: &[String]) -> String {
 }
 
 impl Confirm {
-    /// From the flags and from whether stdin is a terminal.
-    #[must_use]
-    pub fn from_args(args: &GlobalArgs, lock: Option<String>) -> Self {
-        Self {
-            yes: args.yes,
-            name: args.confirm.clone(),
-            can_ask: !args.no_input && io::stdin().is_terminal(),
-            lock,
-            asking: None,
-        }
-    }
-
     /// Asks for the name of a protected server or context, before anything changes.
     ///
     /// # Errors

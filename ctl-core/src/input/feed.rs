@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::error::CliError;
+use crate::system::process;
 use crate::system::signals::Interrupts;
 
 /// Reads an iterator ahead on a thread, up to a bounded number of items.
@@ -37,7 +38,7 @@ impl<T: Send + 'static> Feed<T> {
         thread::Builder::new()
             .name("feed".to_owned())
             .spawn(read)
-            .map_err(|error| CliError::thread(&error))?;
+            .map_err(|error| process::no_thread(&error))?;
         Ok(Self { receiver })
     }
 

@@ -190,7 +190,7 @@ impl Plan {
 mod tests {
     use super::*;
     use crate::config::{Environment, SettingsArgs};
-    use crate::tool::program::TOOL;
+    use crate::program::TOOL;
     use std::io;
 
     fn plan(globals: &GlobalArgs, variables: &[(&str, &str)]) -> Plan {

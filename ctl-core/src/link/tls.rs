@@ -15,26 +15,12 @@ use crate::error::CliError;
 #[cfg(feature = "tls")]
 use crate::error::Exit;
 use crate::output::messages::Messages;
+use crate::program::TlsNames;
 
 /// TLS settings of connections; impossible in a build without TLS.
 #[cfg(not(feature = "tls"))]
 #[derive(Debug, Clone)]
 pub enum Tls {}
-
-/// A tool's names for its TLS settings.
-#[derive(Debug, Clone, Copy)]
-pub struct TlsNames {
-    /// The scheme of TLS addresses, such as `gearmans`.
-    pub scheme: &'static str,
-    /// The variable with the CA file.
-    pub authorities: &'static str,
-    /// The variable with the file of revocation lists.
-    pub revocations: &'static str,
-    /// The variable with the certificate file.
-    pub certificate: &'static str,
-    /// The variable with the key file.
-    pub key: &'static str,
-}
 
 /// Flags of TLS.
 #[derive(Debug, Clone, Default, Args)]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{CliError, Exit};
 use crate::output::escape;
-use crate::tool::program::Program;
+use crate::program::Program;
 
 /// A server of an unexpected kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub fn explain(
         return error;
     }
     let bound = left.map_or(PATIENCE, |left| left.min(PATIENCE));
-    let meant = program.service.name;
+    let meant = program.servers.kind;
     for address in addresses {
         match stranger(address, bound).filter(|found| found.what != meant) {
             // Over TLS, this reply is the expected one.
@@ -95,7 +95,7 @@ impl Stranger {
     fn error(self, address: &str, program: &Program) -> CliError {
         let Self { what, said, next } = self;
         let said = said.map_or_else(String::new, |said| format!(" (\"{said}\")"));
-        let meant = program.service.name;
+        let meant = program.servers.kind;
         let message = format!("{what} answers at {address}{said}, not {meant}");
         let error = CliError::new(Exit::Protocol, WRONG_SERVER, message).hint(elsewhere(program));
         match next {
@@ -179,7 +179,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::tool::program::TOOL;
+    use crate::program::TOOL;
 
     /// Starts a server that sends one reply per connection.
     fn says(answer: &'static [u8]) -> String {
@@ -197,7 +197,7 @@ mod tests {
 
     fn explained(answer: &'static [u8], error: CliError) -> CliError {
         let mut program = TOOL;
-        program.service.name = "beanstalkd";
+        program.servers.kind = "beanstalkd";
         program.servers.variables = &["TOOL_ADDR"];
         explain(error, &program, &[says(answer)], None)
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::record::{BODY, Column, Field, Record, Shape};
 use super::{Format, Output, table};
 use crate::error::CliError;
-use crate::output::records;
+use crate::system::files;
 
 /// Flags of commands that show bodies.
 #[derive(Debug, Clone, Default, Args)]
@@ -98,7 +98,7 @@ pub(super) fn dump(
         file.replace_range(..1, "%2E");
     }
     let path = folder.join(file);
-    records::write_body(&path, body)?;
+    files::write_new(&path, body)?;
     let path = Value::from(path.to_string_lossy().into_owned());
     record.replace(BODY, FILE.key, path);
     Ok(())

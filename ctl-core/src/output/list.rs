@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::object::Object;
-use super::record::{Column, Field, Layout, Record, Shape, Show};
-use super::{BODY, Format, Output, Style, bodies, csv, no_body, table, unknown_column};
-use crate::envelope::{self, Decode, ENVELOPE};
+use super::record::{Column, Field, Layout, Record, SERVER, Shape, Show};
+use super::{BODY, ENVELOPE, Format, Output, Style, bodies, csv, no_body, table, unknown_column};
+use crate::envelope::{self, Decode};
 use crate::error::CliError;
 use crate::output::color::Role;
 use crate::output::escape;
@@ -93,22 +93,6 @@ impl Rows {
     /// Whether there are no results.
     pub(super) fn is_empty(&self) -> bool {
         self.pushed == 0 && self.kept.is_empty() && self.live.as_ref().is_none_or(Vec::is_empty)
-    }
-}
-
-/// The server, if there are several.
-pub(super) const SERVER: Column = Column::new("server", "SERVER").ranked(0);
-
-impl Record {
-    /// The shape of one server's results, with a server column in front if there are several.
-    #[must_use]
-    pub fn of_server(self, server: Option<&str>) -> Self {
-        if let Some(server) = server { self.led_by(SERVER.key, server) } else { self }
-    }
-
-    /// Whether it has a server column.
-    pub(super) fn has_server(&self) -> bool {
-        self.get(SERVER.key).is_some()
     }
 }
 

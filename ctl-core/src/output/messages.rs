@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -10,13 +10,12 @@ use clap::ValueEnum;
 use indicatif::ProgressBar;
 use serde_json::{Map, Value, json};
 
-use crate::config::{Environment, word};
+use crate::config::Environment;
 use crate::error::{CliError, Exit};
 use crate::output::color::Role;
 use crate::output::escape;
 use crate::output::wrap;
 use crate::system::signals;
-use crate::tool::args::GlobalArgs;
 
 /// The severity of a message. `RUST_LOG` calls both the fourth and the fifth `debug`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,25 +81,6 @@ struct Shared {
 }
 
 impl Messages {
-    /// Writes to the process's stderr, filtered by the flags and `PREFIX_LOG`.
-    ///
-    /// # Errors
-    /// An unreadable filter: exit 2.
-    pub fn stderr(
-        program: &'static str,
-        prefix: &str,
-        args: &GlobalArgs,
-        environment: &Environment,
-    ) -> Result<Self, CliError> {
-        let terminal = io::stderr().is_terminal();
-        let color = args.color.unwrap_or_default().decide(|name| environment.var(name), terminal);
-        let messages = Self::to(Box::new(io::stderr()), program, color, terminal);
-        let flag = ("--log-format", args.log_format);
-        let format = environment.setting(flag, &[&format!("{prefix}_LOG_FORMAT")], word)?;
-        let format = format.map(|setting| setting.value).unwrap_or_default();
-        Ok(messages.with_filter(Filter::resolve(prefix, args, environment)?).with_format(format))
-    }
-
     /// Writes to `sink` at the default level, for sessions and tests.
     #[must_use]
     pub fn to(
@@ -362,22 +342,15 @@ impl Filter {
         Self { rules: vec![(String::new(), Some(level))] }
     }
 
-    /// From `-q` and `-v`, which take precedence, or the variable `PREFIX_LOG`.
+    /// From the level of `-q` or `-v`, which takes precedence, or the variable `PREFIX_LOG`.
     ///
     /// # Errors
     /// An unreadable variable: exit 2.
     pub fn resolve(
         prefix: &str,
-        args: &GlobalArgs,
+        flag: Option<Level>,
         environment: &Environment,
     ) -> Result<Self, CliError> {
-        let flag = match (args.quiet, args.verbose) {
-            (true, _) => Some(Level::Error),
-            (_, 0) => None,
-            (_, 1) => Some(Level::Decision),
-            (_, 2) => Some(Level::Debug),
-            _ => Some(Level::Trace),
-        };
         let variable = format!("{prefix}_LOG");
         let setting = environment.setting(("-v", flag.map(Self::at)), &[&variable], Self::parse)?;
         Ok(setting.map_or_else(|| Self::at(Level::Info), |setting| setting.value))
@@ -484,12 +457,11 @@ mod tests {
     }
 
     #[test]
-    fn flags_beat_the_variable() {
+    fn a_flag_beats_the_variable() {
         let environment = Environment::of(&[("X_LOG", "trace")]);
-        let quiet = GlobalArgs { quiet: true, ..GlobalArgs::default() };
-        let filter = Filter::resolve("X", &quiet, &environment).unwrap();
+        let filter = Filter::resolve("X", Some(Level::Error), &environment).unwrap();
         assert!(!filter.shows(Level::Warn, "tool"));
-        let filter = Filter::resolve("X", &GlobalArgs::default(), &environment).unwrap();
+        let filter = Filter::resolve("X", None, &environment).unwrap();
         assert!(filter.shows(Level::Trace, "tool"));
     }
 

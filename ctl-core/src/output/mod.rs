@@ -37,7 +37,7 @@ pub use destination::Destination;
 pub use handover::{Handover, Leave};
 pub use list::List;
 pub(crate) use memory::Memory;
-pub use record::{BODY, Column, Field, Layout, Record, Shape, Show};
+pub use record::{BODY, Column, ENVELOPE, Field, Layout, Record, Shape, Show};
 
 use crate::envelope::Decode;
 use crate::error::{CliError, Exit};
@@ -354,7 +354,7 @@ impl Output {
     ) -> Result<Exit, CliError> {
         if let Some(server) = self.server.take() {
             let labelled = record.clone().of_server(Some(&server));
-            let plain = [&[list::SERVER.key], plain].concat();
+            let plain = [&[record::SERVER.key], plain].concat();
             let done = self.done_by(&labelled, &plain, &format!("{server}: {sentence}"));
             self.server = Some(server);
             return done;

@@ -4,6 +4,7 @@ mod rate;
 
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
@@ -12,9 +13,24 @@ use crate::output::Record;
 use crate::output::escape;
 use crate::output::messages::Messages;
 use crate::output::units;
-use crate::tool::args::ProgressWhen;
 
 use self::rate::Rate;
+
+/// The value of `--progress`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ProgressWhen {
+    /// A bar if stderr is a terminal.
+    #[default]
+    Auto,
+    /// A bar.
+    Bar,
+    /// A line every five seconds.
+    Plain,
+    /// An object every second, and at the end: ts, label, done, total, rate.
+    Json,
+    /// Nothing.
+    Never,
+}
 
 /// The progress of one command. Short commands show none.
 pub struct Progress {

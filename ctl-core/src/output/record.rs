@@ -4,8 +4,6 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::envelope::ENVELOPE;
-
 /// A value of a [`Record`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Field {
@@ -79,6 +77,17 @@ impl Record {
         self
     }
 
+    /// The shape of one server's results, with a server column in front if there are several.
+    #[must_use]
+    pub fn of_server(self, server: Option<&str>) -> Self {
+        if let Some(server) = server { self.led_by(SERVER.key, server) } else { self }
+    }
+
+    /// Whether it has a server column.
+    pub(super) fn has_server(&self) -> bool {
+        self.get(SERVER.key).is_some()
+    }
+
     /// Adds a field in place.
     pub fn push(&mut self, key: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
         self.fields.push((key.into(), Field::Value(value.into())));
@@ -143,6 +152,11 @@ impl From<Record> for Map<String, Value> {
 
 /// The key of a job's body in a [`Record`].
 pub const BODY: &str = "body";
+/// The key of what a body contains, in a [`Record`].
+pub const ENVELOPE: &str = "envelope";
+
+/// The server, if there are several.
+pub(super) const SERVER: Column = Column::new("server", "SERVER").ranked(0);
 
 /// The column of decoded bodies.
 static ENVELOPES: Column = Column::on_request(ENVELOPE, "ENVELOPE");

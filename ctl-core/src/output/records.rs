@@ -1,8 +1,7 @@
 //! Job records that can be imported again: their formats, and their files.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::BufWriter;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -11,8 +10,6 @@ use serde::de::DeserializeOwned;
 use crate::error::CliError;
 use crate::output::{Destination, Encoding, Format, Output, Shape, Style, from_base64, from_hex};
 use crate::system::files;
-use crate::tool::args::GlobalArgs;
-use crate::tool::{Context, Tool};
 
 /// The body in a record, in any encoding: flattened into the record's other fields.
 #[derive(Debug, Default, Deserialize)]
@@ -65,28 +62,29 @@ pub fn is_blank(line: &Result<Vec<u8>, CliError>) -> bool {
     line.as_ref().is_ok_and(|bytes| bytes.trim_ascii().is_empty())
 }
 
-/// Prepares for records of this shape to `to`, a file or - for stdout; as NDJSON unless another structured format was
-/// requested.
+/// Prepares `out` for records of this shape to `to`, a file or - for stdout; as NDJSON unless another structured format
+/// was requested.
 ///
 /// # Errors
 /// A format that cannot be imported, a lossy encoding, an unknown column: exit 2.
-pub fn prepare<T: Tool>(
-    tool: &mut Context<T>,
+pub fn prepare(
+    out: &mut Output,
+    requested: Option<Format>,
     to: &OsStr,
     shape: &'static Shape,
 ) -> Result<(), CliError> {
     if to == STDOUT {
-        choose_format(&tool.globals, &mut tool.out)?;
+        choose_format(out, requested)?;
     }
-    require_lossless(tool.out.style.encoding)?;
-    tool.out.expect(shape)
+    require_lossless(out.style.encoding)?;
+    out.expect(shape)
 }
 
 /// Stands for stdout in place of a file.
 pub const STDOUT: &str = "-";
 
-fn choose_format(globals: &GlobalArgs, out: &mut Output) -> Result<(), CliError> {
-    match globals.output {
+fn choose_format(out: &mut Output, requested: Option<Format>) -> Result<(), CliError> {
+    match requested {
         None => out.style.format = Format::Ndjson,
         Some(format) if format.is_structured() => {}
         Some(_) => {
@@ -118,52 +116,9 @@ pub fn create(path: &OsStr, style: &Style) -> Result<Option<Output>, CliError> {
         return Ok(None);
     }
     let file = files::new_file(Path::new(path))?;
-    sync_entry(path);
+    files::sync_entry(Path::new(path));
     let Style { encoding, decode, .. } = *style;
     let style = Style { format: Format::Ndjson, encoding, decode, ..Style::default() };
     let destination = Destination::file(path.to_string_lossy(), &file);
     Ok(Some(Output::to(Box::new(BufWriter::new(file)), style).at(destination)))
-}
-
-/// Writes a body to a new file, readable only by its owner. Synced to disk when this returns.
-///
-/// # Errors
-/// The file exists or cannot be written: exit 74.
-pub(crate) fn write_body(path: &Path, body: &[u8]) -> Result<(), CliError> {
-    let mut file = files::new_file(path)?;
-    let written = file.write_all(body).and_then(|()| file.sync_data());
-    written.map_err(|error| CliError::writing(&path.to_string_lossy(), &error))?;
-    sync_entry(path.as_os_str());
-    Ok(())
-}
-
-/// Syncs the directory entry, where supported: the data is of little use without its name.
-fn sync_entry(path: &OsStr) {
-    let parent = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty());
-    if let Ok(directory) = File::open(parent.unwrap_or(Path::new("."))) {
-        // Some file systems neither support nor need it.
-        let _ = directory.sync_all();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bodies_go_to_new_private_files_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("body");
-        write_body(&file, b"\x00x").unwrap();
-        assert_eq!(std::fs::read(&file).unwrap(), b"\x00x");
-        let error = write_body(&file, b"y").unwrap_err();
-        assert!(error.message.contains("already exists"), "{error}");
-        assert_eq!(std::fs::read(&file).unwrap(), b"\x00x");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let mode = std::fs::metadata(&file).unwrap().permissions().mode();
-            assert_eq!(mode & 0o777, 0o600);
-        }
-    }
 }

@@ -8,9 +8,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::body::Encoding;
 use super::fit::{self, Fit, Need};
-use super::list::SERVER;
-use super::record::{BODY, Column, Field, Record};
-use crate::envelope::{ENVELOPE, short};
+use super::record::{BODY, Column, ENVELOPE, Field, Record, SERVER};
+use crate::envelope::short;
 use crate::error::CliError;
 use crate::output::color::Role;
 use crate::output::escape;

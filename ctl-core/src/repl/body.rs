@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use crate::error::{CliError, Exit};
+use crate::output::units;
 use crate::output::{Format, Output, Record, Shape};
-use crate::output::{records, units};
+use crate::system::files;
 use crate::tool::{Context, Tool};
 
 /// How much of a body is shown to a person.
@@ -42,7 +43,7 @@ pub fn save(
     body: &[u8],
     (record, label): (Record, &str),
 ) -> Result<Exit, CliError> {
-    records::write_body(file, body)?;
+    files::write_new(file, body)?;
     let name = file.display().to_string();
     let sentence =
         format!("{} of {label} written to {name}", units::count(body.len() as u64, "byte"));

@@ -7,7 +7,7 @@ use super::lexer::Word;
 use super::literal;
 use super::place::value_name;
 use crate::error::CliError;
-use crate::tool::program::tip;
+use crate::tool::tip;
 
 /// A parsed statement.
 #[derive(Debug)]

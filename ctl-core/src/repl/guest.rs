@@ -5,11 +5,10 @@ use std::time::Instant;
 
 use clap::{ArgMatches, Command, Subcommand};
 
-use super::Prompt;
 use super::complete::Wanted;
 use super::help::Group;
 use super::known::{Fetch, KnownNames};
-use super::on_exit::{Answers, OnExit};
+use super::prompt::{Prompt, Prompts};
 use super::shell::{Leaving, Setting};
 use crate::commands::check::Measurable;
 use crate::commands::tap;
@@ -83,6 +82,42 @@ pub struct Parts<'a, T: Tool> {
     pub names: &'a KnownNames,
     /// What happens to what the session holds.
     pub on_exit: &'a mut OnExit,
+}
+
+/// The setting `on_exit`.
+#[derive(Debug, Clone, Copy)]
+pub struct OnExit {
+    /// Its value.
+    pub word: &'static str,
+    /// The allowed values; the first is [`ASK`].
+    pub words: &'static [&'static str],
+}
+
+/// A person is asked.
+pub const ASK: &str = "ask";
+
+impl OnExit {
+    /// Asks, until changed.
+    #[must_use]
+    pub fn ask(words: &'static [&'static str]) -> Self {
+        Self { word: ASK, words }
+    }
+
+    /// Changes the value, if it is allowed.
+    pub fn set(&mut self, word: &str) {
+        if let Some(word) = self.words.iter().find(|known| **known == word) {
+            self.word = word;
+        }
+    }
+}
+
+/// The answers to a question.
+#[derive(Debug, Clone, Copy)]
+pub struct Answers {
+    /// The answers, also by their first letter; an empty line means the first.
+    pub words: &'static [&'static str],
+    /// The meaning of Ctrl-D.
+    pub at_end: &'static str,
 }
 
 /// The state of a tool's session. A thread of the session shares it, so it is locked while a command runs, and free
@@ -181,6 +216,13 @@ pub(super) fn last_words<G: Guest>(names: &KnownNames) -> Option<String> {
     (!held.is_empty()).then(|| format!("{words} {}", held.join(", ")))
 }
 
+/// The prompt for the next line.
+pub(super) fn prompt<G: Guest>(guest: &mut G, prompts: &Prompts) -> Prompt {
+    let usual = guest.prompt(prompts.rich);
+    let mark = guest.parts().tool.settings().mark();
+    prompts.formatted(usual, mark)
+}
+
 /// Reports a connection that was lost since the last check.
 pub fn say_loss<G: Guest>(guest: &mut G) {
     if let Some(said) = guest.notice_loss() {
@@ -191,4 +233,18 @@ pub fn say_loss<G: Guest>(guest: &mut G) {
 /// Locks the state; a panic elsewhere does not end the session.
 pub fn lock<G>(shared: &Mutex<G>) -> MutexGuard<'_, G> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_has_only_known_words() {
+        let mut on_exit = OnExit::ask(&[ASK, "wait"]);
+        on_exit.set("nonsense");
+        assert_eq!(on_exit.word, ASK);
+        on_exit.set("wait");
+        assert_eq!(on_exit.word, "wait");
+    }
 }

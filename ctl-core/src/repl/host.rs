@@ -13,7 +13,7 @@ use super::builtin;
 use super::editor::Edited;
 use super::ending::Ending;
 use super::grammar::{Parsed, parse};
-use super::guest::{Guest, Interactive, Parts, RunLine, lock, say_loss};
+use super::guest::{Guest, Interactive, Parts, RunLine, lock, prompt, say_loss};
 use super::help::Group;
 use super::lexer::Word;
 use super::on_exit;
@@ -24,7 +24,6 @@ use super::sink::Written;
 use super::tree::{self, FORMATS};
 use super::values::KnownSettings;
 use crate::commands::ping::PATIENCE;
-use crate::commands::top;
 use crate::error::{CliError, Exit};
 use crate::link::{Dialer, Link};
 use crate::output::color::Role;
@@ -33,6 +32,9 @@ use crate::output::{Destination, Format, Memory, Output, Record, Style};
 use crate::system::signals::Interrupts;
 use crate::tool::Tool;
 use crate::tool::args::GlobalArgs;
+
+/// The command that takes the whole screen, where there is one.
+const ON_SCREEN: &str = "top";
 
 /// The setting that decides what happens to what the session holds.
 const ON_EXIT: &str = "on_exit";
@@ -81,7 +83,7 @@ impl<G: Guest> Shell for Host<'_, G> {
         say_loss(&mut *guest);
         self.end_open_line();
         self.waiting.store(true, Ordering::SeqCst);
-        self.prompts.of(&mut *guest)
+        prompt(&mut *guest, &self.prompts)
     }
 
     fn run(
@@ -98,7 +100,7 @@ impl<G: Guest> Shell for Host<'_, G> {
                 return Ok(Exit::Done);
             }
         }
-        if name == top::NAME {
+        if name == ON_SCREEN {
             return self.on_screen(|host| host.line(matches, words));
         }
         let reads = G::Tool::WORDS.reads.contains(&name.as_str());

@@ -21,7 +21,7 @@ pub mod known;
 pub mod lexer;
 pub mod literal;
 pub mod names;
-pub mod on_exit;
+mod on_exit;
 pub(crate) mod outside;
 mod pager;
 pub mod patience;

@@ -1,49 +1,13 @@
-//! What happens to what a session holds when it ends: a setting, or a person's answer.
+//! Settles what a session holds when it ends, as a setting or a person says.
 
 use std::sync::Mutex;
 
 use super::Prompt;
 use super::editor::Edited;
-use super::guest::{Guest, lock};
+use super::guest::{ASK, Answers, Guest, lock};
 use super::shell::{Leaving, Terminal};
 use crate::error::CliError;
 use crate::output::color::Role;
-
-/// The setting `on_exit`.
-#[derive(Debug, Clone, Copy)]
-pub struct OnExit {
-    /// Its value.
-    pub word: &'static str,
-    /// The allowed values; the first is [`ASK`].
-    pub words: &'static [&'static str],
-}
-
-/// A person is asked.
-pub const ASK: &str = "ask";
-
-impl OnExit {
-    /// Asks, until changed.
-    #[must_use]
-    pub fn ask(words: &'static [&'static str]) -> Self {
-        Self { word: ASK, words }
-    }
-
-    /// Changes the value, if it is allowed.
-    pub fn set(&mut self, word: &str) {
-        if let Some(word) = self.words.iter().find(|known| **known == word) {
-            self.word = word;
-        }
-    }
-}
-
-/// The answers to a question.
-#[derive(Debug, Clone, Copy)]
-pub struct Answers {
-    /// The answers, also by their first letter; an empty line means the first.
-    pub words: &'static [&'static str],
-    /// The meaning of Ctrl-D.
-    pub at_end: &'static str,
-}
 
 /// Settles what a session holds, before it ends or its state is put at risk: as the setting says, or as a person
 /// answers. Returns true to continue.
@@ -121,14 +85,5 @@ mod tests {
     #[test]
     fn each_answer_has_a_letter() {
         assert_eq!(offered(&["release", "bury"]), "[r]elease (default) / [b]ury");
-    }
-
-    #[test]
-    fn a_setting_has_only_known_words() {
-        let mut on_exit = OnExit::ask(&[ASK, "wait"]);
-        on_exit.set("nonsense");
-        assert_eq!(on_exit.word, ASK);
-        on_exit.set("wait");
-        assert_eq!(on_exit.word, "wait");
     }
 }

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use unicode_width::UnicodeWidthStr;
 
-use super::guest::Guest;
 use crate::error::CliError;
 use crate::output::color::Role;
 use crate::output::escape;
@@ -137,10 +136,9 @@ impl Prompts {
         Self { format: Arc::default(), rich }
     }
 
-    /// The prompt for the next line.
-    pub(super) fn of<G: Guest>(&self, guest: &mut G) -> Prompt {
-        let usual = guest.prompt(self.rich);
-        let usual = match guest.parts().tool.settings().mark() {
+    /// The tool's prompt with the mark of its context, if any, in the person's format.
+    pub(super) fn formatted(&self, usual: Prompt, mark: Option<(String, Role)>) -> Prompt {
+        let usual = match mark {
             Some((mark, role)) => usual.after('c', role, format!("{mark} ")),
             None => usual,
         };

@@ -6,7 +6,7 @@ use clap::{ArgMatches, Command, Subcommand};
 
 use super::builtin;
 use super::guest::Interactive;
-use crate::tool::{cli, docs};
+use crate::tool::{cli, help};
 
 /// Global flags that a line may have; the others are for the start of the session.
 const LINE_FLAGS: &[&str] = &[
@@ -99,7 +99,7 @@ pub fn grammar<T: Interactive>() -> Command {
         .subcommands(kept.cloned().map(T::here))
         .subcommands(verbs.get_subcommands().cloned())
         .subcommands(builtin::commands(FORMATS, program.servers.forms));
-    grammar = docs::reflow(grammar);
+    grammar = help::reflow(grammar);
     grammar.build();
     grammar
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::editor::Notices;
 use super::ending::{Ending, wake_editor};
-use super::guest::Guest;
+use super::guest::{Guest, prompt};
 use super::prompt::{Prompt, Prompts};
 use super::sink::Written;
 
@@ -65,7 +65,7 @@ impl<G: Guest> Watcher<'_, G> {
         };
         let said = guest.tick(Instant::now());
         let is_stale = !said.is_empty() && self.waiting.load(Ordering::SeqCst);
-        let prompt = is_stale.then(|| self.prompts.of(&mut *guest));
+        let prompt = is_stale.then(|| prompt(&mut *guest, &self.prompts));
         (said, prompt)
     }
 }

@@ -8,8 +8,8 @@ use crate::config::file::{self, CONTEXTS, DEFAULTS, SELECTED};
 use crate::config::keys::{self, Key};
 use crate::error::{CliError, Exit};
 use crate::output::Record;
+use crate::program::Program;
 use crate::repl::outside;
-use crate::tool::program::Program;
 use crate::tool::{Context, Tool};
 
 /// Arguments of `config`.

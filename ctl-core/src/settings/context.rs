@@ -6,16 +6,16 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use toml_edit::{DocumentMut, TableLike, Value};
 
-use super::{CONTEXT, ROWS, context_table, file, in_force, meant, place, row, set, set_value};
+use super::{ROWS, context_table, file, in_force, meant, place, row, set, set_value};
 use crate::commands::ping::PATIENCE;
 use crate::config::file::{CONTEXTS, Config, Fields, PREVIOUS, SELECTED, check_name};
 use crate::config::keys::{self, ADDRESS, Key, OUTPUT, PROTECTED};
-use crate::config::{Setting, Source};
+use crate::config::{CONTEXT, Setting, Source};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::escape;
 use crate::output::{Column, Record, Shape};
-use crate::tool::program::Program;
+use crate::program::Program;
 use crate::tool::{Context, Tool};
 
 /// Arguments of `context`.

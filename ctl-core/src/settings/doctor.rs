@@ -20,44 +20,6 @@ use crate::tool::{Context, Tool};
 #[derive(Debug, Args)]
 pub struct DoctorArgs {}
 
-/// What is known about a server.
-#[derive(Debug, Default)]
-pub struct Diagnosis {
-    /// What it reports, and what it supports; null is unknown.
-    pub facts: Vec<(&'static str, Value)>,
-    /// Problems with it, and their remedies.
-    pub warnings: Vec<(String, String)>,
-}
-
-impl Diagnosis {
-    /// Adds a fact reported by the server.
-    #[must_use]
-    pub fn fact(mut self, name: &'static str, value: impl Into<Value>) -> Self {
-        self.facts.push((name, value.into()));
-        self
-    }
-
-    /// Adds a problem, if `is_wrong`.
-    #[must_use]
-    pub fn warn_if(mut self, is_wrong: bool, what: impl Into<String>, next: &str) -> Self {
-        if is_wrong {
-            self.warnings.push((what.into(), next.to_owned()));
-        }
-        self
-    }
-
-    fn text(&self) -> String {
-        let shown = |(name, value): &(&str, Value)| match value {
-            Value::Null => format!("{name} unknown"),
-            Value::String(text) => format!("{name} {text}"),
-            Value::Bool(true) => format!("{name} yes"),
-            Value::Bool(false) => format!("{name} no"),
-            other => format!("{name} {other}"),
-        };
-        self.facts.iter().map(shown).collect::<Vec<_>>().join(", ")
-    }
-}
-
 static FINDINGS: Shape = Shape::sentences(
     "subject",
     &[
@@ -226,7 +188,7 @@ fn about_server<T: Tool>(address: &str, mut link: T::Link, findings: &mut Findin
         Err(error) => return findings.failure(address, &error),
     };
     let ms = units::milliseconds(took);
-    let text = format!("{} answers in {ms} ms: {}", T::PROGRAM.service.name, diagnosis.text());
+    let text = format!("{} answers in {ms} ms: {}", T::PROGRAM.servers.kind, diagnosis.text());
     let facts: Map<String, Value> =
         diagnosis.facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     let row = row("ok", address, &text).with("ms", ms).with("server", Value::Object(facts));

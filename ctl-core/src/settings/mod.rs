@@ -8,16 +8,14 @@ use toml_edit::{DocumentMut, Item, Table};
 
 use crate::config::file::{CONTEXTS, Config, Place};
 use crate::config::keys::{self, Key};
-use crate::config::{Chosen, Settings, Source};
+use crate::config::{CONTEXT, Chosen, Settings, Source};
 use crate::error::CliError;
 use crate::output::{Column, Output, Record, Shape};
+use crate::program::Program;
 use crate::repl::complete::Wanted;
 use crate::repl::known::KnownNames;
-use crate::tool::program::Program;
 use crate::tool::{Context, Tool};
 
-/// The value name of an argument for a context.
-pub const CONTEXT: &str = "CONTEXT";
 /// The value name of an argument for a key of the file.
 pub const KEY: &str = "KEY";
 

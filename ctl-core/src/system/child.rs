@@ -168,7 +168,7 @@ fn serve<P: Send + 'static>(
         .name("pump".to_owned())
         .spawn(move || pipe.recv().map(work))
         .map(|_| sender)
-        .map_err(|error| CliError::thread(&error))
+        .map_err(|error| process::no_thread(&error))
 }
 
 /// A command need not read all of its stdin.

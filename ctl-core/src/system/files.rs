@@ -45,6 +45,27 @@ pub(crate) fn new_file(path: &Path) -> Result<File, CliError> {
     })
 }
 
+/// Writes a new file for the user's data, readable only by its owner. It is synced to disk when this returns.
+///
+/// # Errors
+/// The file exists or cannot be written: exit 74.
+pub(crate) fn write_new(path: &Path, contents: &[u8]) -> Result<(), CliError> {
+    let mut file = new_file(path)?;
+    let written = file.write_all(contents).and_then(|()| file.sync_data());
+    written.map_err(|error| CliError::writing(&path.to_string_lossy(), &error))?;
+    sync_entry(path);
+    Ok(())
+}
+
+/// Syncs the directory entry, where supported: the data is of little use without its name.
+pub(crate) fn sync_entry(path: &Path) {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Ok(directory) = File::open(parent.unwrap_or(Path::new("."))) {
+        // Some file systems neither support nor need it.
+        let _ = directory.sync_all();
+    }
+}
+
 /// A new file in the same directory, under an unpredictable name.
 fn beside(path: &Path, contents: &[u8], mode: u32) -> io::Result<NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -127,6 +148,17 @@ mod tests {
         assert!(!path.exists() && victim.exists());
         // No temporary file is left: only the link and its target.
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn data_goes_to_new_private_files_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("body");
+        write_new(&file, b"\x00x").unwrap();
+        let error = write_new(&file, b"y").unwrap_err();
+        assert!(error.message.contains("already exists"), "{error}");
+        assert_eq!(fs::read(&file).unwrap(), b"\x00x");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

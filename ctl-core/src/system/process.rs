@@ -43,8 +43,15 @@ fn classify(error: &io::Error) -> Option<fn(String) -> CliError> {
 
 /// Whether the system temporarily has no free descriptor, process, thread or memory.
 #[must_use]
-pub fn is_shortage(error: &io::Error) -> bool {
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
     system::is_shortage(error)
+}
+
+/// The error for a thread that cannot be started: exit 75 if the system has none left, else 70.
+#[must_use]
+pub fn no_thread(error: &io::Error) -> CliError {
+    let message = format!("cannot start a thread: {error}");
+    if is_shortage(error) { CliError::shortage(message) } else { CliError::internal(message) }
 }
 
 /// Gives the command its own process group, so that all of it can be ended, and returns whether it has one. Not at a

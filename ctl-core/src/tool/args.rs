@@ -1,32 +1,20 @@
 //! The flags that every command of every tool takes.
 
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args};
 
-use crate::config::{Settings, keys, word};
+use crate::config::{Environment, Settings, keys, word};
 use crate::envelope::Decode;
 use crate::error::CliError;
+use crate::input::confirm::Confirm;
 use crate::output::color::ColorWhen;
-use crate::output::messages::LogFormat;
+use crate::output::messages::{Filter, Level, LogFormat, Messages};
+use crate::output::progress::ProgressWhen;
 use crate::output::units;
 use crate::output::{Encoding, Format, Style};
-
-/// The value of `--progress`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum ProgressWhen {
-    /// A bar if stderr is a terminal.
-    #[default]
-    Auto,
-    /// A bar.
-    Bar,
-    /// A line every five seconds.
-    Plain,
-    /// An object every second, and at the end: ts, label, done, total, rate.
-    Json,
-    /// Nothing.
-    Never,
-}
+use crate::program::Program;
 
 /// Flags accepted before and after every subcommand.
 #[derive(Debug, Clone, Default, Args)]
@@ -153,6 +141,48 @@ pub struct GlobalArgs {
 }
 
 impl GlobalArgs {
+    /// The stream of messages to stderr, filtered by the flags and `PREFIX_LOG`.
+    ///
+    /// # Errors
+    /// An unreadable filter: exit 2.
+    pub fn messages(
+        &self,
+        program: &Program,
+        environment: &Environment,
+    ) -> Result<Messages, CliError> {
+        let terminal = io::stderr().is_terminal();
+        let color = self.color.unwrap_or_default().decide(|name| environment.var(name), terminal);
+        let messages = Messages::to(Box::new(io::stderr()), program.name, color, terminal);
+        let variable = format!("{}_LOG_FORMAT", program.prefix);
+        let format = environment.setting(("--log-format", self.log_format), &[&variable], word)?;
+        let format = format.map(|setting| setting.value).unwrap_or_default();
+        let filter = Filter::resolve(program.prefix, self.level(), environment)?;
+        Ok(messages.with_filter(filter).with_format(format))
+    }
+
+    /// The level that `-q` or `-v` asks for.
+    fn level(&self) -> Option<Level> {
+        match (self.quiet, self.verbose) {
+            (true, _) => Some(Level::Error),
+            (_, 0) => None,
+            (_, 1) => Some(Level::Decision),
+            (_, 2) => Some(Level::Debug),
+            _ => Some(Level::Trace),
+        }
+    }
+
+    /// How a command gets its confirmations; `lock` is the name of a protected server or context.
+    #[must_use]
+    pub fn confirmation(&self, lock: Option<String>) -> Confirm {
+        Confirm {
+            yes: self.yes,
+            name: self.confirm.clone(),
+            can_ask: !self.no_input && io::stdin().is_terminal(),
+            lock,
+            asking: None,
+        }
+    }
+
     /// The style of results, from the flags, the settings and the stream.
     ///
     /// # Errors
@@ -213,8 +243,8 @@ impl GlobalArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Environment, SettingsArgs};
-    use crate::tool::program::TOOL;
+    use crate::config::SettingsArgs;
+    use crate::program::TOOL;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -247,6 +277,15 @@ mod tests {
             error.message.contains("TOOL_OUTPUT") && error.message.contains("ndjson"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn the_level_of_messages_comes_from_the_flags() {
+        let level = |line: &[&str]| globals(line).level();
+        assert_eq!(level(&[]), None);
+        assert_eq!(level(&["-q"]), Some(Level::Error));
+        assert_eq!(level(&["-v"]), Some(Level::Decision));
+        assert_eq!(level(&["-vvvv"]), Some(Level::Trace));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::commands::serve::ServeArgs;
 use crate::commands::watch::WatchArgs;
 use crate::config::{SettingsArgs, keys};
 use crate::link::tls::{self, TlsArgs};
+use crate::program::Program;
 use crate::repl::args::SessionArgs;
 use crate::settings::config::ConfigArgs;
 use crate::settings::context::ContextArgs;
@@ -15,7 +16,6 @@ use crate::settings::doctor::DoctorArgs;
 use crate::tool::args::GlobalArgs;
 use crate::tool::docs::commands::{CompletionsArgs, DocsArgs, ManArgs};
 use crate::tool::examples::{self, ExamplesArgs};
-use crate::tool::program::Program;
 use crate::tool::shells::CompleteArgs;
 use crate::tool::{Nature, Tool};
 
@@ -93,12 +93,6 @@ pub enum Common {
     #[command(hide = true)]
     Docs(DocsArgs),
 }
-
-/// The commands of every tool in groups, which a tool's own groups with the same titles go before.
-pub const GROUPS: &[(&str, &[&str])] = &[
-    ("Observe", &["ping", "latency", "watch"]),
-    ("Tool", &["repl", "serve", "context", "config", "doctor", "examples", "completions", "man"]),
-];
 
 impl Common {
     /// The command's effects.

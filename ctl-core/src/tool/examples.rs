@@ -1,4 +1,4 @@
-//! The command `examples`: cheat sheets in the terminal. A sheet is data, and reads as a shell script with comments.
+//! The command `examples`: cheat sheets in the terminal. A sheet reads as a shell script with comments.
 
 use std::collections::BTreeSet;
 
@@ -9,87 +9,8 @@ use serde_json::Value;
 use crate::error::{CliError, Exit};
 use crate::output::color::Role;
 use crate::output::{Column, Output, Record, Shape};
-use crate::tool::program::Program;
-
-/// Command lines about one topic.
-#[derive(Debug, Clone, Copy)]
-pub struct Sheet {
-    /// The word that `examples` takes.
-    pub topic: &'static str,
-    /// What the command lines are for.
-    pub about: &'static str,
-    /// The command lines. They are run one after the other, so a later one may need what an earlier one did.
-    pub examples: &'static [Example],
-}
-
-/// A command line that can be copied.
-#[derive(Debug, Clone, Copy)]
-pub struct Example {
-    /// What it does, without a full stop.
-    pub about: &'static str,
-    /// The line, for a POSIX shell.
-    pub line: &'static str,
-    /// How it ends.
-    pub ends: Ends,
-}
-
-/// How a command line ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ends {
-    /// By itself, with this exit code.
-    With(u8),
-    /// When somebody stops it.
-    Stopped,
-}
-
-impl Example {
-    /// A line that ends by itself, with exit code 0.
-    #[must_use]
-    pub const fn new(about: &'static str, line: &'static str) -> Self {
-        Self { about, line, ends: Ends::With(0) }
-    }
-
-    /// The same line, which ends with another exit code.
-    #[must_use]
-    pub const fn exits(self, code: u8) -> Self {
-        Self { ends: Ends::With(code), ..self }
-    }
-
-    /// The same line, which runs until somebody stops it.
-    #[must_use]
-    pub const fn until_stopped(self) -> Self {
-        Self { ends: Ends::Stopped, ..self }
-    }
-
-    /// The exit code; none for a line that does not end by itself.
-    #[must_use]
-    pub const fn exit(&self) -> Option<u8> {
-        match self.ends {
-            Ends::With(code) => Some(code),
-            Ends::Stopped => None,
-        }
-    }
-
-    /// What it does and how it ends, where that is not a success.
-    #[must_use]
-    pub fn explained(&self) -> String {
-        match self.ends {
-            Ends::With(0) => self.about.to_owned(),
-            Ends::With(code) => format!("{} (exit code {code})", self.about),
-            Ends::Stopped => format!("{} (until Ctrl-C)", self.about),
-        }
-    }
-
-    /// The commands of this tool that the line has.
-    fn commands<'t>(&self, program: &Program, tree: &'t Command) -> BTreeSet<&'t str> {
-        let words: Vec<&str> = self.line.split_whitespace().collect();
-        let of_tool = words.split(|word| *word == program.name).skip(1);
-        of_tool
-            .filter_map(|words| words.iter().find_map(|word| tree.find_subcommand(word)))
-            .map(Command::get_name)
-            .collect()
-    }
-}
+use crate::program::Program;
+use crate::program::sheet::{Example, Sheet};
 
 /// Arguments of `examples`.
 #[derive(Debug, Args)]
@@ -120,7 +41,7 @@ pub(crate) fn with_topics(command: Command, program: &Program, tree: &Command) -
     let name = program.name;
     let topics: BTreeSet<&str> = program.sheets.iter().map(|sheet| sheet.topic).collect();
     let commands: BTreeSet<&str> = examples(program)
-        .flat_map(|(_, example)| example.commands(program, tree))
+        .flat_map(|(_, example)| commands(example, program, tree))
         .filter(|command| !topics.contains(command))
         .collect();
     let topics =
@@ -134,6 +55,16 @@ pub(crate) fn with_topics(command: Command, program: &Program, tree: &Command) -
          the exit code. With -o json, each example is an object.\n\n\
          Examples:\n  {name} examples\n  {name} examples {topic}\n  {name} examples serve -o json"
     ))
+}
+
+/// The commands of this tool that an example's line has.
+fn commands<'t>(example: &Example, program: &Program, tree: &'t Command) -> BTreeSet<&'t str> {
+    let words: Vec<&str> = example.line.split_whitespace().collect();
+    let of_tool = words.split(|word| *word == program.name).skip(1);
+    of_tool
+        .filter_map(|words| words.iter().find_map(|word| tree.find_subcommand(word)))
+        .map(Command::get_name)
+        .collect()
 }
 
 fn examples(program: &Program) -> impl Iterator<Item = (&'static Sheet, &'static Example)> {
@@ -182,7 +113,7 @@ fn chosen(program: &Program, topic: &str) -> Vec<(&'static Sheet, &'static Examp
     let tree = (!is_topic).then(program.tree);
     let is_meant = |sheet: &Sheet, example: &Example| match &tree {
         None => sheet.topic == topic,
-        Some(tree) => example.commands(program, tree).contains(topic),
+        Some(tree) => commands(example, program, tree).contains(topic),
     };
     examples(program).filter(|(sheet, example)| is_meant(sheet, example)).collect()
 }
@@ -205,7 +136,7 @@ fn script(program: &Program, topic: &str, color: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::program::TOOL;
+    use crate::program::TOOL;
 
     const SHEETS: &[Sheet] = &[
         Sheet {

@@ -18,29 +18,31 @@ use crate::repl::{start, unreadable};
 use crate::settings;
 use crate::tool::args::GlobalArgs;
 use crate::tool::cli::{self, Cli, Common, Line};
+use crate::tool::complete;
 use crate::tool::docs::commands;
+use crate::tool::early::Early;
 use crate::tool::examples;
-use crate::tool::shells;
 use crate::tool::{Context, Nature};
 
 /// Runs a whole command line like the program; the first word is the program's name.
 pub fn main<T: Interactive>(line: impl IntoIterator<Item = OsString>) -> Exit {
     let line: Vec<OsString> = line.into_iter().collect();
-    T::PROGRAM.run(&line, || run::<T>(&line))
+    let early = Early { program: &T::PROGRAM, line: &line, environment: &Environment::process() };
+    early.run(|| run::<T>(&early))
 }
 
-fn run<T: Interactive>(line: &[OsString]) -> Exit {
-    let (program, environment) = (T::PROGRAM, Environment::process());
+fn run<T: Interactive>(early: &Early<'_>) -> Exit {
+    let Early { program, line, environment } = *early;
     let (cli, matches) = match cli::parse::<T>(line) {
         Ok(parsed) => parsed,
-        Err(error) => return program.grammar_error(error, line, &environment),
+        Err(error) => return early.grammar_error(error),
     };
     let Cli { connect, embedded, tls, settings: args, globals, command } = cli;
-    let Some(command) = command else { return program.without_command(line, &environment) };
+    let Some(command) = command else { return early.without_command() };
     let about_settings = is_about_settings(&command);
-    let settings = match Settings::load(&program, &args, embedded, environment.clone()) {
+    let settings = match Settings::load(program, &args, embedded, environment.clone()) {
         Err(error) if about_settings => {
-            let settings = Settings::without_file(&program, &args, environment.clone());
+            let settings = Settings::without_file(program, &args, environment.clone());
             Ok(settings.with_trouble(error))
         }
         loaded => loaded,
@@ -51,7 +53,7 @@ fn run<T: Interactive>(line: &[OsString]) -> Exit {
     });
     let mut context = match context {
         Ok(context) => context,
-        Err(error) => return program.early_failure(&error, line, &environment),
+        Err(error) => return early.failure(&error),
     };
     if !about_settings {
         context.link.dialer().say_override();
@@ -121,7 +123,7 @@ fn common<T: Interactive>(context: &mut Context<T>, command: Common) -> Result<E
         Common::Context(args) => settings::context::run(context, &args),
         Common::Doctor(args) => settings::doctor::run(context, &args),
         Common::Config(args) => settings::config::run(context, &args),
-        Common::Complete(args) => shells::complete(context, &args),
+        Common::Complete(args) => complete::run(context, &args),
         Common::Examples(args) => examples::run(out, &T::PROGRAM, &args),
         Common::Completions(args) => commands::completions(out, &T::PROGRAM, &args),
         Common::Man(args) => commands::man(out, &T::PROGRAM, &args),
@@ -145,7 +147,7 @@ fn serve<T: Interactive>(context: &mut Context<T>, args: &ServeArgs) -> Result<E
     let trace = messages.trace(T::PROGRAM.name);
     let (requests, log) = Requests::log(args, trace, &messages)?;
     serve::serve(
-        (&T::PROGRAM.service, T::PROGRAM.servers.variables),
+        &T::PROGRAM.servers,
         (args, &requests),
         &interrupts,
         &mut context.out,

@@ -1,23 +1,8 @@
-//! Shell completion: scripts that ask the tool, and its answers. The completions are the same as in a session.
+//! The shells that complete lines: scripts that ask the tool, and how each shell writes words.
 
 use std::ffi::{OsStr, OsString};
-use std::marker::PhantomData;
 
-use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
-
-use crate::commands::check::Measurable;
-use crate::config::{Settings, SettingsArgs};
-use crate::error::{CliError, Exit};
-use crate::input::filter::Field;
-use crate::link::tls::TlsArgs;
-use crate::link::{Connect as _, Link as _};
-use crate::repl::complete::{self, Found, Values, Wanted, What};
-use crate::repl::guest::{Guest, Interactive, filters};
-use crate::repl::known::KnownNames;
-use crate::repl::lexer::Partial;
-use crate::settings;
-use crate::tool::Context;
-use crate::tool::cli;
+use clap::{Args, ValueEnum};
 
 /// The shells that ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -45,13 +30,6 @@ pub struct CompleteArgs {
     words: Vec<OsString>,
 }
 
-/// The exit code that leaves completion to the shell, which knows files best.
-const FILES: Exit = Exit::Own(3);
-
-/// The exit code if the word is incomplete, so that no blank may follow. A script for fish has no say in this: fish
-/// leaves the blank out only after a candidate that ends in one of `/=@:.,-`.
-const OPEN: Exit = Exit::Own(4);
-
 /// The completion script of a shell for this tool.
 #[must_use]
 pub fn script(shell: Asking, name: &str) -> String {
@@ -64,111 +42,27 @@ pub fn script(shell: Asking, name: &str) -> String {
     script.replace("TOOL", name)
 }
 
-/// Runs `complete`: a line per completion, with its description after a TAB. Exit 3 means that the word is a file name,
-/// 4 that it continues after the completion.
-///
-/// # Errors
-/// Write failures.
-pub fn complete<T: Interactive>(
-    context: &mut Context<T>,
-    args: &CompleteArgs,
-) -> Result<Exit, CliError> {
-    let (words, divided) = match (args.shell, args.words.as_slice()) {
-        (Asking::Bash, [dividers, line]) => typed_in_bash(dividers, line),
-        (Asking::Nushell, words) => (words.iter().map(typed_in_nushell).collect(), String::new()),
-        (_, words) => (words.to_vec(), String::new()),
-    };
-    let mut tree = cli::tree::<T>();
-    tree.build();
-    let asks = points_to_servers(context, &words);
-    let names = match asks {
-        true => KnownNames::live(T::live_names(context.link.sibling())),
-        false => KnownNames::default(),
-    };
-    settings::keep_names(context.settings(), &T::PROGRAM, &names);
-    let found = complete::find(&tree, &Names::<T>(names, PhantomData), &Partial::of_words(&words));
-    let Some(Found { before, what }) = found else { return Ok(Exit::Done) };
-    let mut exit = Exit::Done;
-    let rows: Vec<(String, String)> = match what {
-        What::Files(_) => return Ok(FILES),
-        What::Verbs(verbs) => verbs,
-        What::Flags(flags) => flags.into_iter().map(|flag| (flag.name, flag.about)).collect(),
-        What::Names(names) => names.into_iter().map(|name| (name, String::new())).collect(),
-        What::Beginnings(described) => {
-            exit = OPEN;
-            described
+impl CompleteArgs {
+    /// The typed words after the tool's name, and the part of the last one that the shell takes for separate words.
+    pub(super) fn typed(&self) -> (Vec<OsString>, String) {
+        match (self.shell, self.words.as_slice()) {
+            (Asking::Bash, [dividers, line]) => typed_in_bash(dividers, line),
+            (Asking::Nushell, words) => {
+                (words.iter().map(typed_in_nushell).collect(), String::new())
+            }
+            (_, words) => (words.to_vec(), String::new()),
         }
-    };
-    for (word, about) in rows {
-        let word = format!("{before}{word}");
-        // Nobody types a name that acts on a terminal.
-        if word.chars().any(crate::output::escape::acts) {
-            continue;
-        }
-        let word = word.strip_prefix(&divided).unwrap_or(&word);
-        let about = about.lines().next().unwrap_or_default();
-        let line = match args.shell {
+    }
+
+    /// A completion in the shell's own form.
+    pub(super) fn offer(&self, word: &str, about: &str) -> String {
+        match self.shell {
             Asking::Bash => in_bash(word),
             Asking::Zsh => format!("{}:{about}", word.replace('\\', "\\\\").replace(':', "\\:")),
             Asking::Fish => format!("{word}\t{about}"),
             Asking::Nushell => format!("{}\t{about}", in_nushell(word)),
-        };
-        context.out.text(&format!("{line}\n"))?;
+        }
     }
-    Ok(exit)
-}
-
-/// The names known to this tool.
-struct Names<T>(KnownNames, PhantomData<fn() -> T>);
-
-impl<T: Interactive> Values for Names<T> {
-    fn filters(&self, verb: &str) -> &'static [Field] {
-        filters::<T>(verb)
-    }
-
-    fn checks(&self) -> &'static [Measurable] {
-        T::CHECKS
-    }
-
-    fn values(&self, wanted: &Wanted<'_>) -> Vec<String> {
-        settings::candidates(&self.0, wanted)
-            .unwrap_or_else(|| <T::Guest<'_> as Guest>::candidates(&self.0, wanted))
-    }
-}
-
-/// Whether there are servers to ask for names: those of the line or of its context, or else the default ones.
-fn points_to_servers<T: Interactive>(context: &mut Context<T>, words: &[OsString]) -> bool {
-    let before = words.split_last().map_or(words, |(_, before)| before);
-    let line = [OsString::from(T::PROGRAM.name)].into_iter().chain(before.iter().cloned());
-    // A partial line does not parse.
-    let tree = cli::tree::<T>().ignore_errors(true);
-    let link = tree.try_get_matches_from(line).ok().map(|typed| typed_link(context, &typed));
-    match link {
-        Some(Ok(Some(link))) => context.link = link,
-        Some(Ok(None)) => {}
-        // They are invalid, or there is no server to ask.
-        _ => return false,
-    }
-    !before.iter().any(|word| word == "--embedded")
-}
-
-/// The servers that these flags select; `None` if they name neither servers nor their source.
-fn typed_link<T: Interactive>(
-    context: &Context<T>,
-    typed: &ArgMatches,
-) -> Result<Option<T::Link>, CliError> {
-    let unreadable = |_| CliError::usage("the line cannot be parsed yet");
-    let connect = T::Connect::from_arg_matches(typed).map_err(unreadable)?;
-    let args = SettingsArgs::from_arg_matches(typed).map_err(unreadable)?;
-    let is_of_settings = args.config.is_some() || args.context.is_some() || args.no_context;
-    if connect.addresses().is_none() && !is_of_settings {
-        return Ok(None);
-    }
-    let tls = TlsArgs::from_arg_matches(typed).map_err(unreadable)?;
-    let environment = context.settings().environment.clone();
-    let settings = Settings::load(&T::PROGRAM, &args, false, environment)?;
-    Context::<T>::new((&connect, false), &tls, &context.globals, settings)
-        .map(|context| Some(context.link))
 }
 
 /// The words of a bash line after the first, and the part of the last one that bash takes for separate words.

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use ctl_core::commands::bench::{self, Done, Kind, Plan};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::messages::Messages;
+use ctl_core::system::process;
 use ctl_core::system::signals::Interrupts;
 use gearman_client::blocking::{Client, Worker};
 use gearman_client::protocol::{Echo, Submit};
@@ -240,7 +241,7 @@ impl Workers {
             }
         };
         let thread = thread::Builder::new().name("worker".to_owned()).spawn(work);
-        let failed = |error| CliError::thread(&error);
+        let failed = |error| process::no_thread(&error);
         self.threads.push(thread.map_err(failed)?);
         Ok(())
     }

@@ -159,7 +159,7 @@ enum Way<'a, 'b> {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     if let Some(to) = &args.to {
-        records::prepare(tool, to, &RECORDS)?;
+        records::prepare(&mut tool.out, tool.globals.output, to, &RECORDS)?;
     }
     let (take, end) = (&args.take, args.end.unwrap_or(End::Complete));
     let (functions, mut fleet) = (args.functions.names()?, Fleet::of(tool)?);

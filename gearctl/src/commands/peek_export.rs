@@ -124,7 +124,7 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
-    records::prepare(tool, records::STDOUT.as_ref(), &RECORDS)?;
+    records::prepare(&mut tool.out, tool.globals.output, records::STDOUT.as_ref(), &RECORDS)?;
     let mut fleet = Fleet::of(tool)?;
     let targets = targets(tool, &mut fleet, &args.functions.names()?)?;
     let queued: u64 = targets.iter().map(|target| target.queued).sum();

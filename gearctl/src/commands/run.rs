@@ -4,7 +4,7 @@ use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::would;
-use ctl_core::tool::args::ProgressWhen;
+use ctl_core::output::progress::ProgressWhen;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionStatus};
 
@@ -12,8 +12,8 @@ use super::submit::{self, SubmitArgs, connect};
 use crate::link::Answer;
 use crate::names::show_function;
 use crate::submit::pool::{Kind, Pool};
-use crate::submit::results::KeepArgs;
-use crate::submit::running::{Followed, Running, Shape};
+use crate::submit::results::{KeepArgs, Shape};
+use crate::submit::running::{Followed, Running};
 use crate::submit::tasks::{TaskArgs, Tasks};
 use crate::tool::Tool;
 

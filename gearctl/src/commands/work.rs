@@ -13,6 +13,7 @@ use ctl_core::link::Link as _;
 use ctl_core::output::messages::Messages;
 use ctl_core::output::units;
 use ctl_core::output::{Record, Shape};
+use ctl_core::system::process;
 use ctl_core::system::signals::Interrupts;
 use gearman_client::blocking::Worker;
 use gearman_client::{ClientId, JobLimit, WorkerOptions};
@@ -174,7 +175,7 @@ fn start_slot(
         Ok(worker) => shift.work(worker, |job| finished.send(job).is_ok()),
         Err(_) => Ok(()),
     });
-    slot.map(|slot| (slot, place)).map_err(|error| CliError::thread(&error))
+    slot.map(|slot| (slot, place)).map_err(|error| process::no_thread(&error))
 }
 
 fn handler(args: &WorkArgs) -> Result<Handler, CliError> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ctl_core::commands::work::Crew as _;
 use ctl_core::error::CliError;
 use ctl_core::output::messages::Messages;
+use ctl_core::system::process;
 use ctl_core::system::signals::Interrupts;
 use gearman_client::blocking::Worker;
 use gearman_client::{ConnectionState, FunctionName, Servers, WorkerHandle, WorkerOptions};
@@ -72,7 +73,7 @@ impl Serving {
                 })
             }
         });
-        let thread = Some(thread.map_err(|error| CliError::thread(&error))?);
+        let thread = Some(thread.map_err(|error| process::no_thread(&error))?);
         let function = show_function(function);
         Ok(Self { function, handler, shift, worker: handle, counts, thread, was_connected: true })
     }

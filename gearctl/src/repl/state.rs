@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use ctl_core::repl::guest::{ASK, OnExit};
 use ctl_core::repl::known::KnownNames;
-use ctl_core::repl::on_exit::{ASK, OnExit};
 use ctl_core::repl::reconnect::Reconnector;
 use gearman_client::JobHandle;
 use gearman_client::protocol::Epoch;

@@ -1,5 +1,6 @@
 //! Threads that submit jobs, each over its own connection, and report what happens to them.
 
+mod news;
 mod order;
 mod room;
 
@@ -11,12 +12,14 @@ use std::time::{Duration, SystemTime};
 
 use ctl_core::commands::bulk::Gate;
 use ctl_core::error::CliError;
+use ctl_core::system::process;
 use ctl_core::system::signals::Interrupts;
+use gearman_client::JobEvent;
 use gearman_client::blocking::Client;
-use gearman_client::{JobEvent, JobHandle, UniqueId};
 
 use crate::error::cli_error;
 use crate::submit::tasks::{Task, Tasks};
+pub use news::{News, What};
 use order::Order;
 use room::Room;
 
@@ -33,54 +36,6 @@ pub enum Kind {
         /// The earliest time to run.
         at: Option<SystemTime>,
     },
-}
-
-/// An event of a job.
-#[derive(Debug)]
-pub struct News {
-    /// The job's number, counted from 1 in the order of submission.
-    pub job: u64,
-    /// How messages refer to it.
-    pub label: String,
-    /// The event.
-    pub what: What,
-}
-
-/// Something that happened to a job.
-#[derive(Debug)]
-pub enum What {
-    /// The server has accepted it.
-    Taken(JobHandle, Option<UniqueId>),
-    /// It runs, or has ended.
-    Event(JobEvent),
-    /// It could not be submitted, or its fate is unknown.
-    Error(CliError),
-}
-
-impl News {
-    /// Whether this is the last event of the job.
-    #[must_use]
-    pub fn is_last(&self) -> bool {
-        match &self.what {
-            What::Taken(..) => false,
-            What::Event(event) => event.is_last(),
-            What::Error(_) => true,
-        }
-    }
-
-    /// Number of bytes of the job that it carries.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        match &self.what {
-            What::Event(
-                JobEvent::Data(bytes)
-                | JobEvent::Warning(bytes)
-                | JobEvent::Complete(bytes)
-                | JobEvent::Exception(bytes),
-            ) => bytes.len(),
-            _ => 0,
-        }
-    }
 }
 
 /// The result of a poll.
@@ -144,7 +99,7 @@ impl Pool {
             thread::Builder::new()
                 .name("submit".to_owned())
                 .spawn(work)
-                .map_err(|error| CliError::thread(&error))?;
+                .map_err(|error| process::no_thread(&error))?;
         }
         Ok(Self { receiver, order, room })
     }

@@ -6,15 +6,13 @@ use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::escape;
 use ctl_core::output::messages::Messages;
-use ctl_core::output::progress::Progress;
+use ctl_core::output::progress::{Progress, ProgressWhen};
 use ctl_core::output::units;
 use ctl_core::output::{self, Column, Format, Output, Record};
-use ctl_core::tool::args::ProgressWhen;
 use gearman_client::{JobEvent, Progress as Share};
 
 use crate::names::{show_handle, show_unique};
 use crate::submit::pool::{News, What};
-use crate::submit::running::Shape;
 
 static RESULTS: output::Shape = output::Shape::rows(
     "handle",
@@ -26,6 +24,23 @@ static RESULTS: output::Shape = output::Shape::rows(
         Column::new("body", "BODY"),
     ],
 );
+
+/// How the jobs of a command are shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// There is exactly one.
+    pub single: bool,
+    /// Data goes out as it arrives, because there is one job at a time.
+    pub streams: bool,
+    /// A NUL follows each result.
+    pub null: bool,
+    /// Lines of results begin with the number of their job.
+    pub prefix: bool,
+    /// How a worker's status is shown, if not as progress.
+    pub status: Option<ProgressWhen>,
+    /// Memory limits: for one result, and for all that are kept until the end.
+    pub most: usize,
+}
 
 /// Memory limits for results.
 #[derive(Debug, Clone, Copy, Args)]

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use ctl_core::commands::bulk::Bulk;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::output::progress::ProgressWhen;
 use ctl_core::output::units;
 use ctl_core::system::signals::Interrupts;
-use ctl_core::tool::args::ProgressWhen;
 use gearman_client::{JobEvent, JobHandle, Progress as Share};
 
 use crate::names::show_handle;
 use crate::submit::pool::{News, Poll, Pool, What};
-use crate::submit::results::{Step, View};
+use crate::submit::results::{Results, Shape, Step, View};
 use crate::tool::Tool;
 
 /// Jobs of one command.
@@ -27,24 +27,7 @@ pub struct Running {
     backlog: VecDeque<News>,
     backlog_bytes: usize,
     over: bool,
-    results: crate::submit::results::Results,
-}
-
-/// How the jobs of a command are shown.
-#[derive(Debug, Clone, Copy)]
-pub struct Shape {
-    /// There is exactly one.
-    pub single: bool,
-    /// Data goes out as it arrives, because there is one job at a time.
-    pub streams: bool,
-    /// A NUL follows each result.
-    pub null: bool,
-    /// Lines of results begin with the number of their job.
-    pub prefix: bool,
-    /// How a worker's status is shown, if not as progress.
-    pub status: Option<ProgressWhen>,
-    /// Memory limits: for one result, and for all that are kept until the end.
-    pub most: usize,
+    results: Results,
 }
 
 /// What is known about a job.
@@ -89,7 +72,7 @@ impl Running {
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             over: false,
-            results: crate::submit::results::Results::default(),
+            results: Results::default(),
         }
     }
 

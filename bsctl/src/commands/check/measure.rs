@@ -14,10 +14,9 @@ use ctl_core::input::filter::Filters;
 use ctl_core::input::glob::Patterns;
 use ctl_core::link::Link as _;
 use ctl_core::output::messages::Messages;
-use ctl_core::output::progress::Progress;
+use ctl_core::output::progress::{Progress, ProgressWhen};
 use ctl_core::output::units::milliseconds;
 use ctl_core::system::signals::Interrupts;
-use ctl_core::tool::args::ProgressWhen;
 
 use super::What;
 use crate::commands::smoke::scratch_tube;

@@ -8,8 +8,9 @@ use beanstalk_client::protocol::{AnyCommand, Command, Delete, PeekBuried, PeekDe
 use ctl_core::commands::bulk::Bulk;
 use ctl_core::error::CliError;
 
-use super::{State, Target, Way};
+use super::{Target, Way};
 use crate::jobs::seen::{Seen, damaged};
+use crate::jobs::state::State;
 use crate::jobs::taker::{bury_damaged, delete_all, reserve_ready};
 use crate::link::Link;
 

@@ -5,10 +5,11 @@ use beanstalk_client::{Job, JobId, JobRef, JobStats};
 use ctl_core::commands::bulk::Bulk;
 use ctl_core::error::CliError;
 
-use super::{State, Way};
+use super::Way;
 use crate::commands::server::knows_reserve_job;
 use crate::jobs::scan::{Wanted, fetch};
 use crate::jobs::seen::{Seen, damaged};
+use crate::jobs::state::State;
 use crate::jobs::taker::bury_damaged;
 use crate::link::Link;
 

@@ -7,9 +7,10 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
 use ctl_core::output::units;
 
-use super::{State, Targets, Way, describe, sweep, sweep_ids, targets};
-use crate::jobs::scan::Wanted;
-use crate::jobs::select::{SelectArgs, select, tell_missing};
+use super::{Targets, Way, describe, sweep, sweep_ids, targets};
+use crate::jobs::scan::{Wanted, select, tell_missing};
+use crate::jobs::select::SelectArgs;
+use crate::jobs::state::State;
 use crate::link::Link;
 use crate::tool::Tool;
 

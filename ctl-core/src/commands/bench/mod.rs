@@ -19,11 +19,10 @@ use clap::Args;
 use crate::error::CliError;
 use crate::input::sizes::{Random, Sizes};
 use crate::output::messages::Messages;
-use crate::output::progress::Progress;
+use crate::output::progress::{Progress, ProgressWhen};
 use crate::output::{times, units};
 use crate::system::files;
 use crate::system::signals::Interrupts;
-use crate::tool::args::ProgressWhen;
 
 use self::compare::{Base, Limit};
 use self::lane::{Lane, Tally};

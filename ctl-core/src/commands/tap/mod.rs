@@ -36,6 +36,7 @@ use crate::output::units;
 use crate::output::{Column, Format, List, Memory, Output, Record, Shape, Style};
 use crate::system::files;
 use crate::system::listen;
+use crate::system::process;
 use crate::system::signals::Interrupts;
 use crate::system::socket::{Listener, Place, unix_path};
 use crate::tool::{Context, Tool};
@@ -169,7 +170,7 @@ pub fn run<T: Tool, D: Decoder, R: Decoder>(
     let recorder = args.record.as_deref().map(|path| {
         let tool = T::PROGRAM.name;
         let remarks =
-            vec![T::PROGRAM.service.name.to_owned(), format!("Recorded by: {tool} tap --to {to}")];
+            vec![T::PROGRAM.servers.kind.to_owned(), format!("Recorded by: {tool} tap --to {to}")];
         Recorder::begin(files::new_file(path)?, remarks)
             .map_err(|error| CliError::writing(&escape::line(&path.to_string_lossy()), &error))
     });
@@ -257,7 +258,7 @@ impl Relay {
         let (news, stopping) = (Arc::clone(news), Arc::clone(&stop));
         let relay = move || relay::run(listener, &target, &news, &stopping, decoder);
         let thread = thread::Builder::new().name("relay".to_owned()).spawn(relay);
-        let thread = thread.map_err(|error| CliError::thread(&error))?;
+        let thread = thread.map_err(|error| process::no_thread(&error))?;
         Ok(Self { stop, thread: Mutex::new(Some(thread)) })
     }
 

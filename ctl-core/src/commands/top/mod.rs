@@ -31,9 +31,6 @@ use crate::output::units;
 use crate::repl::guest::Interactive;
 use crate::tool::{Context, Tool};
 
-/// The name of the command.
-pub const NAME: &str = "top";
-
 /// Arguments of `top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {

@@ -344,7 +344,7 @@ impl Shift {
         let (signal, given) = thread::scope(|scope| {
             let start = || {
                 let thread = thread::Builder::new().name("worker".to_owned());
-                thread.spawn_scoped(scope, run).map_err(|error| CliError::thread(&error))
+                thread.spawn_scoped(scope, run).map_err(|error| process::no_thread(&error))
             };
             let thread = match self.wait_out(interrupts, start) {
                 Ok(thread) => thread,

@@ -9,7 +9,8 @@ use super::Shell;
 use crate::error::{CliError, Exit};
 use crate::output::units;
 use crate::output::{Output, Record};
-use crate::tool::program::Program;
+use crate::program::Program;
+use crate::tool::help;
 
 /// Arguments of `completions`.
 #[derive(Debug, Args)]
@@ -58,7 +59,7 @@ pub fn completions(
 /// # Errors
 /// Write failures.
 pub fn man(out: &mut Output, program: &Program, args: &ManArgs) -> Result<Exit, CliError> {
-    let pages = super::man_pages(program.documented_tree())?;
+    let pages = super::man_pages(help::documented(program))?;
     let Some(directory) = &args.out else {
         let page = pages.into_iter().next().map(|(_, page)| page).unwrap_or_default();
         return document(

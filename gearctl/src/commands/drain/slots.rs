@@ -11,6 +11,7 @@ use ctl_core::link::Link as _;
 use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
 use ctl_core::output::messages::Messages;
+use ctl_core::system::process;
 use gearman_client::blocking::{GrabbedJob, Worker};
 use gearman_client::{FunctionName, JobLimit, WorkerOptions};
 
@@ -135,7 +136,7 @@ impl<'a> Slots<'a> {
             thread::Builder::new()
                 .name("slot".to_owned())
                 .spawn(move || slot.run())
-                .map_err(|error| CliError::thread(&error))?;
+                .map_err(|error| process::no_thread(&error))?;
         }
         Ok(news)
     }

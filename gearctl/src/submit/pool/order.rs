@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ctl_core::commands::bulk::Gate;
 
-use super::News;
+use super::news::News;
 use super::room::Room;
 
 /// Maximum number of jobs submitted before the first of them has ended, because their events must be kept.

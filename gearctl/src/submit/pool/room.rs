@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::News;
+use super::news::News;
 
 /// Room for the results of waiting jobs. What does not fit waits at the server.
 #[derive(Debug)]

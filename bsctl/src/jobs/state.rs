@@ -1,0 +1,73 @@
+//! The states of jobs, as flags name them.
+
+use beanstalk_client::TubeStats;
+use clap::ValueEnum;
+
+/// A job's state, as `--state` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AnyState {
+    /// Waiting to be reserved.
+    Ready,
+    /// Held by a connection.
+    Reserved,
+    /// Waiting for its delay to end.
+    Delayed,
+    /// Set aside until kicked.
+    Buried,
+}
+
+impl AnyState {
+    /// The server's word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Reserved => "reserved",
+            Self::Delayed => "delayed",
+            Self::Buried => "buried",
+        }
+    }
+}
+
+impl From<State> for AnyState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Ready => Self::Ready,
+            State::Delayed => Self::Delayed,
+            State::Buried => Self::Buried,
+        }
+    }
+}
+
+/// A state that jobs can be removed in. Reserved jobs belong to their connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum State {
+    /// Waiting to be reserved.
+    Ready,
+    /// Waiting for its delay to end.
+    Delayed,
+    /// Set aside until kicked.
+    Buried,
+}
+
+impl State {
+    /// How many jobs a tube has in this state.
+    #[must_use]
+    pub fn count(self, stats: &TubeStats) -> u64 {
+        match self {
+            Self::Ready => stats.current_jobs_ready,
+            Self::Delayed => stats.current_jobs_delayed,
+            Self::Buried => stats.current_jobs_buried,
+        }
+    }
+
+    /// The server's word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Delayed => "delayed",
+            Self::Buried => "buried",
+        }
+    }
+}

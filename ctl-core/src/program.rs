@@ -1,0 +1,184 @@
+//! A tool as data: its names, its servers, and its help texts.
+
+pub mod sheet;
+
+use clap::Command;
+
+use crate::error::{CliError, EXIT_CODES, Exit, ExitCode};
+use crate::output::color::Role;
+
+use self::sheet::Sheet;
+
+/// A tool: its names, its grammar, and its help texts. The only place that knows the queue.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// The prefix of its environment variables.
+    pub prefix: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// What it does, in one sentence.
+    pub about: &'static str,
+    /// The grammar.
+    pub tree: fn() -> Command,
+    /// Its own commands in groups, for the top of the help; those of every tool are added to them.
+    pub groups: &'static [(&'static str, &'static [&'static str])],
+    /// The environment variables that it reads, for help and man pages.
+    pub environment: &'static [(&'static str, &'static str)],
+    /// The servers that it talks to.
+    pub servers: Servers,
+    /// Rejects invalid server addresses.
+    pub check: fn(&str) -> Result<(), CliError>,
+    /// The name of a queue in the configuration file.
+    pub queue: QueueKey,
+    /// The names of the TLS settings.
+    pub tls: TlsNames,
+    /// The command that loads the records of a file, its last word, into a server.
+    pub seed: &'static [&'static str],
+    /// The tool's own help texts for the common commands.
+    pub help: CommonHelp,
+    /// The cheat sheets.
+    pub sheets: &'static [Sheet],
+    /// Meanings of exit codes in addition to [`EXIT_CODES`].
+    pub meanings: &'static [(Exit, &'static str)],
+    /// The coloured words in tables.
+    pub colors: &'static [(&'static str, Role)],
+}
+
+/// The servers that a tool talks to, and where it gets their addresses.
+#[derive(Debug, Clone, Copy)]
+pub struct Servers {
+    /// The server, such as `beanstalkd`; `serve` imitates it.
+    pub kind: &'static str,
+    /// Its default port.
+    pub port: u16,
+    /// The prefixes of an address to listen on, such as `tcp://`.
+    pub schemes: &'static [&'static str],
+    /// The flag, such as `--addr`.
+    pub flag: &'static str,
+    /// Its short form, such as `-a`.
+    pub short: &'static str,
+    /// The environment variables, the tool's own first. `serve` sets them for its command.
+    pub variables: &'static [&'static str],
+    /// The default address.
+    pub default: &'static str,
+    /// The forms of an address, for `connect` in a session.
+    pub forms: &'static str,
+    /// The transports, if there are several.
+    pub transports: &'static [&'static str],
+}
+
+/// The queue in the configuration file.
+#[derive(Debug, Clone, Copy)]
+pub struct QueueKey {
+    /// The key of the default queue of commands without a name, such as `tube`.
+    pub key: &'static str,
+    /// Rejects invalid names.
+    pub check: fn(&str) -> Result<(), CliError>,
+}
+
+/// A tool's names for its TLS settings.
+#[derive(Debug, Clone, Copy)]
+pub struct TlsNames {
+    /// The scheme of TLS addresses, such as `gearmans`.
+    pub scheme: &'static str,
+    /// The variable with the CA file.
+    pub authorities: &'static str,
+    /// The variable with the file of revocation lists.
+    pub revocations: &'static str,
+    /// The variable with the certificate file.
+    pub certificate: &'static str,
+    /// The variable with the key file.
+    pub key: &'static str,
+}
+
+/// The tool's own help texts for the common commands.
+#[derive(Debug, Clone, Copy)]
+pub struct CommonHelp {
+    /// What `ping` sends, in parentheses after its summary.
+    pub ping: (&'static str, &'static str),
+    /// A condition for `watch`, and examples.
+    pub watch: (&'static str, &'static str),
+    /// The summary of `repl`, and the end of its help.
+    pub repl: (&'static str, &'static str),
+    /// The flag that makes a script fail if it leaves something behind, and its help.
+    pub strict: (&'static str, &'static str),
+    /// The end of the help of `serve`.
+    pub serve: &'static str,
+}
+
+impl Program {
+    /// The exit codes and their meanings for this tool, in ascending order.
+    #[must_use]
+    pub fn exit_codes(&self) -> Vec<(ExitCode, String)> {
+        let here = |row: &ExitCode| {
+            let more = self.meanings.iter().filter(|(exit, _)| *exit == row.exit);
+            more.fold(row.meaning.to_owned(), |all, (_, meaning)| format!("{all}, {meaning}"))
+        };
+        EXIT_CODES.iter().map(|row| (*row, here(row))).collect()
+    }
+}
+
+impl Servers {
+    /// Adds remedies to a client failure of this tool, by its stable name, as far as they are common to all tools.
+    #[must_use]
+    pub fn advise(&self, tool: &str, error: CliError) -> CliError {
+        let Self { kind, short, flag, variables, .. } = self;
+        match error.code {
+            "UNAVAILABLE" | "CONNECT_TIMEOUT" => {
+                let variable = variables.first().unwrap_or(flag);
+                error
+                    .hint(format!(
+                        "start {kind} there, or name another server with {short} or {variable}"
+                    ))
+                    .hint(format!("--embedded, or {tool} serve, for an in-memory server"))
+            }
+            "CONNECTION_LOST" => {
+                error.hint(format!("{tool} ping, to see whether the server is back"))
+            }
+            "TIMEOUT" => error.hint("a longer --timeout"),
+            _ => error,
+        }
+    }
+}
+
+/// An empty tool, for tests.
+#[cfg(test)]
+pub(crate) const TOOL: Program = Program {
+    name: "tool",
+    prefix: "TOOL",
+    version: "1.0",
+    about: "A tool",
+    tree: || Command::new("tool"),
+    groups: &[],
+    environment: &[],
+    servers: Servers {
+        kind: "",
+        port: 1,
+        schemes: &[],
+        flag: "--addr",
+        short: "-a",
+        variables: &["TOOL_ADDR"],
+        default: "127.0.0.1:1",
+        forms: "host:port",
+        transports: &[],
+    },
+    check: |text| match text.contains(':') {
+        true => Ok(()),
+        false => Err(CliError::usage("no port")),
+    },
+    queue: QueueKey { key: "tube", check: |_| Ok(()) },
+    tls: TlsNames { scheme: "", authorities: "", revocations: "", certificate: "", key: "" },
+    seed: &[],
+    help: CommonHelp {
+        ping: ("", ""),
+        watch: ("", ""),
+        repl: ("", ""),
+        strict: ("", ""),
+        serve: "",
+    },
+    sheets: &[],
+    meanings: &[(Exit::Negative, "nothing there")],
+    colors: &[],
+};

@@ -1,0 +1,245 @@
+//! A command line before its flags are known: help, usage errors, panics.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::panic::{self, AssertUnwindSafe};
+
+use clap::error::ErrorKind;
+
+use crate::commands::thresholds::Verdict;
+use crate::config::{Environment, word};
+use crate::error::{CliError, Exit};
+use crate::output::Format;
+use crate::output::color::ColorWhen;
+use crate::output::escape;
+use crate::output::messages::Messages;
+use crate::program::Program;
+use crate::tool::help;
+use crate::tool::tip;
+
+/// A command line that may be wrong.
+pub(super) struct Early<'l> {
+    pub(super) program: &'l Program,
+    /// Its words; the first is the program's name.
+    pub(super) line: &'l [OsString],
+    pub(super) environment: &'l Environment,
+}
+
+impl Early<'_> {
+    /// Runs the whole line with `run`, and returns the exit code. A panic is 70; `check` has its own codes.
+    pub(super) fn run(&self, run: impl FnOnce() -> Exit) -> Exit {
+        // The panic hook has printed the cause.
+        let exit = panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or(Exit::Internal);
+        // A monitoring system would take 1 and 2 for verdicts.
+        if (exit.code() > 3 || exit == Exit::Usage) && self.is_check() {
+            return Verdict::Unknown.exit();
+        }
+        exit
+    }
+
+    /// Without a command: short help on a terminal, a usage error in a script.
+    pub(super) fn without_command(&self) -> Exit {
+        if io::stdin().is_terminal() && io::stdout().is_terminal() {
+            let _ = io::stdout().write_all(help::short(self.program).as_bytes());
+            return Exit::Done;
+        }
+        let name = self.program.name;
+        let mut error = CliError::usage("no command given").hint(format!("{name} --help"));
+        if (self.program.tree)().find_subcommand("repl").is_some() {
+            error = error.hint(format!("{name} repl"));
+        }
+        self.failure(&error)
+    }
+
+    /// Prints a clap error: help and version are results, everything else is exit 2.
+    pub(super) fn grammar_error(&self, mut error: clap::Error) -> Exit {
+        if error.kind() == ErrorKind::DisplayVersion {
+            let _ = error.print();
+            return Exit::Done;
+        }
+        // Parses the line again with everything that help shows.
+        let again = || help::documented(self.program).try_get_matches_from(self.line).err();
+        if error.kind() == ErrorKind::DisplayHelp {
+            // A closed pipe is fine.
+            let _ = again().unwrap_or(error).print();
+            return Exit::Done;
+        }
+        tip::correct(&mut error, &(self.program.tree)(), self.line);
+        if self.is_check() {
+            self.unknown(&first_sentence(&error));
+        }
+        if !self.wants_json() {
+            let shows_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+            let _ = match shows_help.then(again).flatten() {
+                Some(help) => help.print(),
+                None => print_escaped(&error),
+            };
+            return Exit::Usage;
+        }
+        let text = tip::text(&error);
+        let message = text.strip_prefix("error: ").unwrap_or(&text).trim();
+        self.report(&CliError::usage(message))
+    }
+
+    /// A failure before flags could be applied. For a check it is also a verdict.
+    pub(super) fn failure(&self, error: &CliError) -> Exit {
+        if self.is_check() {
+            self.unknown(&error.message);
+        }
+        self.report(error)
+    }
+
+    /// The verdict of a check that cannot be made.
+    fn unknown(&self, why: &str) {
+        let _ = writeln!(io::stdout(), "{}", Verdict::Unknown.headline(self.program, why));
+    }
+
+    fn report(&self, error: &CliError) -> Exit {
+        let stderr = io::stderr();
+        let terminal = stderr.is_terminal();
+        let color = ColorWhen::Auto.decide(|name| self.environment.var(name), terminal);
+        let messages = Messages::to(Box::new(stderr), self.program.name, color, terminal);
+        messages.failure(error, self.wants_json());
+        error.exit
+    }
+
+    /// Whether the command is `check`, even on an otherwise invalid line.
+    fn is_check(&self) -> bool {
+        if !self.line.iter().any(|word| word == "check") {
+            return false;
+        }
+        let tree = (self.program.tree)();
+        let takes_value = |flag: &str| {
+            tree.get_arguments().filter(|arg| arg.get_action().takes_values()).any(|arg| {
+                let long = arg.get_long().is_some_and(|long| flag == format!("--{long}"));
+                long || arg.get_short().is_some_and(|short| flag == format!("-{short}"))
+            })
+        };
+        let mut words = self.line.iter().skip(1).map(|word| word.to_string_lossy());
+        // The first word that is neither a flag nor a flag's value is the command.
+        while let Some(word) = words.next() {
+            if !word.starts_with('-') {
+                return word == "check";
+            }
+            if takes_value(&word) {
+                words.next();
+            }
+        }
+        false
+    }
+
+    /// Whether the command line or the environment requests a JSON format, even on an otherwise invalid line.
+    fn wants_json(&self) -> bool {
+        let texts: Vec<_> = self.line.iter().map(|text| text.to_string_lossy()).collect();
+        let flag = texts.iter().enumerate().rev().find_map(|(at, text)| {
+            if text == "-o" || text == "--output" {
+                return texts.get(at + 1).map(ToString::to_string);
+            }
+            let rest = text.strip_prefix("--output=").or_else(|| text.strip_prefix("-o"))?;
+            Some(rest.trim_start_matches('=').to_owned())
+        });
+        let variable = format!("{}_OUTPUT", self.program.prefix);
+        let chosen = flag.or_else(|| self.environment.var(&variable));
+        chosen.is_some_and(|text| word::<Format>(&text).is_ok_and(Format::is_json))
+    }
+}
+
+/// Prints a usage error, escaped because it may quote foreign words.
+fn print_escaped(error: &clap::Error) -> io::Result<()> {
+    let text = tip::text(error);
+    match escape::lines(&text) {
+        Cow::Borrowed(text) if text == error.render().to_string() => error.print(),
+        text => io::stderr().write_all(text.as_bytes()),
+    }
+}
+
+/// A usage error in one line.
+fn first_sentence(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "the command line does not say what to check".to_owned();
+    }
+    let text = tip::text(error);
+    let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+    let text = lines.collect::<Vec<_>>().join(" ");
+    text.strip_prefix("error: ").unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Command;
+
+    use super::*;
+    use crate::program::TOOL;
+
+    /// What is seen in this line of a program, in this environment.
+    fn seen<S>(
+        program: &Program,
+        words: &[&str],
+        environment: &Environment,
+        see: impl FnOnce(&Early<'_>) -> S,
+    ) -> S {
+        let line: Vec<OsString> = words.iter().map(OsString::from).collect();
+        see(&Early { program, line: &line, environment })
+    }
+
+    #[test]
+    fn a_panic_is_70_and_3_under_check() {
+        let tree = || Command::new("tool").subcommand(Command::new("check"));
+        let (program, none) = (Program { tree, ..TOOL }, Environment::of(&[]));
+        let code = |words: &[&str], run: fn() -> Exit| {
+            seen(&program, words, &none, |early| early.run(run).code())
+        };
+        assert_eq!(code(&["tool"], || panic!("a defect")), 70);
+        assert_eq!(code(&["tool", "check"], || panic!("a defect")), 3);
+        assert_eq!(code(&["tool", "check"], || Exit::Negative), 1);
+        assert_eq!(code(&["tool", "check"], || Exit::Usage), 3);
+    }
+
+    #[test]
+    fn the_command_is_found_in_a_wrong_line_too() {
+        let tree = || {
+            let addr = clap::Arg::new("addr").short('a').long("addr").global(true);
+            let embedded = clap::Arg::new("embedded").long("embedded");
+            let embedded = embedded.action(clap::ArgAction::SetTrue);
+            let format = clap::Arg::new("output").short('o');
+            Command::new("tool").args([addr, embedded, format]).subcommand(Command::new("check"))
+        };
+        let (program, none) = (Program { tree, ..TOOL }, Environment::of(&[]));
+        let is_check = |words: &[&str]| seen(&program, words, &none, |early| early.is_check());
+        assert!(is_check(&["tool", "--nope", "-o", "json", "check", "x"]));
+        assert!(is_check(&["tool", "-a", "check", "check"]));
+        assert!(!is_check(&["tool", "-a", "check", "put", "check"]));
+        assert!(!is_check(&["tool", "--embedded", "put", "check"]));
+    }
+
+    #[test]
+    fn a_json_format_is_seen_in_a_wrong_line_too() {
+        let (none, json) = (Environment::of(&[]), Environment::of(&[("TOOL_OUTPUT", "json")]));
+        for words in [
+            &["tool", "-o", "json", "nope"][..],
+            &["tool", "nope", "-ojson"],
+            &["tool", "nope", "--output=ndjson"],
+            &["tool", "nope", "-o=json"],
+        ] {
+            assert!(seen(&TOOL, words, &none, |early| early.wants_json()), "{words:?}");
+        }
+        assert!(!seen(&TOOL, &["tool", "-o", "plain"], &none, |early| early.wants_json()));
+        assert!(seen(&TOOL, &["tool"], &json, |early| early.wants_json()));
+    }
+
+    #[test]
+    fn a_wrong_check_is_said_in_one_line() {
+        let server = Command::new("server").arg(clap::Arg::new("NAME").required(true));
+        let check = Command::new("check").arg_required_else_help(true).subcommand(server);
+        let mut tree = Command::new("tool").subcommand(check);
+        let mut said = |words: &[&str]| {
+            first_sentence(&tree.try_get_matches_from_mut(words.iter()).unwrap_err())
+        };
+        assert_eq!(said(&["tool", "check"]), "the command line does not say what to check");
+        assert_eq!(
+            said(&["tool", "check", "server"]),
+            "the following required arguments were not provided: <NAME>"
+        );
+    }
+}

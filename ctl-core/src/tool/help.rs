@@ -1,0 +1,186 @@
+//! The help of a whole tool: its commands in groups, environment and exit codes.
+
+use clap::Command;
+
+use crate::error::ExitCode;
+use crate::output::wrap;
+use crate::program::Program;
+use crate::tool::docs::visible;
+
+/// The commands of every tool in groups, which a tool's own groups with the same titles go before.
+pub const GROUPS: &[(&str, &[&str])] = &[
+    ("Observe", &["ping", "latency", "watch"]),
+    ("Tool", &["repl", "serve", "context", "config", "doctor", "examples", "completions", "man"]),
+];
+
+/// All commands in groups: its own, and those of every tool.
+#[must_use]
+pub fn groups(program: &Program) -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (title, names) in program.groups.iter().chain(GROUPS) {
+        match groups.iter_mut().find(|(known, _)| known == title) {
+            Some((_, known)) => known.extend(*names),
+            None => groups.push((title, names.to_vec())),
+        }
+    }
+    groups
+}
+
+/// The short help: the commands in groups, without options.
+#[must_use]
+pub(super) fn short(program: &Program) -> String {
+    let mut tree = (program.tree)();
+    let groups = grouped(&tree, &groups(program));
+    let usage = tree.render_usage();
+    let about = tree.get_about().map(ToString::to_string).unwrap_or_default();
+    let name = program.name;
+    let text = format!(
+        "{about}\n\n{usage}\n\n{groups}{name} help COMMAND shows a command with examples, {name} --help all options."
+    );
+    let width = wrap::of_stdout().unwrap_or(usize::MAX);
+    format!("{}\n", wrap::words(&text, width))
+}
+
+/// The grammar with grouped commands, environment and exit codes in its help. Built only if help is shown.
+#[must_use]
+pub fn documented(program: &Program) -> Command {
+    let tree = (program.tree)();
+    let groups = grouped(&tree, &groups(program));
+    let environment = table(program.environment);
+    let name = program.name;
+    reflow(tree).help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
+    ))
+    .after_help(format!("{name} help COMMAND shows a command with examples; {name} --help also shows all options, environment and exit codes."))
+    .after_long_help(format!("Environment:\n{environment}\n{}", exit_codes(&program.exit_codes())))
+}
+
+/// The commands of a tool in groups, for the top of its help.
+fn grouped(tree: &Command, groups: &[(&str, Vec<&str>)]) -> String {
+    let width = visible(tree).map(|command| command.get_name().len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (title, names) in groups {
+        text.push_str(&format!("{title}:\n"));
+        for name in names {
+            let Some(command) = tree.find_subcommand(name) else { continue };
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let about = hung(&about, width + 4);
+            text.push_str(&format!("  {name:<width$}  {about}\n"));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Wraps a text with a hanging indent of this many columns, for the terminal on stdout, if any.
+fn hung(text: &str, column: usize) -> String {
+    wrap::of_stdout().map_or_else(|| text.to_owned(), |width| wrap::hanging(text, width, column))
+}
+
+/// The exit codes for the end of help texts and man pages.
+fn exit_codes(codes: &[(ExitCode, String)]) -> String {
+    let codes: Vec<(String, &str)> = codes
+        .iter()
+        .map(|(row, meaning)| (format!("{:>3}", row.exit.code()), meaning.as_str()))
+        .collect();
+    format!("Exit codes:\n{}", table(&codes))
+}
+
+/// The width of tables in help texts, unless the terminal is narrower.
+const TABLE_WIDTH: usize = 80;
+
+/// Longer names get their own line.
+const NAME_WIDTH: usize = 34;
+
+/// Narrower terminals get no table.
+const NARROW: usize = 40;
+
+/// Names and their meanings, in two columns.
+fn table<N: AsRef<str>>(rows: &[(N, &str)]) -> String {
+    let names = rows.iter().map(|(name, _)| name.as_ref().len());
+    let most = wrap::of_stdout().map_or(TABLE_WIDTH, |width| width.clamp(NARROW, TABLE_WIDTH));
+    let limit = if most < TABLE_WIDTH { most / 3 } else { NAME_WIDTH };
+    let width = names.filter(|width| *width <= limit).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, meaning) in rows {
+        let mut line = format!("  {:width$} ", name.as_ref());
+        if name.as_ref().len() > width {
+            text.push_str(line.trim_end());
+            text.push('\n');
+            line = " ".repeat(width + 3);
+        }
+        for word in meaning.split(' ') {
+            if line.len() + 1 + word.len() > most && !line.trim_start().is_empty() {
+                text.push_str(line.trim_end());
+                text.push('\n');
+                line = " ".repeat(width + 3);
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+/// Joins each paragraph of the help texts into one line, for terminals of any width. The sources wrap long lines; a
+/// line end stays after an indented line or a sentence.
+#[must_use]
+pub(crate) fn reflow(command: Command) -> Command {
+    let command = match command.get_after_help().map(ToString::to_string) {
+        Some(text) => command.after_help(joined(&text)),
+        None => command,
+    };
+    command.mut_subcommands(reflow)
+}
+
+fn joined(text: &str) -> String {
+    let mut whole = String::with_capacity(text.len());
+    let mut is_open = false;
+    for line in text.split('\n') {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        if !whole.is_empty() {
+            whole.push(if is_open && is_prose { ' ' } else { '\n' });
+        }
+        whole.push_str(line);
+        is_open = is_prose && !line.ends_with('.');
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::TOOL;
+
+    #[test]
+    fn prose_fits_terminals_of_any_width() {
+        let text =
+            "Protocol: put.\nA long line that\ngoes on.\n\nRows:\n  one\n  two\nand more\ntext";
+        assert_eq!(
+            joined(text),
+            "Protocol: put.\nA long line that goes on.\n\nRows:\n  one\n  two\nand more text"
+        );
+    }
+
+    #[test]
+    fn tables_hang() {
+        let long = "word ".repeat(20);
+        let text = table(&[("A", long.trim_end()), (&"N".repeat(40), "x"), ("BCD", "y")]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 5, "{text}");
+        assert!(lines.iter().all(|line| line.len() <= 80), "{text}");
+        assert_eq!((&lines[0][..8], &lines[1][..8]), ("  A    w", "       w"));
+        assert_eq!((lines[3], lines[4]), ("       x", "  BCD  y"));
+    }
+
+    #[test]
+    fn help_shows_environment_and_exit_codes() {
+        let program = Program { environment: &[("TOOL_X", "x")], ..TOOL };
+        let help = documented(&program).render_long_help().to_string();
+        for part in ["TOOL_X", "124", "nothing there"] {
+            assert!(help.contains(part), "{part} is not in {help}");
+        }
+    }
+}
