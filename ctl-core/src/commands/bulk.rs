@@ -2,13 +2,12 @@
 //!
 //! The command plans, asks, and sends its requests, and tells the engine the outcome of each.
 
+mod gate;
+mod manner;
 mod rate;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::error::{CliError, Exit};
@@ -20,69 +19,9 @@ use crate::output::{Format, List, Output, Record};
 use crate::system::signals::Interrupts;
 use crate::tool::{Context, Tool};
 
-use self::rate::Pace;
+pub use self::gate::Gate;
+pub use self::manner::{BulkArgs, Manner, OnError};
 pub use self::rate::Rate;
-
-/// Flags of bulk commands.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Bulk options")]
-pub struct BulkArgs {
-    /// Process at most N items
-    #[arg(long, value_name = "N")]
-    pub limit: Option<u64>,
-
-    /// What to do when an item fails
-    #[arg(long, value_name = "WHAT", default_value = "continue")]
-    pub on_error: OnError,
-
-    /// Maximum number of requests in flight
-    #[arg(long, value_name = "N", default_value_t = 100,
-          value_parser = clap::value_parser!(u16).range(1..=500))]
-    pub batch: u16,
-
-    /// Rate limit: N/s, N/m or N/h, evenly spaced
-    #[arg(long, value_name = "N/s")]
-    pub rate: Option<Rate>,
-}
-
-impl BulkArgs {
-    /// `--batch` as a count; under `--rate`, at most as many as keep an even pace.
-    #[must_use]
-    pub fn window(&self) -> usize {
-        let batch = usize::from(self.batch);
-        self.rate.map_or(batch, |rate| rate.step().min(batch))
-    }
-}
-
-/// How a bulk command proceeds.
-#[derive(Debug, Clone, Copy)]
-pub struct Manner {
-    /// What to do after a failure.
-    pub on_error: OnError,
-    /// The rate limit, if any.
-    pub rate: Option<Rate>,
-}
-
-impl From<OnError> for Manner {
-    fn from(on_error: OnError) -> Self {
-        Self { on_error, rate: None }
-    }
-}
-
-impl From<&BulkArgs> for Manner {
-    fn from(args: &BulkArgs) -> Self {
-        Self { on_error: args.on_error, rate: args.rate }
-    }
-}
-
-/// The value of `--on-error`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OnError {
-    /// Start nothing new after the first failure.
-    Stop,
-    /// Continue, and report failures at the end.
-    Continue,
-}
 
 /// What the command does, for sentences: "deleted 3 jobs from tube mail".
 #[derive(Debug, Clone)]
@@ -127,51 +66,6 @@ struct Failure {
     is_shown: bool,
 }
 
-/// Decides whether new work may be taken; closes on a signal or, under `--on-error stop`, after a failure.
-#[derive(Clone)]
-pub struct Gate {
-    closed: Arc<AtomicBool>,
-    /// Whether a failure closes it.
-    stops: bool,
-    interrupts: Interrupts,
-    pace: Option<Arc<Pace>>,
-}
-
-impl Gate {
-    /// A gate that closes on a signal, for work without counts.
-    #[must_use]
-    pub fn of(interrupts: &Interrupts) -> Self {
-        Self { closed: Arc::default(), stops: false, interrupts: interrupts.clone(), pace: None }
-    }
-
-    /// Waits for the turn of `count` more items, if there is a rate; returns whether they may be taken.
-    #[must_use]
-    pub fn turn(&self, count: usize) -> bool {
-        if let Some(pace) = &self.pace {
-            pace.wait(count, || !self.is_open());
-        }
-        self.is_open()
-    }
-
-    /// Whether new work may be taken.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
-        !self.closed.load(Ordering::SeqCst) && self.interrupts.requested().is_none()
-    }
-
-    /// Takes no more work if a failure stops the command. For code that sees the failure first.
-    pub fn failed(&self) {
-        if self.stops {
-            self.close();
-        }
-    }
-
-    /// Takes no more work.
-    pub fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-    }
-}
-
 impl<T: Tool> Context<T> {
     /// Starts a bulk operation; `total` is the expected number of items, if known.
     ///
@@ -214,14 +108,13 @@ impl Bulk {
         interrupts: Interrupts,
         messages: &Messages,
     ) -> Self {
-        let Manner { on_error, rate } = manner.into();
-        let (stops, pace) = (on_error == OnError::Stop, rate.map(|rate| Arc::new(Pace::new(rate))));
+        let manner = manner.into();
         let label = format!("{} {}s", action.past, action.noun);
         Self {
             action,
-            on_error,
+            on_error: manner.on_error,
             total,
-            gate: Gate { closed: Arc::default(), stops, interrupts, pace },
+            gate: Gate::new(manner, interrupts),
             progress: Progress::start(progress, messages, label, total),
             messages: messages.clone(),
             started: Instant::now(),
@@ -440,7 +333,7 @@ impl Bulk {
         extend: impl FnOnce(&mut Record),
     ) -> Result<Exit, CliError> {
         let messages = self.messages.clone();
-        let is_interrupted = self.gate.interrupts.requested().is_some();
+        let is_interrupted = self.gate.signal().is_some();
         let (exit, report, sentence) = self.conclude(extend)?;
         // Where stdout has figures, a user who pressed Ctrl-C needs words.
         if is_interrupted && !matches!(out.style.format, Format::Table | Format::Wide) {
@@ -488,7 +381,7 @@ impl Bulk {
             return Err(self.tell_fates(error));
         }
         self.progress.finish();
-        let signal = self.gate.interrupts.requested();
+        let signal = self.gate.signal();
         let listed = u64::try_from(self.failures.len()).unwrap_or(u64::MAX);
         if self.failed > listed {
             self.messages.warn(format!("and {} more failures", self.failed - listed));

@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use super::object::Object;
 use super::record::{Column, Field, Layout, Record, SERVER, Shape, Show};
-use super::{BODY, ENVELOPE, Format, Output, Style, bodies, csv, no_body, table, unknown_column};
+use super::{
+    BODY, ENVELOPE, Format, Output, Style, bodies, csv, document, no_body, table, unknown_column,
+};
 use crate::envelope::{self, Decode};
 use crate::error::CliError;
 use crate::output::color::Role;
@@ -349,15 +351,18 @@ impl<'a> List<'a> {
             Format::Json if self.rows.single => self.out.json(&value)?,
             Format::Json => {
                 self.rows.text.push_str(if self.rows.pushed == 1 { "[\n" } else { ",\n" });
-                let pretty = Output::pretty(&value)?;
+                let pretty = document::pretty(&value)?;
                 for (at, line) in pretty.lines().enumerate() {
                     self.rows.text.push_str(if at == 0 { "  " } else { "\n  " });
                     self.rows.text.push_str(line);
                 }
             }
             _ => {
-                let text =
-                    if self.rows.single { Output::yaml(&value)? } else { Output::yaml(&[value])? };
+                let text = if self.rows.single {
+                    document::yaml(&value)?
+                } else {
+                    document::yaml(&[value])?
+                };
                 self.rows.text.push_str(&text);
             }
         }

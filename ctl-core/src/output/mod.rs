@@ -8,6 +8,7 @@ mod body;
 pub mod color;
 mod csv;
 mod destination;
+mod document;
 pub mod escape;
 mod fit;
 mod handover;
@@ -18,17 +19,16 @@ mod object;
 pub mod progress;
 mod record;
 pub mod records;
+mod style;
 mod table;
 pub(crate) mod times;
 pub mod units;
 pub(crate) mod wrap;
+mod writing;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use clap::ValueEnum;
-use serde::Serialize;
 use serde_json::Value;
 
 pub use bodies::BodiesArgs;
@@ -38,148 +38,11 @@ pub use handover::{Handover, Leave};
 pub use list::List;
 pub(crate) use memory::Memory;
 pub use record::{BODY, Column, ENVELOPE, Field, Layout, Record, Shape, Show};
+pub use style::{Format, Style};
 
-use crate::envelope::Decode;
 use crate::error::{CliError, Exit};
-use crate::output::color::Role;
-use crate::system::signals;
 use list::Rows;
 use object::Object;
-
-/// The value of `-o`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A table for people: the default on a terminal.
-    Table,
-    /// A table with more columns.
-    Wide,
-    /// TAB-separated, one record per line, no heading: the default in pipes.
-    Plain,
-    /// One JSON document.
-    Json,
-    /// One JSON object per line, as results arrive.
-    Ndjson,
-    /// The same structure as JSON.
-    Yaml,
-    /// Comma-separated values under a heading of JSON's keys.
-    Csv,
-    /// Bare names or ids, one per line.
-    #[value(alias = "id")]
-    Name,
-    /// Bodies only, byte for byte.
-    Raw,
-}
-
-impl Format {
-    /// Whether errors are a JSON object at the end of stderr.
-    #[must_use]
-    pub fn is_json(self) -> bool {
-        matches!(self, Self::Json | Self::Ndjson)
-    }
-
-    /// Whether results are written as structured documents.
-    #[must_use]
-    pub fn is_structured(self) -> bool {
-        matches!(self, Self::Json | Self::Ndjson | Self::Yaml)
-    }
-
-    /// Whether a result is a record with all its fields, for programs.
-    #[must_use]
-    pub fn has_records(self) -> bool {
-        self.is_structured() || self == Self::Csv
-    }
-
-    /// Whether a text that is itself the result is written as what it consists of, not as it reads.
-    #[must_use]
-    pub(crate) fn takes_apart(self) -> bool {
-        self.has_records() || self == Self::Name
-    }
-}
-
-/// How results look.
-#[derive(Debug, Clone)]
-pub struct Style {
-    /// The format.
-    pub format: Format,
-    /// How bodies are rendered in text formats.
-    pub encoding: Encoding,
-    /// How to decode bodies; if unset, detected on a terminal, and not decoded elsewhere.
-    pub decode: Option<Decode>,
-    /// The columns to show, by key or title; the shape's own if unset.
-    pub columns: Option<Vec<String>>,
-    /// The column to sort lists by.
-    pub sort_by: Option<String>,
-    /// Whether tables have a header row.
-    pub headers: bool,
-    /// Whether stdout gets colours.
-    pub color: bool,
-    /// Whether stdout is a terminal.
-    pub terminal: bool,
-    /// Whether binary bodies may go to a terminal unmodified.
-    pub force_raw: bool,
-    /// Whether raw bodies end with NUL.
-    pub null: bool,
-    /// The directory for bodies as files, if any.
-    pub dump: Option<PathBuf>,
-    /// Whether tables have a line per value instead of a row per result.
-    pub upright: bool,
-    /// The tool's own coloured words in tables, in addition to the common ones.
-    pub colors: &'static [(&'static str, Role)],
-}
-
-impl Style {
-    /// The same style with these coloured words.
-    #[must_use]
-    pub fn with_colors(mut self, colors: &'static [(&'static str, Role)]) -> Self {
-        self.colors = colors;
-        self
-    }
-
-    /// How to decode bodies.
-    #[must_use]
-    pub fn decoding(&self) -> Decode {
-        let usual = if self.terminal { Decode::Auto } else { Decode::None };
-        self.decode.unwrap_or(usual)
-    }
-
-    /// The same style for a reader that is not a terminal.
-    #[must_use]
-    pub fn in_a_pipe(&self) -> Self {
-        let format = match self.format {
-            Format::Table | Format::Wide => Format::Plain,
-            other => other,
-        };
-        Self { format, terminal: false, color: false, ..self.clone() }
-    }
-
-    /// Shows bare names or ids instead of a table: both people and scripts want the name of what a command has created,
-    /// even on a terminal.
-    pub fn prefer_names(&mut self) {
-        if self.format == Format::Table && self.columns.is_none() {
-            self.format = Format::Name;
-        }
-    }
-}
-
-impl Default for Style {
-    fn default() -> Self {
-        Self {
-            format: Format::Plain,
-            encoding: Encoding::Auto,
-            decode: None,
-            columns: None,
-            sort_by: None,
-            headers: true,
-            color: false,
-            terminal: false,
-            force_raw: false,
-            null: false,
-            dump: None,
-            upright: false,
-            colors: &[],
-        }
-    }
-}
 
 /// The only writer to stdout.
 ///
@@ -457,187 +320,14 @@ impl Output {
                 record.select(&keys);
             }
             let object = Object::new(&record, self.style.encoding)?;
-            serde_json::to_value(&object).map_err(not_json)
+            serde_json::to_value(&object).map_err(document::not_json)
         };
         records.into_iter().map(value).collect()
-    }
-
-    /// Writes a value as a whole document in JSON, NDJSON or YAML.
-    ///
-    /// # Errors
-    /// Write failures.
-    pub fn document(&mut self, value: &impl Serialize) -> Result<(), CliError> {
-        if self.style.format == Format::Yaml {
-            let text = Self::yaml(value)?;
-            return self.text(&text);
-        }
-        self.json(value)?;
-        self.text("\n")
-    }
-
-    /// Text that is itself the result, such as a completion script, already escaped by the caller.
-    ///
-    /// # Errors
-    /// Write failures.
-    pub fn text(&mut self, text: &str) -> Result<(), CliError> {
-        self.bytes(text.as_bytes())
-    }
-
-    /// One line of TAB-separated fields, whatever the format.
-    ///
-    /// # Errors
-    /// Write failures.
-    pub fn columns<'f>(
-        &mut self,
-        fields: impl IntoIterator<Item = &'f [u8]>,
-    ) -> Result<(), CliError> {
-        let mut line = Vec::new();
-        for (at, field) in fields.into_iter().enumerate() {
-            if at > 0 {
-                line.push(b'\t');
-            }
-            escape::field(field, &mut line);
-        }
-        self.line(line)
-    }
-
-    /// A body, byte for byte, with the configured separator.
-    ///
-    /// # Errors
-    /// A binary body on a terminal: exit 2; write failures.
-    pub fn raw_body(&mut self, body: &[u8]) -> Result<(), CliError> {
-        match self.style.encoding.text(body)? {
-            Some(mut text) => {
-                if !self.style.null {
-                    text.push('\n');
-                }
-                self.text(&text)?;
-            }
-            None => self.raw_bytes(body)?,
-        }
-        if self.style.null { self.bytes(b"\0") } else { Ok(()) }
-    }
-
-    /// Part of a body, unencoded whatever `--encoding` says.
-    ///
-    /// # Errors
-    /// Binary bytes on a terminal: exit 2; write failures.
-    pub fn raw_bytes(&mut self, body: &[u8]) -> Result<(), CliError> {
-        if self.style.terminal && !self.style.force_raw && !is_text(body) {
-            return Err(CliError::usage(
-                "binary body not shown on a terminal: use -o raw > file, --encoding hex or --encoding base64",
-            )
-            .hint("--force-raw shows it anyway"));
-        }
-        self.bytes(body)
     }
 
     /// The number of results shown since the last call.
     pub fn take_rows(&mut self) -> u64 {
         std::mem::take(&mut self.rows)
-    }
-
-    /// Ends an incomplete line on a terminal, which later output would hide. Elsewhere, results are unchanged.
-    ///
-    /// # Errors
-    /// Write failures.
-    pub fn end_line(&mut self) -> Result<(), CliError> {
-        if !(self.style.terminal && self.in_line) {
-            return Ok(());
-        }
-        self.text("\n")?;
-        self.flush()
-    }
-
-    /// Sends what is buffered.
-    ///
-    /// # Errors
-    /// Write failures: exit 74, or a closed pipe.
-    pub fn flush(&mut self) -> Result<(), CliError> {
-        self.flushed = Instant::now();
-        self.sink.flush().map_err(|error| CliError::writing(self.destination.name(), &error))
-    }
-
-    /// Sends what is buffered, if the last time was long enough ago.
-    fn flush_now_and_then(&mut self) -> Result<(), CliError> {
-        if self.flushed.elapsed() >= Duration::from_millis(100) { self.flush() } else { Ok(()) }
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
-        self.written = self.written.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        self.in_line = bytes.last().map_or(self.in_line, |last| *last != b'\n');
-        let echo: &[u8] = if self.style.terminal && signals::take_echo() { b"\n" } else { b"" };
-        self.sink
-            .write_all(echo)
-            .and_then(|()| self.sink.write_all(bytes))
-            .map_err(|error| CliError::writing(self.destination.name(), &error))
-    }
-
-    /// One line of escaped fields; on a terminal, bytes that are not text are also escaped.
-    fn line(&mut self, mut line: Vec<u8>) -> Result<(), CliError> {
-        if self.style.terminal {
-            let keep_tabs = line.split(|&byte| byte == b'\t').map(escape::bytes_line);
-            line = keep_tabs.collect::<Vec<_>>().join("\t").into_bytes();
-        }
-        line.push(b'\n');
-        self.bytes(&line)
-    }
-
-    fn plain_field(&self, field: Option<&Field>, out: &mut Vec<u8>) -> Result<(), CliError> {
-        match field {
-            None => {}
-            Some(Field::Value(value)) => escape::field(table::value_text(value).as_bytes(), out),
-            Some(Field::Body(bytes)) => match self.style.encoding.text(bytes)? {
-                Some(text) => out.extend_from_slice(text.as_bytes()),
-                None => escape::field(bytes, out),
-            },
-        }
-        Ok(())
-    }
-
-    /// The header row of CSV, if enabled.
-    fn csv_heading(&mut self, keys: &[&str]) -> Result<(), CliError> {
-        if self.style.headers { self.csv_line(keys) } else { Ok(()) }
-    }
-
-    /// A CSV line.
-    fn csv_line(
-        &mut self,
-        fields: impl IntoIterator<Item = impl AsRef<[u8]>>,
-    ) -> Result<(), CliError> {
-        let line = csv::line(fields)?;
-        self.bytes(&line)
-    }
-
-    /// A value as JSON, on one line for NDJSON. Large values are not copied.
-    fn json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
-        let on_one_line = self.style.format == Format::Ndjson;
-        let sink = EscapedJson { sink: &mut *self.sink, written: &mut self.written };
-        let written = if on_one_line {
-            serde_json::to_writer(sink, value)
-        } else {
-            serde_json::to_writer_pretty(sink, value)
-        };
-        written.map_err(|error| match error.is_io() {
-            true => CliError::writing(self.destination.name(), &error.into()),
-            false => not_json(error),
-        })
-    }
-
-    /// A value as indented JSON.
-    fn pretty(value: &impl Serialize) -> Result<String, CliError> {
-        let text = serde_json::to_string_pretty(value).map_err(not_json)?;
-        Ok(escape::json(&text).into_owned())
-    }
-
-    /// YAML; values that would act on a terminal are written as JSON, which is also YAML.
-    fn yaml(value: &impl Serialize) -> Result<String, CliError> {
-        let text = serde_yaml::to_string(value)
-            .map_err(|error| CliError::internal(format!("cannot write YAML: {error}")))?;
-        if text.chars().any(|c| c != '\n' && escape::acts(c)) {
-            return Ok(format!("{}\n", Self::pretty(value)?));
-        }
-        Ok(text)
     }
 
     /// Remembers the columns that were dropped for lack of space.
@@ -677,43 +367,6 @@ impl Output {
             chosen,
             colors: self.style.colors,
         }
-    }
-}
-
-fn not_json(error: serde_json::Error) -> CliError {
-    CliError::internal(format!("cannot write JSON: {error}"))
-}
-
-/// Writes JSON to the sink in pieces of whole characters, escaping what would act on a terminal.
-struct EscapedJson<'a> {
-    sink: &'a mut (dyn Write + Send),
-    written: &'a mut u64,
-}
-
-/// Maximum bytes to escape at once, since a body may have hundreds of megabytes.
-const PIECE: usize = 64 << 10;
-
-impl Write for EscapedJson<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let piece = bytes.get(..PIECE).unwrap_or(bytes);
-        let whole = match std::str::from_utf8(piece) {
-            Ok(text) => text,
-            // The piece ends inside a character.
-            Err(error) => piece
-                .get(..error.valid_up_to())
-                .and_then(|text| std::str::from_utf8(text).ok())
-                .filter(|text| !text.is_empty())
-                .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, error))?,
-        };
-        let escaped = escape::json(whole);
-        self.sink.write_all(escaped.as_bytes())?;
-        let written = u64::try_from(escaped.len()).unwrap_or(u64::MAX);
-        *self.written = self.written.saturating_add(written);
-        Ok(whole.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.sink.flush()
     }
 }
 

@@ -1,6 +1,8 @@
 use serde_json::Value;
 
+use super::document::PIECE;
 use super::*;
+use crate::envelope::Decode;
 
 static JOBS: Shape = Shape::rows(
     "id",

@@ -10,10 +10,11 @@ use serde_json::Value;
 
 use super::Prompt;
 use super::builtin;
+use super::connect;
 use super::editor::Edited;
 use super::ending::Ending;
 use super::grammar::{Parsed, parse};
-use super::guest::{Guest, Interactive, Parts, RunLine, lock, prompt, say_loss};
+use super::guest::{Guest, Interactive, RunLine, lock, prompt, say_loss};
 use super::help::Group;
 use super::lexer::Word;
 use super::on_exit;
@@ -23,12 +24,11 @@ use super::shell::{Leaving, Setting, Shell, Terminal};
 use super::sink::Written;
 use super::tree::{self, FORMATS};
 use super::values::KnownSettings;
-use crate::commands::ping::PATIENCE;
 use crate::error::{CliError, Exit};
-use crate::link::{Dialer, Link};
+use crate::link::Link;
 use crate::output::color::Role;
 use crate::output::escape;
-use crate::output::{Destination, Format, Memory, Output, Record, Style};
+use crate::output::{Destination, Format, Memory, Output, Style};
 use crate::system::signals::Interrupts;
 use crate::tool::Tool;
 use crate::tool::args::GlobalArgs;
@@ -95,7 +95,7 @@ impl<G: Guest> Shell for Host<'_, G> {
         let name = matches.subcommand_name().unwrap_or_default().to_owned();
         if name == builtin::CONNECT {
             self.refuse_misplaced(matches)?;
-            self.reach(matches)?;
+            connect::reach(&mut *lock(self.shared), matches)?;
             if !self.may_leave(Leaving::Connect, borrow(&mut person))? {
                 return Ok(Exit::Done);
             }
@@ -278,24 +278,6 @@ impl<G: Guest> Shell for Host<'_, G> {
 }
 
 impl<G: Guest> Host<'_, G> {
-    /// Checks that the servers of `connect` answer, before the session gives up its current ones.
-    fn reach(&mut self, matches: &ArgMatches) -> Result<(), CliError> {
-        let goal = Goal::of(matches)?;
-        let mut guest = lock(self.shared);
-        let link = &mut guest.parts().tool.link;
-        let mut next = link.sibling();
-        goal.aim(next.dialer_mut())?;
-        next.dialer_mut().default_timeout(PATIENCE);
-        let answered = next.connect().and_then(|()| next.ping(1));
-        answered.map(drop).map_err(|error| match link.dialer_mut().address() {
-            Ok(address) => {
-                let message = format!("{}; still connected to {address}", error.message);
-                CliError { message, ..error }
-            }
-            Err(_) => error,
-        })
-    }
-
     /// The result had no line end, and what is shown next must not overwrite it.
     fn end_open_line(&self) {
         if self.written.take_open_line() {
@@ -382,7 +364,7 @@ fn run_line<G: Guest>(
     let timeout = tool.globals.timeout;
     let name = matches.subcommand_name().unwrap_or_default();
     if name == builtin::CONNECT {
-        return go_to(guest, &Goal::of(matches)?);
+        return connect::go_to(guest, matches);
     }
     // Some commands have shorter time limits than others.
     let plan = tool.link.dialer().plan().clone();
@@ -402,53 +384,6 @@ fn run_line<G: Guest>(
 }
 
 type Verb<G> = <<G as Guest>::Tool as Interactive>::Verb;
-
-/// The target of `connect`.
-enum Goal {
-    Servers(String),
-    Context(String),
-}
-
-impl Goal {
-    fn of(matches: &ArgMatches) -> Result<Self, CliError> {
-        let line = matches.subcommand().map_or(matches, |(_, line)| line);
-        let text = |id: &str| line.try_get_one::<String>(id).ok().flatten().cloned();
-        match (text(builtin::ADDRESS), text("context")) {
-            (Some(addresses), None) => Ok(Self::Servers(addresses)),
-            (None, Some(context)) => Ok(Self::Context(context)),
-            _ => Err(CliError::usage("connect takes a server or a context")
-                .hint("connect ADDR, or connect --context NAME")),
-        }
-    }
-
-    /// Takes effect with the next connection.
-    fn aim<L: Link>(&self, dialer: &mut Dialer<L>) -> Result<(), CliError> {
-        match self {
-            Self::Context(name) => dialer.enter(name),
-            Self::Servers(addresses) => {
-                let known = L::parse(addresses)?;
-                let known: Vec<String> = known.iter().map(ToString::to_string).collect();
-                dialer.retarget(known.join(","));
-                Ok(())
-            }
-        }
-    }
-}
-
-/// `connect`: switches to other servers, which have answered. What the session held has already been settled.
-fn go_to<G: Guest>(guest: &mut G, goal: &Goal) -> Result<Exit, CliError> {
-    guest.leave_servers();
-    let Parts { tool, names, .. } = guest.parts();
-    tool.link.close();
-    goal.aim(tool.link.dialer_mut())?;
-    names.go_to(G::Tool::live_names(tool.link.sibling()));
-    tool.link.connect()?;
-    let address = tool.link.dialer_mut().address()?;
-    guest.notice_loss();
-    guest.tidy();
-    let done = Record::new().with("address", address.as_str());
-    guest.parts().tool.out.done(&done, &format!("connected to {address}"))
-}
 
 /// Records what a line changed.
 fn look_back<G: Guest>(

@@ -8,6 +8,7 @@ pub mod args;
 pub mod body;
 pub mod builtin;
 pub mod complete;
+mod connect;
 pub mod editor;
 pub mod ending;
 pub mod expect;

@@ -5,7 +5,7 @@ use std::io;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
-use super::{Judged, NAMED, Report, Title};
+use super::report::{Judged, NAMED, Report, Title};
 use crate::commands::exporter::{Kind, Metrics};
 use crate::commands::thresholds::Verdict;
 use crate::output::escape;
@@ -112,7 +112,8 @@ fn case(
 mod tests {
     use quick_xml::Reader;
 
-    use super::super::{Metric, Missing};
+    use super::super::measured::Metric;
+    use super::super::report::Missing;
     use super::*;
 
     const HOSTILE: &str = "a\"b<&>\n::error::x%0A\u{1b}[2J";

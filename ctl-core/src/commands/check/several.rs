@@ -1,6 +1,6 @@
 //! A check of several servers, which is as bad as the worst of them.
 
-use super::{Measured, Metric};
+use super::measured::{Measured, Metric};
 use crate::error::CliError;
 use crate::link::Link;
 

@@ -5,6 +5,8 @@ use std::io::Write;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use serde_json::json;
 
+use super::super::editor::Edited;
+use super::super::history::Keep;
 use super::super::shell::Setting;
 use super::super::{Prompt, builtin};
 use super::*;

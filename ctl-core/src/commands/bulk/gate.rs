@@ -1,0 +1,66 @@
+//! Whether a bulk command takes more work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::manner::{Manner, OnError};
+use super::rate::Pace;
+use crate::error::Exit;
+use crate::system::signals::Interrupts;
+
+/// Decides whether new work may be taken; closes on a signal or, under `--on-error stop`, after a failure.
+#[derive(Clone)]
+pub struct Gate {
+    closed: Arc<AtomicBool>,
+    /// Whether a failure closes it.
+    stops: bool,
+    interrupts: Interrupts,
+    pace: Option<Arc<Pace>>,
+}
+
+impl Gate {
+    /// The gate of a command that proceeds like this.
+    pub(super) fn new(manner: Manner, interrupts: Interrupts) -> Self {
+        let Manner { on_error, rate } = manner;
+        let pace = rate.map(|rate| Arc::new(Pace::new(rate)));
+        Self { closed: Arc::default(), stops: on_error == OnError::Stop, interrupts, pace }
+    }
+
+    /// A gate that closes on a signal, for work without counts.
+    #[must_use]
+    pub fn of(interrupts: &Interrupts) -> Self {
+        Self { closed: Arc::default(), stops: false, interrupts: interrupts.clone(), pace: None }
+    }
+
+    /// Waits for the turn of `count` more items, if there is a rate; returns whether they may be taken.
+    #[must_use]
+    pub fn turn(&self, count: usize) -> bool {
+        if let Some(pace) = &self.pace {
+            pace.wait(count, || !self.is_open());
+        }
+        self.is_open()
+    }
+
+    /// Whether new work may be taken.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::SeqCst) && self.signal().is_none()
+    }
+
+    /// The exit of the signal that closed it, if one arrived.
+    pub(super) fn signal(&self) -> Option<Exit> {
+        self.interrupts.requested()
+    }
+
+    /// Takes no more work if a failure stops the command. For code that sees the failure first.
+    pub fn failed(&self) {
+        if self.stops {
+            self.close();
+        }
+    }
+
+    /// Takes no more work.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,94 @@
+//! What a check has measured, and why some of it is missing.
+
+use super::complete::Named;
+use crate::error::CliError;
+
+/// One figure.
+#[derive(Debug, Clone)]
+pub struct Metric {
+    /// Its name, as thresholds use it.
+    pub name: &'static str,
+    /// The queue that it describes, if any.
+    pub subject: Option<String>,
+    /// The figure.
+    pub value: f64,
+    /// Its unit, as performance data writes it.
+    pub unit: &'static str,
+    /// The reason if the figure alone is an alert, such as `ready jobs but no watchers`.
+    pub unattended: Option<&'static str>,
+    /// Whether the verdict depends on it even without a threshold, so that it is always reported.
+    pub usual: bool,
+}
+
+impl Metric {
+    /// A figure about the server as a whole.
+    #[must_use]
+    pub fn new(name: &'static str, value: f64, unit: &'static str) -> Self {
+        Self { name, subject: None, value, unit, unattended: None, usual: false }
+    }
+
+    /// The figure of a subject that has nothing.
+    #[must_use]
+    pub fn of_nothing((name, unit): Named) -> Self {
+        Self::new(name, 0.0, unit)
+    }
+
+    /// Makes the verdict depend on it even without a threshold.
+    #[must_use]
+    pub fn usual(self) -> Self {
+        Self { usual: true, ..self }
+    }
+
+    /// Makes it describe this queue.
+    #[must_use]
+    pub fn of(mut self, subject: &str) -> Self {
+        self.subject = Some(subject.to_owned());
+        self
+    }
+}
+
+/// The findings of a check: figures, and why some are missing.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// The figures that arrived.
+    pub metrics: Vec<Metric>,
+    /// Why others did not arrive.
+    pub failure: Option<CliError>,
+    /// Set if there is no such queue, or none that matches. The figures, if any, are then those of an empty one.
+    pub absent: Option<String>,
+    /// Without figures, the names that an empty queue would have: thresholds for other names are mistakes, which would
+    /// go unnoticed as long as there is no queue.
+    pub known: Vec<Metric>,
+}
+
+impl Measured {
+    /// The subject does not exist; the figures are those of an empty one.
+    #[must_use]
+    pub fn absent(why: impl Into<String>, metrics: Vec<Metric>) -> Self {
+        Self { metrics, absent: Some(why.into()), ..Self::default() }
+    }
+
+    /// The subject does not exist, and there are no figures; `known` are those of an empty one.
+    #[must_use]
+    pub fn nothing(why: impl Into<String>, known: Vec<Metric>) -> Self {
+        Self { known, ..Self::absent(why, Vec::new()) }
+    }
+}
+
+impl From<Vec<Metric>> for Measured {
+    fn from(metrics: Vec<Metric>) -> Self {
+        Self { metrics, ..Self::default() }
+    }
+}
+
+impl From<CliError> for Measured {
+    fn from(failure: CliError) -> Self {
+        Self { failure: Some(failure), ..Self::default() }
+    }
+}
+
+impl<M: Into<Self>> From<Result<M, CliError>> for Measured {
+    fn from(measured: Result<M, CliError>) -> Self {
+        measured.map_or_else(Self::from, Into::into)
+    }
+}

@@ -1,0 +1,304 @@
+//! The outcome of a check, and its reports for monitoring systems, people and scripts.
+
+use std::collections::BTreeMap;
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use super::measured::Metric;
+use crate::commands::thresholds::Verdict;
+use crate::error::{CliError, Exit};
+use crate::output::escape;
+use crate::output::units;
+use crate::output::wrap;
+
+/// The subject of a check, as reports name it.
+#[derive(Debug, Clone, Copy)]
+pub struct Title<'a> {
+    /// For example `server`, or the name of a queue.
+    pub name: &'a str,
+    /// The noun for one subject, such as `function`: the key in documents.
+    pub noun: &'static str,
+    /// Whether there may be several subjects.
+    pub many: bool,
+    /// What it means if there is none, unless a flag overrides it.
+    pub missing: Missing,
+}
+
+/// The value of `--missing`, and a tool's default for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Missing {
+    /// OK: a queue that exists only while in use counts as empty.
+    Ok,
+    /// Exit 1.
+    Warn,
+    /// Exit 2.
+    Crit,
+}
+
+impl Missing {
+    pub(super) fn verdict(self) -> Verdict {
+        match self {
+            Self::Ok => Verdict::Ok,
+            Self::Warn => Verdict::Warning,
+            Self::Crit => Verdict::Critical,
+        }
+    }
+}
+
+/// A metric with the verdict of its thresholds.
+pub(super) struct Judged {
+    pub(super) metric: Metric,
+    pub(super) warning: Option<String>,
+    pub(super) critical: Option<String>,
+    pub(super) verdict: Verdict,
+    /// Whether the figure alone is an alert.
+    pub(super) unattended: bool,
+}
+
+/// The outcome of a check.
+pub(super) struct Report {
+    pub(super) verdict: Verdict,
+    pub(super) summary: String,
+    pub(super) judged: Vec<Judged>,
+}
+
+/// Number of figures in the summary of a check without alerts.
+const SHOWN: usize = 4;
+/// Number of alerts in the summary of a check of many subjects, and length of each in characters.
+pub(super) const NAMED: usize = 10;
+const NAMED_LENGTH: usize = 160;
+/// Maximum length of a report in bytes, which every monitoring system accepts.
+const LINE: usize = 4 << 10;
+
+impl Report {
+    /// The outcome from figures, or from the absence of a subject.
+    pub(super) fn of(
+        title: Title<'_>,
+        judged: Vec<Judged>,
+        absent: Option<(String, Verdict)>,
+    ) -> Self {
+        let (absent, missing) = absent.map_or((None, Verdict::Ok), |(why, v)| (Some(why), v));
+        let verdict = judged.iter().map(|j| j.verdict).fold(missing, Verdict::max);
+        let mut parts: Vec<String> = absent.into_iter().collect();
+        let mut name = title.name;
+        if title.many {
+            let alerts = alerts(&judged);
+            if !judged.is_empty() {
+                let counts = count_subjects(&judged, title.noun);
+                let named =
+                    (!alerts.is_empty()).then(|| format!("{counts}: {}", alerts.join("; ")));
+                parts.push(named.unwrap_or(counts));
+            }
+            // The count implies it.
+            if name.strip_suffix('s') == Some(title.noun) && !judged.is_empty() {
+                name = "";
+            }
+        } else if judged.iter().any(Judged::is_alert) {
+            let alerts = judged.iter().filter(|judged| judged.is_alert());
+            parts.extend(alerts.map(Judged::reason));
+        } else {
+            let figure = |j: &Judged| format!("{} {}", j.metric.name, j.number());
+            parts.extend(judged.iter().take(SHOWN).map(figure));
+        }
+        let (parts, colon) = (parts.join(", "), if name.is_empty() { "" } else { ": " });
+        Self { verdict, summary: format!("{name}{colon}{parts}"), judged }
+    }
+
+    /// The outcome from a failure of the check itself, and from what was found anyway.
+    pub(super) fn failed(error: &CliError, on_timeout: Verdict, judged: Vec<Judged>) -> Self {
+        let late = error.exit == Exit::Timeout || error.code == "CONNECT_TIMEOUT";
+        let verdict = match error.exit {
+            _ if late => on_timeout,
+            Exit::Unavailable | Exit::TryAgain | Exit::Protocol | Exit::Negative => {
+                Verdict::Critical
+            }
+            _ => Verdict::Unknown,
+        };
+        let critical = judged.iter().any(|judged| judged.verdict == Verdict::Critical);
+        let verdict = if critical { Verdict::Critical } else { verdict };
+        // Whoever an alert wakes has no command line in front of them, so it has no hints.
+        Self { verdict, summary: format!("{}: {}", error.code, error.message), judged }
+    }
+
+    /// The reported figures: those that thresholds name and those that alert; without thresholds, those that the
+    /// verdict depends on.
+    pub(super) fn reported(&self) -> impl Iterator<Item = &Judged> {
+        let is_asked = self.judged.iter().any(Judged::has_threshold);
+        let is_reported =
+            move |one: &&Judged| one.is_asked_for() || (!is_asked && one.metric.usual);
+        self.judged.iter().filter(is_reported)
+    }
+
+    /// One line. For many subjects, it has only the figures that thresholds name, as many as fit.
+    pub(super) fn nagios(&self, headline: &str, many: bool) -> String {
+        let mut line = escape::clip(headline, LINE / 2).into_owned();
+        let mut before = " | ";
+        for judged in self.reported().filter(|judged| !many || judged.is_asked_for()) {
+            let data = judged.performance();
+            if many && line.len() + before.len() + data.len() >= LINE {
+                break;
+            }
+            line.push_str(before);
+            line.push_str(&data);
+            before = " ";
+        }
+        line.push('\n');
+        line
+    }
+
+    /// For people: the verdict, on lines no longer than `width`, and the figures.
+    pub(super) fn text(&self, headline: &str, width: Option<usize>) -> String {
+        let headline = width.map_or(headline.into(), |width| wrap::words(headline, width));
+        let mut text = format!("{headline}\n");
+        for judged in self.reported() {
+            let place = judged.metric.subject.as_ref().map(|subject| format!("{subject} "));
+            let place = escape::line(place.as_deref().unwrap_or_default()).into_owned();
+            let (word, name) = (judged.verdict.word(), judged.metric.name);
+            text.push_str(&format!("  {word:8} {place}{name} {}\n", judged.number()));
+        }
+        text
+    }
+
+    pub(super) fn json(&self, noun: &str) -> Value {
+        let metrics: Vec<Value> = self
+            .judged
+            .iter()
+            .map(|judged| {
+                json!({
+                    "name": judged.metric.name,
+                    noun: judged.metric.subject,
+                    "value": judged.metric.value,
+                    "unit": judged.metric.unit,
+                    "warning": judged.warning,
+                    "critical": judged.critical,
+                    "status": judged.verdict.word(),
+                })
+            })
+            .collect();
+        json!({
+            "status": self.verdict.word(),
+            "exit": self.verdict.exit().code(),
+            "summary": self.summary,
+            "metrics": metrics,
+        })
+    }
+}
+
+/// For example `3 of 500 tubes critical, 2 warning`, each by its worst figure.
+fn count_subjects(judged: &[Judged], noun: &str) -> String {
+    let mut worst = BTreeMap::new();
+    for judged in judged {
+        let verdict = worst.entry(&judged.metric.subject).or_insert(Verdict::Ok);
+        *verdict = judged.verdict.max(*verdict);
+    }
+    let all = units::count(worst.len() as u64, noun);
+    let count = |verdict| worst.values().filter(|of| **of == verdict).count();
+    let counts = [Verdict::Critical, Verdict::Warning].map(|verdict| (count(verdict), verdict));
+    let mut counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let word = |verdict: Verdict| verdict.word().to_lowercase();
+    let Some((first, verdict)) = counts.next() else { return format!("{all} fine") };
+    let mut text = format!("{first} of {all} {}", word(verdict));
+    counts.for_each(|(count, verdict)| text.push_str(&format!(", {count} {}", word(verdict))));
+    text
+}
+
+/// The alerts by reason, the most severe first, such as `ready jobs but no watchers: mail, sms and 6 more`.
+fn alerts(judged: &[Judged]) -> Vec<String> {
+    let mut groups: Vec<(Verdict, String, Vec<String>)> = Vec::new();
+    for judged in judged.iter().filter(|judged| judged.is_alert()) {
+        let (why, who) = judged.grouped();
+        match groups.iter_mut().find(|(verdict, of, _)| *verdict == judged.verdict && *of == why) {
+            Some((_, _, all)) => all.push(who),
+            None => groups.push((judged.verdict, why, vec![who])),
+        }
+    }
+    groups.sort_by_key(|(verdict, _, _)| std::cmp::Reverse(*verdict));
+    let more = groups.len().saturating_sub(NAMED);
+    let each = (NAMED / groups.len().max(1)).max(1);
+    let text = |(_, why, who): &(Verdict, String, Vec<String>)| {
+        let short = who.iter().take(each).map(|who| escape::clip(who, NAMED_LENGTH));
+        let names = short.collect::<Vec<_>>().join(", ");
+        let rest = who.len().saturating_sub(each);
+        let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        format!("{why}: {names}{rest}")
+    };
+    let mut texts: Vec<String> = groups.iter().take(NAMED).map(text).collect();
+    if more > 0 {
+        texts.push(format!("and {}", units::count(more as u64, "more reason")));
+    }
+    texts
+}
+
+impl Judged {
+    pub(super) fn is_alert(&self) -> bool {
+        self.verdict != Verdict::Ok
+    }
+
+    /// Whether a threshold names it.
+    pub(super) fn has_threshold(&self) -> bool {
+        self.warning.is_some() || self.critical.is_some()
+    }
+
+    /// Whether a threshold names it, or it alerts on its own.
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.has_threshold() || self.is_alert()
+    }
+
+    /// The range that it violates.
+    fn range(&self) -> &str {
+        let range = match self.verdict {
+            Verdict::Critical => self.critical.as_deref(),
+            _ => self.warning.as_deref(),
+        };
+        range.unwrap_or_default()
+    }
+
+    /// Why it alerts.
+    pub(super) fn reason(&self) -> String {
+        match self.metric.unattended {
+            Some(why) if self.unattended => why.to_owned(),
+            _ => format!("{} {} (range {})", self.metric.name, self.number(), self.range()),
+        }
+    }
+
+    /// The same with its subject.
+    pub(super) fn whole_reason(&self) -> String {
+        let subject = self.metric.subject.as_ref().map(|subject| format!("{subject} "));
+        let colon = if self.unattended { "has " } else { "" };
+        format!("{}{colon}{}", subject.unwrap_or_default(), self.reason())
+    }
+
+    /// Why it alerts, in the same words for all subjects with this reason; and the subject.
+    fn grouped(&self) -> (String, String) {
+        let subject = self.metric.subject.clone().unwrap_or_default();
+        match self.metric.unattended {
+            Some(why) if self.unattended => (why.to_owned(), subject),
+            _ => {
+                let why = format!("{} (range {})", self.metric.name, self.range());
+                (why, format!("{subject} {}", self.number()).trim_start().to_owned())
+            }
+        }
+    }
+
+    /// `'label'=value[unit];warning;critical;minimum`.
+    fn performance(&self) -> String {
+        let label = match &self.metric.subject {
+            Some(subject) => format!("{subject}_{}", self.metric.name),
+            None => self.metric.name.to_owned(),
+        };
+        // Quotes and vertical bars would end the label.
+        let label = escape::line(&label).replace(['\'', '|', '='], "_");
+        format!(
+            "'{label}'={}{};{};{};0;",
+            self.metric.value,
+            self.metric.unit,
+            self.warning.as_deref().unwrap_or_default(),
+            self.critical.as_deref().unwrap_or_default()
+        )
+    }
+
+    pub(super) fn number(&self) -> String {
+        format!("{}{}", self.metric.value, self.metric.unit)
+    }
+}

@@ -1,0 +1,405 @@
+//! The dialer of a tool's connections: which servers, and with what options.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{Attempt, Connect, Endpoint, Link};
+use crate::config::file::Config;
+use crate::config::{Setting, Settings, Source, keys};
+use crate::error::{CliError, Exit};
+use crate::link::plan::{Plan, Target};
+use crate::link::tls::{Tls, TlsArgs};
+use crate::link::who;
+use crate::output::messages::{Messages, Trace};
+use crate::program::Program;
+use crate::tool::args::GlobalArgs;
+
+/// The clients' default time limit for connecting.
+const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long to wait for the first reply before finding out what is listening.
+const FIRST_ANSWER: Duration = Duration::from_secs(1);
+
+/// A server and its options.
+type Way<L> = (<L as Link>::Address, <L as Link>::Options);
+
+/// Where connections go and how they are made, from flags and environment. Clones use the same servers.
+pub struct Dialer<L: Link> {
+    target: Target<L::Server>,
+    plan: Plan,
+    tls: TlsArgs,
+    transport: Option<String>,
+    program: Program,
+    settings: Settings,
+    globals: GlobalArgs,
+    messages: Messages,
+    made: Option<Vec<Way<L>>>,
+    /// Whether the kind of server is confirmed; shared by all clones.
+    known: Arc<AtomicBool>,
+}
+
+impl<L: Link> Clone for Dialer<L> {
+    fn clone(&self) -> Self {
+        Self {
+            target: self.target.clone(),
+            plan: self.plan.clone(),
+            tls: self.tls.clone(),
+            transport: self.transport.clone(),
+            program: self.program,
+            settings: self.settings.clone(),
+            globals: self.globals.clone(),
+            messages: self.messages.clone(),
+            made: self.made.clone(),
+            known: Arc::clone(&self.known),
+        }
+    }
+}
+
+impl<L: Link> Dialer<L> {
+    /// From flags and settings; starts and opens nothing yet.
+    ///
+    /// # Errors
+    /// Conflicting flags or an invalid variable: exit 2.
+    pub fn new(
+        program: &Program,
+        (connect, embedded): (&impl Connect, bool),
+        tls: &TlsArgs,
+        globals: &GlobalArgs,
+        settings: Settings,
+        messages: &Messages,
+    ) -> Result<Self, CliError> {
+        let servers = program.servers;
+        let given = connect.addresses();
+        if embedded && (given.is_some() || tls.is_given()) {
+            let other = if given.is_some() { servers.flag } else { "TLS" };
+            return Err(CliError::usage(format!("--embedded cannot be combined with {other}"))
+                .hint("only one of them"));
+        }
+        let target = if embedded {
+            Target::embedded()
+        } else {
+            let flag = (servers.flag, given);
+            let setting = settings.setting(keys::ADDRESS, flag, |text| Ok(text.to_owned()))?;
+            Target::Named(setting.unwrap_or_else(|| Setting::default(servers.default.to_owned())))
+        };
+        Ok(Self {
+            target,
+            plan: Plan::new(globals, &settings)?,
+            tls: tls.clone(),
+            transport: transport(connect.transport(), &settings)?,
+            program: *program,
+            settings,
+            globals: globals.clone(),
+            messages: messages.clone(),
+            made: None,
+            known: Arc::new(AtomicBool::new(embedded)),
+        })
+    }
+
+    /// The servers' addresses as people write them, separated by commas. For `--embedded` this starts the server.
+    ///
+    /// # Errors
+    /// An invalid address: exit 2. The in-memory server cannot be started: exit 69.
+    pub fn address(&mut self) -> Result<String, CliError> {
+        let all: Vec<String> =
+            self.made()?.iter().map(|(address, _)| address.to_string()).collect();
+        Ok(all.join(","))
+    }
+
+    /// A dialer for each server, with its address. Each learns about its server separately.
+    ///
+    /// # Errors
+    /// As [`Dialer::address`].
+    pub fn each(&mut self) -> Result<Vec<(String, Self)>, CliError> {
+        let ways = self.made()?.to_vec();
+        let is_known = ways.len() == 1 && self.known.load(Ordering::Relaxed);
+        let alone = |way: Way<L>| {
+            let (address, known) = (way.0.to_string(), Arc::new(AtomicBool::new(is_known)));
+            (address, Self { made: Some(vec![way]), known, ..self.clone() })
+        };
+        Ok(ways.into_iter().map(alone).collect())
+    }
+
+    /// The options of every server.
+    ///
+    /// # Errors
+    /// As [`Dialer::address`]; unusable TLS files.
+    pub fn options(&mut self) -> Result<Vec<L::Options>, CliError> {
+        Ok(self.made()?.iter().map(|(_, options)| options.clone()).collect())
+    }
+
+    /// The options of the first server.
+    ///
+    /// # Errors
+    /// As [`Dialer::options`].
+    pub fn first(&mut self) -> Result<L::Options, CliError> {
+        let first = self.made()?.first().map(|(_, options)| options.clone());
+        first.ok_or_else(|| CliError::usage("no server given"))
+    }
+
+    /// The options of the server, for commands that need exactly one.
+    ///
+    /// # Errors
+    /// Several servers: exit 2. Also as [`Dialer::options`].
+    pub fn only(&mut self) -> Result<L::Options, CliError> {
+        let flag = self.program.servers.flag;
+        if let several @ [(first, _), _, ..] = self.made()? {
+            let (count, first) = (several.len(), first.to_string());
+            let why = format!(
+                "this command takes a single server, but {count} are given: {}",
+                self.address()?
+            );
+            return Err(CliError::usage(why).hint(format!("{flag} {first}")));
+        }
+        self.first()
+    }
+
+    /// Where the address comes from.
+    #[must_use]
+    pub fn source(&self) -> String {
+        self.target.source()
+    }
+
+    /// The time limits and retries; for restoring them after a line of a session.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Uses this plan from the next connection on.
+    pub fn set_plan(&mut self, plan: Plan) {
+        self.plan = plan;
+        self.made = None;
+    }
+
+    /// The value of `--timeout`, if set.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Duration> {
+        self.plan.timeout
+    }
+
+    /// The time limit of a whole call, if any.
+    #[must_use]
+    pub fn call_bound(&self) -> Option<Duration> {
+        self.plan.call_bound(L::WAIT)
+    }
+
+    /// Sets the time limit for replies, if given; applies to later connections.
+    pub fn bound(&mut self, timeout: Option<Duration>) {
+        self.plan.timeout = timeout.or(self.plan.timeout);
+    }
+
+    /// Default time limit for connecting and replies, if the flags set none: `ping` and `check` use a short one.
+    pub fn default_timeout(&mut self, bound: Duration) {
+        self.plan.default_timeout(bound);
+        self.made = None;
+    }
+
+    /// Switches to other servers, without a context.
+    pub fn retarget(&mut self, addresses: String) {
+        self.settings.leave();
+        self.go_to(Target::told(addresses), None);
+    }
+
+    /// Switches to the servers and settings of another context.
+    ///
+    /// # Errors
+    /// The context does not exist, or names no server: exit 78.
+    pub fn enter(&mut self, context: &str) -> Result<(), CliError> {
+        let mut settings = self.settings.clone();
+        settings.enter(context)?;
+        let address = settings.setting(keys::ADDRESS, ("", None), |text| Ok(text.to_owned()))?;
+        let default = || Setting::default(self.program.servers.default.to_owned());
+        let plan = Plan::new(&self.globals, &settings)?;
+        let transport = transport(None, &settings)?;
+        self.settings = settings;
+        self.plan = plan;
+        self.go_to(Target::Named(address.unwrap_or_else(default)), transport);
+        Ok(())
+    }
+
+    /// Uses this new content of the configuration file.
+    pub fn reread(&mut self, config: &Config) {
+        self.settings.reread(config);
+    }
+
+    /// Warns if an environment variable overrides the servers of the selected context.
+    pub fn say_override(&self) {
+        if let Target::Named(setting) = &self.target
+            && let (Source::Environment(_), Some(Source::Context(_))) =
+                (&setting.source, &setting.over)
+        {
+            self.messages.note(format!("address {} from {}", setting.value, setting.origin()));
+        }
+    }
+
+    fn go_to(&mut self, target: Target<L::Server>, transport: Option<String>) {
+        self.target = target;
+        self.transport = transport;
+        self.made = None;
+        self.known = Arc::default();
+    }
+
+    /// The protected context of one of these servers, if any; addresses are separated by commas.
+    #[must_use]
+    pub fn protected(&self, addresses: &str) -> Option<&str> {
+        let theirs = who::places(addresses);
+        let is_theirs = |text: &String| {
+            L::parse(text).is_ok_and(|all| {
+                all.iter().any(|address| !who::places(&address.to_string()).is_disjoint(&theirs))
+            })
+        };
+        self.settings.config().contexts.iter().find_map(|(name, fields)| {
+            let is_protected = fields.get(keys::PROTECTED).is_some_and(|text| text == "true");
+            let holds = is_protected && fields.get(keys::ADDRESS).is_some_and(is_theirs);
+            holds.then_some(&**name)
+        })
+    }
+
+    /// The settings from environment, context and configuration file.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Uses this transport from the next connection on; see [`Connect::transport`].
+    pub fn speak(&mut self, transport: String) {
+        self.transport = Some(transport);
+        self.made = None;
+    }
+
+    /// The messages to stderr.
+    #[must_use]
+    pub fn messages(&self) -> &Messages {
+        &self.messages
+    }
+
+    /// The protocol trace.
+    #[must_use]
+    pub fn trace(&self) -> Trace {
+        self.messages.trace(self.program.name)
+    }
+
+    /// Connects, with the retries of `--retry` and `--wait-for-server`; each attempt gets what is left of `--timeout`.
+    /// The first connection is probed before use: nothing is sent to a server of another kind, which is identified
+    /// within about a second.
+    ///
+    /// # Errors
+    /// The error of the last attempt.
+    pub fn open<T>(
+        &mut self,
+        mut attempt: impl FnMut(Attempt) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let is_known = self.known.load(Ordering::Relaxed);
+        let (address, source) = (self.address()?, self.source());
+        let addresses: Vec<String> = address.split(',').map(str::to_owned).collect();
+        let asks = self.plan.wait_for_server.is_some();
+        let place = (&*address, &*source);
+        let attempt = |left: Option<Duration>| {
+            if is_known {
+                return attempt(Attempt { asks, left });
+            }
+            let started = Instant::now();
+            let rest = || left.map(|left| left.saturating_sub(started.elapsed()));
+            let bound = Some(left.map_or(FIRST_ANSWER, |left| left.min(FIRST_ANSWER)));
+            let opened = attempt(Attempt { asks: true, left: bound }).or_else(|error| {
+                let is_late = error.exit == Exit::Timeout || error.code == "CONNECT_TIMEOUT";
+                let error = who::explain(error, &self.program, &addresses, rest());
+                let is_over = rest().is_some_and(|rest| rest.is_zero());
+                if !is_late || is_over || error.code == who::WRONG_SERVER {
+                    return Err(error);
+                }
+                // It is merely slow; no need to probe it again.
+                self.known.store(true, Ordering::Relaxed);
+                self.messages.note(format!("{address} has not answered within 1 s: still waiting"));
+                attempt(Attempt { asks: true, left: rest() })
+            });
+            let opened =
+                opened.map_err(|error| CliError { message: error.at(&address), ..error })?;
+            self.known.store(true, Ordering::Relaxed);
+            Ok(opened)
+        };
+        self.plan.open(place, self.program.name, &self.messages, attempt)
+    }
+
+    /// Adds to a failure what is listening instead, unless a server has already replied correctly.
+    pub fn explained(&mut self, error: CliError) -> CliError {
+        let has_time = error.exit != Exit::Timeout || self.plan.timeout.is_none();
+        if self.known.load(Ordering::Relaxed) || !has_time {
+            return error;
+        }
+        let addresses = self.each().unwrap_or_default();
+        let addresses: Vec<String> = addresses.into_iter().map(|(address, _)| address).collect();
+        who::explain(error, &self.program, &addresses, None)
+    }
+
+    /// Whether any server uses TLS.
+    pub(crate) fn uses_tls(&mut self) -> bool {
+        self.made().is_ok_and(|ways| ways.iter().any(|(address, _)| L::is_tls(address)))
+    }
+
+    fn made(&mut self) -> Result<&[Way<L>], CliError> {
+        let made = match self.made.take() {
+            Some(made) => made,
+            None => self.make()?,
+        };
+        Ok(self.made.insert(made))
+    }
+
+    fn make(&self) -> Result<Vec<Way<L>>, CliError> {
+        let local = || Endpoint::Tcp(([127, 0, 0, 1], 0).into());
+        let text = self.target.address(&self.messages, || L::start(local(), None))?;
+        let addresses = L::parse(&text).map_err(|error| {
+            let source = format!("the address came from: {}", self.source());
+            CliError::setting(error.message).hint(source)
+        })?;
+        let is_over_tls = self.settings.is_on(keys::TLS, self.tls.tls);
+        let over_tls = |address| if is_over_tls { L::over_tls(address) } else { address };
+        let spoken_to = |address| match &self.transport {
+            Some(transport) => L::by(address, transport),
+            None => Ok(address),
+        };
+        let addresses = addresses.into_iter().map(over_tls).map(spoken_to);
+        let addresses = addresses.collect::<Result<Vec<L::Address>, CliError>>()?;
+        let names = (self.program.name, &self.program.tls);
+        let any_tls = addresses.iter().any(L::is_tls);
+        let tls = self.tls.read(any_tls, names, &self.settings, &self.messages)?;
+        let with_options = |address: L::Address| {
+            let options = options::<L>(address.clone(), &self.plan, tls.as_ref());
+            (address, options)
+        };
+        Ok(addresses.into_iter().map(with_options).collect())
+    }
+}
+
+/// The transport, if one is set.
+fn transport(flag: Option<String>, settings: &Settings) -> Result<Option<String>, CliError> {
+    let flag = ("--transport", flag);
+    let setting = settings.setting(keys::TRANSPORT, flag, |text| Ok(text.to_owned()))?;
+    Ok(setting.map(|setting| setting.value))
+}
+
+/// The options for a server under this plan.
+fn options<L: Link>(address: L::Address, plan: &Plan, tls: Option<&Tls>) -> L::Options {
+    let set = L::SETTERS;
+    let mut options = L::Options::from(address);
+    if let Some(bound) = plan.connect_bound(USUAL_CONNECT_TIMEOUT) {
+        options = (set.connect_timeout)(options, bound);
+    }
+    if let Some(bound) = plan.timeout {
+        options = (set.write_timeout)(options, bound);
+        options = (set.reply_timeout)(options, bound);
+    }
+    options = (set.total_timeout)(options, plan.call_bound(L::WAIT));
+    if let Some(times) = plan.retry {
+        options = (set.retry)(options, times);
+    }
+    #[cfg(feature = "tls")]
+    if let Some(tls) = tls {
+        options = L::with_tls(options, tls.clone());
+    }
+    #[cfg(not(feature = "tls"))]
+    let _ = tls;
+    options
+}

@@ -1,0 +1,144 @@
+//! How results look: the format of `-o`, and what goes with it.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use super::body::Encoding;
+use crate::envelope::Decode;
+use crate::output::color::Role;
+
+/// The value of `-o`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table for people: the default on a terminal.
+    Table,
+    /// A table with more columns.
+    Wide,
+    /// TAB-separated, one record per line, no heading: the default in pipes.
+    Plain,
+    /// One JSON document.
+    Json,
+    /// One JSON object per line, as results arrive.
+    Ndjson,
+    /// The same structure as JSON.
+    Yaml,
+    /// Comma-separated values under a heading of JSON's keys.
+    Csv,
+    /// Bare names or ids, one per line.
+    #[value(alias = "id")]
+    Name,
+    /// Bodies only, byte for byte.
+    Raw,
+}
+
+impl Format {
+    /// Whether errors are a JSON object at the end of stderr.
+    #[must_use]
+    pub fn is_json(self) -> bool {
+        matches!(self, Self::Json | Self::Ndjson)
+    }
+
+    /// Whether results are written as structured documents.
+    #[must_use]
+    pub fn is_structured(self) -> bool {
+        matches!(self, Self::Json | Self::Ndjson | Self::Yaml)
+    }
+
+    /// Whether a result is a record with all its fields, for programs.
+    #[must_use]
+    pub fn has_records(self) -> bool {
+        self.is_structured() || self == Self::Csv
+    }
+
+    /// Whether a text that is itself the result is written as what it consists of, not as it reads.
+    #[must_use]
+    pub(crate) fn takes_apart(self) -> bool {
+        self.has_records() || self == Self::Name
+    }
+}
+
+/// How results look.
+#[derive(Debug, Clone)]
+pub struct Style {
+    /// The format.
+    pub format: Format,
+    /// How bodies are rendered in text formats.
+    pub encoding: Encoding,
+    /// How to decode bodies; if unset, detected on a terminal, and not decoded elsewhere.
+    pub decode: Option<Decode>,
+    /// The columns to show, by key or title; the shape's own if unset.
+    pub columns: Option<Vec<String>>,
+    /// The column to sort lists by.
+    pub sort_by: Option<String>,
+    /// Whether tables have a header row.
+    pub headers: bool,
+    /// Whether stdout gets colours.
+    pub color: bool,
+    /// Whether stdout is a terminal.
+    pub terminal: bool,
+    /// Whether binary bodies may go to a terminal unmodified.
+    pub force_raw: bool,
+    /// Whether raw bodies end with NUL.
+    pub null: bool,
+    /// The directory for bodies as files, if any.
+    pub dump: Option<PathBuf>,
+    /// Whether tables have a line per value instead of a row per result.
+    pub upright: bool,
+    /// The tool's own coloured words in tables, in addition to the common ones.
+    pub colors: &'static [(&'static str, Role)],
+}
+
+impl Style {
+    /// The same style with these coloured words.
+    #[must_use]
+    pub fn with_colors(mut self, colors: &'static [(&'static str, Role)]) -> Self {
+        self.colors = colors;
+        self
+    }
+
+    /// How to decode bodies.
+    #[must_use]
+    pub fn decoding(&self) -> Decode {
+        let usual = if self.terminal { Decode::Auto } else { Decode::None };
+        self.decode.unwrap_or(usual)
+    }
+
+    /// The same style for a reader that is not a terminal.
+    #[must_use]
+    pub fn in_a_pipe(&self) -> Self {
+        let format = match self.format {
+            Format::Table | Format::Wide => Format::Plain,
+            other => other,
+        };
+        Self { format, terminal: false, color: false, ..self.clone() }
+    }
+
+    /// Shows bare names or ids instead of a table: both people and scripts want the name of what a command has created,
+    /// even on a terminal.
+    pub fn prefer_names(&mut self) {
+        if self.format == Format::Table && self.columns.is_none() {
+            self.format = Format::Name;
+        }
+    }
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self {
+            format: Format::Plain,
+            encoding: Encoding::Auto,
+            decode: None,
+            columns: None,
+            sort_by: None,
+            headers: true,
+            color: false,
+            terminal: false,
+            force_raw: false,
+            null: false,
+            dump: None,
+            upright: false,
+            colors: &[],
+        }
+    }
+}
