@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use bytes::Buf as _;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
@@ -156,7 +157,7 @@ impl Heading {
     #[must_use]
     pub fn read(encoding: Encoding, message: &[u8], is_answer: bool) -> Self {
         match encoding {
-            Encoding::Binary => binary::heading(message, is_answer),
+            Encoding::Binary => in_binary(message, is_answer),
             Encoding::Json => {
                 let mut heading = Self::default();
                 let text = json::repaired(message);
@@ -167,6 +168,20 @@ impl Heading {
             }
         }
     }
+}
+
+/// The beginning of a binary message, as far as it has arrived.
+fn in_binary(message: &[u8], is_answer: bool) -> Heading {
+    let mut heading = Heading::default();
+    let mut rest = message;
+    heading.action = rest.try_get_u8().ok().and_then(Action::from_code);
+    let mut text =
+        || binary::field(&mut rest).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    heading.id = text().unwrap_or_default();
+    heading.queue = text().unwrap_or_default();
+    heading.result = if is_answer { text() } else { None };
+    heading.len = message.len() - rest.len();
+    heading
 }
 
 struct InJson<'a>(&'a mut Heading);

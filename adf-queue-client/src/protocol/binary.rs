@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use queue_core::excerpt;
 
-use super::{Action, Asked, Delivered, Refusal, Response, Success, between::Heading, response::OK};
+use super::{Action, Delivered, Refusal, Response, Success, request::Asked, response::OK};
 use crate::{Error, MessageId, RequestId, Result};
 
 /// Maximum length of a body, given by the width of its length field.
@@ -79,19 +79,6 @@ fn split(frame: &[u8]) -> Option<Answered<'_>> {
     })
 }
 
-/// Parses the beginning of a message, as far as it has arrived.
-pub(super) fn heading(message: &[u8], is_answer: bool) -> Heading {
-    let mut heading = Heading::default();
-    let mut rest = message;
-    heading.action = rest.try_get_u8().ok().and_then(Action::from_code);
-    let mut text = || field(&mut rest).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    heading.id = text().unwrap_or_default();
-    heading.queue = text().unwrap_or_default();
-    heading.result = if is_answer { text() } else { None };
-    heading.len = message.len() - rest.len();
-    heading
-}
-
 fn read(frame: &Bytes) -> Option<Response> {
     let Answered { action, id, queue, result, rest } = split(frame)?;
     let id = RequestId::checked(str::from_utf8(id).ok()?)?;
@@ -114,7 +101,7 @@ pub(super) fn pushed(frame: &[u8]) -> Option<(Action, &[u8], MessageId)> {
     Some((action, id, rest.try_get_u64().ok()?.into()))
 }
 
-fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+pub(super) fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = usize::from(rest.try_get_u16().ok()?);
     rest.split_off(..len)
 }

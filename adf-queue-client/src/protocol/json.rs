@@ -6,7 +6,7 @@ use bytes::{BufMut, BytesMut};
 use queue_core::excerpt;
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Asked, Delivered, Refusal, Response, Success, response::OK};
+use super::{Action, Delivered, Refusal, Response, Success, request::Asked, response::OK};
 use crate::{Error, RequestId, Result};
 
 #[derive(Serialize)]

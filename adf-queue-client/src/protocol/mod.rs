@@ -28,6 +28,7 @@ mod json;
 pub(crate) mod producer;
 #[cfg(test)]
 mod producer_proof;
+mod refusal;
 mod request;
 mod response;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -43,10 +44,12 @@ pub(crate) mod worker;
 
 use bytes::{Bytes, BytesMut};
 
+pub(crate) use self::request::Asked;
 pub use self::{
     action::Action,
+    refusal::Refusal,
     request::Request,
-    response::{Delivered, Refusal, Response, Success},
+    response::{Delivered, Response, Success},
     status_page::{QueueStats, Stats},
 };
 use crate::Result;
@@ -60,16 +63,6 @@ use crate::Result;
 pub(crate) fn check_host(host: &str) -> Result<()> {
     let line = head::host_line(host)?;
     head::write(&[&line], &mut BytesMut::new())
-}
-
-/// The fields of a request, wherever they are stored.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
-    pub(crate) action: Action,
-    pub(crate) id: &'a str,
-    pub(crate) queue: &'a str,
-    /// The body of a push.
-    pub(crate) body: &'a [u8],
 }
 
 /// The encoding of requests and answers.

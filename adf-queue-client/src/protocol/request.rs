@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Action, Asked};
+use super::Action;
 use crate::{QueueName, RequestId};
 
 /// A request. Those that act on a pulled message carry the id of the pull.
@@ -93,4 +93,14 @@ impl Request {
     pub fn body(&self) -> &Bytes {
         &self.body
     }
+}
+
+/// The fields of a request, wherever they are stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) action: Action,
+    pub(crate) id: &'a str,
+    pub(crate) queue: &'a str,
+    /// The body of a push.
+    pub(crate) body: &'a [u8],
 }
