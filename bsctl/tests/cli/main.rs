@@ -27,6 +27,9 @@ mod leaving;
 mod names;
 mod pipes;
 mod put;
+mod repl_pipe;
+#[cfg(unix)]
+mod repl_pty;
 mod samples;
 #[cfg(target_os = "linux")]
 mod shortage;

@@ -19,6 +19,9 @@ mod hostile;
 mod map;
 mod names;
 mod observe;
+mod repl_pipe;
+#[cfg(unix)]
+mod repl_pty;
 mod run;
 mod samples;
 #[cfg(target_os = "linux")]

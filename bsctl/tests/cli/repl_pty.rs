@@ -1,26 +1,17 @@
 //! `bsctl repl` as a person uses it: through a pseudo-terminal.
-#![cfg(unix)]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
 
 use std::process::Command;
 use std::time::Duration;
 
 use beanstalk_client::blocking::Client;
 use beanstalk_client::{JobState, PutOptions};
-use ctl_core::contract::program::Program;
 use ctl_core::contract::terminal::{PATIENCE, READS, Terminal};
 use fixtures::beanstalkd::Server;
 use fixtures::real::Beanstalkd;
 use rexpect::process::{Signal, WaitStatus};
 use rexpect::session::spawn_command;
 
-const PROGRAM: Program = Program::of::<bsctl::Bsctl>(env!("CARGO_BIN_EXE_bsctl"));
+use crate::harness::{PROGRAM, on_both};
 
 /// A session with these environment variables on top of a plain one.
 fn start(address: &str, variables: &[(&str, &str)]) -> Terminal {
@@ -30,15 +21,6 @@ fn start(address: &str, variables: &[(&str, &str)]) -> Terminal {
 /// A session without colours and hints, whose output is easy to follow.
 fn plain(address: &str) -> Terminal {
     Terminal::plain(&PROGRAM, address)
-}
-
-/// Runs a scenario against the in-memory server, and against the real one where it is installed.
-fn on_both(scenario: impl Fn(&str)) {
-    let server = Server::start().unwrap();
-    scenario(server.address());
-    if let Some(server) = Beanstalkd::start() {
-        scenario(server.address());
-    }
 }
 
 #[test]

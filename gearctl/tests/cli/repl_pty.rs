@@ -1,26 +1,16 @@
 //! `gearctl repl` as a person uses it: through a pseudo-terminal.
-#![cfg(unix)]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
 
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ctl_core::contract::program::Program;
 use ctl_core::contract::terminal::{READS, Terminal};
 use fixtures::fault::Fault;
 use fixtures::gearmand::Server;
-use fixtures::real::Gearmand;
 use gearman_client::blocking::{Admin, Client, JobContext, Worker};
 use gearman_client::protocol::JobLimit;
 use gearman_client::{Failure, Servers, SubmitOptions, WorkerOptions};
 
-const PROGRAM: Program = Program::of::<gearctl::Gearctl>(env!("CARGO_BIN_EXE_gearctl"));
+use crate::harness::{PROGRAM, on_both};
 
 /// A session with these environment variables on top of a plain one.
 fn start(address: &str, variables: &[(&str, &str)]) -> Terminal {
@@ -30,15 +20,6 @@ fn start(address: &str, variables: &[(&str, &str)]) -> Terminal {
 /// A session without colours and hints, whose output is easy to follow.
 fn plain(address: &str) -> Terminal {
     Terminal::plain(&PROGRAM, address)
-}
-
-/// Runs a scenario against the in-memory server, and against the real one where it is installed.
-fn on_both(scenario: impl Fn(&str)) {
-    let server = Server::start().unwrap();
-    scenario(server.address());
-    if let Some(server) = Gearmand::start() {
-        scenario(server.address());
-    }
 }
 
 #[test]
@@ -53,7 +34,8 @@ fn a_run_that_nobody_serves_says_that_it_waits() {
 
 #[test]
 fn tab_completes_verbs_flags_handles_and_live_function_names() {
-    on_both(|address| {
+    on_both(|site| {
+        let address = site.address();
         let mut terminal = plain(address);
         let mut client = Client::connect(address).unwrap();
         client.submit_background("newsletter", "x", SubmitOptions::default()).unwrap();
@@ -91,7 +73,8 @@ fn tab_completes_verbs_flags_handles_and_live_function_names() {
 
 #[test]
 fn map_on_a_terminal_is_one_line_out_for_one_line_in() {
-    on_both(|address| {
+    on_both(|site| {
+        let address = site.address();
         let worker = serve(address, "up", 2, |job| Ok(job.workload.to_ascii_uppercase()));
         let lines = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(lines.path(), "one\ntwo\n").unwrap();
@@ -183,7 +166,8 @@ fn serve(
 
 #[test]
 fn control_c_leaves_a_job_to_itself_and_fg_brings_it_back() {
-    on_both(|address| {
+    on_both(|site| {
+        let address = site.address();
         let mut terminal = plain(address);
         let mut admin = Admin::connect(address).unwrap();
         terminal.types("run up hello\r");
@@ -219,7 +203,8 @@ fn control_c_leaves_a_job_to_itself_and_fg_brings_it_back() {
 
 #[test]
 fn leaving_asks_what_becomes_of_foreground_jobs() {
-    on_both(|address| {
+    on_both(|site| {
+        let address = site.address();
         let mut terminal = plain(address);
         terminal.says("start up one", " *1> ");
         terminal.types("\u{4}");
@@ -284,7 +269,8 @@ const HOSTILE: &[u8] = b"\x1b]52;c;aGk=\x07\x1b[2J\x1b[31mred\x9b2J\x07\xc2\x9b\
 
 #[test]
 fn control_characters_of_a_job_never_reach_the_terminal() {
-    on_both(|address| {
+    on_both(|site| {
+        let address = site.address();
         // This terminal gets no escape sequences of the line editor either.
         let mut terminal = start(address, &[("TERM", "dumb")]);
         let worker = serve(address, "evil", 5, |job| {

@@ -1,41 +1,25 @@
 //! `gearctl repl` with scripts: from a pipe, `-f` and `-e`, against the in-memory server and the real one.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
 
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ctl_core::contract::program::{Program, Ran};
+use ctl_core::contract::program::Ran;
 use ctl_core::contract::session::{self, Fed};
 use fixtures::gearmand::{Flavour, Server};
-use fixtures::real::Gearmand;
 use gearman_client::blocking::{Client, JobContext, Worker};
 use gearman_client::protocol::JobLimit;
 use gearman_client::{Failure, Servers, SubmitOptions, WorkerOptions};
 
-const PROGRAM: Program = Program::of::<gearctl::Gearctl>(env!("CARGO_BIN_EXE_gearctl"));
+use crate::harness::{PROGRAM, on_both};
 
 fn repl(address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ran {
     session::repl(&PROGRAM, address, arguments, script)
 }
 
-/// Runs a scenario against the in-memory server, and against the real one where it is installed.
-fn on_both(scenario: impl Fn(&str)) {
-    let server = Server::start().unwrap();
-    scenario(server.address());
-    if let Some(server) = Gearmand::start() {
-        scenario(server.address());
-    }
-}
-
 #[test]
 fn commands_run_in_order_and_their_results_can_be_expected() {
-    on_both(|address| {
+    on_both(|site| {
+        let address = site.address();
         let text = "# nobody works yet\nsubmit mail \"\\x00\\xff\" 'b'\nexpect 'total==2' functions mail\n\
                     expect 'count==2' jobs\nsubmit mail <<END\none\ntwo\nEND\nexpect 'queued==3' functions mail\n\
                     function maxqueue mail 3\n:set +e\nsubmit mail 'too many'\n";
@@ -119,7 +103,8 @@ fn upper(job: &mut JobContext<'_>) -> Result<Vec<u8>, Failure> {
 
 #[test]
 fn a_function_is_served_in_the_background_of_a_script() {
-    on_both(|address| {
+    on_both(|site| {
+        let address = site.address();
         let text = "register up --builtin upper\nregister bad --builtin fail\nrun up hello\n\
                     :set +e\nregister up --builtin echo\nrun bad x\nunregister nobody\n:set -e\n\
                     registered -o name\nunregister bad\nunregister up\nregistered\nwait --for 'workers==0' -f up\n";
@@ -139,7 +124,8 @@ fn a_function_is_served_in_the_background_of_a_script() {
 /// The handler is ended, and the job goes back to the server for the next worker.
 #[test]
 fn a_job_that_a_session_has_begun_goes_back_when_it_ends() {
-    on_both(|address| {
+    on_both(|site| {
+        let address = site.address();
         let mut fed = Fed::start(&PROGRAM, address, &[]);
         fed.say("register slow --builtin sleep=1h");
         assert_eq!(fed.hear(), "slow\tsleep=1h");
@@ -181,7 +167,8 @@ fn a_session_that_goes_elsewhere_serves_nothing_any_more() {
 
 #[test]
 fn started_jobs_are_listed_and_brought_back() {
-    on_both(|address| {
+    on_both(|site| {
+        let address = site.address();
         // Queued before anybody works, so that the order is certain.
         let text = "start up one\nstart up 'two'\nsubmit later x\nexpect 'count==3' :jobs\n\
                     expect 'count==0' functions nobody\nfg\nfg -o ndjson\nexpect 'count==1' :jobs\n\
@@ -212,7 +199,8 @@ fn started_jobs_are_listed_and_brought_back() {
 
 #[test]
 fn a_job_that_failed_while_nobody_looked_says_so_when_somebody_does() {
-    on_both(|address| {
+    on_both(|site| {
+        let address = site.address();
         let worker = serve(address, "no", 2, |_| Err(Failure::exception("no such thing")));
         let text = "start no one\nstart no two\n:set +e\nfg\n:set -e\nfg\nversion\n";
         let ended = repl(address, &[], text);
@@ -227,7 +215,8 @@ fn a_job_that_failed_while_nobody_looked_says_so_when_somebody_does() {
 
 #[test]
 fn jobs_under_way_at_the_end_are_listed_or_waited_for() {
-    on_both(|address| {
+    on_both(|site| {
+        let address = site.address();
         let ended = repl(address, &[], "start nobody a\nstart nobody b\n");
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let handles: Vec<&str> = ended.out().lines().collect();
@@ -246,7 +235,8 @@ fn jobs_under_way_at_the_end_are_listed_or_waited_for() {
 
 #[test]
 fn only_jobs_of_the_session_are_brought_back_and_any_job_is_watched() {
-    on_both(|address| {
+    on_both(|site| {
+        let address = site.address();
         let ended = repl(address, &["--keep-going"], "fg\nfg H:nope:1\nattach H:nope:1\n");
         assert_eq!(ended.code, Some(3), "{ended:?}");
         assert!(ended.says("stdin:1: this session has no running jobs"), "{ended:?}");
@@ -276,7 +266,8 @@ fn only_jobs_of_the_session_are_brought_back_and_any_job_is_watched() {
 
 #[test]
 fn work_in_a_session_serves_and_leaves_the_session_as_it_was() {
-    on_both(|address| {
+    on_both(|site| {
+        let address = site.address();
         let text = "start up one\nwork -f up --builtin upper --once\nfg\nversion\n";
         let ended = repl(address, &[], text);
         assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -288,7 +279,8 @@ fn work_in_a_session_serves_and_leaves_the_session_as_it_was() {
 
 #[test]
 fn variables_are_filled_into_words_and_never_become_files_or_flags() {
-    on_both(|address| {
+    on_both(|site| {
+        let address = site.address();
         let vars = ["--var", "f=up", "--var", "body=@/etc/hosts"];
         let text = ":set on_exit wait\nstart ${f} ${body}\nstart ${f} '${f}'\nstart up ${nobody}\n";
         let worker = serve(address, "up", 2, upper);

@@ -1,34 +1,17 @@
 //! `bsctl repl` with scripts: from a pipe, `-f` and `-e`, against the in-memory server and the real one.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
 
 use std::time::Duration;
 
 use beanstalk_client::JobState;
 use beanstalk_client::blocking::Client;
-use ctl_core::contract::program::{Program, Ran};
+use ctl_core::contract::program::Ran;
 use ctl_core::contract::session::{self, Fed};
 use fixtures::beanstalkd::{Seed, Server};
-use fixtures::real::Beanstalkd;
 
-const PROGRAM: Program = Program::of::<bsctl::Bsctl>(env!("CARGO_BIN_EXE_bsctl"));
+use crate::harness::{PROGRAM, on_both};
 
 fn repl(address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ran {
     session::repl(&PROGRAM, address, arguments, script)
-}
-
-/// Runs a scenario against the in-memory server, and against the real one where it is installed.
-fn on_both(scenario: impl Fn(&str)) {
-    let server = Server::start().unwrap();
-    scenario(server.address());
-    if let Some(server) = Beanstalkd::start() {
-        scenario(server.address());
-    }
 }
 
 fn script(script: impl AsRef<[u8]>) -> Ran {
