@@ -18,22 +18,8 @@ use std::{path::PathBuf, process::Command};
 use adf_queue_client::{ProducerOptions, blocking::Producer};
 use fixtures::adf_queue::Server;
 
-/// The built example. A test run that builds only some targets leaves the examples out, so they are built here.
 fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let path = profile.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-    if !path.exists() {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--all-features", "--package", env!("CARGO_PKG_NAME")])
-            .args(["--example", name])
-            .arg("--target-dir")
-            .arg(profile.parent().unwrap())
-            .status()
-            .unwrap();
-        assert!(built.success(), "example {name} does not build");
-    }
-    path
+    fixtures::built::example(env!("CARGO_PKG_NAME"), name).unwrap()
 }
 
 /// Every message is pushed, pulled and deleted, over both kinds of frames.

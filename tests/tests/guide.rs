@@ -17,21 +17,8 @@ fn guide() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/guide/src")
 }
 
-/// The built example. A test run that builds only some targets leaves the examples out, so they are built here.
 fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let path = profile.join("examples").join(name);
-    if !path.exists() {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", env!("CARGO_PKG_NAME"), "--example", name])
-            .arg("--target-dir")
-            .arg(profile.parent().unwrap())
-            .status()
-            .unwrap();
-        assert!(built.success(), "example {name} does not build");
-    }
-    path
+    fixtures::built::example(env!("CARGO_PKG_NAME"), name).unwrap()
 }
 
 /// The web service of the cookbook.

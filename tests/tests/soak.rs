@@ -5,46 +5,19 @@
 #[path = "../examples/soak/trend.rs"]
 mod trend;
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::process::Command;
 
+use fixtures::built;
 use serde_json::Value;
 use trend::Trend;
 
-/// A built example.
-fn example(package: &str, name: &str) -> PathBuf {
-    built(&["--package", package, "--example"], name, Path::new("examples"))
-}
-
-/// A program of this profile. A test run that builds only some targets leaves them out, so they are built here.
-fn built(what: &[&str], name: &str, folder: &Path) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let path = profile.join(folder).join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-    if !path.exists() {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet"])
-            .args(what)
-            .arg(name)
-            .arg("--target-dir")
-            .arg(profile.parent().unwrap())
-            .status()
-            .unwrap();
-        assert!(built.success(), "{name} does not build");
-    }
-    path
-}
-
 /// Runs a soak and returns its exit code and its summary.
 fn soak(arguments: &[&str]) -> (i32, Value) {
-    example("beanstalk-client", "resilient_consumer");
-    example("gearman-client", "resilient_worker");
-    example("adf-queue-client", "resilient_handler");
-    let program = ["--package", "queue-toolkit-fixtures", "--features", "programs", "--bin"];
-    built(&program, "mock-adfqueue", Path::new(""));
-    let output = Command::new(example(env!("CARGO_PKG_NAME"), "soak"))
+    built::example("beanstalk-client", "resilient_consumer").unwrap();
+    built::example("gearman-client", "resilient_worker").unwrap();
+    built::example("adf-queue-client", "resilient_handler").unwrap();
+    built::binary("queue-toolkit-fixtures", "mock-adfqueue").unwrap();
+    let output = Command::new(built::example(env!("CARGO_PKG_NAME"), "soak").unwrap())
         .args(arguments)
         .arg("--json")
         .output()

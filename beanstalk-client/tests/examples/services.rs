@@ -1,11 +1,4 @@
 //! tower services as handlers: readiness, limits, timeouts, and the outcomes of jobs.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
 
 use std::{
     future::{Ready, pending, ready},

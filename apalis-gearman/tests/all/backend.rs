@@ -1,12 +1,4 @@
 //! Tasks through the backend: the outcomes of jobs, whatever happens.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-#![cfg(feature = "json")]
 
 use std::{
     collections::BTreeSet,

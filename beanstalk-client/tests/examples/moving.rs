@@ -1,11 +1,4 @@
 //! The examples, run as a user would: they move 10,000 jobs, and none is lost.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
 
 use std::{
     collections::BTreeSet,
@@ -19,22 +12,8 @@ use beanstalk_client::{ErrorKind, PutOptions, Reserved, blocking::Client};
 
 const JOBS: &str = "10000";
 
-/// The built example. A test run that builds only some targets leaves the examples out, so they are built here.
 fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let path = profile.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-    if !path.exists() {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--all-features", "--package", env!("CARGO_PKG_NAME")])
-            .args(["--example", name])
-            .arg("--target-dir")
-            .arg(profile.parent().unwrap())
-            .status()
-            .unwrap();
-        assert!(built.success(), "example {name} does not build");
-    }
-    path
+    fixtures::built::example(env!("CARGO_PKG_NAME"), name).unwrap()
 }
 
 fn run(name: &str, arguments: &[&str]) -> String {

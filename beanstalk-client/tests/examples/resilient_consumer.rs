@@ -1,6 +1,4 @@
 //! The resilient workers of the examples, while their server, or they themselves, are killed and frozen.
-#![cfg(unix)]
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
     collections::BTreeSet,
@@ -20,21 +18,8 @@ use fixtures::{
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The built example. A test run that builds only some targets leaves the examples out, so they are built here.
 fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let path = profile.join("examples").join(name);
-    if !path.exists() {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", env!("CARGO_PKG_NAME"), "--example", name])
-            .arg("--target-dir")
-            .arg(profile.parent().unwrap())
-            .status()
-            .unwrap();
-        assert!(built.success(), "example {name} does not build");
-    }
-    path
+    fixtures::built::example(env!("CARGO_PKG_NAME"), name).unwrap()
 }
 
 /// A running example, and the bodies that it has printed.

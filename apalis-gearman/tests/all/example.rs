@@ -1,24 +1,9 @@
 //! The example, run as a user would.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
-#![cfg(feature = "json")]
 
 use std::{path::PathBuf, process::Command};
 
-/// The built example. A test run that builds only some targets leaves the examples out, so they are built here.
 fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let path = profile.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-    if !path.exists() {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", env!("CARGO_PKG_NAME"), "--example", name])
-            .arg("--target-dir")
-            .arg(profile.parent().unwrap())
-            .status()
-            .unwrap();
-        assert!(built.success(), "example {name} does not build");
-    }
-    path
+    fixtures::built::example(env!("CARGO_PKG_NAME"), name).unwrap()
 }
 
 fn adds_every_number_up(address: &str) {
