@@ -1,4 +1,4 @@
-//! Job records: what `jobs`, `peek`, `reserve` and `export` write, and what `import` reads.
+//! Job records: what `jobs`, `peek`, `reserve` and `export` write, and what `import` and `put --ndjson` read.
 
 pub mod arrivals;
 pub mod hidden;

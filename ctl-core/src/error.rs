@@ -1,4 +1,5 @@
-//! How a tool ends: the single table of exit codes, and the error that carries one of them.
+//! How a tool ends: the table of exit codes, and the error that carries one of them. Which failure of a client gets which
+//! code is in each tool's `error.rs`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,7 +27,8 @@ pub enum Exit {
     BadData,
     /// 66: an input file is missing.
     NoInput,
-    /// 69: the server cannot be reached, or the connection was lost.
+    /// 69: the server cannot be reached, or the connection was lost. It also ends a command over many jobs, and commands
+    /// that live through an outage wait for it to end.
     Unavailable,
     /// 70: a defect of the tool.
     Internal,

@@ -19,7 +19,7 @@ Examples:
   adfctl exporter --listen 127.0.0.1:9419 --exclude '/tmp*'
   adfctl exporter --once > /var/lib/node_exporter/adfqueue.prom";
 
-/// What is exported.
+/// What is exported. `top` finds its figures by these names, and so do the dashboard and the alerts in `docs/monitoring`.
 pub static EXPORTS: Exports<Adfctl> = Exports {
     prefix: "adfqueue",
     noun: "queue",

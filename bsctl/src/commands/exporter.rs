@@ -25,7 +25,7 @@ Examples:
   bsctl -a one:11300 exporter --names davidtannock
   bsctl exporter --once > /var/lib/node_exporter/beanstalkd.prom";
 
-/// What is exported.
+/// What is exported. `top` finds its figures by these names, and so do the dashboard and the alerts in `docs/monitoring`.
 pub static EXPORTS: Exports<Bsctl> = Exports {
     prefix: "beanstalkd",
     noun: "tube",

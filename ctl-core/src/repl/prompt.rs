@@ -1,4 +1,5 @@
-//! The prompt: parts with a meaning, coloured only if the terminal supports it, in the order of the person's format.
+//! What a prompt consists of: parts with a meaning, coloured only if the terminal supports it, in the order of the
+//! person's format. Which parts there are is in each tool's `repl/prompt.rs`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -23,7 +23,7 @@ Examples:
   gearctl -s one:4730,two:4730 exporter
   gearctl exporter --once > /var/lib/node_exporter/gearman.prom";
 
-/// What is exported.
+/// What is exported. `top` finds its figures by these names, and so do the dashboard and the alerts in `docs/monitoring`.
 pub static EXPORTS: Exports<Gearctl> = Exports {
     prefix: "gearman",
     noun: "function",

@@ -2,7 +2,7 @@
 //!
 //! A write, and the wake-up that it costs the server, is more expensive than one request. So while many requests are in
 //! flight, further ones are held back until they are as many as those still unanswered: half of them travel while the
-//! server works on the other half. With few requests in flight, each goes out at once.
+//! server works on the other half. With few requests in flight, each goes out at once. Both faces do so.
 
 use std::time::{Duration, Instant};
 
