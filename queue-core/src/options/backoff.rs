@@ -7,8 +7,8 @@ use crate::Random;
 /// The delays between attempts to reconnect.
 ///
 /// The n-th delay is a random share of `base × 2ⁿ`, capped, so that the clients of a restarted server do not all come
-/// back at once ("full jitter"). The same seed gives the same delays. Everything that waits for a server or for threads
-/// doubles its delays by this, but for grabs that a Gearman server refuses, which back off for each function.
+/// back at once ("full jitter"). The same seed gives the same delays. The clients of every SDK reconnect by it, and others
+/// wait by it for a server or a thread.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     base: Duration,
