@@ -6,9 +6,7 @@ use std::path::PathBuf;
 use clap::builder::ValueHint;
 use clap::{Args, Subcommand};
 use ctl_core::input::named::Leading;
-use ctl_core::repl::builtin;
 use ctl_core::repl::guest::Words;
-use ctl_core::repl::help::Group;
 
 use crate::names::Queue;
 
@@ -82,7 +80,7 @@ Example: lcancel all";
 
 /// The names that sessions know.
 pub(super) const WORDS: Words = Words {
-    groups: GROUPS,
+    verbs: &[("Consume", &["pulled", "delete", "lcancel", "rcancel", "recover", "save", ":save"])],
     reads: &["queues", "count", "ping", "pulled"],
     renames: &["push", "queue", "pop", "clear", "drain", "import", "move", "copy"],
     secrets: &["raw"],
@@ -91,26 +89,3 @@ pub(super) const WORDS: Words = Words {
     lost: crate::error::CONNECTION_LOST,
     on_exit: "what to do with pulled messages on exit",
 };
-
-/// The groups of `help`.
-const GROUPS: &[Group] = &[
-    Group { name: "produce", title: "Adding messages", verbs: &["push", "import"] },
-    Group {
-        name: "consume",
-        title: "Pulling messages, and acting on pulled ones",
-        verbs: &[
-            "pull", "pulled", "delete", "lcancel", "rcancel", "save", ":save", "pop", "recover",
-        ],
-    },
-    Group {
-        name: "queues",
-        title: "Queues and their contents",
-        verbs: &["queues", "count", "queue", "clear", "drain", "move", "copy", "export", "raw"],
-    },
-    Group {
-        name: "observe",
-        title: "Checks and waiting",
-        verbs: &["top", "smoke", "check", "wait", "ping", "latency"],
-    },
-    builtin::GROUP,
-];

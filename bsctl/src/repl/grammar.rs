@@ -7,9 +7,7 @@ use clap::Subcommand;
 use clap::builder::ValueHint;
 use ctl_core::input::named::{One, Several};
 use ctl_core::output::units;
-use ctl_core::repl::builtin;
 use ctl_core::repl::guest::Words;
-use ctl_core::repl::help::Group;
 
 use crate::names::Tube;
 
@@ -105,7 +103,10 @@ pub(super) const ON_LAST_JOB: &[&str] = &["release", "bury", "delete"];
 
 /// The names that sessions know.
 pub(super) const WORDS: Words = Words {
-    groups: GROUPS,
+    verbs: &[
+        ("Produce", &["use"]),
+        ("Consume", &["watch", "ignore", "reserved", "hold", "unhold", "save", ":save"]),
+    ],
     reads: &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server", "ping", "reserved"],
     renames: &[
         "put", "use", "watch", "ignore", "delete", "pop", "clear", "drain", "import", "populate",
@@ -117,35 +118,3 @@ pub(super) const WORDS: Words = Words {
     lost: "CONNECTION_LOST",
     on_exit: "what to do with reserved jobs on exit",
 };
-
-/// The groups of `help`.
-const GROUPS: &[Group] = &[
-    Group { name: "produce", title: "Adding jobs", verbs: &["use", "put", "populate", "import"] },
-    Group {
-        name: "consume",
-        title: "Reserving jobs, and acting on reserved ones",
-        verbs: &[
-            "watch", "ignore", "reserve", "reserved", "touch", "hold", "unhold", "delete",
-            "release", "bury", "save", ":save", "pop", "tail",
-        ],
-    },
-    Group {
-        name: "inspect",
-        title: "Inspecting without changing anything",
-        verbs: &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server", "raw"],
-    },
-    Group {
-        name: "bulk",
-        title: "Acting on many jobs or on whole tubes",
-        verbs: &[
-            "kick", "retry", "bury-all", "pause", "resume", "clear", "drain", "move", "copy",
-            "requeue", "export",
-        ],
-    },
-    Group {
-        name: "observe",
-        title: "Checks and waiting",
-        verbs: &["top", "smoke", "check", "wait", "ping", "latency"],
-    },
-    builtin::GROUP,
-];

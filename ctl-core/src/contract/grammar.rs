@@ -4,6 +4,7 @@ use clap::Command;
 
 use crate::input::named::{FLAG, PLACE};
 use crate::repl::guest::Interactive;
+use crate::repl::help::Group;
 use crate::repl::place::value_name;
 use crate::repl::tree;
 use crate::tool::cli;
@@ -78,14 +79,20 @@ fn all_below<'t>(tree: &'t Command, found: &mut Vec<&'t Command>) {
 pub fn every_verb_of_a_session_is_in_exactly_one_group_and_every_group_names_verbs<
     T: Interactive,
 >() {
-    let groups = T::WORDS.groups.iter();
-    let mut grouped: Vec<&str> = groups.flat_map(|group| group.verbs.iter().copied()).collect();
+    let grammar = tree::grammar::<T>();
+    let groups = tree::groups::<T>(&grammar);
+    let mut names: Vec<String> = groups.iter().map(Group::name).collect();
+    let mut grouped: Vec<&str> = groups.into_iter().flat_map(|group| group.verbs).collect();
     grouped.sort_unstable();
-    let mut verbs = tree::visible(&tree::grammar::<T>());
+    let mut verbs = tree::visible(&grammar);
     verbs.sort_unstable();
     assert_eq!(grouped, verbs);
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count, "two groups are called the same: {names:?}");
     // Verbs named elsewhere exist.
-    let known = |name: &&str| tree::grammar::<T>().find_subcommand(name).is_some();
+    let known = |name: &&str| grammar.find_subcommand(name).is_some();
     for names in [T::WORDS.reads, T::WORDS.renames, T::WORDS.secrets] {
         let unknown: Vec<&&str> = names.iter().filter(|name| !known(name)).collect();
         assert!(unknown.is_empty(), "{unknown:?}");

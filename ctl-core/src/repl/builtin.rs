@@ -4,17 +4,14 @@ use clap::builder::ValueHint;
 use clap::{Arg, Command};
 
 use super::complete::COMMAND_WORDS;
-use super::help::Group;
 
-/// Their group in `help`.
-pub const GROUP: Group = Group {
-    name: "session",
-    title: "The session itself",
-    verbs: &[
-        "connect", "doctor", "help", "examples", "quit", "expect", ":watch", ":set", ":source",
-        ":timing", ":format", ":pager", ":history", ":cls", "\\e", "!",
-    ],
-};
+/// The title of their group in `help`.
+pub const TITLE: &str = "Session";
+/// Their names.
+pub const VERBS: &[&str] = &[
+    "connect", "doctor", "help", "examples", "quit", "expect", ":watch", ":set", ":source",
+    ":timing", ":format", ":pager", ":history", ":cls", "\\e", "!",
+];
 
 /// The verb that switches to other servers, and the id of its argument.
 pub const CONNECT: &str = "connect";

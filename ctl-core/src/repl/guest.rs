@@ -6,7 +6,6 @@ use std::time::Instant;
 use clap::{ArgMatches, Command, Subcommand};
 
 use super::complete::Wanted;
-use super::help::Group;
 use super::known::{Fetch, KnownNames};
 use super::prompt::{Prompt, Prompts};
 use super::shell::{Leaving, Setting};
@@ -48,8 +47,11 @@ pub trait Interactive: Tool<Session: Default> {
 /// The names that a tool's sessions know.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
-    /// The groups of `help`, besides that of the session itself.
-    pub groups: &'static [Group],
+    /// The groups of verbs that the command line does not have, or has elsewhere: titles of [`Program::groups`], and
+    /// the verbs that `help` adds to them.
+    ///
+    /// [`Program::groups`]: crate::program::Program::groups
+    pub verbs: &'static [(&'static str, &'static [&'static str])],
     /// Read-only commands. After a lost connection, only these are repeated.
     pub reads: &'static [&'static str],
     /// Commands after which the server's names may have changed.

@@ -5,15 +5,22 @@ use clap::Command;
 use crate::error::CliError;
 use crate::output::wrap;
 
-/// A group of commands, called `@name` by `help`.
-#[derive(Clone, Copy, Debug)]
+/// A group of commands.
+#[derive(Clone, Debug)]
 pub struct Group {
-    /// The name, without `@`.
-    pub name: &'static str,
     /// The title of the group.
     pub title: &'static str,
     /// The verbs.
-    pub verbs: &'static [&'static str],
+    pub verbs: Vec<&'static str>,
+}
+
+impl Group {
+    /// What `help` calls it: an at sign and the first word of its title, such as `@produce`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let word = self.title.split(' ').next().unwrap_or_default();
+        format!("@{}", word.to_lowercase())
+    }
 }
 
 /// The text for `help TOPIC`; without a topic the overview.
@@ -26,8 +33,8 @@ pub fn text(
     topic: Option<&str>,
 ) -> Result<String, CliError> {
     let Some(topic) = topic else { return Ok(overview(grammar, groups)) };
-    if let Some(name) = topic.strip_prefix('@') {
-        let group = groups.iter().find(|group| group.name == name);
+    if topic.starts_with('@') {
+        let group = groups.iter().find(|group| group.name() == topic);
         return group.map(|group| of_group(grammar, group)).ok_or_else(|| unknown(topic, groups));
     }
     match grammar.find_subcommand_mut(topic) {
@@ -42,7 +49,7 @@ fn overview(grammar: &Command, groups: &[Group]) -> String {
         let verbs: Vec<&str> =
             group.verbs.iter().copied().filter(|verb| exists(grammar, verb)).collect();
         if !verbs.is_empty() {
-            rows.push_str(&format!("@{}\t{}\n", group.name, verbs.join(" ")));
+            rows.push_str(&format!("{}\t{}\n", group.name(), verbs.join(" ")));
         }
     }
     let notes = "help COMMAND explains a command, help @GROUP lists a group.\n\
@@ -54,7 +61,7 @@ fn overview(grammar: &Command, groups: &[Group]) -> String {
 
 fn of_group(grammar: &Command, group: &Group) -> String {
     let mut rows = String::new();
-    for verb in group.verbs {
+    for verb in &group.verbs {
         if let Some(command) = grammar.find_subcommand(verb) {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             rows.push_str(&format!("{verb}\t{about}\n"));
@@ -68,7 +75,7 @@ fn exists(grammar: &Command, verb: &str) -> bool {
 }
 
 fn unknown(topic: &str, groups: &[Group]) -> CliError {
-    let names: Vec<String> = groups.iter().map(|group| format!("@{}", group.name)).collect();
+    let names: Vec<String> = groups.iter().map(Group::name).collect();
     CliError::usage(format!("there is no help for `{topic}` (groups: {})", names.join(", ")))
         .hint("help")
 }
@@ -103,16 +110,14 @@ pub fn columns(rows: &str) -> String {
 mod tests {
     use super::*;
 
-    const GROUPS: &[Group] =
-        &[Group { name: "produce", title: "Commands that add jobs", verbs: &["put", "nope"] }];
-
     fn grammar() -> Command {
         Command::new("t").subcommand(Command::new("put").about("Put jobs"))
     }
 
     #[test]
     fn overview_groups_and_commands_are_explained() {
-        let help = |topic| text(&mut grammar(), GROUPS, topic);
+        let groups = [Group { title: "Produce jobs", verbs: vec!["put", "nope"] }];
+        let help = |topic| text(&mut grammar(), &groups, topic);
         let overview = help(None).unwrap();
         assert!(overview.contains("@produce  put\n") && !overview.contains("nope"), "{overview}");
         assert!(help(Some("@produce")).unwrap().contains("put  Put jobs"));

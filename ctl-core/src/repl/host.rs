@@ -73,8 +73,8 @@ impl<G: Guest> Shell for Host<'_, G> {
         &mut self.grammar
     }
 
-    fn groups(&self) -> &'static [Group] {
-        G::Tool::WORDS.groups
+    fn groups(&self) -> Vec<Group> {
+        tree::groups::<G::Tool>(&self.grammar)
     }
 
     fn prompt(&mut self) -> Prompt {

@@ -177,7 +177,7 @@ impl<'s, S: Shell> Session<'s, S> {
             || again::repetition(words).is_some();
         let verb = words.first().map(|verb| verb.bytes.as_slice()).unwrap_or_default();
         let is_builtin = verb != builtin::CONNECT.as_bytes()
-            && builtin::GROUP.verbs.iter().any(|known| known.as_bytes() == verb);
+            && builtin::VERBS.iter().any(|known| known.as_bytes() == verb);
         let (flow, result) = match grammar::parse(self.shell.grammar(), words) {
             Ok(grammar::Parsed::Matches(matches)) if !is_more && !is_builtin => {
                 match self.shell.result(&matches, words) {
@@ -278,7 +278,7 @@ impl<'s, S: Shell> Session<'s, S> {
             "quit" => return Ok(Flow::Leave),
             "help" => {
                 let groups = self.shell.groups();
-                let shown = help::text(self.shell.grammar(), groups, text("topic"))?;
+                let shown = help::text(self.shell.grammar(), &groups, text("topic"))?;
                 self.shell.show(&shown)?;
             }
             "expect" => self.expect(text("condition").unwrap_or_default(), words)?,

@@ -21,8 +21,8 @@ pub trait Shell {
     /// and without binary name.
     fn grammar(&mut self) -> &mut Command;
 
-    /// The groups of commands for `help`: name without `@`, title, verbs.
-    fn groups(&self) -> &'static [Group];
+    /// The groups of commands for `help`.
+    fn groups(&self) -> Vec<Group>;
 
     /// The text before the cursor. Called before each statement that a person types.
     fn prompt(&mut self) -> Prompt;

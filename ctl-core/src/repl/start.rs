@@ -12,6 +12,7 @@ use super::editor::Notices;
 use super::ending::Ending;
 use super::guest::filters;
 use super::guest::{Guest, Interactive, Parts, RunLine, last_words, lock};
+use super::help::Group;
 use super::history::{HistoryFile, folder};
 use super::host::Host;
 use super::known::KnownNames;
@@ -275,7 +276,7 @@ fn meet<G: Guest>(host: &Host<'_, G>) -> Result<(Person, Option<CliError>), CliE
             of_tool: G::candidates,
             settings: host.known_settings.clone(),
             verbs: tree::visible(&host.grammar),
-            groups: G::Tool::WORDS.groups,
+            groups: tree::groups::<G::Tool>(&host.grammar).iter().map(Group::name).collect(),
             filters: filters::<G::Tool>,
             checks: G::Tool::CHECKS,
         }),

@@ -6,6 +6,7 @@ use clap::{ArgMatches, Command, Subcommand};
 
 use super::builtin;
 use super::guest::Interactive;
+use super::help::Group;
 use crate::tool::{cli, help};
 
 /// Global flags that a line may have; the others are for the start of the session.
@@ -102,6 +103,22 @@ pub fn grammar<T: Interactive>() -> Command {
     grammar = help::reflow(grammar);
     grammar.build();
     grammar
+}
+
+/// The groups of `help`: those of the command line as far as they exist here, with the tool's own verbs, and that of
+/// every session.
+#[must_use]
+pub fn groups<T: Interactive>(grammar: &Command) -> Vec<Group> {
+    let own = || T::WORDS.verbs.iter().chain(&[(builtin::TITLE, builtin::VERBS)]);
+    let is_kept = |name: &&str| {
+        grammar.find_subcommand(name).is_some() && !own().any(|(_, verbs)| verbs.contains(name))
+    };
+    let of_line = help::groups(&T::PROGRAM).into_iter().chain([(builtin::TITLE, Vec::new())]);
+    let group = |(title, names): (&'static str, Vec<&'static str>)| {
+        let added = own().filter(|(of, _)| *of == title).flat_map(|(_, verbs)| *verbs);
+        Group { title, verbs: names.into_iter().filter(is_kept).chain(added.copied()).collect() }
+    };
+    of_line.map(group).filter(|group| !group.verbs.is_empty()).collect()
 }
 
 /// The ids of the global flags that only count when a session of this tool starts.

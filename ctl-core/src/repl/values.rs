@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::builtin;
 use super::complete::{Values, Wanted};
-use super::help::Group;
 use super::known::KnownNames;
 use super::shell::Setting;
 use crate::commands::check::Measurable;
@@ -33,7 +32,8 @@ pub(super) struct AllValues {
     pub(super) of_tool: fn(&KnownNames, &Wanted<'_>) -> Vec<String>,
     pub(super) settings: KnownSettings,
     pub(super) verbs: Vec<String>,
-    pub(super) groups: &'static [Group],
+    /// The groups of `help`, as it calls them.
+    pub(super) groups: Vec<String>,
     pub(super) filters: fn(&str) -> &'static [Field],
     pub(super) checks: &'static [Measurable],
 }
@@ -58,10 +58,7 @@ impl Values for AllValues {
                 let allowed = settings.iter().find(is_meant).map(|s| s.allowed);
                 allowed.into_iter().flatten().map(|value| (*value).to_owned()).collect()
             }
-            builtin::TOPIC => {
-                let groups = self.groups.iter().map(|group| format!("@{}", group.name));
-                self.verbs.iter().cloned().chain(groups).collect()
-            }
+            builtin::TOPIC => self.verbs.iter().chain(&self.groups).cloned().collect(),
             _ => {
                 let settings = settings::candidates(&self.names, wanted);
                 let names = settings.unwrap_or_else(|| (self.of_tool)(&self.names, wanted));

@@ -2,9 +2,7 @@
 
 use clap::Subcommand;
 use ctl_core::input::named::One;
-use ctl_core::repl::builtin;
 use ctl_core::repl::guest::Words;
-use ctl_core::repl::help::Group;
 
 use crate::commands::run::RunArgs;
 use crate::names::Function;
@@ -82,7 +80,10 @@ servers that the session has left are `elsewhere`: fg still brings them back.";
 
 /// The names that sessions know.
 pub(super) const WORDS: Words = Words {
-    groups: GROUPS,
+    verbs: &[
+        ("Submit", &["start", ":jobs", "fg", "attach"]),
+        ("Work", &["register", "unregister", "registered"]),
+    ],
     reads: &[
         "job",
         "jobs",
@@ -108,44 +109,3 @@ pub(super) const WORDS: Words = Words {
     lost: "CONNECTION_LOST",
     on_exit: "what to do with foreground jobs on exit",
 };
-
-/// The groups of `help`.
-const GROUPS: &[Group] = &[
-    Group {
-        name: "submit",
-        title: "Submitting jobs",
-        verbs: &["run", "start", "submit", "map", ":jobs", "fg", "attach"],
-    },
-    Group {
-        name: "work",
-        title: "Serving functions",
-        verbs: &["work", "register", "unregister", "registered"],
-    },
-    Group {
-        name: "inspect",
-        title: "Inspecting without changing anything",
-        verbs: &[
-            "functions",
-            "workers",
-            "job",
-            "jobs",
-            "unique-jobs",
-            "server",
-            "version",
-            "pid",
-            "verbose",
-            "raw",
-        ],
-    },
-    Group {
-        name: "change",
-        title: "Changing the server's state",
-        verbs: &["cancel", "peek", "function", "drain", "move", "export", "import", "shutdown"],
-    },
-    Group {
-        name: "observe",
-        title: "Checks and waiting",
-        verbs: &["top", "smoke", "check", "wait", "ping", "latency"],
-    },
-    builtin::GROUP,
-];

@@ -62,15 +62,13 @@ fn texts(matches: &ArgMatches) -> Vec<String> {
     texts.into_iter().flatten().map(|text| text.to_string_lossy().into_owned()).collect()
 }
 
-const GROUPS: &[help::Group] = &[builtin::GROUP];
-
 impl Shell for Fake {
     fn grammar(&mut self) -> &mut Command {
         &mut self.grammar
     }
 
-    fn groups(&self) -> &'static [help::Group] {
-        GROUPS
+    fn groups(&self) -> Vec<help::Group> {
+        vec![help::Group { title: builtin::TITLE, verbs: builtin::VERBS.to_vec() }]
     }
 
     fn prompt(&mut self) -> Prompt {
