@@ -4,7 +4,7 @@
 //! tables are for people and may change.
 
 mod bodies;
-mod body;
+pub(crate) mod body;
 pub mod color;
 mod csv;
 mod destination;
