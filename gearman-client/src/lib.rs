@@ -191,7 +191,11 @@ pub use self::{
         handle::{JobHandle, Origin},
         submit::{Priority, Schedule, SubmitOptions, Unique},
     },
-    work::{Failure, LostReason, WorkerOptions, WorkerReport},
+    work::{
+        failure::{Failure, LostReason},
+        options::WorkerOptions,
+        report::WorkerReport,
+    },
 };
 #[cfg(feature = "tokio")]
 pub use queue_core::Duplex;

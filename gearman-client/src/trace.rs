@@ -13,7 +13,7 @@ use queue_core::{Line, Words};
 #[cfg(feature = "tracing")]
 use crate::ErrorKind;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::work::Failed;
+use crate::work::failure::Failed;
 use crate::{
     Address, Error, FunctionName, JobEvent, JobHandle,
     protocol::{Assignment, Magic, Packet, PacketType, Request},

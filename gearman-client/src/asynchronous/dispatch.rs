@@ -19,7 +19,7 @@ use queue_core::{
 use crate::{
     CrashLedger, FunctionName, GrabbedJob, JobContext,
     names::keys::Keys,
-    work::{Failed, events::Teller},
+    work::{events::Teller, failure::Failed},
 };
 
 /// The running handler and its result.

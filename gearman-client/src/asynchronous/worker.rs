@@ -26,7 +26,7 @@ use crate::{
         lane::Lane,
     },
     protocol::client::route::no_server,
-    work::Failed,
+    work::failure::Failed,
 };
 
 /// A worker for one or more Gearman servers.

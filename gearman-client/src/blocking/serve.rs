@@ -25,7 +25,7 @@ use crate::{
     Failure, FunctionName, JobLimit, WorkerOptions, WorkerReport,
     names::keys::Keys,
     protocol::{Assignment, End},
-    work::{Failed, events::Teller},
+    work::{events::Teller, failure::Failed},
 };
 
 type Handler = Box<dyn Fn(&mut JobContext<'_>) -> Result<Bytes, Failure> + Send + Sync>;

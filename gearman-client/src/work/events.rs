@@ -8,7 +8,7 @@ use crate::{
     Address, Assignment, ConnectOptions, Error, ErrorKind, FunctionName, JobHandle, WorkerOptions,
     protocol::worker::lane::News,
     trace,
-    work::{Failed, ledger::Running},
+    work::{failure::Failed, ledger::Running},
 };
 
 /// An event of a worker. With the feature `serde` it can only be serialized, because it holds errors of this process.

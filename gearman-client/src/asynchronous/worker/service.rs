@@ -7,7 +7,7 @@ use queue_core::{NotCalled, SharedService, Signal};
 use tower_service::Service;
 
 use super::JobContext;
-use crate::{Failure, asynchronous::dispatch::Running, work::Failed};
+use crate::{Failure, asynchronous::dispatch::Running, work::failure::Failed};
 
 /// A handler that calls the service, and stops the worker when the service is broken.
 pub(super) fn handler<S, C>(

@@ -1,0 +1,157 @@
+//! Why handlers fail, and why jobs are lost.
+
+use std::fmt;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use std::{any::Any, borrow::Cow};
+
+use bytes::Bytes;
+
+/// Why a handler failed.
+///
+/// Any type that implements [`std::error::Error`] converts into one with `?`: an exception with the error's text. Boxed
+/// errors and those of anyhow, which do not implement it, are converted by [`display`](Self::display):
+///
+/// ```
+/// use gearman_client::Failure;
+///
+/// fn resize() -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+///     Err("no such picture".into())
+/// }
+///
+/// fn handler() -> Result<Vec<u8>, Failure> {
+///     let picture = resize().map_err(Failure::display)?;
+///     Ok(picture)
+/// }
+/// # assert_eq!(handler(), Err(Failure::exception("no such picture")));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// WORK_FAIL: a plain failure.
+    Fail,
+    /// WORK_EXCEPTION: a failure with a description.
+    Exception(Bytes),
+}
+
+impl Failure {
+    /// A failure with a description.
+    #[must_use]
+    pub fn exception(what: impl Into<Bytes>) -> Self {
+        Failure::Exception(what.into())
+    }
+
+    /// A failure described by an error that `?` does not convert, in its alternate form (`{:#}`), which includes the
+    /// causes of anyhow's errors.
+    #[must_use]
+    #[allow(clippy::needless_pass_by_value)]
+    pub fn display(error: impl fmt::Display) -> Self {
+        Failure::Exception(format!("{error:#}").into())
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Failure::Exception(error.to_string().into())
+    }
+}
+
+/// Why a worker has lost a job although its handler is still running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The connection that held it is gone: the server gives the job to another worker.
+    ConnectionLost,
+    /// The worker was stopped and its grace has passed, or it was dropped.
+    Stopped,
+    /// The job's timeout announced to the server has expired: the server gives the job to other workers. The result is
+    /// still sent, since the timer of servers up to 1.1 can miss a job; a server that has given up on the job rejects
+    /// it.
+    TimedOut,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LostReason::ConnectionLost => "the connection was lost",
+            LostReason::Stopped => "the worker was stopped",
+            LostReason::TimedOut => "the time announced for it has passed",
+        })
+    }
+}
+
+/// How a handler failed.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[derive(Debug)]
+pub(crate) enum Failed {
+    Handler(Failure),
+    /// With this message. It is not sent to submitters, because it may contain anything.
+    Panic(String),
+    /// It was not called; the job goes back to the server. Carries the reason, if it is news.
+    #[cfg(feature = "tower")]
+    NotRun(Option<String>),
+}
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+impl Failed {
+    pub(crate) fn panic(panic: &(dyn Any + Send)) -> Self {
+        Failed::Panic(queue_core::panic_text(panic).to_owned())
+    }
+
+    /// The end to send to the submitters.
+    pub(crate) fn end(&self) -> crate::protocol::End<'_> {
+        match self {
+            Failed::Handler(Failure::Exception(what)) => crate::protocol::End::Exception(what),
+            Failed::Handler(Failure::Fail) | Failed::Panic(_) => crate::protocol::End::Fail,
+            #[cfg(feature = "tower")]
+            Failed::NotRun(_) => crate::protocol::End::Fail,
+        }
+    }
+
+    /// The message for the worker's own side.
+    pub(crate) fn words(&self) -> Cow<'_, str> {
+        match self {
+            Failed::Handler(Failure::Exception(what)) => String::from_utf8_lossy(what),
+            Failed::Handler(Failure::Fail) => "the handler gave no reason".into(),
+            Failed::Panic(text) => format!("the handler panicked: {text}").into(),
+            #[cfg(feature = "tower")]
+            Failed::NotRun(why) => why.as_deref().unwrap_or_default().into(),
+        }
+    }
+
+    /// Whether to report it: the loss of a job before it was run is already known.
+    pub(crate) fn is_news(&self) -> bool {
+        #[cfg(feature = "tower")]
+        if let Failed::NotRun(why) = self {
+            return why.is_some();
+        }
+        true
+    }
+
+    /// A single word: `error.type`.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Failed::Handler(Failure::Fail) => "fail",
+            Failed::Handler(Failure::Exception(_)) => "exception",
+            Failed::Panic(_) => "panic",
+            #[cfg(feature = "tower")]
+            Failed::NotRun(_) => "not-run",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    /// Formats as `fail`, or `exception` and its text, on one line: it may quote the job.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Fail => f.pad("fail"),
+            Failure::Exception(what) => {
+                write!(f, "exception: {}", String::from_utf8_lossy(what).escape_debug())
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What became of a worker's jobs.
+
+use std::fmt;
+
+/// Outcomes of a worker's jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct WorkerReport {
+    /// Done, and accepted by the server.
+    pub completed: u64,
+    /// Failed, and reported to the server.
+    pub failed: u64,
+    /// Finished after the server had given the job to another worker: the result is lost.
+    pub rejected: u64,
+    /// Finished, but the connection was lost before the server showed that it accepted the result.
+    pub unknown: u64,
+    /// Not finished: the server has given the jobs to other workers.
+    pub abandoned: u64,
+}
+
+impl WorkerReport {
+    /// Adds the counts of another connection.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn merge(&mut self, other: WorkerReport) {
+        let WorkerReport { completed, failed, rejected, unknown, abandoned } = other;
+        self.completed += completed;
+        self.failed += failed;
+        self.rejected += rejected;
+        self.unknown += unknown;
+        self.abandoned += abandoned;
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn add(&mut self, settled: crate::protocol::Settled) {
+        use crate::protocol::Settled;
+        let count = match settled {
+            Settled::Completed => &mut self.completed,
+            Settled::Failed => &mut self.failed,
+            Settled::Rejected => &mut self.rejected,
+            Settled::Unknown => &mut self.unknown,
+            Settled::Abandoned => &mut self.abandoned,
+        };
+        *count += 1;
+    }
+}
+
+impl fmt::Display for WorkerReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WorkerReport { completed, failed, rejected, unknown, abandoned } = self;
+        write!(f, "{completed} completed, {failed} failed")?;
+        for (count, what) in [
+            (rejected, "given to others before they were finished"),
+            (unknown, "finished, but perhaps without the server's knowledge"),
+            (abandoned, "not finished"),
+        ] {
+            if *count > 0 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        Ok(())
+    }
+}
