@@ -273,7 +273,7 @@ fn events_are_written() {
         to_value(&what).unwrap(),
         json!({"settled": {"job": 7, "fate": {"lost": "not-found"}}})
     );
-    assert_eq!(what.to_string(), "job 7 lost: the server has given it to others");
+    assert_eq!(what.to_string(), "job 7 lost: the server has deleted it or given it to others");
     let failed = WorkerEventKind::Failed { job: 7.into(), error: "a\n\u{1b}[2J".into() };
     assert_eq!(failed.to_string(), r"job 7 failed: a\n\u{1b}[2J");
 }

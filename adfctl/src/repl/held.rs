@@ -159,6 +159,11 @@ impl State<'_> {
     pub(super) fn close(&mut self) {
         let pulls = self.pulls();
         self.left_behind = true;
+        // The connection may be lost without anybody having noticed.
+        if let Some(lost) = self.note_loss() {
+            self.tool.messages.warn(lost);
+            return;
+        }
         self.tool.link.close();
         self.start_connection();
         self.forget_all();

@@ -173,11 +173,16 @@ impl<'t> State<'t> {
     }
 }
 
-/// " — pulled messages 1 of /q, 2 of /q went back", or nothing.
+/// " — pulled messages 1 of /q, 2 of /q went back", or nothing. A server that stopped has lost them.
 fn went_back(held: &[Delivery]) -> String {
     match held {
         [] => String::new(),
-        [message] => format!(" — {} went back to its queue", label(message)),
-        all => format!(" — {} pulled messages went back to their queues", all.len()),
+        [message] => {
+            format!(" — {} went back to its queue, unless the server stopped", label(message))
+        }
+        all => format!(
+            " — {} pulled messages went back to their queues, unless the server stopped",
+            all.len()
+        ),
     }
 }

@@ -187,7 +187,7 @@ impl Session {
                 ErrorKind::JobLost,
                 Fate::NotSent,
                 format!(
-                    "the connection that held job {} is gone, and the server has given the job back; reserve again",
+                    "the connection that held job {} is gone; unless the server stopped, the job is ready again: reserve it again",
                     job.id
                 ),
             )),

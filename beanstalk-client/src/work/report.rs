@@ -147,7 +147,7 @@ impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LostReason::TimeToRun => "its time to run expired",
-            LostReason::NotFound => "the server has given it to others",
+            LostReason::NotFound => "the server has deleted it or given it to others",
             LostReason::Refused => "the server refused to prolong the reservation",
             LostReason::ConnectionLost => "the connection was lost",
             LostReason::Stopped => "the worker was stopped",

@@ -28,6 +28,9 @@ pub(super) const HELD: &str = "held";
 pub(super) const USED: &str = "used";
 pub(super) const WATCHED: &str = "watched";
 
+/// What has become of jobs whose connection is lost. A server that stopped keeps them only in its binlog, if it has one.
+const WENT_BACK: &str = "went back to ready, unless the server stopped";
+
 /// A session.
 pub struct State<'t> {
     pub(super) tool: &'t mut Tool,
@@ -130,13 +133,12 @@ impl<'t> State<'t> {
         let ids = self.held_ids();
         self.forget_all();
         let again = if alive { "; connected again" } else { "" };
-        Some(match ids.as_slice() {
-            [] => format!("connection lost{again}"),
-            [id] => format!("connection lost — reserved job {id} went back to ready{again}"),
-            ids => {
-                format!("connection lost — reserved jobs {} went back to ready{again}", list(ids))
-            }
-        })
+        let went = match ids.as_slice() {
+            [] => String::new(),
+            [id] => format!(" — reserved job {id} {WENT_BACK}"),
+            ids => format!(" — reserved jobs {} {WENT_BACK}", list(ids)),
+        };
+        Some(format!("connection lost{went}{again}"))
     }
 
     /// The connection was given up on purpose, so its replacement is not a loss.

@@ -132,6 +132,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     if signal.is_none() {
         started.or_else(|error| interrupts.check().and(Err(error)))?;
     }
+    count.doubt(shift.doubts());
     count.report(tool, &messages, &args.flags)?;
     Ok(signal.unwrap_or(Exit::Done))
 }
@@ -249,6 +250,7 @@ struct Count {
     failed: u64,
     returned: u64,
     lost: u64,
+    unknown: u64,
 }
 
 impl Count {
@@ -259,6 +261,16 @@ impl Count {
             Fate::Returned => self.returned += 1,
             Fate::Lost => self.lost += 1,
         }
+    }
+
+    /// Results that the server refused, or has perhaps never got, were sent but have settled nothing.
+    fn doubt(&mut self, (rejected, unknown): (u64, u64)) {
+        let doubtful = rejected.saturating_add(unknown);
+        let of_completed = doubtful.min(self.completed);
+        self.completed -= of_completed;
+        self.failed = self.failed.saturating_sub(doubtful - of_completed);
+        self.lost += rejected;
+        self.unknown += unknown;
     }
 
     fn report(
@@ -272,6 +284,7 @@ impl Count {
             ("failed", self.failed, "failed"),
             ("returned", self.returned, "given back"),
             ("lost", self.lost, "lost"),
+            ("unknown", self.unknown, "unknown"),
         ];
         work::tally(&mut tool.out, messages, flags, "job", &ways)
     }

@@ -33,6 +33,10 @@ pub struct Shift {
     /// Whether to end running jobs, too.
     kill: AtomicBool,
     running: AtomicU64,
+    /// Results that the server refused, because it had given the job to another worker.
+    rejected: AtomicU64,
+    /// Results of which the server has not shown that it has them.
+    unknown: AtomicU64,
 }
 
 /// The handler of jobs.
@@ -192,7 +196,15 @@ impl Shift {
             stop: AtomicBool::new(false),
             kill: AtomicBool::new(false),
             running: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            unknown: AtomicU64::new(0),
         })
+    }
+
+    /// The numbers of results that the server refused, and of those whose fate is unknown, once all slots have ended.
+    #[must_use]
+    pub fn doubts(&self) -> (u64, u64) {
+        (self.rejected.load(Ordering::SeqCst), self.unknown.load(Ordering::SeqCst))
     }
 
     /// Passes on the events of a worker.
@@ -270,12 +282,8 @@ impl Shift {
             }
         }
         let report = worker.stop();
-        if report.rejected + report.unknown > 0 {
-            self.messages.warn(format!(
-                "the server rejected {} results, and the fate of {} is unknown",
-                report.rejected, report.unknown
-            ));
-        }
+        self.rejected.fetch_add(report.rejected, Ordering::SeqCst);
+        self.unknown.fetch_add(report.unknown, Ordering::SeqCst);
         Ok(())
     }
 

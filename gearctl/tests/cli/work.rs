@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::process::{Command, Stdio};
 
+use fixtures::gearmand::Server;
 use serde_json::{Value, json};
 
 use crate::harness::*;
@@ -244,7 +245,10 @@ fn a_worker_ends_when_it_is_enough() {
         let ran =
             ["work", "-f", "f", "-j", "2", "--builtin", "echo", "--exit-when-empty", "-o", "json"];
         let report = gearctl(address, &ran).exits(0).json();
-        assert_eq!(report, json!({"completed": 3, "failed": 0, "returned": 0, "lost": 0}));
+        assert_eq!(
+            report,
+            json!({"completed": 3, "failed": 0, "returned": 0, "lost": 0, "unknown": 0})
+        );
         let idle = ["work", "-f", "f", "--builtin", "echo", "--max-idle", "10ms", "-o", "json"];
         assert_eq!(gearctl(address, &idle).exits(0).json()["completed"], 0);
     });
@@ -316,6 +320,26 @@ fn the_second_signal_gives_the_job_back_and_leaves_no_process() {
         let job = gearctl(address, &["job", &handle, "-o", "json"]).exits(0).json();
         assert_eq!((&job["known"], &job["running"]), (&json!(true), &json!(false)));
     });
+}
+
+/// A result that its server cannot have is no success.
+#[cfg(unix)]
+#[test]
+fn a_job_whose_server_is_gone_is_not_completed() {
+    let server = Server::start().unwrap();
+    let address = server.address().to_owned();
+    let directory = tempfile::tempdir().unwrap();
+    let [begun, end] = ["begun", "end"].map(|name| directory.path().join(name));
+    let line =
+        format!("touch {}; until [ -e {} ]; do sleep 0.02; done", begun.display(), end.display());
+    queue(&address, "f", b"x");
+    let mut worker = worker(&address, "f", &["--once", "--shell", &line]);
+    eventually("the command", || begun.exists().then_some(()));
+    drop(server);
+    std::fs::write(end, "").unwrap();
+    let ran = finish(&mut worker);
+    assert!(ran.err.contains("completed 0 jobs"), "{}", ran.err);
+    assert!(ran.err.contains("1 lost") || ran.err.contains("1 unknown"), "{}", ran.err);
 }
 
 #[test]

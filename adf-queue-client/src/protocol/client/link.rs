@@ -390,7 +390,7 @@ fn note_failure(metrics: &mut Metrics, error: Option<&Error>) {
 
 /// The error for a message whose connection is gone.
 pub(super) fn job_lost() -> Error {
-    let why = "the connection that pulled this message is gone, and the server has returned the message to its queue";
+    let why = "the connection that pulled this message is gone; unless the server stopped, the message is back in its queue";
     Error::new(ErrorKind::JobLost, Fate::NotSent, why)
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn job_lost(job: &JobHandle) -> Error {
         ErrorKind::JobLost,
         Fate::NotSent,
         format!(
-            "the connection that held job {job} is gone, and the server has given the job to others"
+            "the connection that held job {job} is gone; unless the server stopped, it gives the job to others"
         ),
     )
 }
