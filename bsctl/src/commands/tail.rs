@@ -12,6 +12,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::filter::Filters;
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::absence::Absence;
+use ctl_core::output::messages::Messages;
 use ctl_core::output::units;
 use ctl_core::output::{BodiesArgs, Handover, List};
 use ctl_core::system::signals::Interrupts;
@@ -177,6 +178,9 @@ fn pause(interval: Duration, is_away: bool) -> Duration {
     if is_away { interval.max(SHORTEST) } else { interval }
 }
 
+/// What a person should know when the server's own id has changed.
+const RESTARTED: &str = "the server was restarted: its ids may name other jobs now";
+
 /// The shortest delay while a server is unreachable.
 const SHORTEST: Duration = Duration::from_millis(50);
 
@@ -203,7 +207,11 @@ impl Looker<'_> {
             if is_away && absence.settle(self.link.call(Stats))?.is_none() {
                 continue;
             }
+            let before = arrivals.server().to_owned();
             let seen = self.look(&mut arrivals);
+            if arrivals.server() != before {
+                absence.messages().note(RESTARTED);
+            }
             is_away = absence.settle(seen)?.is_none();
         }
         end(self.list, interrupts)
@@ -274,7 +282,7 @@ impl Passer<'_> {
             // Its return is reported before its jobs.
             is_away = was_away && absence.settle(self.link.call(Stats))?.is_none();
             if !is_away {
-                let passed = self.pass(was_away);
+                let passed = self.pass(was_away, absence.messages());
                 is_away = absence.settle(passed)?.is_none();
             }
             if self.left > 0 && interrupts.sleep(pause(interval, is_away)).is_err() {
@@ -284,11 +292,11 @@ impl Passer<'_> {
         end(self.list, interrupts)
     }
 
-    fn pass(&mut self, was_away: bool) -> Result<(), CliError> {
+    fn pass(&mut self, was_away: bool, messages: &Messages) -> Result<(), CliError> {
         if was_away {
             let server = self.link.call(Stats)?.id;
             if server != self.server {
-                // Its ids may name other jobs now.
+                messages.note(RESTARTED);
                 self.shown.clear();
                 self.server = server;
             }

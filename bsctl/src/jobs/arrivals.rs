@@ -64,6 +64,12 @@ impl Arrivals {
         Ok(Self { server, looked, reached, first, next: first, found: BTreeSet::new() })
     }
 
+    /// The server's own id.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
     /// Passes the jobs that have arrived since the last poll to `show`, each once, in groups, until that breaks.
     ///
     /// # Errors
