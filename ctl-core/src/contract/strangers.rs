@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Instant;
 
@@ -30,13 +31,37 @@ pub fn live_servers_are_named_when_one_is_dead<T: Tool>(case: &Case<T>) {
     assert!(verdict.out().contains(&format!("; {address} answers")), "{}", verdict.out());
 }
 
+/// Two servers, neither of which does anything before the other has been visited: a check that visits them in turn waits
+/// for the first in vain.
+pub fn several_servers_are_checked_at_the_same_time<T: Tool>(case: &Case<T>) {
+    let visited = Arc::new((Mutex::new([false; 2]), Condvar::new()));
+    let addresses = [0, 1].map(|at| {
+        let visited = Arc::clone(&visited);
+        serves(move |mut stream| {
+            let _ = stream.read(&mut [0; 64]);
+            let (seen, news) = &*visited;
+            let mut seen = seen.lock().unwrap();
+            seen[at] = true;
+            news.notify_all();
+            drop(news.wait_while(seen, |seen| seen.contains(&false)).unwrap());
+        })
+    });
+    let line = ["check", "server", "--timeout", "20s"];
+    let verdict = case.program.at(&addresses.join(","), &line).exits(2);
+    assert!(!verdict.out().contains("TIMEOUT"), "{}", verdict.out());
+    for address in addresses {
+        assert!(verdict.out().contains(&address), "{}", verdict.out());
+    }
+}
+
 /// A server that runs this for each connection, on a thread of its own.
-fn serves(serve: fn(TcpStream)) -> String {
+fn serves(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let stream = stream.unwrap();
+            let serve = serve.clone();
             thread::spawn(move || serve(stream));
         }
     });

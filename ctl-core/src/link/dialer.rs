@@ -310,9 +310,11 @@ impl<L: Link> Dialer<L> {
                 if !is_late || is_over || error.code == who::WRONG_SERVER {
                     return Err(error);
                 }
-                // It is merely slow; no need to probe it again.
-                self.known.store(true, Ordering::Relaxed);
-                self.messages.note(format!("{address} has not answered within 1 s: still waiting"));
+                // It is merely slow; no need to probe it again, nor to say so for each connection.
+                if !self.known.swap(true, Ordering::Relaxed) {
+                    let text = format!("{address} has not answered within 1 s: still waiting");
+                    self.messages.note(text);
+                }
                 attempt(Attempt { asks: true, left: rest() })
             });
             let opened =
@@ -325,7 +327,8 @@ impl<L: Link> Dialer<L> {
 
     /// Adds to a failure what is listening instead, unless a server has already replied correctly.
     pub fn explained(&mut self, error: CliError) -> CliError {
-        let has_time = error.exit != Exit::Timeout || self.plan.timeout.is_none();
+        let is_late = error.exit == Exit::Timeout || error.code == "CONNECT_TIMEOUT";
+        let has_time = !is_late || self.plan.timeout.is_none();
         if self.known.load(Ordering::Relaxed) || !has_time {
             return error;
         }

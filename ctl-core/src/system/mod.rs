@@ -1,5 +1,6 @@
 //! Processes, signals, files and sockets of the operating system.
 
+pub mod at_once;
 pub mod child;
 pub mod files;
 pub(crate) mod listen;

@@ -20,6 +20,7 @@ use crate::program::PROGRAM;
 use crate::tool::Tool;
 use ctl_core::commands::ping::PATIENCE;
 use ctl_core::output::units::milliseconds;
+use ctl_core::system::at_once::at_once;
 
 /// The end of `check --help`.
 pub const HELP: &str = "\
@@ -127,46 +128,54 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }
 
-/// Keep the answers that arrived even if others did not: a server that leaves one query unanswered may answer the
-/// other.
-fn measure(link: &mut Link, what: &What, flags: &CheckFlags) -> Measured {
-    let (rtt, late) = match ping(link) {
-        Ok(rtt) => (Some(rtt), None),
-        Err(error) if error.code == TIMEOUT => (None, Some(error)),
-        Err(error) => return error.into(),
-    };
-    match figures_of(link, what, rtt.clone())
-        .and_then(|measured| with_priorities(link, what, flags, measured))
-    {
-        Ok(measured) => Measured { failure: late, ..measured },
-        Err(error) if error.code == TIMEOUT => {
-            let metrics = rtt.into_iter().collect();
-            Measured { metrics, failure: late.or(Some(error)), ..Measured::default() }
+/// Keeps the answers that arrived even if others did not: a server that leaves one query unanswered may answer the
+/// other. Both are sent at the same time, so that a silent server costs the wait only once.
+fn measure(link: &Link, what: &What, flags: &CheckFlags) -> Measured {
+    let parts = [Part::RoundTrip, Part::Figures].map(|part| (part, link.sibling()));
+    let mut parts = at_once(parts, |(part, mut link)| match part {
+        Part::RoundTrip => ping(&mut link, what),
+        Part::Figures => figures_of(&mut link, what)
+            .and_then(|measured| with_priorities(&mut link, what, flags, measured)),
+    })
+    .into_iter();
+    let mut next = || parts.next().unwrap_or_else(|| Ok(Measured::default()));
+    match (next(), next()) {
+        (Ok(rtt), Ok(mut measured)) => {
+            measured.metrics.extend(rtt.metrics);
+            measured
         }
-        Err(error) => late.unwrap_or(error).into(),
+        (Ok(rtt), Err(error)) if error.code == TIMEOUT => Measured { failure: Some(error), ..rtt },
+        (Err(late), Ok(measured)) if late.code == TIMEOUT => {
+            Measured { failure: Some(late), ..measured }
+        }
+        // The server's own failure explains that of the other query.
+        (Err(error), _) | (_, Err(error)) => error.into(),
     }
 }
 
-fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measured, CliError> {
+/// What is asked at the same time.
+enum Part {
+    RoundTrip,
+    Figures,
+}
+
+fn figures_of(link: &mut Link, what: &What) -> Result<Measured, CliError> {
     let metrics = match what {
         What::Server => {
             let all = statuses(link)?;
             let sum = |of: fn(&FunctionStatus) -> i64| all.iter().map(of).sum::<i64>() as f64;
-            let mut metrics = vec![
+            vec![
                 Metric::new("queued", sum(FunctionStatus::queued), "").usual(),
                 Metric::new("running", sum(|function| function.running), ""),
                 Metric::new("workers", sum(|function| function.workers), "").usual(),
                 Metric::new("functions", all.len() as f64, ""),
-            ];
-            metrics.extend(rtt);
-            metrics
+            ]
         }
         What::Function { function } => {
             let function = function.name_or_usual(link.dialer.settings())?;
             let name = show_function(&function);
             let status = status_of(link, &function)?;
-            let mut metrics = figures(&name, status.as_ref());
-            metrics.extend(rtt.map(|rtt| rtt.of(&name)));
+            let metrics = figures(&name, status.as_ref());
             if status.is_none() {
                 return Ok(Measured::absent(format!("there is no function {name}"), metrics));
             }
@@ -186,7 +195,7 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measu
         }
         What::Roundtrip { function, send, expect } => {
             let Some(function) = function.given()? else {
-                return Ok(rtt.into_iter().collect::<Vec<_>>().into());
+                return Ok(Measured::default());
             };
             worker(link, function, send, expect.as_deref())
                 .map_err(|error| error.context("worker roundtrip"))?
@@ -236,10 +245,20 @@ fn with_priorities(
     Ok(measured)
 }
 
-/// A round trip to the server.
-fn ping(link: &mut Link) -> Result<Metric, CliError> {
+/// A round trip to the server, and its time unless the check is about something else.
+fn ping(link: &mut Link, what: &What) -> Result<Measured, CliError> {
     let took = link.round_trip().map_err(|error| error.context("server ping"))?;
-    Ok(Metric::new("rtt", milliseconds(took), "ms").usual())
+    let rtt = Metric::new("rtt", milliseconds(took), "ms").usual();
+    let rtt = match what {
+        What::Functions(_) => None,
+        What::Roundtrip { function, .. } if function.given()?.is_some() => None,
+        What::Function { function } => {
+            let function = function.name_or_usual(link.dialer.settings())?;
+            Some(rtt.of(&show_function(&function)))
+        }
+        What::Server | What::Roundtrip { .. } => Some(rtt),
+    };
+    Ok(rtt.into_iter().collect::<Vec<_>>().into())
 }
 
 /// A function that does not exist counts as one without jobs and workers.

@@ -1,13 +1,12 @@
 //! `server`, `version`, `pid`, `verbose`: what kind of server this is and what it supports.
 
-use std::thread;
-
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Record, Shape};
+use ctl_core::system::at_once::at_once;
 use gearman_client::protocol::{AdminCommand, AdminReply};
 use gearman_client::{FunctionStatus, JobInfo, Listing, UniqueJob, WorkerInfo};
 use serde_json::Value;
@@ -91,7 +90,8 @@ static SERVERS: Shape = Shape::rows(
 
 /// The address of a server, and what it reports about itself.
 fn look(link: &mut Link) -> Result<(String, Record), CliError> {
-    // Every server answers these. A server that answers neither is not queried further.
+    // Every server answers these. A server that answers neither is not queried further. One after the other, because
+    // the second lists the connections.
     let functions = link.probe_listing::<FunctionStatus>(&AdminCommand::Status)?;
     let connections = link.probe_listing::<WorkerInfo>(&AdminCommand::Workers)?;
     let (functions, connections) = match (functions, connections) {
@@ -170,26 +170,16 @@ static OPTIONAL: [AdminCommand; 6] = [
     AdminCommand::PriorityStatus,
 ];
 
-/// Sends each command over a connection of its own, so that silence costs the wait only once; one after the other if
-/// the system has no threads left. `silent` gets those without an answer.
+/// Sends each command over a connection of its own, so that silence costs the wait only once. `silent` gets those
+/// without an answer.
 fn ask_at_once<const N: usize>(
     link: &Link,
     commands: &'static [AdminCommand; N],
     silent: &mut Vec<&'static str>,
 ) -> Result<[Answer<AdminReply>; N], CliError> {
-    let answers = thread::scope(|scope| {
-        let threads = commands.each_ref().map(|command| {
-            let mut link = link.sibling();
-            let thread = thread::Builder::new().name("probe".to_owned());
-            (command, thread.spawn_scoped(scope, move || link.probe(command)))
-        });
-        let lost = |_| Err(CliError::internal("a probe panicked"));
-        let answers = threads.map(|(command, thread)| match thread {
-            Ok(thread) => thread.join().unwrap_or_else(lost),
-            Err(_) => link.sibling().probe(command),
-        });
-        answers.into_iter().collect::<Result<Vec<_>, _>>()
-    })?;
+    let probes = commands.iter().map(|command| (command, link.sibling()));
+    let answers = at_once(probes, |(command, mut link)| link.probe(command));
+    let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
     for (command, answer) in commands.iter().zip(&answers) {
         note(silent, command, answer);
     }

@@ -1,5 +1,10 @@
 //! `check`: verdicts, thresholds, exit codes of its own.
 
+use std::io::Read;
+use std::net::TcpListener;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
 use fixtures::gearmand::Server;
 
 use crate::harness::*;
@@ -94,4 +99,31 @@ fn a_run_that_nobody_takes_says_why_in_a_pipe_too() {
     let server = Server::start().unwrap();
     let ran = gearctl(server.address(), &["run", "nobody", "x", "--timeout", "300ms"]).exits(124);
     assert!(ran.err.contains("(no worker serves nobody)"), "{}", ran.err);
+}
+
+/// A server that answers nothing before it was asked both questions: a check that waits for one answer first waits in
+/// vain.
+#[test]
+fn a_silent_server_is_asked_everything_at_the_same_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let asked = Arc::new((Mutex::new([false; 2]), Condvar::new()));
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, asked) = (stream.unwrap(), Arc::clone(&asked));
+            thread::spawn(move || {
+                let mut start = [0; 6];
+                let _ = stream.read_exact(&mut start);
+                let (seen, news) = &*asked;
+                let mut seen = seen.lock().unwrap();
+                seen[0] |= start.starts_with(b"\0REQ");
+                seen[1] |= start == *b"status";
+                news.notify_all();
+                drop(news.wait_while(seen, |seen| seen.contains(&false)).unwrap());
+            });
+        }
+    });
+    let verdict = gearctl(&address, &["check", "server", "--timeout", "20s"]).exits(2);
+    assert!(!verdict.out().contains("TIMEOUT"), "{}", verdict.out());
+    assert!(verdict.out().contains("server ping"), "{}", verdict.out());
 }

@@ -3,30 +3,31 @@
 use super::measured::{Measured, Metric};
 use crate::error::CliError;
 use crate::link::Link;
+use crate::system::at_once::at_once;
 
-/// Measures each server: its figures describe the server, or a queue on it, and failed servers are named. Also returns
-/// whether there are several. With only one server, or a wrong address, `own` is measured, which then reports the
-/// error.
+/// Measures all servers at the same time: their figures describe the server, or a queue on it, and failed servers are
+/// named. Also returns whether there are several. With only one server, or a wrong address, `own` is measured, which
+/// then reports the error.
 pub fn measure_all<L: Link>(
     servers: Result<Vec<(String, L)>, CliError>,
     own: &mut L,
-    mut measure: impl FnMut(&mut L) -> Measured,
+    measure: impl Fn(&mut L) -> Measured + Sync,
 ) -> (bool, Measured) {
-    let mut servers = match servers {
+    let servers = match servers {
         Ok(servers) if servers.len() > 1 => servers,
         _ => return (false, measure(own)),
     };
+    let measured = at_once(servers, |(address, mut link)| (address, measure(&mut link)));
     let mut all = Measured::default();
     let mut alive = Vec::new();
-    for (address, link) in &mut servers {
-        let Measured { metrics, failure, absent, known } = measure(link);
+    for (address, Measured { metrics, failure, absent, known }) in measured {
         if failure.is_none() {
             alive.push(address.clone());
         }
         all.known.extend(known);
-        all.metrics.extend(metrics.into_iter().map(|metric| on(metric, address)));
+        all.metrics.extend(metrics.into_iter().map(|metric| on(metric, &address)));
         if let Some(mut error) = failure {
-            error.message = error.at(address);
+            error.message = error.at(&address);
             all.failure = Some(match all.failure.take() {
                 Some(first) => first.remark(format!("and {}", error.message)),
                 None => error,
