@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use adf_queue_client::{Delivery, QueueName};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::output::progress::{Progress, ProgressWhen};
 use ctl_core::output::units;
 use ctl_core::system::signals::Interrupts;
 
@@ -19,13 +20,22 @@ pub struct Taker {
     /// How long to wait for messages; zero takes only what is ready now.
     wait: Duration,
     began: Instant,
+    /// How to show the wait.
+    progress: ProgressWhen,
 }
 
 impl Taker {
     /// Takes what is ready now, or waits up to `wait` in total.
     #[must_use]
     pub fn new(queue: QueueName, wait: Option<Duration>, interrupts: Interrupts) -> Self {
-        Self { queue, interrupts, wait: wait.unwrap_or_default(), began: Instant::now() }
+        let (wait, progress) = (wait.unwrap_or_default(), ProgressWhen::Never);
+        Self { queue, interrupts, wait, began: Instant::now(), progress }
+    }
+
+    /// Shows how long it has waited.
+    #[must_use]
+    pub fn showing(self, progress: ProgressWhen) -> Self {
+        Self { progress, ..self }
     }
 
     /// The next messages, at most `most`; none if none arrived in time, or on a signal.
@@ -33,12 +43,15 @@ impl Taker {
     /// # Errors
     /// The queue does not exist, or the failure of the connection.
     pub fn next(&self, link: &mut Link, most: usize) -> Result<Vec<Delivery>, CliError> {
+        let messages = link.dialer.messages();
+        let mut progress = Progress::start(self.progress, messages, "waiting for a message", None);
         loop {
             let taken = self.ready(link, most)?;
             let rest = self.wait.saturating_sub(self.began.elapsed());
             if !taken.is_empty() || rest.is_zero() || self.interrupts.requested().is_some() {
                 return Ok(taken);
             }
+            progress.see("", Some(self.wait));
             if let Some(message) = self.pull(link, rest.min(SLICE))? {
                 return Ok(vec![message]);
             }

@@ -81,7 +81,11 @@ impl TakeArgs {
     /// No queue is named, or its name is illegal.
     pub fn prepare(&self, tool: &mut Tool) -> Result<Taker, CliError> {
         self.bodies.prepare(&mut tool.out, &BODIES)?;
-        Ok(Taker::new(self.queue.name_or_usual(tool.settings())?, self.wait, tool.interrupts()?))
+        let queue = self.queue.name_or_usual(tool.settings())?;
+        let taker = Taker::new(queue, self.wait, tool.interrupts()?);
+        // The progress of several messages is their count.
+        let progress = tool.globals.progress.unwrap_or_default();
+        Ok(if self.count == 1 { taker.showing(progress) } else { taker })
     }
 }
 
@@ -244,7 +248,10 @@ fn hold(tool: &mut Tool, held: &[Delivery]) -> Result<Exit, CliError> {
         }
         let lost = tool.link.side().opened().is_none_or(|client| !client.check_connection());
         if lost {
-            let why = format!("the connection was lost, and {} back in place", those(held));
+            let why = format!(
+                "the connection was lost; unless the server stopped, {} back in place",
+                those(held)
+            );
             return Err(CliError::unavailable(why));
         }
     }

@@ -181,7 +181,8 @@ fn take_one(tool: &mut Tool, id: JobId) -> Result<Job, CliError> {
 }
 
 fn take_many(tool: &mut Tool, args: &TakeArgs) -> Result<Vec<Job>, CliError> {
-    let taker = Taker::new(args.wait, tool.interrupts()?, &tool.messages);
+    let taker = Taker::new(args.wait, tool.interrupts()?, &tool.messages)
+        .showing(tool.globals.progress.unwrap_or_default());
     let link = tool.link.side();
     let mut held: Vec<Job> = Vec::new();
     while (held.len() as u64) < args.count {

@@ -10,6 +10,7 @@ use beanstalk_client::{Job, JobRef, JobStats, Priority};
 use ctl_core::commands::bulk::Bulk;
 use ctl_core::error::CliError;
 use ctl_core::output::messages::Messages;
+use ctl_core::output::progress::{Progress, ProgressWhen};
 use ctl_core::system::signals::Interrupts;
 
 use crate::error::{NOT_FOUND, cli_error};
@@ -23,6 +24,8 @@ pub struct Taker {
     /// How long to wait for jobs; zero takes only what is ready now.
     wait: Duration,
     began: Instant,
+    /// How to show the wait.
+    progress: ProgressWhen,
 }
 
 impl Taker {
@@ -30,7 +33,14 @@ impl Taker {
     #[must_use]
     pub fn new(wait: Option<Duration>, interrupts: Interrupts, messages: &Messages) -> Self {
         let wait = wait.unwrap_or_default();
-        Self { interrupts, messages: messages.clone(), wait, began: Instant::now() }
+        let (messages, progress) = (messages.clone(), ProgressWhen::Never);
+        Self { interrupts, messages, wait, began: Instant::now(), progress }
+    }
+
+    /// Shows how long it has waited.
+    #[must_use]
+    pub fn showing(self, progress: ProgressWhen) -> Self {
+        Self { progress, ..self }
     }
 
     /// The next jobs, at most `most`; empty if none arrived in time, or on a signal. `held` jobs are touched so that
@@ -41,6 +51,8 @@ impl Taker {
     /// The failure of the connection.
     pub fn next(&self, link: &mut Link, most: usize, held: &[Job]) -> Result<Vec<Job>, CliError> {
         let mut taken = reserve_ready(link, most, held)?;
+        let mut progress =
+            Progress::start(self.progress, &self.messages, "waiting for a job", None);
         loop {
             for &job in &taken.damaged {
                 bury_as_it_is(link, job)?;
@@ -52,6 +64,7 @@ impl Taker {
             if !taken.jobs.is_empty() || self.interrupts.requested().is_some() || !looks_on {
                 return Ok(taken.jobs);
             }
+            progress.see("", Some(self.wait));
             taken = match rest {
                 Some(rest) if taken.damaged.is_empty() => reserve(link, 1, rest.min(SLICE), held)?,
                 _ => reserve_ready(link, most, held)?,

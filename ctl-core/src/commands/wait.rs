@@ -7,6 +7,7 @@ use clap::Args;
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::Record;
+use crate::output::progress::Progress;
 use crate::output::units;
 use crate::repl::expect::Condition;
 use crate::tool::{Context, Tool};
@@ -34,6 +35,9 @@ pub struct WaitFlags {
 /// The result of a check: whether the condition holds, and the observed value.
 pub type Look = (bool, String);
 
+/// How often a long pause shows the time.
+const STEP: Duration = Duration::from_secs(1);
+
 /// The default of `--timeout`.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -51,6 +55,10 @@ pub fn until<T: Tool>(
     tool.link.dialer_mut().default_timeout(bound);
     let interrupts = tool.interrupts()?;
     let start = Instant::now();
+    let subject = name.as_ref().map(|name| format!(" ({noun} {name})")).unwrap_or_default();
+    let label = format!("waiting for `{}`{subject}", flags.condition);
+    let when = tool.globals.progress.unwrap_or_default();
+    let mut progress = Progress::start(when, &tool.messages, label, None);
     let (mut looks, mut agreeing) = (0_u64, 0);
     loop {
         let (holds, found) = look(tool)?;
@@ -66,8 +74,18 @@ pub fn until<T: Tool>(
             let what = format!("`{}` did not become true within {within}", flags.condition);
             return Err(CliError::timeout(format!("{what} (last seen: {found})")));
         }
-        interrupts.sleep(flags.interval.min(rest))?;
+        let mut pause = flags.interval.min(rest);
+        loop {
+            progress.see(&found, Some(bound));
+            let step = pause.min(STEP);
+            interrupts.sleep(step)?;
+            pause -= step;
+            if pause.is_zero() {
+                break;
+            }
+        }
     }
+    progress.finish();
     let waited = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
     let record = Record::new()
         .with("condition", flags.condition.as_str())

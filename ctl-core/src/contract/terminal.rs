@@ -412,3 +412,20 @@ pub fn results_that_come_one_by_one_are_their_own_progress<T: Tool>(case: &Case<
     terminal.sees(" in ");
     assert!(!terminal.shown.contains("/s"), "{}", terminal.shown);
 }
+
+/// In a pipe it says nothing before its end.
+pub fn a_wait_says_on_a_terminal_what_it_waits_for<T: Tool>(case: &Case<T>) {
+    let nobody = "127.0.0.1:1";
+    let wait = ["wait", "--for", "server", "--timeout", "3s"];
+    let mut terminal = Terminal::run(&case.program, nobody, &[("NO_COLOR", "1")], &wait);
+    terminal.sees("waiting for `server`");
+    terminal.sees(" of 3s");
+    assert_eq!(terminal.ends(), 124);
+    let ran = case.program.at(nobody, &wait).exits(124);
+    assert!(!ran.err.contains("waiting for"), "{}", ran.err);
+    let ping = ["ping", "--wait-for-server", "3s"];
+    let mut terminal = Terminal::run(&case.program, nobody, &[("NO_COLOR", "1")], &ping);
+    terminal.sees(&format!("waiting for {nobody}, "));
+    terminal.sees(" of 3s: ");
+    assert_eq!(terminal.ends(), 69);
+}

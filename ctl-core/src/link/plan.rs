@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::config::{Setting, Settings, Source, keys};
 use crate::error::CliError;
 use crate::output::messages::{Level, Messages};
+use crate::output::progress::{Progress, ProgressWhen};
 use crate::output::units;
 use crate::repl::builtin::CONNECT;
 use crate::tool::args::GlobalArgs;
@@ -89,6 +90,8 @@ pub struct Plan {
     pub retry: Option<u32>,
     /// How long to wait for the server to answer.
     pub wait_for_server: Option<Duration>,
+    /// How to show that wait.
+    pub progress: ProgressWhen,
 }
 
 /// Pause after the first attempt; each further pause doubles, up to a second.
@@ -115,6 +118,7 @@ impl Plan {
             timeout: bound(keys::TIMEOUT, ("--timeout", globals.timeout))?,
             retry: retry.map(|setting| setting.value),
             wait_for_server: bound(keys::WAIT_FOR_SERVER, flag)?,
+            progress: globals.progress.unwrap_or_default(),
         })
     }
 
@@ -151,6 +155,9 @@ impl Plan {
         let started = Instant::now();
         let mut left = self.retry.unwrap_or(0);
         let mut pause = FIRST_PAUSE;
+        let label = format!("waiting for {address}");
+        let mut progress =
+            self.wait_for_server.map(|_| Progress::start(self.progress, messages, label, None));
         loop {
             let error = match attempt(self.left(started.elapsed())) {
                 Ok(opened) => {
@@ -170,8 +177,9 @@ impl Plan {
                     error.remark(format!("(address from {source})"))
                 });
             }
-            if !waiting {
-                left -= 1;
+            match &mut progress {
+                Some(progress) if waiting => progress.see(&error.message, self.wait_for_server),
+                _ => left = left.saturating_sub(1),
             }
             messages.log(Level::Debug, tool, &format!("{error}; retrying in {pause:?}"));
             thread::sleep(pause);

@@ -39,6 +39,8 @@ pub struct Progress {
     label: String,
     total: Option<u64>,
     done: u64,
+    /// What a wait has seen last.
+    seen: Option<String>,
     started: Instant,
     shown: Option<Instant>,
     bar: Option<ProgressBar>,
@@ -86,6 +88,7 @@ impl Progress {
             label: escape::line(&label.into()).into_owned(),
             total,
             done: 0,
+            seen: None,
             started,
             shown: None,
             bar: None,
@@ -174,20 +177,62 @@ impl Progress {
         }
     }
 
+    /// Shows how long a wait has lasted, how long it may last, and what it sees, if anything. What is counted is seconds.
+    pub fn see(&mut self, seen: &str, bound: Option<Duration>) {
+        let now = Instant::now();
+        let waited = now.duration_since(self.started);
+        self.done = waited.as_secs();
+        self.total = bound.map(|bound| bound.as_secs());
+        self.seen = Some(escape::line(seen).into_owned());
+        match self.mode {
+            Mode::Hidden => {}
+            Mode::Bar if self.bar.is_none() && waited < PATIENCE => {}
+            Mode::Bar => {
+                let text = self.wait();
+                if self.bar.is_none() {
+                    self.open_bar(None, "{wide_msg}");
+                }
+                if let Some(bar) = &self.bar {
+                    bar.set_message(text);
+                }
+            }
+            Mode::Lines => {
+                if self.shown.unwrap_or(self.started).elapsed() >= LINE_INTERVAL {
+                    self.shown = Some(now);
+                    self.messages.note(self.wait());
+                }
+            }
+            Mode::Objects => {
+                if self.shown.unwrap_or(self.started).elapsed() >= OBJECT_INTERVAL {
+                    self.show_object(now);
+                }
+            }
+        }
+    }
+
+    /// For example ``waiting for `empty`, 12s of 1m: 3 jobs``.
+    fn wait(&self) -> String {
+        let show = |seconds| units::show_duration(Duration::from_secs(seconds));
+        let of = self.total.map(|total| format!(" of {}", show(total))).unwrap_or_default();
+        let seen = self.seen.as_ref().filter(|seen| !seen.is_empty());
+        let seen = seen.map(|seen| format!(": {seen}")).unwrap_or_default();
+        format!("{}, {}{of}{seen}", self.label, show(self.done))
+    }
+
     /// Removes the bar, or writes the last object.
     pub fn finish(&mut self) {
         if self.mode == Mode::Objects {
             self.show_object(Instant::now());
             self.mode = Mode::Hidden;
         }
-        self.messages.set_bar(None);
         if let Some(bar) = self.bar.take() {
+            self.messages.set_bar(None);
             bar.finish_and_clear();
         }
     }
 
     /// Writes an object: `label`, `done`, `total` and `rate` (per second, null if unknown); for a file also its bytes
-    /// read and its size.
+    /// read and its size; for a wait what it has seen.
     fn show_object(&mut self, now: Instant) {
         self.shown = Some(now);
         let fields = Record::new()
@@ -199,25 +244,33 @@ impl Progress {
             Some(meter) => fields.with("bytes", meter.position()).with("size", meter.size()),
             None => fields,
         };
+        let fields = match &self.seen {
+            Some(seen) => fields.with("seen", seen.as_str()),
+            None => fields,
+        };
         self.messages.object(Value::Null, fields.into());
     }
 
     fn show_bar(&mut self) {
         let whole = self.meter.as_ref().map(Meter::size).or(self.total);
-        let bar = ProgressBar::with_draw_target(whole, ProgressDrawTarget::stderr())
-            .with_elapsed(self.started.elapsed());
-        // A narrow terminal cuts the end, which matters least.
         let template = match whole {
             Some(_) => "{prefix} [{wide_bar}] {msg}",
             None => "{prefix} {msg} in {elapsed}",
         };
+        self.open_bar(whole, template);
+        self.move_bar(Instant::now());
+    }
+
+    /// A narrow terminal cuts the end of the template, which matters least.
+    fn open_bar(&mut self, whole: Option<u64>, template: &str) {
+        let bar = ProgressBar::with_draw_target(whole, ProgressDrawTarget::stderr())
+            .with_elapsed(self.started.elapsed());
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_prefix(self.label.clone());
         self.messages.set_bar(Some(bar.clone()));
         self.bar = Some(bar);
-        self.move_bar(Instant::now());
     }
 
     /// Updates the bar.
@@ -278,6 +331,22 @@ mod tests {
         assert_eq!((&object["done"], &object["total"]), (&2.into(), &3.into()));
         assert_eq!(object["label"], "kicking");
         assert!(object["ts"].is_string() && object.get("rate").is_some(), "{text}");
+    }
+
+    #[test]
+    fn a_wait_says_what_it_sees_and_how_long_it_may_last() {
+        let sink = Memory::default();
+        let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
+        let mut progress = Progress::start(ProgressWhen::Json, &messages, "waiting", None);
+        progress.see("3 \x1bjobs", Some(Duration::from_secs(60)));
+        assert_eq!(progress.wait(), "waiting, 0s of 1m: 3 \\x1bjobs");
+        progress.finish();
+        drop(progress);
+        let object: Value = serde_json::from_str(sink.text().trim_end()).unwrap();
+        assert_eq!((&object["seen"], &object["total"]), (&"3 \\x1bjobs".into(), &60.into()));
+        let mut endless = Progress::start(ProgressWhen::Never, &messages, "waiting", None);
+        endless.see("", None);
+        assert_eq!(endless.wait(), "waiting, 0s");
     }
 
     #[test]
