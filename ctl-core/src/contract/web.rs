@@ -22,7 +22,11 @@ impl Web {
     /// Starts the page of a program for these servers.
     #[must_use]
     pub fn start(program: &Program, servers: &str, flags: &[&str]) -> Self {
-        let line = [program.flag, servers, "web", "--listen", "127.0.0.1:0", "--print-addr"];
+        Self::start_at("127.0.0.1:0", program, servers, flags)
+    }
+
+    fn start_at(place: &str, program: &Program, servers: &str, flags: &[&str]) -> Self {
+        let line = [program.flag, servers, "web", "--listen", place, "--print-addr"];
         let child = program.command(&[&line[..], flags].concat()).spawn().unwrap();
         let mut child = Running::of(child);
         let address = child.first_line();
@@ -274,6 +278,47 @@ pub fn a_person_adds_a_job_with_the_page<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 2);
     assert_eq!(browser.errors(), "");
     web.end();
+}
+
+/// In a real browser: the page says what does not answer, recovers by itself, and its actions still work then.
+pub fn a_page_outlives_its_server_and_its_tool<T: Tool>(case: &Case<T>) {
+    let Some(mut browser) = Browser::start() else { return };
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    case.program.at(&address, &add).exits(0);
+    let web = Web::start(&case.program, &address, &["--write", "-i", "100ms"]);
+    let place = web.address.clone();
+    browser.open(&format!("http://{place}/"));
+    browser.press("#queues a", "mail");
+    let is =
+        |text: &str| format!("document.getElementById('state').textContent.includes('{text}')");
+    drop(server);
+    browser.wait(&is("the server does not answer"));
+    browser.wait("document.getElementById('figures').innerText.includes('unknown')");
+    let of_server = address.rsplit_once("//").map_or(&*address, |(_, place)| place);
+    let again = case.program.command(&["serve", "--listen", of_server, "--print-addr"]).spawn();
+    let mut again = Running::of(again.unwrap());
+    again.first_line();
+    case.program.at(&address, &add).exits(0);
+    browser.wait(&is("live"));
+    web.end();
+    browser.wait(&is("the tool does not answer"));
+    browser.press("#actions button", "");
+    browser.fill("#fields textarea", "from a page");
+    browser.press("#go", "");
+    browser.wait("document.getElementById('question').textContent.includes('unknown whether')");
+    // With another token than the page has.
+    let web = Web::start_at(&place, &case.program, &address, &["--write", "-i", "100ms"]);
+    browser.wait(&is("live"));
+    browser.wait(
+        "!document.getElementById('dialog').open || (document.getElementById('go').click(), false)",
+    );
+    let two = format!("{}=2:2", case.waiting);
+    let check: Vec<&str> = case.check.split(' ').chain(["-c", &two]).collect();
+    case.program.at(&address, &check).exits(0);
+    assert_eq!(browser.errors(), "");
+    web.end();
+    again.terminated();
 }
 
 /// With its own certificate, which is separate from TLS to the queue servers.

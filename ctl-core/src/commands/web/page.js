@@ -3,7 +3,11 @@
 const $ = (id) => document.getElementById(id);
 const HISTORY = 300;
 let title, last, at = null, sort = null;
-const history = new Map();
+// The server whose ids the open dialog is about.
+let idsOf = null;
+// What loads the rows of the views of a queue again.
+let loads = [];
+const history = new Map(), seen = new Map();
 
 function make(tag, text, attributes = {}) {
   const element = document.createElement(tag);
@@ -117,10 +121,11 @@ function showQueues() {
 
 function showFigures() {
   const queue = queues().find((q) => q.server === at.server && q.name === at.queue);
+  const absent = last.servers.some((s) => s.server === at.server && !s.up) ? "unknown" : "gone";
   $("figures").replaceChildren(...title.figures.map((figure) => {
     const item = make("div");
     item.append(make("dt", figure.title));
-    const value = make("dd", queue ? shown(queue[figure.key], figure.unit) || "–" : "gone");
+    const value = make("dd", queue ? shown(queue[figure.key], figure.unit) || "–" : absent);
     if (queue) value.append(" ", spark(history.get(keyOf(queue) + figure.key) ?? [], figure.title));
     item.append(value);
     return item;
@@ -136,10 +141,16 @@ function show() {
 }
 
 async function ask(path, body) {
-  const answer = await fetch(path, {
-    method: "POST", headers: { "Content-Type": "application/json", "X-Page-Token": title.token }, body: JSON.stringify(body),
-  });
-  const text = await answer.text();
+  let text;
+  try {
+    const answer = await fetch(path, {
+      method: "POST", headers: { "Content-Type": "application/json", "X-Page-Token": title.token }, body: JSON.stringify(body),
+    });
+    text = await answer.text();
+  } catch {
+    const unknown = path === "act" && body.confirm !== null ? ", and it is unknown whether this was done" : "";
+    return { error: { message: "the tool does not answer" + unknown, hints: [] } };
+  }
   let document;
   try { document = JSON.parse(text); } catch { return { error: { message: text.trim(), hints: [] } }; }
   return document;
@@ -164,6 +175,15 @@ function input(field) {
 }
 
 const written = (value) => value !== null && typeof value === "object" ? JSON.stringify(value, null, 1) : typeof value === "number" ? String(value) : shown(value);
+
+// A result in words; only a dialog says that it is a dry run.
+function sentence(result) {
+  if (typeof result === "string") return result.trim();
+  if (Array.isArray(result)) return result.map(sentence).join("\n");
+  if (result === null || typeof result !== "object") return String(result ?? "");
+  const value = (one) => (Array.isArray(one) && !one.some((item) => typeof item === "object") ? one.join(", ") : written(one));
+  return Object.entries(result).filter(([key]) => key !== "dry_run").map(([key, one]) => `${key}: ${value(one)}`).join(", ");
+}
 
 const isLong = (key, value) => key.startsWith("body") || (value !== null && typeof value === "object");
 // Whether the tool wants the name typed before it does this.
@@ -225,7 +245,10 @@ function viewOf(view, target, queue) {
   }
   form.onsubmit = (event) => { event.preventDefault(); load(null); };
   older.onclick = () => load(next);
-  if (queue()) load(null);
+  if (queue()) {
+    loads.push(() => load(null));
+    load(null);
+  }
   return section;
 }
 
@@ -251,7 +274,7 @@ function act(name, server, queue, given, done) {
       if (wantsName(answer.error)) { $("typed").hidden = false; $("confirm").focus(); }
       return;
     }
-    const told = [typeof answer.result === "string" ? answer.result.trim() : JSON.stringify(answer.result), answer.messages.trim()].filter(Boolean).join("\n");
+    const told = [sentence(answer.result), answer.messages.trim()].filter(Boolean).join("\n");
     if (!asked) {
       asked = true;
       freeze(true);
@@ -262,6 +285,7 @@ function act(name, server, queue, given, done) {
     $("result").textContent = `${name}: ${told}`;
     done?.();
   };
+  idsOf = given.id ? server : null;
   $("dialog").showModal();
 }
 
@@ -336,16 +360,19 @@ function review(view, server, queue, rows, done) {
   $("review").onclose = () => { doing = false; if (isAnyDone) done(); };
   $("review-typed").hidden = true;
   $("review-confirm").value = "";
+  idsOf = server;
   $("review").showModal();
   step();
 }
 
-function route() {
+// What belongs to the queue of the address, built anew with the newest title.
+function build() {
   const parts = location.hash.split("/").slice(1).map(decodeURIComponent);
   at = parts.length === 2 && parts[1] ? { server: parts[0], queue: parts[1] } : null;
   if (at) {
     $("detail-title").textContent = `${title.noun} ${at.queue} on ${at.server}`;
     const { server, queue } = at;
+    loads = [];
     $("views").replaceChildren(...title.site.views.map((view) => viewOf(view, () => server, () => queue)));
     $("actions").replaceChildren(...title.site.actions.filter((one) => one.ofQueue).map((one) => {
       const button = make("button", one.name, { type: "button" });
@@ -354,7 +381,33 @@ function route() {
     }));
   }
   show();
+}
+
+function route() {
+  build();
   if (at) $("detail-title").focus();
+}
+
+// A server that comes back may give known ids to other jobs, so nothing is done with those that were shown before.
+function returned(server) {
+  const before = seen.get(server.server);
+  seen.set(server.server, server);
+  const isNew = server.started_again && !before?.started_again;
+  return before && server.up && (!before.up || isNew || server.uptime_seconds < before.uptime_seconds);
+}
+
+function meet(servers) {
+  const back = servers.filter(returned).map((server) => server.server);
+  if (!back.length) return;
+  if (back.includes(idsOf)) {
+    idsOf = null;
+    for (const dialog of [$("dialog"), $("review")]) {
+      if (!dialog.open) continue;
+      $("result").textContent = "the server is back, and its ids may name other jobs now: choose again";
+      dialog.close();
+    }
+  }
+  if (back.includes(at?.server)) loads.forEach((load) => load());
 }
 
 function came(event) {
@@ -366,27 +419,45 @@ function came(event) {
     for (const figure of title.figures) note(keyOf(queue) + figure.key, queue[figure.key]);
   }
   if (history.size > 50000) history.clear();
-  const away = last.servers.filter((server) => !server.up).length;
-  const text = away ? `${away} of ${last.servers.length} servers do not answer` : "live";
+  meet(last.servers);
+  const away = last.servers.filter((server) => !server.up).length, all = last.servers.length;
+  const who = all === 1 ? "the server does" : `${away} of ${all} servers do`;
+  const text = away ? `${who} not answer; trying again` : "live";
   if ($("state").textContent !== text) $("state").textContent = text;
   document.body.dataset.ready = "true";
   show();
 }
 
-async function start() {
-  title = await (await fetch("title")).json();
+async function greet() {
+  const answer = await fetch("title");
+  if (!answer.ok) throw new Error(await answer.text());
+  title = await answer.json();
   document.title = $("title").textContent = title.tool + (title.write ? "" : " (read only)");
   $("queues-title").textContent = title.noun[0].toUpperCase() + title.noun.slice(1) + "s";
+}
+
+function listen() {
+  const events = new EventSource("live"), state = (text) => { $("state").textContent = text; };
+  let isFirst = true;
+  events.onmessage = came;
+  events.onerror = () => {
+    state(events.readyState === EventSource.CLOSED ? "the tool refuses this page: reload it" : "the tool does not answer; trying again");
+  };
+  // The tool may have been started anew, with other servers, without --write, and always with another token.
+  events.onopen = () => {
+    if (isFirst) { isFirst = false; return; }
+    greet().then(build, () => state("the tool refuses this page: reload it"));
+  };
+}
+
+async function start() {
+  await greet();
   $("search").oninput = show;
   $("cancel").onclick = () => $("dialog").close();
   window.onhashchange = route;
   // One picture and no more, to print it or to look at it with a program.
   if (location.search === "?still") came({ data: await (await fetch("picture")).text() });
-  else {
-    const events = new EventSource("live");
-    events.onmessage = came;
-    events.onerror = () => { $("state").textContent = "the tool does not answer; trying again"; };
-  }
+  else listen();
   const pick = make("select", undefined, { "aria-label": "Server" });
   const views = title.site.server.map((view) => viewOf(view, () => pick.value, () => ""));
   $("server-views").hidden = views.length === 0;
