@@ -8,6 +8,7 @@ pub mod intake;
 pub mod named;
 pub mod names;
 pub mod sizes;
+pub(crate) mod spelling;
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};

@@ -7,12 +7,12 @@ use toml_edit::{Array, Item, Value};
 
 use super::word;
 use crate::error::CliError;
+use crate::input::spelling::closest;
 use crate::output::Format;
 use crate::output::color::Tint;
 use crate::output::escape;
 use crate::output::units;
 use crate::program::Program;
-use crate::repl::grammar::closest;
 
 /// The servers' addresses.
 pub const ADDRESS: &str = "address";

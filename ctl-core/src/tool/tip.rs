@@ -6,8 +6,10 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
-/// Removes the suggestion to pass a flag as a value if some command has that flag, and names the intended flag if the
-/// word follows the same letter in the other case.
+use crate::input::spelling::closest;
+
+/// Removes the suggestion of a flag that looks different, and the suggestion to pass a flag as a value if some command has
+/// that flag, which is named instead. Names the intended flag if the word follows the same letter in the other case.
 pub(super) fn correct(error: &mut clap::Error, tree: &Command, line: &[OsString]) {
     if error.kind() == ErrorKind::InvalidSubcommand {
         // A word of one or two letters resembles too many others.
@@ -30,9 +32,41 @@ pub(super) fn correct(error: &mut clap::Error, tree: &Command, line: &[OsString]
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
         }
     }
+    if let Some(ContextValue::String(meant)) = error.get(ContextKind::SuggestedArg)
+        && !is_near(&wrong, meant)
+    {
+        error.remove(ContextKind::SuggestedArg);
+        // It consists of the suggestion.
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage(tree, line)));
+        if let Some(tip) = elsewhere(tree, &wrong) {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        }
+    }
     if let Some(tip) = other_case(tree, line, &wrong) {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
+}
+
+/// Whether a flag may be meant by this misspelt or unfinished one.
+pub(crate) fn is_near(wrong: &str, meant: &str) -> bool {
+    meant.starts_with(wrong) || closest(wrong, std::iter::once(meant)).is_some()
+}
+
+/// The usage of the command of a line.
+fn usage(tree: &Command, line: &[OsString]) -> StyledStr {
+    let mut whole = tree.clone();
+    whole.build();
+    let deeper = |command, word| Command::find_subcommand(command, word).unwrap_or(command);
+    line.iter().skip(1).fold(&whole, deeper).clone().render_usage()
+}
+
+/// The commands that have a flag, if they are few.
+fn elsewhere(tree: &Command, flag: &str) -> Option<String> {
+    const FEW: usize = 3;
+    let has = |command: &&Command| !command.is_hide_set() && has_flag(command, flag);
+    let names: Vec<&str> = tree.get_subcommands().filter(has).map(Command::get_name).collect();
+    let is_said = (1..=FEW).contains(&names.len());
+    is_said.then(|| format!("'{flag}' is a flag of {}", names.join(", ")))
 }
 
 /// The text of an error, with a broken number rule in plain words.
@@ -108,6 +142,30 @@ mod tests {
         assert!(of_another.contains("'-Q'") && !of_another.contains("tip:"), "{of_another}");
         let of_none = said(&["tool", "list", "-5"]);
         assert!(of_none.contains("'-- -5'"), "{of_none}");
+    }
+
+    #[test]
+    fn a_flag_that_looks_different_is_not_suggested() {
+        let tree = || {
+            let wait = Arg::new("wait").long("wait-for-server");
+            let to = || Arg::new("to").long("to");
+            Command::new("tool")
+                .arg(wait.global(true))
+                .subcommand(Command::new("export"))
+                .subcommand(Command::new("drain").arg(to()))
+        };
+        let said = |words: &[&str]| {
+            let line: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let mut error = tree().try_get_matches_from(&line).unwrap_err();
+            correct(&mut error, &tree(), &line);
+            error.to_string()
+        };
+        let other = said(&["tool", "export", "--to", "x"]);
+        assert!(other.contains("'--to' is a flag of drain"), "{other}");
+        assert!(other.contains("Usage: tool export [OPTIONS]"), "{other}");
+        assert!(!other.contains("wait-for-server"), "{other}");
+        assert!(said(&["tool", "export", "--wait"]).contains("'--wait-for-server'"));
+        assert!(said(&["tool", "export", "--wait-for-sever"]).contains("'--wait-for-server'"));
     }
 
     #[test]
