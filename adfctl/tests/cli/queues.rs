@@ -32,7 +32,7 @@ fn more_queues_than_the_page_tells_of_are_said_to_be_there() {
     let ran = adfctl(server.address(), &["queues", "-o", "name"]).exits(3);
     assert_eq!(ran.lines().len(), 100);
     assert!(ran.lines().is_sorted() && ran.err.contains("100 of its 101 queues"), "{}", ran.err);
-    let ran = adfctl(server.address(), &["queues", "--diff", "--interval", "1ms"]).exits(3);
+    let ran = adfctl(server.address(), &["queues", "--diff", "-i", "100ms"]).exits(3);
     assert_eq!(ran.err.matches("100 of its 101 queues").count(), 1, "{}", ran.err);
 }
 
@@ -41,9 +41,9 @@ fn what_was_looked_at_twice_has_the_exit_of_one_look() {
     let server = Server::builder().queue("/mail").start().unwrap();
     let dead = dead_address();
     let all = format!("{},{dead}", server.address());
-    let ran = adfctl(&all, &["queues", "--rates", "--interval", "1ms"]).exits(69);
+    let ran = adfctl(&all, &["queues", "--rates", "-i", "100ms"]).exits(69);
     assert_eq!(ran.err.matches(&dead).count(), 1, "{}", ran.err);
-    let line = ["count", "/mail", "/gone", "--diff", "--interval", "1ms"];
+    let line = ["count", "/mail", "/gone", "--diff", "-i", "100ms"];
     let ran = adfctl(server.address(), &line).exits(3);
     assert!(ran.err.contains("/gone"), "{}", ran.err);
 }

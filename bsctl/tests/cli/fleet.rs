@@ -69,7 +69,7 @@ fn figures_that_changed_are_told_apart_by_name() {
     let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
     let both = format!("{},{}", one.address(), two.address());
     for (flag, heading) in [("--diff", "FIGURE BEFORE"), ("--rates", "FIGURE PER SECOND")] {
-        let look = ["stats", flag, "--interval", "1ms"];
+        let look = ["stats", flag, "-i", "100ms"];
         let table = |address: &str, line: &[&str]| {
             let ran = bsctl(address, &[line, &["-o", "table"]].concat()).exits(0);
             let lines = ran.lines().into_iter().map(str::to_owned);

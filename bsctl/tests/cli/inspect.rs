@@ -482,7 +482,7 @@ fn several_servers_are_told_apart_and_a_dead_one_hides_nothing() {
 #[test]
 fn rates_are_of_two_looks() {
     let server = Server::start().unwrap();
-    let ran = bsctl(server.address(), &["stats", "--rates", "--interval", "10ms", "-o", "json"]);
+    let ran = bsctl(server.address(), &["stats", "--rates", "--interval", "100ms", "-o", "json"]);
     let rows = ran.exits(0).json();
     // The second sample counts the requests of the first.
     let row = rows.as_array().unwrap().iter().find(|row| row["figure"] == "cmd-stats").unwrap();
@@ -491,7 +491,7 @@ fn rates_are_of_two_looks() {
     // What cannot be sampled is reported, once, and is not a success.
     put(server.address(), "mail", "x");
     let twice = |tubes: &[&str]| {
-        let line = [&["stats-tube", "--rates", "--interval", "1ms"], tubes].concat();
+        let line = [&["stats-tube", "--rates", "-i", "100ms"], tubes].concat();
         bsctl(server.address(), &line)
     };
     let ran = twice(&["mail", "gone"]).exits(3);
@@ -500,7 +500,7 @@ fn rates_are_of_two_looks() {
     // With several servers, all are sampled.
     let dead = dead_address();
     let all = format!("{},{dead}", server.address());
-    let ran = bsctl(&all, &["stats", "--diff", "--interval", "1ms", "-o", "json"]).exits(69);
+    let ran = bsctl(&all, &["stats", "--diff", "-i", "100ms", "-o", "json"]).exits(69);
     let rows = ran.json();
     let row = rows.as_array().unwrap().iter().find(|row| row["figure"] == "cmd-stats").unwrap();
     assert_eq!(row["name"], server.address(), "{rows}");

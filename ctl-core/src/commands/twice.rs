@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::commands::top;
 use crate::error::{CliError, Exit};
 use crate::output::units;
-use crate::output::{Column, Field, Format, Record, Shape, Show};
+use crate::output::{Column, Field, Record, Shape};
 use crate::tool::{Context, Tool};
 
 /// The flags of a command that can sample twice.
@@ -21,8 +22,8 @@ pub struct Twice {
     #[arg(long)]
     diff: bool,
 
-    /// Time between the two samples [default: 1s]
-    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    /// Time between the two samples, at least 100ms [default: 1s]
+    #[arg(short, long, value_name = "DUR", value_parser = top::pause)]
     interval: Option<Duration>,
 }
 
@@ -90,15 +91,6 @@ pub fn look_twice<T: Tool>(
     mut look: impl FnMut(&mut Context<T>) -> Result<Look, CliError>,
 ) -> Result<Exit, CliError> {
     let shape = if flags.rates { &RATES } else { &CHANGES };
-    // With a single server, tables need not name the subject of a figure.
-    if figures.noun.is_none()
-        && tool.out.style.format == Format::Table
-        && tool.out.style.columns.is_none()
-    {
-        let shown = shape.columns.iter().filter(|column| column.key != NAME);
-        let shown = shown.filter(|column| column.show == Show::Always);
-        tool.out.style.columns = Some(shown.map(|column| column.key.to_owned()).collect());
-    }
     // Rejects unknown columns before anything is sent.
     tool.out.expect(shape)?;
     let interrupts = tool.interrupts()?;
@@ -118,6 +110,10 @@ pub fn look_twice<T: Tool>(
         return Ok(if second.code() < first.code() { first } else { second });
     }
     let mut list = tool.out.list(shape)?;
+    if figures.noun.is_none() {
+        // With a single server, tables need not name the subject of a figure.
+        list = list.without(NAME);
+    }
     changes.into_iter().try_for_each(|change| list.push(change))?;
     list.finish()?;
     news.into_iter().for_each(|news| tool.messages.warn(news));

@@ -252,10 +252,11 @@ pub fn two_looks_tell_what_changed<T: Tool>(case: &Case<T>) {
     let figures: Vec<&str> = case.figures.split(' ').collect();
     let look = |flags: &[&str]| case.program.at(&address, &[&figures[..], flags].concat());
     assert_eq!(
-        look(&["--diff", "--interval", "0", "-o", "json"]).exits(0).json(),
+        look(&["--diff", "--interval", "100ms", "-o", "json"]).exits(0).json(),
         serde_json::json!([])
     );
-    assert_eq!(look(&["--rates", "--interval", "1ms"]).exits(0).out(), "");
+    assert_eq!(look(&["--rates", "-i", "100ms"]).exits(0).out(), "");
+    assert!(look(&["--rates", "-i", "99ms"]).exits(2).err.contains("at least 100ms"));
     assert!(look(&["--interval", "1s"]).exits(2).err.contains("--rates"));
     look(&["--rates", "--diff"]).exits(2);
     look(&["--diff", "--columns", "none"]).exits(2);
@@ -291,7 +292,7 @@ pub fn in_a_pipe_one_look_is_taken<T: Tool>(case: &Case<T>) {
 pub fn a_person_is_told_that_nothing_changed<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     add(case, &address);
-    let words: Vec<&str> = case.figures.split(' ').chain(["--diff", "--interval", "1ms"]).collect();
+    let words: Vec<&str> = case.figures.split(' ').chain(["--diff", "-i", "100ms"]).collect();
     let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
     terminal.sees("nothing changed in ");
     assert_eq!(terminal.ends(), 0);

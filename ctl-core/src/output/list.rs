@@ -140,6 +140,15 @@ impl<'a> List<'a> {
         self
     }
 
+    /// Without a column that says nothing new, unless columns were chosen; other formats keep it.
+    #[must_use]
+    pub fn without(mut self, key: &str) -> Self {
+        if self.out.style.format == Format::Table && self.rows.selected.is_none() {
+            self.rows.columns.retain(|column| column.key != key);
+        }
+        self
+    }
+
     /// Writes table rows as they arrive, with columns at least as wide as their headers, for lists that are watched
     /// live.
     #[must_use]

@@ -100,6 +100,9 @@ impl Recording {
 
 fn rows(out: &mut Output, known: &Known) -> Result<(), CliError> {
     let mut list = out.list(known.board.shape)?;
+    if known.servers.len() == 1 {
+        list = list.without(Figure::server().column.key);
+    }
     for row in known.chosen() {
         list.push(record(known, &row))?;
     }
