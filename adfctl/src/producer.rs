@@ -1,5 +1,6 @@
 //! Pushing many messages: many are in flight at once, and the server confirms each.
 
+use std::collections::BTreeSet;
 use std::iter;
 
 use adf_queue_client::{MessageId, Push, QueueName};
@@ -51,6 +52,33 @@ pub fn push_batch(
         Err(error) => Box::new(iter::once(Err(error))),
     };
     settle(told, outcomes, |(label, queue), outcome| report(label, &queue, outcome))
+}
+
+/// Creates the queues of these messages that are not `known` to exist.
+///
+/// # Errors
+/// The server's refusal, or the failure of the connection.
+pub fn create_queues(
+    link: &mut Link,
+    messages: &[NewMessage],
+    known: &mut BTreeSet<QueueName>,
+) -> Result<(), CliError> {
+    for queue in messages.iter().map(|message| message.push.queue()) {
+        if !known.contains(queue) {
+            create_queue(link, queue)?;
+            known.insert(queue.clone());
+        }
+    }
+    Ok(())
+}
+
+/// Creates a queue unless it exists.
+///
+/// # Errors
+/// As [`create_queues`].
+pub fn create_queue(link: &mut Link, queue: &QueueName) -> Result<(), CliError> {
+    let what = format!("createqueue {queue}");
+    link.ask(what, |client| client.ensure_queue(queue.clone())).map(drop)
 }
 
 /// The request, as shown.

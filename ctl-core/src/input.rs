@@ -7,6 +7,7 @@ pub mod glob;
 pub mod intake;
 pub mod named;
 pub mod names;
+pub mod own;
 pub mod sizes;
 pub(crate) mod spelling;
 

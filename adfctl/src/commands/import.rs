@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-use adf_queue_client::{Push, QueueName};
+use adf_queue_client::Push;
 use clap::Args;
 use ctl_core::commands::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
@@ -12,7 +12,7 @@ use ctl_core::input::{Argument, Meter};
 
 use crate::messages;
 use crate::names;
-use crate::producer::{NewMessage, push_batch};
+use crate::producer::{NewMessage, create_queues, push_batch};
 use crate::tool::Tool;
 
 /// The end of `import --help`.
@@ -89,7 +89,7 @@ fn import(
     let mut known = BTreeSet::new();
     let imported = batches.each(&mut bulk, &interrupts, |bulk, good| {
         if create {
-            create_queues(tool, &good, &mut known)?;
+            create_queues(&mut tool.link, &good, &mut known)?;
         }
         push_batch(&mut tool.link, good, |label, _, outcome| {
             match outcome {
@@ -100,19 +100,4 @@ fn import(
         })
     });
     bulk.after(imported)?.finish(&mut tool.out)
-}
-
-fn create_queues(
-    tool: &mut Tool,
-    messages: &[NewMessage],
-    known: &mut BTreeSet<QueueName>,
-) -> Result<(), CliError> {
-    for queue in messages.iter().map(|message| message.push.queue()) {
-        if !known.contains(queue) {
-            let what = format!("createqueue {queue}");
-            tool.link.ask(what, |client| client.ensure_queue(queue.clone()))?;
-            known.insert(queue.clone());
-        }
-    }
-    Ok(())
 }

@@ -1,21 +1,24 @@
 //! `push`: messages from arguments, files, stdin.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
 use adf_queue_client::{MessageId, Push, QueueName};
 use clap::{ArgGroup, Args};
-use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::commands::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::{self, Batches, Cut};
 use ctl_core::input::named::{self, Leading};
+use ctl_core::input::own::OwnFirst;
 use ctl_core::input::{Argument, Framing, Meter};
 use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Record, Shape};
 
+use crate::error::QUEUE_NOT_FOUND;
 use crate::link::Link;
 use crate::messages;
 use crate::names::Queue;
-use crate::producer::{NewMessage, push_batch};
+use crate::producer::{NewMessage, create_queue, create_queues, push_batch};
 use crate::tool::Tool;
 
 /// The end of `push --help`.
@@ -23,6 +26,8 @@ pub const HELP: &str = "\
 Protocol: rpush, or lpush with --left; createqueue with --create.
 Prints the id of each message as soon as the server confirms it; each queue numbers its messages from 1.
 BODY is the text itself, @FILE a file, - stdin (also if no BODY is given), and @@x the text @x.
+With --ndjson, each record may name its own queue; QUEUE is for those that name none, and otherwise not needed. import
+--queue pushes all of them to one queue.
 The server keeps messages in memory only, and only createqueue creates queues.
 Bodies can have up to 65,535 bytes in binary frames, and 1 byte to 10 MiB over HTTP (-s http://...); JSON carries text
 only.
@@ -70,7 +75,7 @@ pub struct PushArgs {
     #[arg(short = '0', long = "null", group = "framing")]
     null: bool,
 
-    /// One message record per line, as written by `pull -o ndjson`; they all go to the queue given here
+    /// One message record per line, as written by `pull -o ndjson`; QUEUE is for those without one
     #[arg(long, group = "framing")]
     ndjson: bool,
 
@@ -96,7 +101,7 @@ const USUAL_LIMIT: usize = 65_535;
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
-    let (queue, bodies) = args.queue.split(&args.bodies)?;
+    let (queue, bodies) = args.queue.split_for(args.ndjson, &args.bodies)?;
     let mut fleet = Fleet::of(tool)?;
     if !tool.globals.dry_run {
         fleet.expect(&mut tool.out, &PUSHED)?;
@@ -114,26 +119,32 @@ pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
     let framing = Framing::of(args.lines, args.null);
     let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
     let push: fn(QueueName, Vec<u8>) -> Push = if args.left { Push::left } else { Push::right };
-    let (to, ndjson) = (queue.clone(), args.ndjson);
+    let (to, ndjson, own) = (queue.clone(), args.ndjson, OwnFirst::new(&tool.messages));
     let make = move |label: &str, bytes: Vec<u8>| {
-        let body = if ndjson { messages::parse(&bytes)?.body } else { bytes };
-        Ok(NewMessage { push: push(to.clone(), body), label: label.to_owned() })
+        let (named, body) = if ndjson {
+            let record = messages::parse(&bytes)?;
+            (record.queue, record.body)
+        } else {
+            (None, bytes)
+        };
+        let queue = own.name::<Queue>(label, named, to.clone())?;
+        Ok(NewMessage { push: push(queue, body), label: label.to_owned() })
     };
     let (items, meter) = intake::chain(sources, cut, limit, &mut tool.input, make)?;
     let items = intake::take(intake::repeat(items, args.count), args.bulk.limit);
+    let common = queue.filter(|_| !ndjson);
+    let place = common.as_ref().map(ToString::to_string);
+    let place = place.unwrap_or_else(|| "the queues of their records".to_owned());
     if tool.globals.dry_run {
         let end = if args.left { "left" } else { "right" };
-        let place = format!("to the {end} of {queue}");
+        let place = format!("to the {end} of {place}");
         return intake::would(&mut tool.out, items, ("push", "message", &place));
     }
-    if args.create {
-        let create = format!("createqueue {queue}");
-        fleet.ask(&mut tool.link, |link| {
-            link.ask(create.clone(), |client| client.ensure_queue(queue.clone()))
-        })?;
+    if let Some(queue) = common.filter(|_| args.create) {
+        fleet.ask(&mut tool.link, |link| create_queue(link, &queue))?;
     }
     let batches = Batches::of(items, simple, limit, args.bulk.window(), NewMessage::size)?;
-    push_all(tool, fleet, (batches, meter), (&args.bulk, known), &queue)
+    push_all(tool, fleet, (batches, meter), (&args, known), place)
 }
 
 fn is_small(source: &Argument) -> bool {
@@ -144,12 +155,12 @@ fn push_all(
     tool: &mut Tool,
     mut fleet: Fleet<Link>,
     (batches, meter): (Batches<NewMessage>, Option<Meter>),
-    (args, known): (&BulkArgs, Option<u64>),
-    queue: &QueueName,
+    (args, known): (&PushArgs, Option<u64>),
+    place: String,
 ) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
-    let action = Action { past: "pushed", noun: "message", place: format!("to {queue}") };
-    let mut bulk = tool.bulk(action, args, known)?;
+    let action = Action { past: "pushed", noun: "message", place: format!("to {place}") };
+    let mut bulk = tool.bulk(action, &args.bulk, known)?;
     // A number names a message of one server only.
     let servers = if fleet.is_several() {
         fleet.ask(&mut tool.link, |link| link.client().map(drop))?
@@ -161,31 +172,31 @@ fn push_all(
     let mut list = fleet.list(&mut tool.out, &PUSHED)?;
     bulk.measure(meter);
     bulk.beside(&list);
+    let mut created: BTreeMap<Option<String>, BTreeSet<QueueName>> = BTreeMap::new();
     let pushed = batches.each(&mut bulk, &interrupts, |bulk, good| {
         let server = turns.next().flatten();
         let link = fleet.at(&mut tool.link, server.as_deref());
+        if args.create && args.ndjson {
+            create_queues(link, &good, created.entry(server.clone()).or_default())?;
+        }
         push_batch(link, good, |label, queue, outcome| match outcome {
             Ok(id) => {
                 bulk.success();
                 let record = Record::new().of_server(server.as_deref()).with("messageid", id.get());
                 list.push(record.with("queue", queue.as_str()))
             }
-            Err(error) => fail(bulk, label, error),
+            // Without their queue, the others cannot be pushed either, so there is no need to try.
+            Err(error) if !args.ndjson && error.code == QUEUE_NOT_FOUND => Err(error),
+            Err(error) => {
+                bulk.unsent(label, error);
+                Ok(())
+            }
         })?;
         list.flush()
     });
     let exit = bulk.after(pushed)?.finish_quietly()?;
     list.finish()?;
     Ok(if exit.is_done() { fleet.exit() } else { exit })
-}
-
-/// Without its queue, no message can be pushed, so there is no need to try the others.
-fn fail(bulk: &mut Bulk, label: String, error: CliError) -> Result<(), CliError> {
-    if error.code == crate::error::QUEUE_NOT_FOUND {
-        return Err(error);
-    }
-    bulk.unsent(label, error);
-    Ok(())
 }
 
 /// Adds a message at one end of a queue.

@@ -46,11 +46,32 @@ fn lines_nul_records_and_message_records_are_messages_of_their_own() {
         let (address, queue) = (site.address(), site.queue("records"));
         adfctl_with(address, &["push", &queue.name, "--lines"], b"a\n\nb").exits(0);
         adfctl_with(address, &["push", &queue.name, "-0"], b"c\nd\0e\0").exits(0);
-        let records =
-            b"{\"v\":1,\"queue\":\"/elsewhere\",\"body\":\"f\"}\n\n{\"body_base64\":\"/w==\"}\n";
+        let records = b"{\"v\":1,\"body\":\"f\"}\n\n{\"body_base64\":\"/w==\"}\n";
         adfctl_with(address, &["push", &queue.name, "--ndjson"], records).exits(0);
         let ran = adfctl(address, &["pop", &queue.name, "-c", "9", "-0"]).exits(0);
         assert_eq!(ran.bytes, b"a\0\0b\0c\nd\0e\0f\0\xff\0");
+    });
+}
+
+#[test]
+fn a_record_goes_to_its_own_queue_and_the_others_to_the_given_one() {
+    on_both(|site| {
+        let address = site.address();
+        let (given, own) = (site.queue("given"), site.no_queue("own"));
+        let records =
+            format!("{{\"queue\":\"{}\",\"body\":\"a\"}}\n{{\"body\":\"b\"}}\n", own.name);
+        let push = |line: &[&str]| {
+            adfctl_with(address, &[&["push", "--ndjson"], line].concat(), records.as_bytes())
+        };
+        // A missing queue fails only its own records.
+        let ran = push(&[&given.name]).exits(3);
+        assert!(ran.err.contains(&format!("there is no queue {}", own.name)), "{}", ran.err);
+        assert!(ran.err.contains("-Q is for records without `queue`"), "{}", ran.err);
+        let ran = push(&["--create", "-"]).exits(3);
+        assert!(ran.err.contains("stdin record 2") && ran.err.contains("-Q QUEUE"), "{}", ran.err);
+        push(&["--create", "-Q", &given.name]).exits(0);
+        assert_eq!((ready(address, &own.name), ready(address, &given.name)), (2, 2));
+        adfctl(address, &["queue", "delete", &own.name, "-y"]).exits(0);
     });
 }
 

@@ -12,13 +12,14 @@ use ctl_core::commands::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::{self, Batches, Cut, Items};
 use ctl_core::input::named;
+use ctl_core::input::own::OwnFirst;
 use ctl_core::input::{Argument, Framing, Meter};
 use ctl_core::link::fleet::Fleet;
 use ctl_core::output::units;
 use ctl_core::output::{Column, Shape};
 
 use self::lanes::Event;
-use crate::jobs;
+use crate::jobs::{self, Described};
 use crate::link::Link;
 use crate::names;
 use crate::producer::{Defaults, NewJob, after_refusals, check_size, smallest_limit};
@@ -30,6 +31,7 @@ Protocol: use TUBE, put PRI DELAY TTR BYTES.
 Prints the id of each job as soon as the server confirms it.
 BODY is the text itself, @FILE a file, - stdin (also if no BODY is given), and @@x the text @x.
 A TTR of 0 becomes 1; its last second is a safety margin (DEADLINE_SOON).
+With --ndjson, each record may name its own tube; import --tube puts all of them into one tube.
 If the server answers BURIED (out of memory), the job exists but is buried, and the exit code is 75.
 Several servers share the jobs: each has its own connection, an idle one takes the next jobs, and SERVER shows where a
 job went. A server that does not answer at the start is named and gets no jobs, and the exit code is that of its
@@ -77,7 +79,7 @@ pub struct PutArgs {
     #[arg(short = '0', long = "null", group = "framing")]
     null: bool,
 
-    /// One job record per line, as written by `export`; flags override values in records
+    /// One job record per line, as written by `export`; -t, -p, -d and -r are for what a record does not say
     #[arg(long, group = "framing")]
     ndjson: bool,
 
@@ -137,7 +139,9 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
         if simple || tool.globals.dry_run { u64::MAX } else { smallest_limit(tool, &mut fleet)? };
     let framing = Framing::of(args.lines, args.null);
     let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
-    let making = Making::of(&args, tube.is_some(), &defaults, limit);
+    let given = Given { tube, pri: args.pri, delay: args.delay, ttr: args.ttr };
+    let (ndjson, own) = (args.ndjson, OwnFirst::new(&tool.messages));
+    let making = Making { ndjson, defaults: defaults.clone(), limit, given, own };
     let make = move |label: &str, bytes| making.job(label, bytes);
     let (items, meter) = intake::chain(sources, cut, limit, &mut tool.input, make)?;
     let items = intake::take(intake::repeat(items, args.count), args.bulk.limit);
@@ -148,9 +152,9 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
     put_all(tool, (items, meter), fleet, (&args, &defaults), (known, limit))
 }
 
-/// Where the jobs go, for people: records name their own tubes unless a flag overrides them.
+/// Where the jobs go, for people: records may name their own tubes.
 fn place(args: &PutArgs, defaults: &Defaults) -> String {
-    match args.ndjson && args.tube.is_none() {
+    match args.ndjson {
         true => "into the tubes of their records".to_owned(),
         false => format!("into tube {}", defaults.tube),
     }
@@ -162,29 +166,38 @@ struct Making {
     ndjson: bool,
     defaults: Defaults,
     limit: u64,
-    /// Which fields of records the flags override.
-    given: [bool; 4],
+    /// The options as given, which are for what a record does not say.
+    given: Given,
+    own: OwnFirst,
+}
+
+#[derive(Clone)]
+struct Given {
+    tube: Option<TubeName>,
+    pri: Option<u32>,
+    delay: Option<Duration>,
+    ttr: Option<Duration>,
 }
 
 impl Making {
-    fn of(args: &PutArgs, tube_given: bool, defaults: &Defaults, limit: u64) -> Self {
-        let given = [tube_given, args.pri.is_some(), args.delay.is_some(), args.ttr.is_some()];
-        Self { ndjson: args.ndjson, defaults: defaults.clone(), limit, given }
-    }
-
     fn job(&self, label: &str, bytes: Vec<u8>) -> Result<NewJob, CliError> {
         let job = if self.ndjson {
-            let [tube, pri, delay, ttr] = self.given;
-            let mut described = jobs::parse(&bytes)?;
-            described.tube = described.tube.filter(|_| !tube);
-            described.pri = described.pri.filter(|_| !pri);
-            described.delay = described.delay.filter(|_| !delay);
-            described.ttr = described.ttr.filter(|_| !ttr);
-            self.defaults.described(described, label.to_owned())
+            let record = jobs::parse(&bytes)?;
+            self.compare(label, &record);
+            self.defaults.described(record, label.to_owned())
         } else {
             self.defaults.job(bytes, label.to_owned())
         };
         check_size(&job, self.limit).map(|()| job)
+    }
+
+    fn compare(&self, label: &str, record: &Described) {
+        let seconds = |seconds: Option<u32>| seconds.map(|n| Duration::from_secs(n.into()));
+        let (own, given) = (&self.own, &self.given);
+        own.compare(('t', "tube"), label, &record.tube, &given.tube);
+        own.compare(('p', "pri"), label, &record.pri, &given.pri);
+        own.compare(('d', "delay"), label, &seconds(record.delay), &given.delay);
+        own.compare(('r', "ttr"), label, &seconds(record.ttr), &given.ttr);
     }
 }
 

@@ -49,19 +49,23 @@ fn records_from_stdin() {
 }
 
 #[test]
-fn flags_win_over_what_a_record_says() {
+fn flags_are_for_what_a_record_does_not_say() {
     let server = Server::start().unwrap();
-    let record = br#"{"body":"x","tube":"theirs","pri":1,"delay":9,"ttr":9}"#;
-    let line = ["put", "--ndjson", "-t", "ours", "-p", "7", "-d", "1h", "-r", "2m", "-o", "json"];
-    let id = bsctl_with(server.address(), &line, record).exits(0).json()[0]["id"].as_u64().unwrap();
-    let stats = stats(server.address(), id.into()).unwrap();
-    assert_eq!(stats.tube.as_str(), "ours");
-    assert_eq!((stats.pri.get(), stats.delay, stats.ttr), (7, 3600, 120));
-    let line = ["put", "--ndjson", "-o", "id"];
-    let id =
-        bsctl_with(server.address(), &line, record).exits(0).out().trim().parse::<u64>().unwrap();
-    let stats = self::stats(server.address(), id.into()).unwrap();
-    assert_eq!((stats.tube.as_str(), stats.pri.get(), stats.delay, stats.ttr), ("theirs", 1, 9, 9));
+    let records =
+        b"{\"body\":\"x\",\"tube\":\"theirs\",\"pri\":1,\"delay\":9,\"ttr\":9}\n{\"body\":\"y\"}\n";
+    let line = ["put", "--ndjson", "-t", "ours", "-p", "7", "-d", "1h", "-r", "2m", "-o", "id"];
+    let ran = bsctl_with(server.address(), &line, records).exits(0);
+    let found: Vec<_> = ran
+        .lines()
+        .iter()
+        .map(|id| stats(server.address(), id.parse::<u64>().unwrap().into()).unwrap())
+        .map(|job| (job.tube.to_string(), job.pri.get(), job.delay, job.ttr))
+        .collect();
+    assert_eq!(found, [("theirs".to_owned(), 1, 9, 9), ("ours".to_owned(), 7, 3600, 120)]);
+    for note in ["-t is for records without `tube`", "-p is for", "-d is for", "-r is for"] {
+        assert_eq!(ran.err.matches(note).count(), 1, "{note}: {}", ran.err);
+    }
+    assert!(ran.err.contains("stdin record 1"), "{}", ran.err);
 }
 
 #[test]

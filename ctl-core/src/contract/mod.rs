@@ -240,6 +240,7 @@ macro_rules! tool_contract {
                 a_session_does_not_go_to_a_server_of_another_kind,
                 a_stranger_among_several_servers_is_told,
                 live_servers_are_named_when_one_is_dead,
+                several_servers_are_checked_at_the_same_time,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case exporter
@@ -281,6 +282,7 @@ macro_rules! tool_contract {
                 other_machines_need_a_token,
                 every_action_says_what_it_would_do,
                 a_person_adds_a_job_with_the_page,
+                a_page_outlives_its_server_and_its_tool,
             }
             #[cfg(all(unix, feature = "tls"))]
             $crate::tool_contract! { @case web
@@ -341,6 +343,7 @@ macro_rules! tool_contract {
                 what_is_shown_on_a_terminal_is_made_for_it,
                 ping_shows_each_answer_as_it_comes_and_what_came_at_the_end,
                 results_that_come_one_by_one_are_their_own_progress,
+                a_wait_says_on_a_terminal_what_it_waits_for,
             }
 
             #[test]

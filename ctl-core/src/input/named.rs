@@ -222,6 +222,29 @@ impl<N: Named> Leading<N> {
         Ok((name, first.into_iter().chain(rest).cloned().collect()))
     }
 
+    /// As [`Leading::split`], for words that may be records. Records can name their own, so for them the name is optional,
+    /// and a first word that is a record, `@FILE` or `-` is none.
+    ///
+    /// # Errors
+    /// As [`Leading::split`].
+    pub fn split_for(
+        &self,
+        are_records: bool,
+        rest: &[OsString],
+    ) -> Result<(Option<N::Name>, Vec<OsString>), CliError> {
+        let is_record = |word: &OsString| match Argument::parse(word) {
+            Argument::Read(_) => true,
+            Argument::Literal(text) => text.trim_ascii_start().starts_with(b"{"),
+        };
+        match (&self.flag, &self.place) {
+            (None, None) if are_records => Ok((None, rest.to_vec())),
+            (None, Some(first)) if are_records && is_record(first) => {
+                Ok((None, std::iter::once(first).chain(rest).cloned().collect()))
+            }
+            _ => self.split(rest).map(|(name, rest)| (Some(name), rest)),
+        }
+    }
+
     /// As [`Leading::split`], with at most one further word.
     ///
     /// # Errors
@@ -440,6 +463,17 @@ mod tests {
         assert_eq!(split(&["a", "b", "-t", "mail"]), mail("a b"));
         assert_eq!(split(&["mail"]), mail(""));
         assert_eq!(split(&[]), Err(2));
+        let records = |words: &[&str]| {
+            let parsed = WithLeading::try_parse_from(line(words)).unwrap();
+            let (name, rest) = parsed.tube.split_for(true, &parsed.bodies).unwrap();
+            (name, rest.join(OsStr::new(" ")).into_string().unwrap())
+        };
+        let none = |rest: &str| (None, rest.to_owned());
+        assert_eq!(records(&[]), none(""));
+        assert_eq!(records(&["@a", "-"]), none("@a -"));
+        assert_eq!(records(&[" {}", "b"]), none(" {} b"));
+        assert_eq!(records(&["mail", "@a"]), (Some("mail".to_owned()), "@a".to_owned()));
+        assert_eq!(records(&["-t", "mail", "@a"]), (Some("mail".to_owned()), "@a".to_owned()));
         let one = |words: &[&str]| {
             let parsed = WithLeading::try_parse_from(line(words)).unwrap();
             let one = parsed.tube.split_one(parsed.bodies.first());

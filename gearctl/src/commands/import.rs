@@ -71,6 +71,6 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     let clients = clients(tool, args.jobs)?;
     let action = Action { past: "imported", noun: "job", place: String::new() };
     let manner = Manner { on_error: args.on_error, rate: args.rate };
-    let submission = Submission { tasks, at: None, is_single: false, function: None, keep: None };
+    let submission = Submission { tasks, at: None, is_single: false, keep: None };
     submit_all(tool, clients, submission, action, manner)
 }

@@ -135,7 +135,7 @@ impl Jobs {
             return None;
         }
         let failure = match what {
-            What::Taken(handle, _) => {
+            What::Taken(handle, ..) => {
                 self.open.insert(job, (show_handle(&handle), Vec::new()));
                 return None;
             }

@@ -71,15 +71,16 @@ pub struct RunArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: RunArgs) -> Result<Exit, CliError> {
-    let function = args.task.words()?.0;
+    let function = args.task.common_function()?;
     match start(tool, args)? {
         Started::Running(running) => follow(tool, *running).map_err(|error| {
             // On a terminal, this was reported at the start.
             let is_late = error.exit == Exit::Timeout && !tool.messages.is_terminal();
-            if is_late && is_unserved(tool, &function) {
-                error.remark(format!("(no worker serves {})", show_function(&function)))
-            } else {
-                error
+            match function {
+                Some(function) if is_late && is_unserved(tool, &function) => {
+                    error.remark(format!("(no worker serves {})", show_function(&function)))
+                }
+                _ => error,
             }
         }),
         Started::Over(exit) => Ok(exit),
@@ -110,7 +111,9 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
         return would(&mut tool.out, tasks, ("run", "job", "")).map(Started::Over);
     }
     args.task.note_first_body(&mut tool.link, &tool.messages)?;
-    note_missing_worker(tool, &args.task.words()?.0);
+    if let Some(function) = args.task.common_function()? {
+        note_missing_worker(tool, &function);
+    }
     begin(tool, &args, tasks).map(|running| Started::Running(Box::new(running)))
 }
 
@@ -158,7 +161,7 @@ fn begin(tool: &mut Tool, args: &RunArgs, tasks: Tasks) -> Result<Running, CliEr
     let kind = Kind::Foreground { retries: args.retries };
     let ordered = args.ordered.then_some(args.keep.most());
     let pool = Pool::start(clients, tasks, kind, ordered, &bulk.gate())?;
-    Ok(Running::new(show_function(&args.task.words()?.0), shape, pool, bulk))
+    Ok(Running::new(args.task.place()?, shape, pool, bulk))
 }
 
 /// Shows the news of jobs to their end. In a session Ctrl-C leaves them to it.

@@ -6,6 +6,7 @@ use clap::Args;
 use ctl_core::commands::bulk::{Action, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::would;
+use ctl_core::output::progress::Progress;
 use ctl_core::output::units;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::system::signals::Interrupts;
@@ -24,11 +25,13 @@ pub const HELP: &str = "\
 Protocol: SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG, SUBMIT_JOB_LOW_BG; SUBMIT_JOB_EPOCH with --at and --in.
 Prints the handle of each job once the server has accepted it. The server keeps no results of background jobs: --wait
 notices when they end, not how. --timeout limits that wait (exit 124).
+With --ndjson, each record may name its own function; FUNCTION is for those that name none, and otherwise not needed.
 In servers up to 1.1, a job whose time has come does not wake a worker; it runs the next time a worker asks for jobs.
 
 Examples:
   gearctl submit mail @letter.eml
   gearctl submit resize --lines -j 4 < files
+  gearctl submit --ndjson < jobs.ndjson
   gearctl submit report --in 1h now";
 
 /// Arguments of `submit`.
@@ -90,14 +93,13 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let clients = connect(tool, &args.task)?;
     args.task.note_first_body(&mut tool.link, &tool.messages)?;
-    let function = show_function(&args.task.words()?.0);
-    let place = format!("to {function}");
+    let place = format!("to {}", args.task.place()?);
     let action = Action { past: "submitted", noun: "job", place };
     let manner = Manner { on_error: args.on_error, rate: args.task.rate };
     let is_single = args.task.is_single();
     let mut handles = Vec::new();
     let keep = args.wait.then_some(&mut handles);
-    let submission = Submission { tasks, at, is_single, function: Some(function), keep };
+    let submission = Submission { tasks, at, is_single, keep };
     let exit = submit_all(tool, clients, submission, action, manner)?;
     if args.wait {
         wait(tool, handles, &interrupts)?;
@@ -117,8 +119,6 @@ pub(super) struct Submission<'h> {
     pub(super) at: Option<SystemTime>,
     /// Whether there is exactly one.
     pub(super) is_single: bool,
-    /// How a session names their common function.
-    pub(super) function: Option<String>,
     /// Where their handles are kept, if they are needed later.
     pub(super) keep: Option<&'h mut Vec<JobHandle>>,
 }
@@ -131,7 +131,7 @@ pub(super) fn submit_all(
     action: Action,
     manner: Manner,
 ) -> Result<Exit, CliError> {
-    let Submission { tasks, at, is_single, function, mut keep } = submission;
+    let Submission { tasks, at, is_single, mut keep } = submission;
     let mut bulk = tool.bulk(action, manner, None)?;
     let mut pool = Pool::start(clients, tasks, Kind::Background { at }, None, &bulk.gate())?;
     tool.out.style.prefer_names();
@@ -141,13 +141,13 @@ pub(super) fn submit_all(
         // A signal closes the gate, but what is in flight still arrives.
         let Some(news) = pool.next(&Interrupts::none())? else { break };
         let outcome = match news.what {
-            What::Taken(handle, unique) => {
+            What::Taken(handle, unique, function) => {
                 bulk.success();
                 if let Some(handles) = &mut keep {
                     handles.push(handle.clone());
                 }
-                if let (Some(session), Some(function)) = (&mut tool.session, &function) {
-                    session.submitted(handle.clone(), function.clone());
+                if let Some(session) = &mut tool.session {
+                    session.submitted(handle.clone(), show_function(&function));
                 }
                 let record = Record::new()
                     .with("handle", show_handle(&handle))
@@ -180,6 +180,9 @@ fn wait(
 ) -> Result<(), CliError> {
     let bound = tool.link.dialer.timeout();
     let start = Instant::now();
+    let label = "waiting for the jobs to end";
+    let mut progress =
+        Progress::start(tool.globals.progress.unwrap_or_default(), &tool.messages, label, None);
     loop {
         let statuses = tool.link.client()?.call_many(pending.iter().cloned().map(GetStatus));
         let known = statuses
@@ -190,8 +193,9 @@ fn wait(
         if pending.is_empty() {
             return Ok(());
         }
+        let left = units::count(pending.len() as u64, "job");
+        progress.see(&format!("{left} left"), bound);
         if bound.is_some_and(|bound| start.elapsed() >= bound) {
-            let left = units::count(u64::try_from(pending.len()).unwrap_or(u64::MAX), "job");
             return Err(CliError::timeout(format!("{left} did not end in time")));
         }
         interrupts.sleep(INTERVAL)?;

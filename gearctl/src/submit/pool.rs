@@ -42,7 +42,7 @@ pub enum Kind {
 #[derive(Debug)]
 pub enum Poll {
     /// Something happened.
-    News(News),
+    News(Box<News>),
     /// Nothing yet.
     Nothing,
     /// All jobs have ended.
@@ -108,12 +108,12 @@ impl Pool {
     pub fn poll(&mut self) -> Poll {
         loop {
             if let Some(news) = self.order.as_mut().and_then(Order::next) {
-                return Poll::News(self.taken(news));
+                return Poll::News(Box::new(self.taken(news)));
             }
             match self.receiver.try_recv() {
                 Ok(news) => match &mut self.order {
                     Some(order) => order.add(news),
-                    None => return Poll::News(self.taken(news)),
+                    None => return Poll::News(Box::new(self.taken(news))),
                 },
                 Err(TryRecvError::Empty) => return Poll::Nothing,
                 Err(TryRecvError::Disconnected) => return Poll::Over,
@@ -200,7 +200,7 @@ impl Wire {
             (None, None) => client.submit_background(function, workload, *options),
         };
         self.tell(match submitted {
-            Ok(submitted) => What::Taken(submitted.handle, submitted.unique),
+            Ok(submitted) => What::Taken(submitted.handle, submitted.unique, task.function.clone()),
             Err(error) => What::Error(cli_error(error)),
         })
     }
@@ -232,7 +232,8 @@ impl Wire {
             Ok(job) => job,
             Err(why) => return Some(Err((error(why), true))),
         };
-        self.tell(What::Taken(job.handle().clone(), job.unique().copied()))?;
+        let (handle, unique) = (job.handle().clone(), job.unique().copied());
+        self.tell(What::Taken(handle, unique, task.function.clone()))?;
         let mut shown = false;
         for event in job {
             match event {

@@ -155,7 +155,7 @@ impl<'a> View<'a> {
             return Ok(Step::Going);
         }
         match news.what {
-            What::Taken(handle, unique) => {
+            What::Taken(handle, unique, _) => {
                 let unique = unique.as_ref().map(show_unique);
                 let open = Open { handle: show_handle(&handle), unique, ..Open::default() };
                 self.results.jobs.insert(number, open);

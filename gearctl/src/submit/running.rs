@@ -10,7 +10,7 @@ use ctl_core::output::units;
 use ctl_core::system::signals::Interrupts;
 use gearman_client::{JobEvent, JobHandle, Progress as Share};
 
-use crate::names::show_handle;
+use crate::names::{show_function, show_handle};
 use crate::submit::pool::{News, Poll, Pool, What};
 use crate::submit::results::{Results, Shape, Step, View};
 use crate::tool::Tool;
@@ -152,7 +152,7 @@ impl Running {
             match self.pool.poll() {
                 Poll::News(news) => {
                     said.extend(self.tell(&news, now));
-                    self.keep(news);
+                    self.keep(*news);
                 }
                 Poll::Nothing => break,
                 Poll::Over => self.over = true,
@@ -211,7 +211,9 @@ impl Running {
             told: None,
         });
         match &news.what {
-            What::Taken(handle, _) => seen.handle = Some(handle.clone()),
+            What::Taken(handle, _, function) => {
+                (seen.handle, seen.function) = (Some(handle.clone()), show_function(function));
+            }
             What::Event(JobEvent::Status(share)) => seen.share = Some(share.clone()),
             What::Event(JobEvent::Complete(_)) => seen.end = Some("complete"),
             What::Event(JobEvent::Fail) => seen.end = Some("failed"),

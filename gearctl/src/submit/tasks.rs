@@ -8,6 +8,7 @@ use ctl_core::commands::bulk::Rate;
 use ctl_core::error::CliError;
 use ctl_core::input::intake::{self, Cut};
 use ctl_core::input::named::{self, Leading};
+use ctl_core::input::own::OwnFirst;
 use ctl_core::input::{self, Argument, Framing, Input};
 use ctl_core::output::messages::Messages;
 use ctl_core::output::records::{Body, is_blank};
@@ -17,7 +18,7 @@ use serde::Deserialize;
 use crate::commands::functions::status_of;
 use crate::error::cli_error;
 use crate::link::Link;
-use crate::names::{self, Function};
+use crate::names::{self, Function, show_function};
 
 /// Arguments shared by `run` and `submit`.
 #[derive(Debug, Clone, Args)]
@@ -54,7 +55,8 @@ pub struct TaskArgs {
     #[arg(short = '0', long, group = "framing")]
     pub null: bool,
 
-    /// One JSON record per line, with "body" or "body_base64" and optionally "function", "unique", "priority"
+    /// One JSON record per line, with "body" or "body_base64" and optionally "function", "unique", "priority"; the
+    /// options are for what a record does not say
     #[arg(long, group = "framing")]
     pub ndjson: bool,
 
@@ -103,12 +105,31 @@ struct Described {
 }
 
 impl TaskArgs {
-    /// The function, and the workloads.
+    /// The function, and the workloads. Records may name their own functions, so then it is optional.
     ///
     /// # Errors
     /// No function is named: exit 2. The name is illegal: exit 65.
-    pub fn words(&self) -> Result<(FunctionName, Vec<OsString>), CliError> {
-        self.function.split(&self.bodies)
+    fn words(&self) -> Result<(Option<FunctionName>, Vec<OsString>), CliError> {
+        self.function.split_for(self.ndjson, &self.bodies)
+    }
+
+    /// The function of all jobs; none if they are records, which may name their own.
+    ///
+    /// # Errors
+    /// As for [`TaskArgs::tasks`].
+    pub fn common_function(&self) -> Result<Option<FunctionName>, CliError> {
+        Ok(self.words()?.0.filter(|_| !self.ndjson))
+    }
+
+    /// Where the jobs go, for people.
+    ///
+    /// # Errors
+    /// As for [`TaskArgs::tasks`].
+    pub fn place(&self) -> Result<String, CliError> {
+        Ok(match self.common_function()? {
+            Some(function) => show_function(&function),
+            None => "the functions of their records".to_owned(),
+        })
     }
 
     /// Reports that the first workload is the name of a function, if the flag named another one.
@@ -157,7 +178,8 @@ impl TaskArgs {
             options = options.without_id();
         }
         let reducer = self.reduce.as_deref().map(names::function).transpose()?;
-        let form = Form { function, options, reducer, hash: self.unique_hash, ndjson: self.ndjson };
+        let (hash, ndjson, own) = (self.unique_hash, self.ndjson, OwnFirst::new(messages));
+        let form = Form { function, options, reducer, hash, ndjson, own };
         let default = [OsString::from("-")];
         let bodies = if bodies.is_empty() { &default[..] } else { &bodies };
         let single = self.is_single();
@@ -168,7 +190,7 @@ impl TaskArgs {
             let literal = format!("body {}", at + 1);
             let (named, _) =
                 input::named(Argument::parse(body), literal, framing, MAX_WORKLOAD, input)?;
-            let tasks = named.filter(move |(_, bytes)| !(form.ndjson && is_blank(bytes))).map({
+            let tasks = named.filter(move |(_, bytes)| !(ndjson && is_blank(bytes))).map({
                 let form = form.clone();
                 move |(label, bytes)| {
                     let label = if single { String::new() } else { label };
@@ -207,51 +229,42 @@ fn described(
     options: SubmitOptions,
 ) -> Result<Task, CliError> {
     let record = Described::read(&line)?;
-    let own = record.function.as_deref().map(names::function).transpose()?;
+    let own = record.function()?;
     let no_function =
         || CliError::bad_data("job record without `function`").hint("--function FUNCTION");
     let function = function.cloned().or(own).ok_or_else(no_function)?;
-    let workload = Vec::new();
-    let label = label.to_owned();
-    let mut task = Task { label, function, workload, options, reducer: None };
-    record.complete(&mut task)?;
-    Ok(task)
+    record.task(label.to_owned(), function, options)
 }
 
 /// How to turn bytes into a job.
 #[derive(Clone)]
 struct Form {
-    function: FunctionName,
+    /// The function; for records, of those that name none.
+    function: Option<FunctionName>,
     options: SubmitOptions,
     reducer: Option<FunctionName>,
     hash: bool,
     ndjson: bool,
+    own: OwnFirst,
 }
 
 impl Form {
     fn task(&self, label: String, bytes: Vec<u8>) -> Result<Task, CliError> {
-        let mut task = Task {
-            label,
-            function: self.function.clone(),
-            workload: bytes,
-            options: self.options,
-            reducer: self.reducer.clone(),
+        let function = |own| self.own.name::<Function>(&label, own, self.function.clone());
+        let options = self.options;
+        let mut task = if self.ndjson {
+            let record = Described::read(&bytes)?;
+            let function = function(record.function()?)?;
+            record.task(label, function, options)?
+        } else {
+            let function = function(None)?;
+            Task { label, function, workload: bytes, options, reducer: None }
         };
-        if self.ndjson {
-            self.describe(&mut task)?;
-        }
+        task.reducer.clone_from(&self.reducer);
         if self.hash {
             task.options = task.options.unique(UniqueId::of_payload(&task.workload));
         }
         Ok(task)
-    }
-
-    fn describe(&self, task: &mut Task) -> Result<(), CliError> {
-        let record = Described::read(&task.workload)?;
-        if let Some(function) = &record.function {
-            task.function = names::function(function)?;
-        }
-        record.complete(task)
     }
 }
 
@@ -261,15 +274,24 @@ impl Described {
             .map_err(|error| CliError::bad_data(format!("not a job record: {error}")))
     }
 
-    /// Its fields apart from the function.
-    fn complete(self, task: &mut Task) -> Result<(), CliError> {
-        task.workload = self.body.bytes("job")?;
+    fn function(&self) -> Result<Option<FunctionName>, CliError> {
+        self.function.as_deref().map(names::function).transpose()
+    }
+
+    /// The job of this function.
+    fn task(
+        self,
+        label: String,
+        function: FunctionName,
+        mut options: SubmitOptions,
+    ) -> Result<Task, CliError> {
+        let workload = self.body.bytes("job")?;
         if let Some(priority) = &self.priority {
-            task.options = task.options.priority(priority.parse().map_err(cli_error)?);
+            options = options.priority(priority.parse().map_err(cli_error)?);
         }
         if let Some(unique) = &self.unique {
-            task.options = task.options.unique(Unique::Id(names::unique(unique)?));
+            options = options.unique(Unique::Id(names::unique(unique)?));
         }
-        Ok(())
+        Ok(Task { label, function, workload, options, reducer: None })
     }
 }

@@ -164,6 +164,30 @@ fn records_say_function_priority_and_id() {
         assert_eq!((&rows[0]["name"], &rows[0]["normal"]), (&json!("f"), &json!(1)));
         assert_eq!((&rows[1]["name"], &rows[1]["low"]), (&json!("g"), &json!(1)));
         gearctl(address, &["job", "--unique", "u1"]).exits(0);
+        assert!(ran.err.contains("-f is for records without `function`"), "{}", ran.err);
+    });
+}
+
+#[test]
+fn records_need_no_function_on_the_command_line() {
+    on_both(|server| {
+        let address = server.address();
+        let records = b"{\"body\":\"x\",\"function\":\"g\"}\n{\"body\":\"y\"}\n";
+        for source in [&[][..], &["-"]] {
+            let line = [&["submit", "--ndjson"], source].concat();
+            let ran = gearctl_with(address, &line, records).exits(3);
+            assert_eq!(ran.lines().len(), 1);
+            assert!(ran.err.contains("stdin record 2: "), "{}", ran.err);
+            assert!(ran.err.contains("the record names no function"), "{}", ran.err);
+            assert!(ran.err.contains("-f FUNCTION"), "{}", ran.err);
+        }
+        let ran = gearctl(address, &["submit", "--ndjson", r#"{"body":"z","function":"g"}"#]);
+        ran.exits(0);
+        let rows = gearctl(address, &["functions", "-o", "json"]).exits(0).json();
+        assert_eq!((&rows[0]["name"], &rows[0]["queued"]), (&json!("g"), &json!(3)));
+        let dry = gearctl_with(address, &["submit", "--ndjson", "-n"], records).exits(65);
+        assert!(dry.err.contains("stdin record 2"), "{}", dry.err);
+        gearctl_with(address, &["submit"], b"x").exits(2);
     });
 }
 

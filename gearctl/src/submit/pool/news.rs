@@ -1,7 +1,7 @@
 //! What happens to jobs that were submitted.
 
 use ctl_core::error::CliError;
-use gearman_client::{JobEvent, JobHandle, UniqueId};
+use gearman_client::{FunctionName, JobEvent, JobHandle, UniqueId};
 
 /// An event of a job.
 #[derive(Debug)]
@@ -17,8 +17,8 @@ pub struct News {
 /// Something that happened to a job.
 #[derive(Debug)]
 pub enum What {
-    /// The server has accepted it.
-    Taken(JobHandle, Option<UniqueId>),
+    /// The server has accepted it, as a job of this function.
+    Taken(JobHandle, Option<UniqueId>, FunctionName),
     /// It runs, or has ended.
     Event(JobEvent),
     /// It could not be submitted, or its fate is unknown.
