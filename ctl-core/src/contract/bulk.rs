@@ -130,7 +130,8 @@ pub fn control_c_midway_reports_what_was_done<T: Tool>(case: &Case<T>) {
         let written = 1 + lines.map(Result::unwrap).count();
         (written, child.ended().exits(130))
     });
-    let said = format!("drained {written} ");
-    assert!(ran.err.contains(&said), "{said}: {}", ran.err);
+    // The last record may be unread when the signal comes: its job stays, and the record is read after all.
+    let said = [written, written - 1].map(|jobs| format!("drained {jobs} "));
+    assert!(said.iter().any(|said| ran.err.contains(said)), "{said:?}: {}", ran.err);
     assert!((case.jobs)(&server) > 0);
 }
