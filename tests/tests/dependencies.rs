@@ -30,7 +30,7 @@ fn called(dependency: &Value) -> &str {
 }
 
 /// All Rust sources below a folder, as one text without comments; examples in documents are code of tests.
-fn sources(folder: &Path, with_documents: bool) -> String {
+pub(crate) fn sources(folder: &Path, with_documents: bool) -> String {
     let Ok(entries) = std::fs::read_dir(folder) else { return String::new() };
     let mut text = String::new();
     for entry in entries {

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use crate::dependencies::sources;
 use fixtures::{beanstalkd::Server, fault::Fault};
 
 fn guide() -> PathBuf {
@@ -120,12 +121,8 @@ fn files_that_the_guide_includes_exist_and_are_examples_that_tests_run() {
             let name = file.file_stem().unwrap().to_str().unwrap();
             let folder = file.parent().unwrap();
             assert!(folder.ends_with("examples"), "{path}");
-            let tests = folder.parent().unwrap().join("tests");
-            let is_run = fs::read_dir(tests).unwrap().any(|test| {
-                let quoted = format!("\"{name}\"");
-                fs::read_to_string(test.unwrap().path()).is_ok_and(|code| code.contains(&quoted))
-            });
-            assert!(is_run, "no test runs {path}");
+            let tests = sources(&folder.with_file_name("tests"), false);
+            assert!(tests.contains(&format!("\"{name}\"")), "no test runs {path}");
             included += 1;
         }
     }
