@@ -64,7 +64,7 @@ pub fn cli_error(error: Error) -> CliError {
     match code {
         QUEUE_NOT_FOUND => cli
             .hint("adfctl queues, to list the queues of this server")
-            .hint("adfctl queue create NAME, or push --create: nothing else creates a queue"),
+            .hint("adfctl queue create NAME, or --create with push, import, copy or move"),
         NOT_PULLED => cli.hint(
             "the pull's request id, over the transport that pulled it: no other transport knows the id",
         ),

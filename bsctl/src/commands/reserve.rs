@@ -200,11 +200,11 @@ fn give_back(tool: &mut Tool, held: &[Job]) -> Exit {
     tool.link.side().close();
     tool.messages.note(match held {
         [job] => format!(
-            "job {} is ready again: the connection was closed; priority and counters are unchanged",
+            "job {} is ready again: the connection was closed; priority and counters are unchanged, except reserves",
             job.id
         ),
         jobs => format!(
-            "{} jobs are ready again: the connection was closed; priority and counters are unchanged",
+            "{} jobs are ready again: the connection was closed; priority and counters are unchanged, except reserves",
             jobs.len()
         ),
     });

@@ -98,6 +98,6 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         .warn_if(
             stats.current_jobs_buried > 0,
             format!("{} buried", units::count(stats.current_jobs_buried, "job")),
-            "bsctl tubes --state buried, then bsctl kick",
+            "bsctl tubes --state buried, to see where; bsctl retry TUBE, to kick them",
         ))
 }

@@ -132,12 +132,12 @@ pub fn conclude(
     match format {
         CheckFormat::Nagios => out.text(&report.nagios(&headline, title.many))?,
         CheckFormat::Text => out.text(&report.text(&headline, out.width()))?,
-        CheckFormat::Prometheus => out.text(&report.prometheus(program.name, title))?,
+        CheckFormat::Prometheus => out.foreign_text(&report.prometheus(program.name, title))?,
         CheckFormat::Junit => {
             let junit = report.junit(program.name, title);
-            out.text(&junit.map_err(|error| CliError::writing("the report", &error))?)?;
+            out.foreign_text(&junit.map_err(|error| CliError::writing("the report", &error))?)?;
         }
-        CheckFormat::Github => out.text(&report.github(&headline))?,
+        CheckFormat::Github => out.foreign_text(&report.github(&headline))?,
         CheckFormat::Json => {
             out.style.format = Format::Json;
             out.document(&report.json(title.noun))?;

@@ -55,7 +55,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     latency: Option<Duration>,
 
-    /// Scripted fault, e.g. 'put:every=10:DRAINING'; repeatable
+    /// Scripted fault, e.g. 'every=10:hang'; repeatable
     #[arg(long, value_name = "FAULT")]
     fail: Vec<Fault>,
 
@@ -145,7 +145,7 @@ fn endpoint(servers: &Servers, wanted: &str, allow_remote: bool) -> Result<Endpo
         return unix_socket(path.strip_prefix("//").unwrap_or(path));
     }
     let bare = servers.schemes.iter().find_map(|scheme| wanted.strip_prefix(scheme));
-    let address = listen::address(bare.unwrap_or(wanted), allow_remote, "mock")
+    let address = listen::address(bare.unwrap_or(wanted), allow_remote, "in-memory server")
         .map_err(|error| error.hint("--listen 127.0.0.1:0 or unix:/path/to/socket"))?;
     Ok(Endpoint::Tcp(address))
 }

@@ -335,6 +335,7 @@ macro_rules! tool_contract {
             $crate::tool_contract! { @case terminal
                 results_that_are_too_high_go_to_the_pager,
                 the_history_is_private_and_keeps_no_secrets,
+                no_word_of_a_wrong_line_acts_on_the_terminal,
                 a_person_works_with_the_embedded_server,
                 a_command_can_be_edited_with_the_editor,
                 control_c_ends_a_watch_and_nothing_else,

@@ -246,6 +246,22 @@ pub fn the_history_is_private_and_keeps_no_secrets<T: Tool>(case: &Case<T>) {
     assert!(!terminal.history().exists());
 }
 
+/// Not even where the error is coloured.
+pub fn no_word_of_a_wrong_line_acts_on_the_terminal<T: Tool>(case: &Case<T>) {
+    let word = "ctl\u{1b}[31mred\u{7}\u{202e}x";
+    let flag = format!("--{word}");
+    for variable in ["NO_COLOR", "CLICOLOR_FORCE"] {
+        for line in [&[word][..], &[&flag], &["help", word], &["ping", "--timeout", word]] {
+            let mut terminal = Terminal::bare(&case.program, &[(variable, "1")], line);
+            terminal.sees(r"ctl\x1b[31mred\x07\u{202e}x");
+            assert_eq!(terminal.ends(), 2, "{line:?}");
+            let acts = ["\u{1b}[31mred", "\u{7}", "\u{202e}"];
+            let acting = acts.iter().find(|acts| terminal.shown.contains(**acts));
+            assert_eq!(acting, None, "{line:?}: {:?}", terminal.shown);
+        }
+    }
+}
+
 /// Without an installed server; it ends with the session.
 pub fn a_person_works_with_the_embedded_server<T: Tool>(case: &Case<T>) {
     let variables = [("NO_COLOR", "1")];

@@ -203,6 +203,21 @@ fn nothing_reaches_a_terminal_unescaped() {
 }
 
 #[test]
+fn names_in_formats_of_others_are_escaped_on_a_terminal_only() {
+    let metric = "jobs{function=\"\u{1b}[31mred\u{202e}\"} 1\n";
+    for (terminal, expected) in
+        [(false, metric), (true, "jobs{function=\"\\x1b[31mred\\u{202e}\"} 1\n")]
+    {
+        let shared = Memory::default();
+        let style = Style { terminal, ..style(Format::Table) };
+        let mut out = Output::to(Box::new(shared.clone()), style);
+        out.foreign_text(metric).unwrap();
+        out.flush().unwrap();
+        assert_eq!(String::from_utf8(shared.bytes()).unwrap(), expected);
+    }
+}
+
+#[test]
 fn a_binary_raw_body_is_refused_on_a_terminal() {
     let terminal = Style { terminal: true, ..style(Format::Raw) };
     let error = written(terminal.clone(), vec![job(1, b"\x1b[2J")]).unwrap_err();

@@ -33,6 +33,14 @@ impl Output {
         self.bytes(text.as_bytes())
     }
 
+    /// Text in a format of its own that contains names of servers: on a terminal, what acts on it is escaped.
+    ///
+    /// # Errors
+    /// Write failures.
+    pub fn foreign_text(&mut self, text: &str) -> Result<(), CliError> {
+        if self.style.terminal { self.text(&escape::lines(text)) } else { self.text(text) }
+    }
+
     /// One line of TAB-separated fields, whatever the format.
     ///
     /// # Errors

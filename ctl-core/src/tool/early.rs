@@ -66,6 +66,7 @@ impl Early<'_> {
             return Exit::Done;
         }
         tip::correct(&mut error, &(self.program.tree)(), self.line);
+        tip::escape(&mut error);
         if self.is_check() {
             self.unknown(&first_sentence(&error));
         }
@@ -92,7 +93,8 @@ impl Early<'_> {
 
     /// The verdict of a check that cannot be made.
     fn unknown(&self, why: &str) {
-        let _ = writeln!(io::stdout(), "{}", Verdict::Unknown.headline(self.program, why));
+        let why = escape::line(why);
+        let _ = writeln!(io::stdout(), "{}", Verdict::Unknown.headline(self.program, &why));
     }
 
     fn report(&self, error: &CliError) -> Exit {
@@ -145,11 +147,16 @@ impl Early<'_> {
     }
 }
 
-/// Prints a usage error, escaped because it may quote foreign words.
+/// Prints a usage error, without colours where the words of a parser may quote something that acts on a terminal.
 fn print_escaped(error: &clap::Error) -> io::Result<()> {
     let text = tip::text(error);
+    let quotes = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     match escape::lines(&text) {
-        Cow::Borrowed(text) if text == error.render().to_string() => error.print(),
+        Cow::Borrowed(text)
+            if text == error.render().to_string() && !quotes.chars().any(escape::acts) =>
+        {
+            error.print()
+        }
         text => io::stderr().write_all(text.as_bytes()),
     }
 }

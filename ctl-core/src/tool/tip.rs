@@ -7,6 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
 use crate::input::spelling::closest;
+use crate::output::escape;
 
 /// Removes the suggestion of a flag that looks different, and the suggestion to pass a flag as a value if some command has
 /// that flag, which is named instead. Names the intended flag if the word follows the same letter in the other case.
@@ -87,6 +88,27 @@ const RULES: &[(&str, &str)] = &[
     (" is not in 1..18446744073709551615", " is less than 1"),
     (" is not in 1..4294967295", " is less than 1"),
 ];
+
+/// Escapes the words of the command line that the error quotes. Rendered, they could not be told from its own colours.
+pub(super) fn escape(error: &mut clap::Error) {
+    let quoted: Vec<(ContextKind, ContextValue)> = error
+        .context()
+        .filter_map(|(kind, value)| {
+            let value = match value {
+                ContextValue::String(word) => ContextValue::String(escape::line(word).into()),
+                ContextValue::Strings(words) => {
+                    let words = words.iter().map(|word| escape::line(word).into());
+                    ContextValue::Strings(words.collect())
+                }
+                _ => return None,
+            };
+            Some((kind, value))
+        })
+        .collect();
+    for (kind, value) in quoted {
+        error.insert(kind, value);
+    }
+}
 
 /// Whether some command has this flag.
 fn has_flag(tree: &Command, written: &str) -> bool {

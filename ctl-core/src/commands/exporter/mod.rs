@@ -118,7 +118,7 @@ fn print<T: Tool>(out: &mut Output, exporter: &Exporter<T>) -> Result<Exit, CliE
             Ok(worst.map_or(Exit::Done, |worst| worst.exit))
         }
         (_, worst) => {
-            out.text(&metrics.text())?;
+            out.foreign_text(&metrics.text())?;
             out.flush()?;
             worst.map_or(Ok(Exit::Done), Err)
         }
