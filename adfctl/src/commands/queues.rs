@@ -1,5 +1,7 @@
 //! `queues`: the queues of the server with their counts.
 
+use std::cmp::Reverse;
+
 use clap::Args;
 use ctl_core::commands::twice::{Figures, Twice, look_twice};
 use ctl_core::error::{CliError, Exit};
@@ -8,7 +10,7 @@ use ctl_core::input::named::{self, Several};
 use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::link::fleet::{self, Answered, Fleet};
 use ctl_core::output::messages::Messages;
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::output::{Column, Record, Shape, units};
 
 use adf_queue_client::QueueStats;
 
@@ -141,10 +143,9 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
     let stats = link.stats()?;
     let is_unattended =
         |queue: &&QueueStats| queue.ready > 0 && queue.waiting == 0 && queue.pulled <= 0;
-    let mut unattended: Vec<&str> =
-        stats.queues.iter().filter(is_unattended).map(|queue| queue.name.as_str()).collect();
-    unattended.sort_unstable();
-    unattended.truncate(SHOWN);
+    let mut unattended: Vec<_> = stats.queues.iter().filter(is_unattended).collect();
+    unattended.sort_by_key(|queue| (Reverse(queue.ready), queue.name.as_str()));
+    let unattended: Vec<_> = unattended.into_iter().map(|queue| queue.name.as_str()).collect();
     let told = format!("it lists only {} of its {} queues", stats.queues.len(), stats.queue_count);
     Ok(Diagnosis::default()
         .fact("version", stats.version.as_str())
@@ -155,7 +156,10 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         .warn_if(!stats.is_complete(), told, "adfctl count QUEUE, for the missing ones")
         .warn_if(
             !unattended.is_empty(),
-            format!("messages are ready, but no client pulls from {}", unattended.join(", ")),
+            format!(
+                "messages are ready, but no client pulls from {}",
+                units::first_of(&unattended, SHOWN)
+            ),
             "adfctl queues, to see how many; adfctl work, to process them",
         ))
 }

@@ -182,7 +182,8 @@ impl Messages {
     /// Reports a failed command: an error with cause and next steps, or the error object under JSON formats.
     pub fn failure(&self, error: &CliError, json: bool) {
         if json {
-            self.line(&escape::json(&error.to_json()));
+            // Wrapped, it would not be JSON.
+            self.write(format!("{}\n", escape::json(&error.to_json())).as_bytes());
             return;
         }
         if self.format == LogFormat::Json {

@@ -83,6 +83,16 @@ pub fn which(noun: &str, names: &[impl Display]) -> String {
     }
 }
 
+/// The first few of these names, and how many more there are: `mail, sms and 3 more`.
+#[must_use]
+pub fn first_of<N: AsRef<str>>(names: &[N], most: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+    match names.len().saturating_sub(most) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,5 +143,11 @@ mod tests {
         assert_eq!(show_duration(Duration::from_micros(3_400)), "3ms");
         assert_eq!(show_duration(Duration::from_millis(1_250)), "1s 250ms");
         assert_eq!(show_duration(Duration::from_secs(86_400 + 3_600 + 5)), "1day 1h");
+    }
+
+    #[test]
+    fn few_names_are_listed_and_many_counted() {
+        assert_eq!(first_of(&["a", "b"], 2), "a, b");
+        assert_eq!(first_of(&["a", "b", "c", "d"], 2), "a, b and 2 more");
     }
 }

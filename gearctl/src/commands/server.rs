@@ -1,11 +1,13 @@
 //! `server`, `version`, `pid`, `verbose`: what kind of server this is and what it supports.
 
+use std::cmp::Reverse;
+
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::link::fleet::Fleet;
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::output::{Column, Record, Shape, units};
 use ctl_core::system::at_once::at_once;
 use gearman_client::protocol::{AdminCommand, AdminReply};
 use gearman_client::{FunctionStatus, JobInfo, Listing, UniqueJob, WorkerInfo};
@@ -277,9 +279,10 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         ask_at_once(link, &OPTIONAL, &mut silent)?;
     let value = |reply: AdminReply| reply.value().map_err(cli_error);
     let unique_jobs = unique_jobs_of(link, unique_jobs)?;
-    let unattended = functions.iter().filter(|row| row.queued() > 0 && row.workers == 0);
-    let unattended: Vec<String> =
-        unattended.take(SHOWN).map(|row| show_function(&row.name)).collect();
+    let is_unattended = |row: &&FunctionStatus| row.queued() > 0 && row.workers == 0;
+    let mut unattended: Vec<_> = functions.iter().filter(is_unattended).collect();
+    unattended.sort_by_key(|row| Reverse(row.queued()));
+    let unattended: Vec<_> = unattended.into_iter().map(|row| show_function(&row.name)).collect();
     let diagnosis = Diagnosis::default()
         .fact("version", version.and_then(value)?.came())
         .fact("pid", pid.and_then(value)?.came())
@@ -295,7 +298,10 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         )
         .warn_if(
             !unattended.is_empty(),
-            format!("jobs are waiting, but no worker serves {}", unattended.join(", ")),
+            format!(
+                "jobs are waiting, but no worker serves {}",
+                units::first_of(&unattended, SHOWN)
+            ),
             "gearctl functions, to see how many; gearctl work, to process them",
         );
     Ok(match depth_of_ids(&unique_jobs) {

@@ -217,11 +217,8 @@ fn alerts(judged: &[Judged]) -> Vec<String> {
     let more = groups.len().saturating_sub(NAMED);
     let each = (NAMED / groups.len().max(1)).max(1);
     let text = |(_, why, who): &(Verdict, String, Vec<String>)| {
-        let short = who.iter().take(each).map(|who| escape::clip(who, NAMED_LENGTH));
-        let names = short.collect::<Vec<_>>().join(", ");
-        let rest = who.len().saturating_sub(each);
-        let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-        format!("{why}: {names}{rest}")
+        let short: Vec<_> = who.iter().map(|who| escape::clip(who, NAMED_LENGTH)).collect();
+        format!("{why}: {}", units::first_of(&short, each))
     };
     let mut texts: Vec<String> = groups.iter().take(NAMED).map(text).collect();
     if more > 0 {
