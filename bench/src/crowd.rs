@@ -23,20 +23,20 @@ pub fn crowd<M: Send>(
     let many = members.len();
     let (all_run, work) = (&Barrier::new(many), &work);
     thread::scope(|scope| {
-        let start = |(number, member)| {
+        let begin = |(number, member)| {
             scope.spawn(move || {
                 all_run.wait();
                 let start = Instant::now();
                 work(member, share(jobs, many, number)).map(|()| (start, Instant::now()))
             })
         };
-        let threads: Vec<_> = members.iter_mut().enumerate().map(start).collect();
-        let mut first_and_last: Option<(Instant, Instant)> = None;
-        for thread in threads {
-            let (start, end) = thread.join().map_err(|_| anyhow!("a thread panicked"))??;
-            let (first, last) = first_and_last.unwrap_or((start, end));
-            first_and_last = Some((first.min(start), last.max(end)));
-        }
-        Ok(first_and_last.map(|(first, last)| last - first).unwrap_or_default())
+        let threads: Vec<_> = members.iter_mut().enumerate().map(begin).collect();
+        let ended = threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
+            .collect::<Result<Vec<_>>>()?;
+        let first = ended.iter().map(|(start, _)| *start).min();
+        let last = ended.iter().map(|(_, end)| *end).max();
+        Ok(first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first))
     })
 }

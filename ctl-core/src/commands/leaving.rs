@@ -1,8 +1,10 @@
 //! Jobs that leave the queue for the output: written first, and deleted when they have arrived there.
 
+use std::fmt::Display;
+
 use crate::commands::bulk::Bulk;
 use crate::error::{CliError, Exit};
-use crate::output::Handover;
+use crate::output::{Handover, units};
 use crate::system::signals::Interrupts;
 
 /// A queue from which jobs are taken in batches.
@@ -40,18 +42,13 @@ const NAMED: usize = 20;
 
 /// Adds to an error which items (each a `noun`) may now be both in the source and in `target`.
 #[must_use]
-pub fn doubting(error: CliError, noun: &str, names: &[impl ToString], target: &str) -> CliError {
+pub fn doubting(error: CliError, noun: &str, names: &[impl Display], target: &str) -> CliError {
     if names.is_empty() {
         return error;
     }
-    let named: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
-    let more = match names.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let all = named.join(", ");
+    let all = units::first_of(names, NAMED);
     let (s, they) = if names.len() == 1 { ("", "it was") } else { ("s", "they were") };
-    error.remark(format!("({noun}{s} {all}{more} may be both where {they} and in {target})"))
+    error.remark(format!("({noun}{s} {all} may be both where {they} and in {target})"))
 }
 
 /// Maximum number of jobs held at once.

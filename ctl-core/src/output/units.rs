@@ -85,11 +85,12 @@ pub fn which(noun: &str, names: &[impl Display]) -> String {
 
 /// The first few of these names, and how many more there are: `mail, sms and 3 more`.
 #[must_use]
-pub fn first_of<N: AsRef<str>>(names: &[N], most: usize) -> String {
-    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+pub fn first_of(names: &[impl Display], most: usize) -> String {
+    let shown: Vec<String> = names.iter().take(most).map(ToString::to_string).collect();
+    let shown = shown.join(", ");
     match names.len().saturating_sub(most) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 
