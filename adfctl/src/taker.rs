@@ -43,15 +43,16 @@ impl Taker {
     /// # Errors
     /// The queue does not exist, or the failure of the connection.
     pub fn next(&self, link: &mut Link, most: usize) -> Result<Vec<Delivery>, CliError> {
-        let messages = link.dialer.messages();
-        let mut progress = Progress::start(self.progress, messages, "waiting for a message", None);
+        let (began, when, messages) = (self.began, self.progress, link.dialer.messages().clone());
+        let wait = || Progress::since(began, when, &messages, "waiting for a message", None);
+        let mut progress = None;
         loop {
             let taken = self.ready(link, most)?;
             let rest = self.wait.saturating_sub(self.began.elapsed());
             if !taken.is_empty() || rest.is_zero() || self.interrupts.requested().is_some() {
                 return Ok(taken);
             }
-            progress.see("", Some(self.wait));
+            progress.get_or_insert_with(wait).see("", Some(self.wait));
             if let Some(message) = self.pull(link, rest.min(SLICE))? {
                 return Ok(vec![message]);
             }

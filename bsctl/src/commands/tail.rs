@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
-use beanstalk_client::protocol::{Release, Stats};
+use beanstalk_client::protocol::{Epoch, Release, Stats};
 use beanstalk_client::{Job, JobRef, JobStats, ReleaseOptions, TubeName};
 use clap::{Args, ValueEnum};
 use ctl_core::commands::bulk::{Action, Bulk, OnError};
@@ -146,8 +146,8 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
             let list = stream(tool.out.list(&BODIES)?)?;
             let absence = Absence::new(&tool.messages);
             let taker = Taker::new(None, interrupts.clone(), &tool.messages);
-            let (server, shown) = (String::new(), BTreeSet::new());
-            Passer { link, taker, filters, list, left, server, shown }.run(
+            let (epoch, server, shown) = (None, String::new(), BTreeSet::new());
+            Passer { link, taker, filters, list, left, epoch, server, shown }.run(
                 absence,
                 args.interval,
                 &interrupts,
@@ -262,6 +262,8 @@ struct Passer<'a> {
     filters: Filters,
     list: List<'a>,
     left: u64,
+    /// The connection that the last jobs came by.
+    epoch: Option<Epoch>,
     /// The server's own id, which changes with a restart.
     server: String,
     /// The ids that were shown.
@@ -275,14 +277,12 @@ impl Passer<'_> {
         interval: Duration,
         interrupts: &Interrupts,
     ) -> Result<Exit, CliError> {
-        self.server = self.link.call(Stats)?.id;
         let mut is_away = false;
         while self.left > 0 && interrupts.requested().is_none() {
-            let was_away = is_away;
             // Its return is reported before its jobs.
-            is_away = was_away && absence.settle(self.link.call(Stats))?.is_none();
+            is_away = is_away && absence.settle(self.link.call(Stats))?.is_none();
             if !is_away {
-                let passed = self.pass(was_away, absence.messages());
+                let passed = self.pass(absence.messages());
                 is_away = absence.settle(passed)?.is_none();
             }
             if self.left > 0 && interrupts.sleep(pause(interval, is_away)).is_err() {
@@ -292,16 +292,9 @@ impl Passer<'_> {
         end(self.list, interrupts)
     }
 
-    fn pass(&mut self, was_away: bool, messages: &Messages) -> Result<(), CliError> {
-        if was_away {
-            let server = self.link.call(Stats)?.id;
-            if server != self.server {
-                messages.note(RESTARTED);
-                self.shown.clear();
-                self.server = server;
-            }
-        }
+    fn pass(&mut self, messages: &Messages) -> Result<(), CliError> {
         let taken = self.taker.next(self.link, WINDOW, &[])?;
+        self.note_restart(messages)?;
         let stats = stats_of(self.link, &taken)?;
         // Give back before waiting for the output.
         self.release(&taken, &stats)?;
@@ -309,6 +302,21 @@ impl Passer<'_> {
             self.show(job, stats.as_ref())?;
         }
         self.list.flush()
+    }
+
+    /// A server that was restarted between two looks was never missed, and gives its ids anew.
+    fn note_restart(&mut self, messages: &Messages) -> Result<(), CliError> {
+        let epoch = Some(self.link.client()?.epoch());
+        if epoch == self.epoch {
+            return Ok(());
+        }
+        let server = self.link.call(Stats)?.id;
+        if self.epoch.is_some() && server != self.server {
+            messages.note(RESTARTED);
+            self.shown.clear();
+        }
+        (self.epoch, self.server) = (epoch, server);
+        Ok(())
     }
 
     fn release(&mut self, jobs: &[Job], stats: &[Option<JobStats>]) -> Result<(), CliError> {

@@ -51,8 +51,9 @@ impl Taker {
     /// The failure of the connection.
     pub fn next(&self, link: &mut Link, most: usize, held: &[Job]) -> Result<Vec<Job>, CliError> {
         let mut taken = reserve_ready(link, most, held)?;
-        let mut progress =
-            Progress::start(self.progress, &self.messages, "waiting for a job", None);
+        let (began, when, messages) = (self.began, self.progress, &self.messages);
+        let wait = || Progress::since(began, when, messages, "waiting for a job", None);
+        let mut progress = None;
         loop {
             for &job in &taken.damaged {
                 bury_as_it_is(link, job)?;
@@ -64,7 +65,7 @@ impl Taker {
             if !taken.jobs.is_empty() || self.interrupts.requested().is_some() || !looks_on {
                 return Ok(taken.jobs);
             }
-            progress.see("", Some(self.wait));
+            progress.get_or_insert_with(wait).see("", Some(self.wait));
             taken = match rest {
                 Some(rest) if taken.damaged.is_empty() => reserve(link, 1, rest.min(SLICE), held)?,
                 _ => reserve_ready(link, most, held)?,

@@ -484,6 +484,30 @@ fn tail_waits_for_a_server_that_goes_away() {
     }
 }
 
+/// Nothing was asked of it while it was away.
+#[cfg(unix)]
+#[test]
+fn tail_shows_an_id_again_after_a_restart_between_two_looks() {
+    let server = Server::start().unwrap();
+    let address = server.address().to_owned();
+    put(&address, "a", "x");
+    let line = ["-a", &address, "tail", "a", "-i", "1s", "-o", "raw", "-c", "2"];
+    let mut child = command(&[&line[..], &["--action", "release"]].concat()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut shows = |body: u8| {
+        let mut first = [0];
+        std::io::Read::read_exact(&mut out, &mut first).unwrap();
+        assert_eq!(first, [body]);
+    };
+    shows(b'x');
+    drop(server);
+    let listen = Listen::parse(&address, 0).unwrap();
+    let _again = Server::builder().listen(listen).start().unwrap();
+    put(&address, "a", "y");
+    shows(b'y');
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn populate_makes_the_same_jobs_from_the_same_seed() {
     on_both(|address| {

@@ -58,7 +58,9 @@ pub fn until<T: Tool>(
     let subject = name.as_ref().map(|name| format!(" ({noun} {name})")).unwrap_or_default();
     let label = format!("waiting for `{}`{subject}", flags.condition);
     let when = tool.globals.progress.unwrap_or_default();
-    let mut progress = Progress::start(when, &tool.messages, label, None);
+    let messages = tool.messages.clone();
+    let wait = || Progress::since(start, when, &messages, label.as_str(), None);
+    let mut progress = None;
     let (mut looks, mut agreeing) = (0_u64, 0);
     loop {
         let (holds, found) = look(tool)?;
@@ -76,7 +78,7 @@ pub fn until<T: Tool>(
         }
         let mut pause = flags.interval.min(rest);
         loop {
-            progress.see(&found, Some(bound));
+            progress.get_or_insert_with(wait).see(&found, Some(bound));
             let step = pause.min(STEP);
             interrupts.sleep(step)?;
             pause -= step;
@@ -85,7 +87,7 @@ pub fn until<T: Tool>(
             }
         }
     }
-    progress.finish();
+    drop(progress);
     let waited = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
     let record = Record::new()
         .with("condition", flags.condition.as_str())

@@ -156,8 +156,8 @@ impl Plan {
         let mut left = self.retry.unwrap_or(0);
         let mut pause = FIRST_PAUSE;
         let label = format!("waiting for {address}");
-        let mut progress =
-            self.wait_for_server.map(|_| Progress::start(self.progress, messages, label, None));
+        let wait = || Progress::since(started, self.progress, messages, label.as_str(), None);
+        let mut progress = None;
         loop {
             let error = match attempt(self.left(started.elapsed())) {
                 Ok(opened) => {
@@ -177,9 +177,10 @@ impl Plan {
                     error.remark(format!("(address from {source})"))
                 });
             }
-            match &mut progress {
-                Some(progress) if waiting => progress.see(&error.message, self.wait_for_server),
-                _ => left = left.saturating_sub(1),
+            if waiting {
+                progress.get_or_insert_with(wait).see(&error.message, self.wait_for_server);
+            } else {
+                left = left.saturating_sub(1);
             }
             messages.log(Level::Debug, tool, &format!("{error}; retrying in {pause:?}"));
             thread::sleep(pause);

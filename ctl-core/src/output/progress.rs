@@ -59,6 +59,18 @@ enum Mode {
     Hidden,
 }
 
+impl Mode {
+    fn of(when: ProgressWhen, messages: &Messages) -> Self {
+        match when {
+            ProgressWhen::Auto if messages.is_terminal() => Self::Bar,
+            ProgressWhen::Auto | ProgressWhen::Never => Self::Hidden,
+            ProgressWhen::Bar => Self::Bar,
+            ProgressWhen::Plain => Self::Lines,
+            ProgressWhen::Json => Self::Objects,
+        }
+    }
+}
+
 /// Commands that end sooner show no progress.
 const PATIENCE: Duration = Duration::from_millis(300);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
@@ -73,14 +85,18 @@ impl Progress {
         label: impl Into<String>,
         total: Option<u64>,
     ) -> Self {
-        let mode = match when {
-            ProgressWhen::Auto if messages.is_terminal() => Mode::Bar,
-            ProgressWhen::Auto | ProgressWhen::Never => Mode::Hidden,
-            ProgressWhen::Bar => Mode::Bar,
-            ProgressWhen::Plain => Mode::Lines,
-            ProgressWhen::Json => Mode::Objects,
-        };
-        let started = Instant::now();
+        Self::since(Instant::now(), when, messages, label, total)
+    }
+
+    /// [Starts](Self::start) it for what began earlier: a wait that showed nothing while it was not one yet.
+    pub fn since(
+        started: Instant,
+        when: ProgressWhen,
+        messages: &Messages,
+        label: impl Into<String>,
+        total: Option<u64>,
+    ) -> Self {
+        let mode = Mode::of(when, messages);
         Self {
             messages: messages.clone(),
             mode,

@@ -117,16 +117,19 @@ fn server(link: &mut Link, with_rates: bool) -> Result<Vec<Metric>, CliError> {
 
 /// The figures of jobs; all zero for a job that is gone.
 fn jobs(link: &mut Link, ids: &[JobId]) -> Result<Measured, CliError> {
-    let (mut metrics, mut gone, mut known) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut metrics, mut gone) = (Vec::new(), Vec::new());
     let answers = link.pipeline(ids.iter().copied().map(StatsJob))?;
     for (id, stats) in ids.iter().zip(answers) {
         let stats = stats?;
+        if stats.is_none() {
+            gone.push(id.to_string());
+        }
         let subject = format!("job {id}");
         let metric = |name, value: f64, unit| Metric::new(name, value, unit).of(&subject);
         let of = |figure: fn(&JobStats) -> f64| stats.as_ref().map_or(0.0, figure);
         let is =
             |state| f64::from(u8::from(stats.as_ref().is_some_and(|stats| stats.state == state)));
-        let figures = [
+        metrics.extend([
             metric("age", of(|stats| stats.age as f64), "s").usual(),
             metric("time-left", of(|stats| stats.time_left as f64), "s"),
             metric("reserves", of(|stats| stats.reserves as f64), ""),
@@ -138,16 +141,10 @@ fn jobs(link: &mut Link, ids: &[JobId]) -> Result<Measured, CliError> {
             metric("reserved", is(JobState::Reserved), ""),
             metric("delayed", is(JobState::Delayed), ""),
             metric("buried", is(JobState::Buried), "").usual(),
-        ];
-        if stats.is_some() {
-            metrics.extend(figures);
-        } else {
-            gone.push(id.to_string());
-            known.extend(figures);
-        }
+        ]);
     }
     let absent = (!gone.is_empty()).then(|| format!("there is no job {}", gone.join(", ")));
-    Ok(Measured { metrics, absent, known, ..Measured::default() })
+    Ok(Measured { metrics, absent, ..Measured::default() })
 }
 
 fn one_tube(link: &mut Link, tube: &TubeName) -> Result<Measured, CliError> {
