@@ -16,7 +16,7 @@ use ctl_core::output::{Record, Shape};
 use ctl_core::system::process;
 use ctl_core::system::signals::Interrupts;
 use gearman_client::blocking::Worker;
-use gearman_client::{ClientId, JobLimit, WorkerOptions};
+use gearman_client::{ClientId, JobLimit, WorkerOptions, WorkerReport};
 
 use crate::error::cli_error;
 use crate::names::Function;
@@ -132,8 +132,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     if signal.is_none() {
         started.or_else(|error| interrupts.check().and(Err(error)))?;
     }
-    count.doubt(shift.doubts());
-    count.report(tool, &messages, &args.flags)?;
+    count.report(shift.report(), tool, &messages, &args.flags)?;
     Ok(signal.unwrap_or(Exit::Done))
 }
 
@@ -243,48 +242,36 @@ fn join(slots: Vec<Slot>) -> Result<(), CliError> {
     result
 }
 
-/// Number of jobs by outcome.
+/// Number of jobs whose end was not sent, by outcome.
 #[derive(Default)]
 struct Count {
-    completed: u64,
-    failed: u64,
     returned: u64,
     lost: u64,
-    unknown: u64,
 }
 
 impl Count {
     fn add(&mut self, fate: Fate) {
         match fate {
-            Fate::Complete => self.completed += 1,
-            Fate::Fail | Fate::Exception => self.failed += 1,
             Fate::Returned => self.returned += 1,
             Fate::Lost => self.lost += 1,
+            // The worker counts them, once it knows whether the server has accepted them.
+            Fate::Complete | Fate::Fail | Fate::Exception | Fate::Unknown => {}
         }
-    }
-
-    /// Results that the server refused, or has perhaps never got, were sent but have settled nothing.
-    fn doubt(&mut self, (rejected, unknown): (u64, u64)) {
-        let doubtful = rejected.saturating_add(unknown);
-        let of_completed = doubtful.min(self.completed);
-        self.completed -= of_completed;
-        self.failed = self.failed.saturating_sub(doubtful - of_completed);
-        self.lost += rejected;
-        self.unknown += unknown;
     }
 
     fn report(
         &self,
+        sent: WorkerReport,
         tool: &mut Tool,
         messages: &Messages,
         flags: &WorkFlags,
     ) -> Result<(), CliError> {
         let ways = [
-            ("completed", self.completed, "completed"),
-            ("failed", self.failed, "failed"),
+            ("completed", sent.completed, "completed"),
+            ("failed", sent.failed, "failed"),
             ("returned", self.returned, "given back"),
-            ("lost", self.lost, "lost"),
-            ("unknown", self.unknown, "unknown"),
+            ("lost", self.lost + sent.rejected, "lost"),
+            ("unknown", sent.unknown, "unknown"),
         ];
         work::tally(&mut tool.out, messages, flags, "job", &ways)
     }

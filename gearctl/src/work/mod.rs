@@ -3,16 +3,17 @@
 pub mod builtin;
 pub mod child;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ctl_core::commands::work::{CommandEnd, Crew, Outages};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::messages::Messages;
+use ctl_core::repl::guest::lock;
 use ctl_core::system::shortage::Shortage;
 use gearman_client::blocking::{GrabbedJob, Worker};
-use gearman_client::{ErrorKind, JobLimit, WorkerEvent, WorkerEventKind};
+use gearman_client::{ErrorKind, JobLimit, WorkerEvent, WorkerEventKind, WorkerReport};
 
 use crate::error::cli_error;
 use crate::names::{show_function, show_handle};
@@ -33,10 +34,8 @@ pub struct Shift {
     /// Whether to end running jobs, too.
     kill: AtomicBool,
     running: AtomicU64,
-    /// Results that the server refused, because it had given the job to another worker.
-    rejected: AtomicU64,
-    /// Results of which the server has not shown that it has them.
-    unknown: AtomicU64,
+    /// The account of the slots that have ended.
+    report: Mutex<WorkerReport>,
 }
 
 /// The handler of jobs.
@@ -81,7 +80,8 @@ impl Finished {
     fn settle(&mut self, (fate, told): (Fate, gearman_client::Result<()>)) {
         self.fate = fate;
         if let Err(error) = told {
-            self.fate = Fate::Lost;
+            let is_lost = error.kind() == ErrorKind::JobLost;
+            self.fate = if is_lost { Fate::Lost } else { Fate::Unknown };
             self.end.words = Some(error.to_string());
         }
     }
@@ -98,8 +98,10 @@ pub enum Fate {
     Exception,
     /// Nothing: the connection was closed, and the server gives the job to another worker.
     Returned,
-    /// The server did not accept it: the connection was lost, and the job was given to another worker.
+    /// Nothing: the connection was lost before, and the job was given to another worker.
     Lost,
+    /// Its end was sent, but the connection was lost before the server showed that it has it.
+    Unknown,
 }
 
 impl Fate {
@@ -112,6 +114,7 @@ impl Fate {
             Self::Exception => "exception",
             Self::Returned => "returned",
             Self::Lost => "lost",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -123,6 +126,7 @@ impl Fate {
             Self::Exception => "failed with an exception",
             Self::Returned => "given back",
             Self::Lost => "lost",
+            Self::Unknown => "of unknown fate",
         }
     }
 }
@@ -196,15 +200,14 @@ impl Shift {
             stop: AtomicBool::new(false),
             kill: AtomicBool::new(false),
             running: AtomicU64::new(0),
-            rejected: AtomicU64::new(0),
-            unknown: AtomicU64::new(0),
+            report: Mutex::default(),
         })
     }
 
-    /// The numbers of results that the server refused, and of those whose fate is unknown, once all slots have ended.
+    /// What became of the results, once all slots have ended.
     #[must_use]
-    pub fn doubts(&self) -> (u64, u64) {
-        (self.rejected.load(Ordering::SeqCst), self.unknown.load(Ordering::SeqCst))
+    pub fn report(&self) -> WorkerReport {
+        *lock(&self.report)
     }
 
     /// Passes on the events of a worker.
@@ -235,6 +238,22 @@ impl Shift {
     /// # Errors
     /// The handler cannot be run; its job has been given back.
     pub fn work(
+        &self,
+        worker: Worker,
+        finished: impl FnMut(Finished) -> bool,
+    ) -> Result<(), CliError> {
+        let handle = worker.handle();
+        let ended = self.serve(worker, finished);
+        let of = handle.report();
+        let mut report = lock(&self.report);
+        report.completed += of.completed;
+        report.failed += of.failed;
+        report.rejected += of.rejected;
+        report.unknown += of.unknown;
+        ended
+    }
+
+    fn serve(
         &self,
         mut worker: Worker,
         mut finished: impl FnMut(Finished) -> bool,
@@ -281,9 +300,7 @@ impl Shift {
                 break;
             }
         }
-        let report = worker.stop();
-        self.rejected.fetch_add(report.rejected, Ordering::SeqCst);
-        self.unknown.fetch_add(report.unknown, Ordering::SeqCst);
+        let _ = worker.stop();
         Ok(())
     }
 
