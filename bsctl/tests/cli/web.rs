@@ -2,7 +2,7 @@
 
 use ctl_core::contract::browser::Browser;
 use ctl_core::contract::web::Web;
-use fixtures::beanstalkd::Server;
+use fixtures::beanstalkd::{Listen, Server};
 use serde_json::{Value, json};
 
 use crate::harness::*;
@@ -119,4 +119,50 @@ fn jobs_are_reviewed_one_by_one() {
     let states: Vec<_> = server.jobs().into_iter().map(|job| job.state).collect();
     assert_eq!(states.len(), 3, "{states:?}");
     web.end();
+}
+
+/// A new server at the address of an old one, which gives the same ids anew.
+fn again(server: Server, body: &str) -> Server {
+    let listen = Listen::parse(server.address(), 0).unwrap();
+    drop(server);
+    let again = Server::builder().listen(listen).start().unwrap();
+    put(again.address(), "mail", body);
+    again
+}
+
+/// Whether the page looks at the server in the meantime, or the tool finds out when the user goes on.
+#[test]
+fn nothing_is_done_with_the_id_of_a_job_of_the_server_before_a_restart() {
+    let Some(mut browser) = Browser::start() else { return };
+    let row = |body: &str| {
+        let rows = "[...document.querySelectorAll('#views td.body')].map((cell) => cell.textContent)";
+        format!("{rows}.join() === '{body}'")
+    };
+    for (interval, says) in [("100ms", "result"), ("1h", "question")] {
+        let server = Server::start().unwrap();
+        put(server.address(), "mail", "old");
+        let web = Web::start(&PROGRAM, server.address(), &["--write", "-i", interval]);
+        let place = server.address().replace(':', "%3A");
+        browser.open(&format!("http://{}/#/{place}/mail", web.address));
+        browser.wait(&row("old"));
+        browser.press("#views td button", "delete");
+        browser.press("#go", "");
+        browser.wait("document.getElementById('question').textContent.includes('Go on?')");
+        let server = again(server, "new");
+        if says == "question" {
+            browser.press("#go", "");
+        }
+        let other = "its ids may name other jobs now: choose again";
+        browser.wait(&format!("document.getElementById('{says}').textContent.includes('{other}')"));
+        let is_open = says == "question";
+        assert_eq!(browser.value("document.getElementById('dialog').open"), is_open);
+        assert_eq!(server.jobs().len(), 1, "{interval}");
+        if is_open {
+            browser.press("#cancel", "");
+            browser.press("#views button[type=submit]", "Show");
+        }
+        browser.wait(&row("new"));
+        assert_eq!(browser.errors(), "");
+        web.end();
+    }
 }

@@ -79,6 +79,11 @@ impl Metrics {
         labels.filter(|(name, _)| name == key).map(|(_, text)| text.as_str()).next()
     }
 
+    /// The server's own id, which changes with a restart, if it has one.
+    pub(crate) fn server_id(&self) -> Option<&str> {
+        self.label("_info", "id").filter(|id| !id.is_empty())
+    }
+
     /// The value of the first family whose name ends with `end`.
     pub(crate) fn value_ending(&self, end: &str) -> Option<f64> {
         let family = self.0.iter().find(|family| family.name.ends_with(end))?;

@@ -221,6 +221,8 @@ pub(super) struct Server {
     /// Why it does not answer, and since when.
     pub(super) down: Option<(Instant, String)>,
     pub(super) version: Option<String>,
+    /// Its own id, which changes with a restart, if it has one; kept while it is down.
+    pub(super) id: Option<String>,
     /// The figures of the server.
     pub(super) values: Vec<Option<f64>>,
     /// Number of unselected queues.
@@ -312,6 +314,7 @@ impl Server {
             address: address.to_owned(),
             down: None,
             version: None,
+            id: None,
             values: Vec::new(),
             left_out: 0,
             looks: 0,
@@ -342,9 +345,13 @@ impl Server {
         self.down = None;
         self.version = metrics.label("_info", "version").map(str::to_owned);
         self.left_out = metrics.value_ending("_left_out").map_or(0, |count| count as u64);
-        if self.last.as_ref().is_some_and(|last| metrics.started_after(&last.metrics)) {
+        let id = metrics.server_id().map(str::to_owned);
+        let is_other = self.id.is_some() && id.is_some() && self.id != id;
+        let is_reset = self.last.as_ref().is_some_and(|last| metrics.started_after(&last.metrics));
+        if is_other || is_reset {
             self.restarted = Some(look.at);
         }
+        self.id = id;
         let passed = self.last.as_ref().map(|last| look.at.saturating_duration_since(last.at));
         let seconds = passed.map(|passed| passed.as_secs_f64());
         let main = board.figure(None);

@@ -159,6 +159,7 @@ fn of_server(figures: &[Figure], server: &Server) -> Value {
         return fields.into();
     }
     fields.insert("version".to_owned(), server.version.as_deref().into());
+    fields.insert("id".to_owned(), server.id.as_deref().into());
     for (figure, value) in figures.iter().zip(&server.values) {
         fields.insert(figure.column.key.to_owned(), number(figure, *value));
     }

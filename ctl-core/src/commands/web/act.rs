@@ -1,11 +1,14 @@
 //! Runs the tool's own commands for the page.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Action, Field, Kind, Site, View};
+use crate::commands::exporter::Collector;
 use crate::commands::own::{Own, name};
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
 use crate::output::Format;
 use crate::repl::guest::Interactive;
 
@@ -17,6 +20,8 @@ pub(super) struct Acts<T: Interactive> {
     pub(super) site: &'static Site,
     pub(super) write: bool,
     pub(super) own: Own<T>,
+    /// Queries the servers for their own ids.
+    pub(super) collector: Arc<Collector<T>>,
 }
 
 /// A request of the page.
@@ -32,6 +37,8 @@ pub(super) struct Asked {
     /// The values of its fields.
     #[serde(default)]
     values: Map<String, Value>,
+    /// The server's own id when it gave the ids among these values, if it has one.
+    server_id: Option<String>,
     /// What the user has typed to confirm it; `None` to see what would be done.
     confirm: Option<String>,
 }
@@ -65,7 +72,24 @@ impl<T: Interactive> Acts<T> {
                 }
             }
         }
+        self.refuse_old_ids(asked)?;
         self.run(asked, line, body)
+    }
+
+    /// The page notices a restart later than a user may act.
+    fn refuse_old_ids(&self, asked: &Asked) -> Result<(), CliError> {
+        let Some(before) = &asked.server_id else { return Ok(()) };
+        let place = self.collector.addresses().position(|address| address == asked.server);
+        let Some(place) = place else { return Ok(()) };
+        let look = || self.collector.look_at(place);
+        // The connection of the last look may have been lost since.
+        let is_lost = |error: &CliError| error.exit == Exit::Unavailable;
+        let look = look().or_else(|error| if is_lost(&error) { look() } else { Err(error) })?;
+        if look.metrics.server_id() == Some(before) {
+            return Ok(());
+        }
+        let why = "the server was restarted, and its ids may name other jobs now: choose again";
+        Err(CliError::not_found(why))
     }
 
     fn run(&self, asked: &Asked, line: Vec<String>, body: Option<Vec<u8>>) -> Outcome {

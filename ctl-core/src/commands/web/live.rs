@@ -1,5 +1,6 @@
 //! The servers' figures, polled while somebody watches, and broadcast to all viewers.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ pub(super) fn figures(figures: &[Figure]) -> Vec<Value> {
 impl Live {
     /// Polls the servers while there are streams.
     pub(super) fn new<T: Tool>(
-        collector: Collector<T>,
+        collector: Arc<Collector<T>>,
         board: &'static Board,
         names: (&'static str, &'static str),
         every: Duration,

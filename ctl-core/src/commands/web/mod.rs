@@ -243,7 +243,8 @@ pub fn run<T: Interactive>(
         "serverFigures": live::figures(board.server),
         "site": site.document(args.write),
     });
+    let collector = Arc::new(collector);
+    let acts = act::Acts { site, write: args.write, own, collector: Arc::clone(&collector) };
     let live = Live::new(collector, board, (T::PROGRAM.name, exports.noun), args.interval);
-    let acts = act::Acts::<T> { site, write: args.write, own };
     http::serve(listener, &interrupts, (guard, encryption), title, live, Arc::new(acts))
 }

@@ -3,7 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const HISTORY = 300;
 let title, last, at = null, sort = null;
-// The server whose ids the open dialog is about.
+// The server whose rows the open dialog is about.
 let idsOf = null;
 // What loads the rows of the views of a queue again.
 let loads = [];
@@ -185,6 +185,8 @@ function sentence(result) {
   return Object.entries(result).filter(([key]) => key !== "dry_run").map(([key, one]) => `${key}: ${value(one)}`).join(", ");
 }
 
+const told = (answer) => [sentence(answer.result), answer.messages.trim()].filter(Boolean).join("\n");
+
 const isLong = (key, value) => key.startsWith("body") || (value !== null && typeof value === "object");
 // Whether the tool wants the name typed before it does this.
 const wantsName = (error) => (error.hints ?? []).some((hint) => hint.includes("--confirm="));
@@ -211,13 +213,19 @@ function viewOf(view, target, queue) {
   const each = make("button", "Review one by one…", { type: "button" });
   older.hidden = each.hidden = true;
   section.append(state, each, wide, older);
-  let next = null;
+  let next = null, turn = 0;
+  function clear() {
+    wide.replaceChildren();
+    older.hidden = each.hidden = true;
+  }
   async function load(from) {
+    const mine = ++turn, id = seen.get(target())?.id ?? null;
     state.textContent = "asking…";
     const values = Object.fromEntries(inputs.map(([, control]) => [control.name, control.value]));
     if (from !== null && view.pages) values[view.pages.field] = String(from);
     const answer = await ask("view", { server: target(), name: view.name, queue: queue(), values });
-    if (answer.error) { state.textContent = why(answer.error); wide.replaceChildren(); older.hidden = each.hidden = true; return; }
+    if (mine !== turn) return;
+    if (answer.error) { state.textContent = why(answer.error); clear(); return; }
     const rows = Array.isArray(answer.result) ? answer.result : Object.entries(answer.result).map(([name, value]) => ({ name, value }));
     state.textContent = `${rows.length} rows` + (answer.messages ? "\n" + answer.messages.trim() : "");
     const keys = [...new Set(rows.flatMap(Object.keys))].filter((key) => key !== "v");
@@ -229,7 +237,7 @@ function viewOf(view, target, queue) {
         const cell = make("td");
         for (const name of view.actions) {
           const button = make("button", name, { type: "button", "aria-label": `${name} ${row.id}` });
-          button.onclick = () => act(name, target(), queue(), { id: String(row.id) }, () => load(from));
+          button.onclick = () => act(name, target(), queue(), { id: String(row.id) }, id, () => load(from));
           cell.append(button, " ");
         }
         line.append(cell);
@@ -238,7 +246,7 @@ function viewOf(view, target, queue) {
     }));
     wide.replaceChildren(table);
     each.hidden = !view.actions.length || !rows.length;
-    each.onclick = () => review(view, target(), queue(), rows, () => load(from));
+    each.onclick = () => review(view, target(), queue(), rows, id, () => load(from));
     const ids = view.pages ? rows.map((row) => row[view.pages.column]).filter((id) => id > 1) : [];
     next = ids.length ? Math.min(...ids) - 1 : null;
     older.hidden = next === null;
@@ -246,13 +254,13 @@ function viewOf(view, target, queue) {
   form.onsubmit = (event) => { event.preventDefault(); load(null); };
   older.onclick = () => load(next);
   if (queue()) {
-    loads.push(() => load(null));
-    load(null);
+    loads.push((isOutdated) => { if (isOutdated) clear(); load(null); });
+    if (last) load(null);
   }
   return section;
 }
 
-function act(name, server, queue, given, done) {
+function act(name, server, queue, given, serverId, done) {
   const action = title.site.actions.find((one) => one.name === name);
   const inputs = action.fields.filter((field) => !(field.name in given)).map(input);
   $("dialog-title").textContent = [name, given.id, queue, "on", server].filter(Boolean).join(" ");
@@ -262,35 +270,41 @@ function act(name, server, queue, given, done) {
   $("typed").hidden = true;
   let asked = !action.asks;
   const freeze = (is) => inputs.forEach(([, control]) => { control.disabled = is; });
-  $("form").onsubmit = async (event) => {
+  const submit = async (event) => {
     event.preventDefault();
     $("go").disabled = true;
     const values = { ...given, ...Object.fromEntries(inputs.map(([, control]) => [control.name, control.value])) };
     const confirm = asked ? $("confirm").value : null;
-    const answer = await ask("act", { server, name, queue, values, confirm });
+    const answer = await ask("act", { server, name, queue, values, confirm, server_id: serverId });
+    // Another dialog may be open by now.
+    if ($("form").onsubmit !== submit) {
+      if (asked) $("result").textContent = `${name}: ${answer.error ? why(answer.error) : told(answer)}`;
+      return;
+    }
     $("go").disabled = false;
     if (answer.error) {
       $("question").textContent = why(answer.error);
       if (wantsName(answer.error)) { $("typed").hidden = false; $("confirm").focus(); }
       return;
     }
-    const told = [sentence(answer.result), answer.messages.trim()].filter(Boolean).join("\n");
     if (!asked) {
       asked = true;
       freeze(true);
-      $("question").textContent = "What would be done:\n" + told + "\nGo on?";
+      $("question").textContent = "What would be done:\n" + told(answer) + "\nGo on?";
       return;
     }
     $("dialog").close();
-    $("result").textContent = `${name}: ${told}`;
+    $("result").textContent = `${name}: ${told(answer)}`;
     done?.();
   };
+  $("form").onsubmit = submit;
+  $("go").disabled = false;
   idsOf = given.id ? server : null;
   $("dialog").showModal();
 }
 
 // Shows each row, takes a decision for it, and does all of them at the end; nothing happens before.
-function review(view, server, queue, rows, done) {
+function review(view, server, queue, rows, serverId, done) {
   const decisions = rows.map(() => null), box = $("review-rows"), say = $("review-state"), choices = $("review-choices");
   let place = 0, doing = false, isAnyDone = false;
   const button = (text, act) => { const one = make("button", text, { type: "button" }); one.onclick = act; return one; };
@@ -335,7 +349,7 @@ function review(view, server, queue, rows, done) {
       if (at < from || name === null) continue;
       if (!doing) { left += 1; continue; }
       const id = String(rows[at].id);
-      const answer = await ask("act", { server, name, queue, values: { id }, confirm: $("review-confirm").value });
+      const answer = await ask("act", { server, name, queue, values: { id }, confirm: $("review-confirm").value, server_id: serverId });
       if (answer.error && wantsName(answer.error)) {
         doing = false;
         $("review-typed").hidden = false;
@@ -376,7 +390,7 @@ function build() {
     $("views").replaceChildren(...title.site.views.map((view) => viewOf(view, () => server, () => queue)));
     $("actions").replaceChildren(...title.site.actions.filter((one) => one.ofQueue).map((one) => {
       const button = make("button", one.name, { type: "button" });
-      button.onclick = () => act(one.name, server, queue, {});
+      button.onclick = () => act(one.name, server, queue, {}, null);
       return button;
     }));
   }
@@ -388,29 +402,34 @@ function route() {
   if (at) $("detail-title").focus();
 }
 
-// A server that comes back may give known ids to other jobs, so nothing is done with those that were shown before.
-function returned(server) {
-  const before = seen.get(server.server);
-  seen.set(server.server, server);
-  const isNew = server.started_again && !before?.started_again;
-  return before && server.up && (!before.up || isNew || server.uptime_seconds < before.uptime_seconds);
+// Notes what a server says about itself, and tells whether it is back, and whether its ids may name other jobs now. It
+// is another one than before if it has another id; without an id, it may be another one after every absence.
+function meeting(server) {
+  const before = seen.get(server.server), id = server.up ? server.id : before?.id;
+  seen.set(server.server, { ...server, id });
+  if (!before || !server.up) return {};
+  const isNew = server.started_again && !before.started_again;
+  const isOutdated = id && before.id ? id !== before.id : !before.up || isNew || server.uptime_seconds < before.uptime_seconds;
+  return { isBack: !before.up || isOutdated, isOutdated };
 }
 
 function meet(servers) {
-  const back = servers.filter(returned).map((server) => server.server);
-  if (!back.length) return;
-  if (back.includes(idsOf)) {
-    idsOf = null;
-    for (const dialog of [$("dialog"), $("review")]) {
-      if (!dialog.open) continue;
-      $("result").textContent = "the server is back, and its ids may name other jobs now: choose again";
-      dialog.close();
+  for (const server of servers) {
+    const { isBack, isOutdated } = meeting(server);
+    if (isOutdated && server.server === idsOf) {
+      idsOf = null;
+      for (const dialog of [$("dialog"), $("review")]) {
+        if (!dialog.open) continue;
+        $("result").textContent = "the server is back, and its ids may name other jobs now: choose again";
+        dialog.close();
+      }
     }
+    if (isBack && server.server === at?.server) loads.forEach((load) => load(isOutdated));
   }
-  if (back.includes(at?.server)) loads.forEach((load) => load());
 }
 
 function came(event) {
+  const isFirst = !last;
   last = JSON.parse(event.data);
   const first = title.serverFigures[0].key, main = title.figures[0].key;
   for (const server of last.servers) if (server.up) note(server.server, server[first]);
@@ -420,6 +439,8 @@ function came(event) {
   }
   if (history.size > 50000) history.clear();
   meet(last.servers);
+  // Rows are asked for once it is known which server gives them.
+  if (isFirst) loads.forEach((load) => load(false));
   const away = last.servers.filter((server) => !server.up).length, all = last.servers.length;
   const who = all === 1 ? "the server does" : `${away} of ${all} servers do`;
   const text = away ? `${who} not answer; trying again` : "live";
