@@ -353,6 +353,27 @@ mod tests {
         assert_eq!((known.looks(), known.servers[0].looks), (1, 3));
     }
 
+    /// Its counters may have grown further than before, and it may have been away.
+    #[test]
+    fn a_server_with_another_id_was_restarted() {
+        let mut known = Known::new(&BOARD, ("tool", "tube"), std::iter::once("one:1"));
+        let mut take = |id: &str, puts: f64| {
+            let mut look = look(Instant::now(), puts, &[("a", 1.0, 0.0)]);
+            look.metrics.add(Kind::Gauge, "server_info", "", [("id", id)], 1.0);
+            known.take(0, Ok(look));
+            known.servers[0].is_new()
+        };
+        assert!(!take("", 1.0) && !take("a", 2.0) && !take("a", 3.0));
+        assert!(take("b", 4.0));
+        let mut known = self::known();
+        known.servers[0].id = Some("a".to_owned());
+        known.take(0, Err(CliError::unavailable("gone")));
+        let mut look = look(Instant::now(), 99.0, &[]);
+        look.metrics.add(Kind::Gauge, "server_info", "", [("id", "b")], 1.0);
+        known.take(0, Ok(look));
+        assert!(known.servers[0].is_new());
+    }
+
     #[test]
     fn a_history_has_an_end() {
         let mut known = Known::new(&BOARD, ("tool", "tube"), std::iter::once("one:1"));
