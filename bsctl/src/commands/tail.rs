@@ -134,7 +134,8 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
             let wanted = Wanted { tubes, filters, ..Wanted::default() };
             let list = stream(tool.out.list(&BODIES)?)?;
             let absence = Absence::new(&tool.messages);
-            Looker { link: &mut tool.link, wanted, list, left }.run(
+            let link = &mut tool.link;
+            Looker { link, wanted, list, left, server: None }.run(
                 absence,
                 args.interval,
                 &interrupts,
@@ -190,6 +191,8 @@ struct Looker<'a> {
     wanted: Wanted,
     list: List<'a>,
     left: u64,
+    /// The server's own id, which changes with a restart.
+    server: Option<String>,
 }
 
 impl Looker<'_> {
@@ -200,6 +203,7 @@ impl Looker<'_> {
         interrupts: &Interrupts,
     ) -> Result<Exit, CliError> {
         let mut arrivals = Arrivals::after_newest(self.link)?;
+        self.server = Some(arrivals.server().to_owned());
         absence.settle(Ok(()))?;
         let mut is_away = false;
         while self.left > 0 && interrupts.sleep(pause(interval, is_away)).is_ok() {
@@ -207,18 +211,18 @@ impl Looker<'_> {
             if is_away && absence.settle(self.link.call(Stats))?.is_none() {
                 continue;
             }
-            let before = arrivals.server().to_owned();
-            let seen = self.look(&mut arrivals);
-            if arrivals.server() != before {
-                absence.messages().note(RESTARTED);
-            }
+            let seen = self.look(&mut arrivals, absence.messages());
             is_away = absence.settle(seen)?.is_none();
         }
         end(self.list, interrupts)
     }
 
-    fn look(&mut self, arrivals: &mut Arrivals) -> Result<(), CliError> {
-        arrivals.look(self.link, |link, jobs| {
+    fn look(&mut self, arrivals: &mut Arrivals, messages: &Messages) -> Result<(), CliError> {
+        arrivals.look(self.link, |link, server, jobs| {
+            if self.server.as_deref() != Some(server) {
+                messages.note(RESTARTED);
+                self.server = Some(server.to_owned());
+            }
             for (stats, body) in fitting(link, jobs, &self.wanted, true)? {
                 if self.left == 0 {
                     break;

@@ -70,14 +70,15 @@ impl Arrivals {
         &self.server
     }
 
-    /// Passes the jobs that have arrived since the last poll to `show`, each once, in groups, until that breaks.
+    /// Passes the jobs that have arrived since the last poll to `show`, each once, in groups with the server's own id,
+    /// until that breaks. After a restart, there is at least one group, perhaps without jobs.
     ///
     /// # Errors
     /// Those of the queries, and those of `show`.
     pub fn look<Q: Questions>(
         &mut self,
         questions: &mut Q,
-        mut show: impl FnMut(&mut Q, Vec<Q::Job>) -> Result<ControlFlow<()>, Q::Error>,
+        mut show: impl FnMut(&mut Q, &str, Vec<Q::Job>) -> Result<ControlFlow<()>, Q::Error>,
     ) -> Result<(), Q::Error> {
         let (server, puts) = questions.count()?;
         if server != self.server || puts < self.looked {
@@ -85,25 +86,25 @@ impl Arrivals {
             // What it has counted was put since its start.
             self.first = self.reached.0.saturating_sub(self.reached.1).max(1);
             self.next = self.first;
+            self.looked = 0;
         } else if puts == self.looked {
             return Ok(());
         } else {
             self.note_reached(self.reached.0, puts);
         }
-        self.looked = puts;
         let mut from = self.lowest();
         let to = self.reached.0.max(self.next).saturating_add(AHEAD);
         while from < to {
             let until = to.min(from.saturating_add(CHUNK));
             let mut jobs = questions.existing(from..until)?;
-            jobs.retain(|(id, _)| self.found.insert(*id));
-            self.next = self.next.max(until.min(self.reached.0));
-            if let Some((id, _)) = jobs.last() {
-                self.next = self.next.max(id.saturating_add(1));
-            }
-            if show(questions, jobs.into_iter().map(|(_, job)| job).collect())?.is_break() {
+            jobs.retain(|(id, _)| !self.found.contains(id));
+            let (ids, jobs): (Vec<u64>, Vec<Q::Job>) = jobs.into_iter().unzip();
+            let newest = ids.last().map_or(0, |id| id.saturating_add(1));
+            if show(questions, &self.server, jobs)?.is_break() {
                 return Ok(());
             }
+            self.next = self.next.max(until.min(self.reached.0)).max(newest);
+            self.found.extend(ids);
             self.found = self.found.split_off(&self.lowest());
             from = until;
         }
@@ -114,6 +115,8 @@ impl Arrivals {
                 self.note_reached(self.next, puts);
             }
         }
+        // Only now: if a query has failed, the next poll asks again.
+        self.looked = puts;
         Ok(())
     }
 

@@ -508,6 +508,37 @@ fn tail_shows_an_id_again_after_a_restart_between_two_looks() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+#[cfg(unix)]
+#[test]
+fn tail_tells_of_a_restart_before_the_rows_of_the_new_server() {
+    let server = Server::start().unwrap();
+    let address = server.address().to_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let all = folder.path().join("all");
+    let open = || std::fs::OpenOptions::new().create(true).append(true).open(&all).unwrap();
+    let line = ["-a", &address, "tail", "a", "-i", "200ms", "-o", "raw"];
+    let child = command(&line).stdout(open()).stderr(open()).spawn().unwrap();
+    let puts_until_shown = |body: &str| {
+        loop {
+            put(&address, "a", body);
+            thread::sleep(Duration::from_millis(10));
+            let text = std::fs::read_to_string(&all).unwrap();
+            if text.contains(body) {
+                return text;
+            }
+        }
+    };
+    puts_until_shown("<old>");
+    drop(server);
+    let listen = Listen::parse(&address, 0).unwrap();
+    let _again = Server::builder().listen(listen).start().unwrap();
+    let text = puts_until_shown("<new>");
+    let told = text.find("the server was restarted").unwrap();
+    assert!(text.rfind("<old>") < Some(told) && Some(told) < text.find("<new>"), "{text}");
+    signal(&child, rustix::process::Signal::INT);
+    ended(child).exits(130);
+}
+
 #[test]
 fn populate_makes_the_same_jobs_from_the_same_seed() {
     on_both(|address| {

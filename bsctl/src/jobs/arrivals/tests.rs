@@ -110,7 +110,7 @@ impl Questions for Busy {
 
 fn look(arrivals: &mut Arrivals, server: &mut Busy) -> Vec<u64> {
     let mut shown = Vec::new();
-    let Ok(()) = arrivals.look(server, |_, jobs| {
+    let Ok(()) = arrivals.look(server, |_, _, jobs| {
         shown.extend(jobs);
         Ok(ControlFlow::Continue(()))
     });
@@ -209,4 +209,63 @@ fn jobs_put_while_it_starts_are_counted_once() {
         server.deeds = vec![vec![Deed::Put]];
         assert_eq!(look(&mut arrivals, &mut server), [job]);
     }
+}
+
+/// A server whose connection is lost once, at a query or while its jobs are shown.
+struct Torn(Busy, bool);
+
+impl Questions for Torn {
+    type Job = u64;
+    type Error = &'static str;
+
+    fn count(&mut self) -> Result<(String, u64), &'static str> {
+        let Ok(count) = self.0.count();
+        Ok(count)
+    }
+
+    fn heads(&mut self) -> Result<Vec<u64>, &'static str> {
+        let Ok(heads) = self.0.heads();
+        Ok(heads)
+    }
+
+    fn existing(&mut self, ids: Range<u64>) -> Result<Vec<(u64, u64)>, &'static str> {
+        if std::mem::take(&mut self.1) {
+            return Err("lost");
+        }
+        let Ok(jobs) = self.0.existing(ids);
+        Ok(jobs)
+    }
+}
+
+#[test]
+fn a_look_that_failed_is_made_up_for_without_another_put() {
+    for is_torn in [true, false] {
+        let mut server = Torn(Busy::new(vec![]), false);
+        let mut arrivals = Arrivals::after_newest(&mut server).unwrap();
+        let id = server.0.id();
+        server.0.arrives(id);
+        server.1 = is_torn;
+        let lost = arrivals.look(&mut server, |_, _, _| Err("lost"));
+        assert_eq!(lost, Err("lost"));
+        let mut shown = Vec::new();
+        let looked = arrivals.look(&mut server, |_, _, jobs| {
+            shown.extend(jobs);
+            Ok(ControlFlow::Continue(()))
+        });
+        assert_eq!((looked, shown), (Ok(()), vec![1]));
+    }
+}
+
+/// What is shown first belongs to it: otherwise nobody knows which rows are the new server's.
+#[test]
+fn a_restart_is_told_with_the_first_jobs_of_the_new_server() {
+    let mut server = Busy::new(vec![]);
+    let Ok(mut arrivals) = Arrivals::after_newest(&mut server);
+    server.deeds = vec![vec![Deed::Restart(false), Deed::Put]];
+    let mut told = Vec::new();
+    let Ok(()) = arrivals.look(&mut server, |_, server, jobs| {
+        told.push((server.to_owned(), jobs));
+        Ok(ControlFlow::Continue(()))
+    });
+    assert_eq!(told.first(), Some(&("1".to_owned(), vec![1])));
 }
