@@ -137,6 +137,11 @@ impl Link {
         self.client.as_mut()
     }
 
+    /// Checks, without waiting, whether the connection has ended, and with it what was pulled over it.
+    pub fn has_lost(&mut self) -> bool {
+        !self.client.as_mut().is_some_and(Client::check_connection)
+    }
+
     /// Turns this link into a session's own connection: [`Link::side`] is a second one from now on.
     pub fn enter_session(&mut self) {
         self.in_session = true;

@@ -1,10 +1,11 @@
 //! Pulling messages without waiting forever: a pull has no time limit in the server.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use adf_queue_client::{Delivery, QueueName};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::progress::{Progress, ProgressWhen};
+use ctl_core::output::messages::Messages;
+use ctl_core::output::progress::{ProgressWhen, Wait};
 use ctl_core::output::units;
 use ctl_core::system::signals::Interrupts;
 
@@ -17,25 +18,27 @@ pub const SLICE: Duration = Duration::from_millis(500);
 pub struct Taker {
     queue: QueueName,
     interrupts: Interrupts,
-    /// How long to wait for messages; zero takes only what is ready now.
-    wait: Duration,
-    began: Instant,
-    /// How to show the wait.
-    progress: ProgressWhen,
+    /// Zero takes only what is ready now.
+    wait: Wait,
 }
 
 impl Taker {
     /// Takes what is ready now, or waits up to `wait` in total.
     #[must_use]
-    pub fn new(queue: QueueName, wait: Option<Duration>, interrupts: Interrupts) -> Self {
-        let (wait, progress) = (wait.unwrap_or_default(), ProgressWhen::Never);
-        Self { queue, interrupts, wait, began: Instant::now(), progress }
+    pub fn new(
+        queue: QueueName,
+        wait: Option<Duration>,
+        interrupts: Interrupts,
+        messages: &Messages,
+    ) -> Self {
+        let wait = Wait::new(messages, "waiting for a message", Some(wait.unwrap_or_default()));
+        Self { queue, interrupts, wait }
     }
 
     /// Shows how long it has waited.
     #[must_use]
-    pub fn showing(self, progress: ProgressWhen) -> Self {
-        Self { progress, ..self }
+    pub fn showing(self, when: Option<ProgressWhen>) -> Self {
+        Self { wait: self.wait.showing(when), ..self }
     }
 
     /// The next messages, at most `most`; none if none arrived in time, or on a signal.
@@ -43,16 +46,14 @@ impl Taker {
     /// # Errors
     /// The queue does not exist, or the failure of the connection.
     pub fn next(&self, link: &mut Link, most: usize) -> Result<Vec<Delivery>, CliError> {
-        let (began, when, messages) = (self.began, self.progress, link.dialer.messages().clone());
-        let wait = || Progress::since(began, when, &messages, "waiting for a message", None);
-        let mut progress = None;
+        let mut shown = self.wait.shown();
         loop {
             let taken = self.ready(link, most)?;
-            let rest = self.wait.saturating_sub(self.began.elapsed());
+            let rest = self.wait.rest();
             if !taken.is_empty() || rest.is_zero() || self.interrupts.requested().is_some() {
                 return Ok(taken);
             }
-            progress.get_or_insert_with(wait).see("", Some(self.wait));
+            shown.see("");
             if let Some(message) = self.pull(link, rest.min(SLICE))? {
                 return Ok(vec![message]);
             }
@@ -85,12 +86,13 @@ impl Taker {
     #[must_use]
     pub fn nothing(&self) -> CliError {
         let queue = &self.queue;
-        if self.wait.is_zero() {
+        let bound = self.wait.bound().unwrap_or_default();
+        if bound.is_zero() {
             let why = format!("no message is ready in {queue}");
             return CliError::new(Exit::Negative, "NOTHING_PULLED", why)
                 .hint("--wait 30s, to wait for one");
         }
-        let within = units::show_duration(self.wait);
+        let within = units::show_duration(bound);
         CliError::timeout(format!("no message arrived in {queue} within {within}"))
     }
 }

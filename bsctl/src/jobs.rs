@@ -21,6 +21,10 @@ use serde::Deserialize;
 use crate::link::Link;
 use crate::names;
 
+/// What has become of reserved jobs whose connection is lost. A server that stopped keeps them only in its binlog, if it
+/// has one.
+pub const WENT_BACK: &str = "went back to ready, unless the server stopped";
+
 /// Jobs without their bodies, as rows.
 pub static JOBS: Shape = Shape::rows(
     "id",

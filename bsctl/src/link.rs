@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use beanstalk_client::blocking::Client;
-use beanstalk_client::protocol::{Command, Effect, ListTubeUsed, Response, ServerWait};
+use beanstalk_client::protocol::{Command, Effect, Epoch, ListTubeUsed, Response, ServerWait};
 use beanstalk_client::{Address, ConnectOptions, Error, JobRef, RetryPolicy, Servers, TubeName};
 use bytes::BytesMut;
 use ctl_core::error::CliError;
@@ -151,6 +151,12 @@ impl Link {
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.client.as_ref().is_some_and(Client::is_connected)
+    }
+
+    /// Checks, without waiting, whether this connection has ended, and with it what was reserved over it.
+    pub fn has_lost(&mut self, epoch: Epoch) -> bool {
+        let is_same = |client: &mut Client| client.check_connection() && client.epoch() == epoch;
+        !self.client.as_mut().is_some_and(is_same)
     }
 
     /// Turns this link into a session's own connection: [`Link::side`] is a second one from now on.

@@ -160,7 +160,8 @@ struct Drain<'a> {
 impl Drain<'_> {
     /// Takes up to `most` messages of a queue, and examines as many as there are; returns how many it has taken.
     fn queue(&mut self, queue: QueueName, there: u64, most: u64) -> Result<u64, CliError> {
-        let taker = Taker::new(queue, None, self.interrupts.clone());
+        let messages = self.link.dialer.messages().clone();
+        let taker = Taker::new(queue, None, self.interrupts.clone(), &messages);
         let transport = self.link.transport()?;
         let (mut seen, mut taken) = (0, 0);
         while taken < most && seen < there {

@@ -82,10 +82,8 @@ impl TakeArgs {
     pub fn prepare(&self, tool: &mut Tool) -> Result<Taker, CliError> {
         self.bodies.prepare(&mut tool.out, &BODIES)?;
         let queue = self.queue.name_or_usual(tool.settings())?;
-        let taker = Taker::new(queue, self.wait, tool.interrupts()?);
-        // The progress of several messages is their count.
-        let progress = tool.globals.progress.unwrap_or_default();
-        Ok(if self.count == 1 { taker.showing(progress) } else { taker })
+        let taker = Taker::new(queue, self.wait, tool.interrupts()?, &tool.messages);
+        Ok(taker.showing(tool.globals.progress))
     }
 }
 
@@ -143,12 +141,7 @@ pub fn run(tool: &mut Tool, args: PullArgs) -> Result<Exit, CliError> {
         Some(Then::Rcancel) => cancel(tool, &held, "right"),
         Some(_) => cancel(tool, &held, "left"),
         None if is_http => Ok(stays(tool, &held)),
-        None => {
-            tool.link.side().give_back(&held)?;
-            let gone = those(&held);
-            tool.messages.note(format!("{gone} back in place: the connection was closed"));
-            Ok(Exit::Done)
-        }
+        None => give_back(tool, &held).map(|()| Exit::Done),
     }
 }
 
@@ -228,6 +221,25 @@ fn stays(tool: &mut Tool, held: &[Delivery]) -> Exit {
     Exit::Done
 }
 
+/// Closes the connection, which gives the messages back.
+fn give_back(tool: &mut Tool, held: &[Delivery]) -> Result<(), CliError> {
+    let link = tool.link.side();
+    if link.has_lost() {
+        return Err(lost(held));
+    }
+    link.give_back(held)?;
+    tool.messages.note(format!("{} back in place: the connection was closed", those(held)));
+    Ok(())
+}
+
+/// The server has closed the connection itself, or is gone.
+fn lost(held: &[Delivery]) -> CliError {
+    let those = those(held);
+    CliError::unavailable(format!(
+        "the connection was lost; unless the server stopped, {those} back in place"
+    ))
+}
+
 /// "message 7 of /q is", or "3 messages are".
 fn those(held: &[Delivery]) -> String {
     match held {
@@ -242,17 +254,11 @@ fn hold(tool: &mut Tool, held: &[Delivery]) -> Result<Exit, CliError> {
     tool.messages.note("holding until Ctrl-C, which gives messages back");
     loop {
         if interrupts.sleep(Duration::from_secs(1)).is_err() {
-            tool.link.side().give_back(held)?;
-            tool.messages.note(format!("{} back in place", those(held)));
+            give_back(tool, held)?;
             return Ok(interrupts.requested().unwrap_or(Exit::Interrupted));
         }
-        let lost = tool.link.side().opened().is_none_or(|client| !client.check_connection());
-        if lost {
-            let why = format!(
-                "the connection was lost; unless the server stopped, {} back in place",
-                those(held)
-            );
-            return Err(CliError::unavailable(why));
+        if tool.link.side().has_lost() {
+            return Err(lost(held));
         }
     }
 }

@@ -59,7 +59,8 @@ pub fn run(tool: &mut Tool, args: &WaitArgs) -> Result<Exit, CliError> {
         Some(args.queue.name_or_usual(tool.settings())?)
     };
     let must_exist = args.wait.must_exist;
-    wait::until(tool, &args.wait, ("queue", args.queue.text()), |tool| match &queue {
+    let subject = ("queue", queue.as_ref().map(QueueName::to_string));
+    wait::until(tool, &args.wait, subject, |tool| match &queue {
         Some(queue) => look(tool, &goal, queue, must_exist),
         None => Ok(wait::answers(tool.link.ping(1))),
     })

@@ -1,7 +1,12 @@
 //! `pull` and `pop`.
 
+#[cfg(unix)]
+use std::io::Read as _;
 use std::time::Duration;
 
+use ctl_core::contract::program::ended;
+#[cfg(unix)]
+use ctl_core::contract::program::{hears, signal};
 use fixtures::adf_queue::Server;
 use fixtures::fault::Fault;
 use serde_json::json;
@@ -50,6 +55,39 @@ fn a_pulled_message_is_given_back_where_it_was() {
     });
 }
 
+/// Whether it holds them until a signal, or a reader of its output takes its time.
+#[cfg(unix)]
+#[test]
+fn nothing_is_promised_about_messages_whose_server_is_gone() {
+    let lost = "the connection was lost; unless the server stopped, 3 messages are back in place";
+    for is_held in [true, false] {
+        let server = Server::builder().queue("/q").start().unwrap();
+        let body = "x".repeat(60_000);
+        adfctl(server.address(), &["push", "/q", &body, &body, &body]).exits(0);
+        let line = ["--server", server.address(), "pull", "/q", "-c", "3", "-o", "raw"];
+        let hold: &[&str] = if is_held { &["--then", "hold"] } else { &[] };
+        let mut child = PROGRAM.command(&[&line, hold].concat()).spawn().unwrap();
+        let mut out = child.stdout.take().unwrap();
+        if is_held {
+            let reader = std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
+            let mut err = std::io::BufReader::new(child.stderr.take().unwrap());
+            hears(&mut err, "holding until Ctrl-C");
+            drop(server);
+            signal(&child, rustix::process::Signal::INT);
+            hears(&mut err, lost);
+            reader.join().unwrap().unwrap();
+            ended(child).exits(69);
+        } else {
+            // A pipe does not hold all three, so the messages are still held.
+            out.read_exact(&mut [0]).unwrap();
+            drop(server);
+            std::io::copy(&mut out, &mut std::io::sink()).unwrap();
+            let ran = ended(child).exits(69);
+            assert!(ran.err.contains(lost), "{}", ran.err);
+        }
+    }
+}
+
 #[test]
 fn records_say_what_the_server_told() {
     on_both(|site| {
@@ -90,6 +128,16 @@ fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
 }
 
 #[test]
+fn a_wait_for_several_messages_is_shown() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    for command in ["pull", "pop"] {
+        let line = [command, "/q", "-c", "2", "--wait", "500ms", "--progress", "json"];
+        let ran = adfctl(server.address(), &line).exits(124);
+        assert!(ran.err.contains("\"label\":\"waiting for a message\""), "{command}: {}", ran.err);
+    }
+}
+
+#[test]
 fn a_wait_ends_with_the_first_message() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("late"));
@@ -99,7 +147,7 @@ fn a_wait_ends_with_the_first_message() {
         let line = ["wait", "--for", "waiting>=1", &queue.name, "--interval", "10ms"];
         adfctl(address, &line).exits(0);
         adfctl(address, &["push", &queue.name, "at last"]).exits(0);
-        assert_eq!(ctl_core::contract::program::ended(child).exits(0).out(), "at last");
+        assert_eq!(ended(child).exits(0).out(), "at last");
     });
 }
 
@@ -134,7 +182,7 @@ fn what_cannot_be_written_stays_in_the_queue() {
     let mut command =
         PROGRAM.command(&["--server", server.address(), "pop", "/q", "-c", "3", "-o", "raw"]);
     let child = command.stdout(full).spawn().unwrap();
-    ctl_core::contract::program::ended(child).exits(74);
+    ended(child).exits(74);
     assert!(server.wait_for(Duration::from_secs(60), |view| view.ready == 3));
     assert_eq!(server.messages("/q")[0].body, b"a");
 }

@@ -48,11 +48,8 @@ pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("pop", "bsctl peek --ready is read-only")?;
     let interrupts = tool.interrupts()?;
     let names = args.take.prepare(tool)?;
-    let mut taker = Taker::new(args.take.wait, interrupts.clone(), &tool.messages);
-    // The progress of several jobs is their count.
-    if args.take.count == 1 {
-        taker = taker.showing(tool.globals.progress.unwrap_or_default());
-    }
+    let taker = Taker::new(args.take.wait, interrupts.clone(), &tool.messages)
+        .showing(tool.globals.progress);
     let mut bulk = tool.bulk_of("took", "job", args.take.count)?;
     let list = tool.out.list(&BODIES)?;
     bulk.beside(&list);

@@ -1,8 +1,8 @@
 //! `reserve`: take jobs, show them, and give them back or finish them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use beanstalk_client::protocol::ReserveJob;
+use beanstalk_client::protocol::{Epoch, ReserveJob};
 use beanstalk_client::{Job, JobId, JobStats, TubeName};
 use clap::{Args, ValueEnum};
 use ctl_core::commands::bulk::{Action, Bulk, OnError};
@@ -14,7 +14,7 @@ use ctl_core::output::{BodiesArgs, Handover};
 
 use crate::jobs::leaving::hand_over;
 use crate::jobs::taker::{Taker, bury_all, stats_of, touch_all};
-use crate::jobs::{self, BODIES};
+use crate::jobs::{self, BODIES, WENT_BACK};
 use crate::names::Tube;
 use crate::tool::{Tool, tubes_or_watched};
 
@@ -140,6 +140,7 @@ pub fn run(tool: &mut Tool, args: ReserveArgs) -> Result<Exit, CliError> {
     if args.then == Then::Delete {
         return delete(tool, &held);
     }
+    let epoch = tool.link.side().client()?.epoch();
     let stats = stats_of(tool.link.side(), &held)?;
     let mut list = tool.out.list(&BODIES)?;
     for (job, stats) in held.iter().zip(&stats) {
@@ -147,9 +148,9 @@ pub fn run(tool: &mut Tool, args: ReserveArgs) -> Result<Exit, CliError> {
     }
     list.finish()?;
     match args.then {
-        Then::Hold => hold(tool, &held, &stats),
+        Then::Hold => hold(tool, &held, &stats, epoch),
         Then::Bury => bury(tool, &held, &stats),
-        _ => Ok(give_back(tool, &held)),
+        _ => give_back(tool, &held, epoch).map(|()| Exit::Done),
     }
 }
 
@@ -181,8 +182,8 @@ fn take_one(tool: &mut Tool, id: JobId) -> Result<Job, CliError> {
 }
 
 fn take_many(tool: &mut Tool, args: &TakeArgs) -> Result<Vec<Job>, CliError> {
-    let taker = Taker::new(args.wait, tool.interrupts()?, &tool.messages)
-        .showing(tool.globals.progress.unwrap_or_default());
+    let taker =
+        Taker::new(args.wait, tool.interrupts()?, &tool.messages).showing(tool.globals.progress);
     let link = tool.link.side();
     let mut held: Vec<Job> = Vec::new();
     while (held.len() as u64) < args.count {
@@ -196,32 +197,60 @@ fn take_many(tool: &mut Tool, args: &TakeArgs) -> Result<Vec<Job>, CliError> {
     Ok(held)
 }
 
-fn give_back(tool: &mut Tool, held: &[Job]) -> Exit {
-    tool.link.side().close();
-    tool.messages.note(match held {
-        [job] => format!(
-            "job {} is ready again: the connection was closed; priority and counters are unchanged, except reserves",
-            job.id
-        ),
-        jobs => format!(
-            "{} jobs are ready again: the connection was closed; priority and counters are unchanged, except reserves",
-            jobs.len()
-        ),
-    });
-    Exit::Done
+/// Closes the connection, which gives the jobs back.
+fn give_back(tool: &mut Tool, held: &[Job], epoch: Epoch) -> Result<(), CliError> {
+    let link = tool.link.side();
+    let is_lost = link.has_lost(epoch);
+    link.close();
+    if is_lost {
+        return Err(lost(held));
+    }
+    let those = match held {
+        [job] => format!("job {} is", job.id),
+        jobs => format!("{} jobs are", jobs.len()),
+    };
+    tool.messages.note(format!(
+        "{those} ready again: the connection was closed; priority and counters are unchanged, except reserves"
+    ));
+    Ok(())
 }
 
+/// The server has closed the connection itself, or is gone.
+fn lost(held: &[Job]) -> CliError {
+    let those = match held {
+        [job] => format!("job {}", job.id),
+        jobs => format!("{} jobs", jobs.len()),
+    };
+    CliError::unavailable(format!("the connection was lost; {those} {WENT_BACK}"))
+}
+
+/// How often to check whether the connection still holds the jobs.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Touches the jobs until a signal arrives, then gives them back.
-fn hold(tool: &mut Tool, held: &[Job], stats: &[Option<JobStats>]) -> Result<Exit, CliError> {
+fn hold(
+    tool: &mut Tool,
+    held: &[Job],
+    stats: &[Option<JobStats>],
+    epoch: Epoch,
+) -> Result<Exit, CliError> {
     let shortest = stats.iter().flatten().map(|stats| stats.ttr).min().unwrap_or(1);
-    let ttr = Duration::from_secs(u64::try_from(shortest).unwrap_or(1).max(1));
+    let third = Duration::from_secs(u64::try_from(shortest).unwrap_or(1).max(1)) / 3;
     let interrupts = tool.interrupts()?;
     tool.messages.note("holding until Ctrl-C, which gives jobs back");
+    let mut touched = Instant::now();
     loop {
-        if interrupts.sleep(ttr / 3).is_err() {
-            give_back(tool, held);
+        if interrupts.sleep(third.min(LOOK)).is_err() {
+            give_back(tool, held, epoch)?;
             return Ok(interrupts.requested().unwrap_or(Exit::Interrupted));
         }
-        touch_all(tool.link.side(), held)?;
+        let link = tool.link.side();
+        if link.has_lost(epoch) {
+            return Err(lost(held));
+        }
+        if touched.elapsed() >= third {
+            touched = Instant::now();
+            touch_all(link, held)?;
+        }
     }
 }

@@ -59,11 +59,15 @@ enum Goal {
 pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
     let goal = Goal::parse(&args.wait.condition)?;
     let given = args.tube.given()?;
-    let tube =
-        if matches!(goal, Goal::Server) { TubeName::default() } else { tube_or_used(tool, given)? };
+    let tube = match goal {
+        Goal::Server | Goal::JobGone(_) | Goal::JobState(..) => None,
+        Goal::Empty | Goal::Counts(_) | Goal::TubeExists => Some(tube_or_used(tool, given)?),
+    };
     let must_exist = args.wait.must_exist;
-    wait::until(tool, &args.wait, ("tube", Some(tube.to_string())), |tool| {
-        look(tool, &goal, &tube, must_exist)
+    let subject = ("tube", tube.as_ref().map(TubeName::to_string));
+    wait::until(tool, &args.wait, subject, |tool| match &tube {
+        Some(tube) => look_at(tool, &goal, tube, must_exist),
+        None => look(tool, &goal),
     })
 }
 
@@ -97,40 +101,44 @@ impl Goal {
     }
 }
 
-/// Polls once; returns whether the condition holds, and what was seen.
-fn look(tool: &mut Tool, goal: &Goal, tube: &TubeName, must_exist: bool) -> Result<Look, CliError> {
-    match goal {
-        Goal::Server => Ok(wait::answers(tool.link.call(ListTubeUsed))),
-        Goal::JobGone(id) => {
-            let stats = tool.link.call(StatsJob(*id))?;
-            let seen = stats.as_ref().map_or("no such job", |stats| stats.state.as_str());
-            Ok((stats.is_none(), seen.to_owned()))
-        }
-        Goal::JobState(id, wanted) => {
-            let stats = tool.link.call(StatsJob(*id))?;
-            let seen = stats.as_ref().map_or("no such job", |stats| stats.state.as_str());
-            Ok((seen == wanted, seen.to_owned()))
-        }
-        Goal::Empty | Goal::Counts(_) | Goal::TubeExists => {
-            let stats = tool.link.call(StatsTube(tube.clone()))?;
-            if stats.is_none() && must_exist {
-                return Err(jobs::no_tube(tube));
-            }
-            if matches!(goal, Goal::TubeExists) {
-                let seen = if stats.is_some() { "the tube" } else { "no such tube" };
-                return Ok((stats.is_some(), seen.to_owned()));
-            }
-            let counts = counts(stats.as_ref());
-            if let Goal::Counts(condition) = goal {
-                return wait::seen(condition, &counts);
-            }
-            let left = ["ready", "reserved", "delayed", "buried"]
-                .iter()
-                .filter_map(|state| counts.get(state)?.as_u64())
-                .sum();
-            Ok((left == 0, units::count(left, "job")))
-        }
+/// Polls the server or a job once; returns whether the condition holds, and what was seen.
+fn look(tool: &mut Tool, goal: &Goal) -> Result<Look, CliError> {
+    let (Goal::JobGone(id) | Goal::JobState(id, _)) = goal else {
+        return Ok(wait::answers(tool.link.call(ListTubeUsed)));
+    };
+    let stats = tool.link.call(StatsJob(*id))?;
+    let seen = stats.as_ref().map_or("no such job", |stats| stats.state.as_str());
+    let holds = match goal {
+        Goal::JobState(_, wanted) => seen == wanted,
+        _ => stats.is_none(),
+    };
+    Ok((holds, seen.to_owned()))
+}
+
+/// Polls a tube once.
+fn look_at(
+    tool: &mut Tool,
+    goal: &Goal,
+    tube: &TubeName,
+    must_exist: bool,
+) -> Result<Look, CliError> {
+    let stats = tool.link.call(StatsTube(tube.clone()))?;
+    if stats.is_none() && must_exist {
+        return Err(jobs::no_tube(tube));
     }
+    if matches!(goal, Goal::TubeExists) {
+        let seen = if stats.is_some() { "the tube" } else { "no such tube" };
+        return Ok((stats.is_some(), seen.to_owned()));
+    }
+    let counts = counts(stats.as_ref());
+    if let Goal::Counts(condition) = goal {
+        return wait::seen(condition, &counts);
+    }
+    let left = ["ready", "reserved", "delayed", "buried"]
+        .iter()
+        .filter_map(|state| counts.get(state)?.as_u64())
+        .sum();
+    Ok((left == 0, units::count(left, "job")))
 }
 
 /// The values that conditions can name; all 0 for a tube that does not exist.

@@ -1,7 +1,7 @@
 //! Reserving jobs in short slices: a blocked reserve could only be cancelled by closing the connection, which
 //! would drop every other job it holds.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use beanstalk_client::protocol::{
     AnyCommand, Bury, Delete, ReserveWithTimeout, Response, StatsJob, Touch,
@@ -10,7 +10,7 @@ use beanstalk_client::{Job, JobRef, JobStats, Priority};
 use ctl_core::commands::bulk::Bulk;
 use ctl_core::error::CliError;
 use ctl_core::output::messages::Messages;
-use ctl_core::output::progress::{Progress, ProgressWhen};
+use ctl_core::output::progress::{ProgressWhen, Wait};
 use ctl_core::system::signals::Interrupts;
 
 use crate::error::{NOT_FOUND, cli_error};
@@ -21,26 +21,22 @@ use crate::link::{Link, SLICE};
 pub struct Taker {
     interrupts: Interrupts,
     messages: Messages,
-    /// How long to wait for jobs; zero takes only what is ready now.
-    wait: Duration,
-    began: Instant,
-    /// How to show the wait.
-    progress: ProgressWhen,
+    /// Zero takes only what is ready now.
+    wait: Wait,
 }
 
 impl Taker {
     /// Takes what is ready now, or waits up to `wait`.
     #[must_use]
     pub fn new(wait: Option<Duration>, interrupts: Interrupts, messages: &Messages) -> Self {
-        let wait = wait.unwrap_or_default();
-        let (messages, progress) = (messages.clone(), ProgressWhen::Never);
-        Self { interrupts, messages, wait, began: Instant::now(), progress }
+        let wait = Wait::new(messages, "waiting for a job", Some(wait.unwrap_or_default()));
+        Self { interrupts, messages: messages.clone(), wait }
     }
 
     /// Shows how long it has waited.
     #[must_use]
-    pub fn showing(self, progress: ProgressWhen) -> Self {
-        Self { progress, ..self }
+    pub fn showing(self, when: Option<ProgressWhen>) -> Self {
+        Self { wait: self.wait.showing(when), ..self }
     }
 
     /// The next jobs, at most `most`; empty if none arrived in time, or on a signal. `held` jobs are touched so that
@@ -51,24 +47,23 @@ impl Taker {
     /// The failure of the connection.
     pub fn next(&self, link: &mut Link, most: usize, held: &[Job]) -> Result<Vec<Job>, CliError> {
         let mut taken = reserve_ready(link, most, held)?;
-        let (began, when, messages) = (self.began, self.progress, &self.messages);
-        let wait = || Progress::since(began, when, messages, "waiting for a job", None);
-        let mut progress = None;
+        let mut shown = self.wait.shown();
         loop {
             for &job in &taken.damaged {
                 bury_as_it_is(link, job)?;
                 let error = damaged(job);
                 self.messages.warn(format!("{}: {}; it is buried now", error.code, error.message));
             }
-            let rest = self.wait.checked_sub(self.began.elapsed()).filter(|rest| !rest.is_zero());
-            let looks_on = !taken.damaged.is_empty() || rest.is_some();
+            let rest = self.wait.rest();
+            let looks_on = !taken.damaged.is_empty() || !rest.is_zero();
             if !taken.jobs.is_empty() || self.interrupts.requested().is_some() || !looks_on {
                 return Ok(taken.jobs);
             }
-            progress.get_or_insert_with(wait).see("", Some(self.wait));
-            taken = match rest {
-                Some(rest) if taken.damaged.is_empty() => reserve(link, 1, rest.min(SLICE), held)?,
-                _ => reserve_ready(link, most, held)?,
+            shown.see("");
+            taken = if taken.damaged.is_empty() {
+                reserve(link, 1, rest.min(SLICE), held)?
+            } else {
+                reserve_ready(link, most, held)?
             };
         }
     }

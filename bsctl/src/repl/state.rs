@@ -12,6 +12,7 @@ use ctl_core::repl::reconnect::Reconnector;
 
 use super::held::{Due, Notebook, list};
 use crate::error::NOT_FOUND;
+use crate::jobs::WENT_BACK;
 use crate::jobs::seen::Seen;
 use crate::tool::{Held, Session, Tool, forget_held, held};
 
@@ -27,9 +28,6 @@ const ON_EXIT: &[&str] = &[ASK, RELEASE, BURY, DELETE, CLOSE];
 pub(super) const HELD: &str = "held";
 pub(super) const USED: &str = "used";
 pub(super) const WATCHED: &str = "watched";
-
-/// What has become of jobs whose connection is lost. A server that stopped keeps them only in its binlog, if it has one.
-const WENT_BACK: &str = "went back to ready, unless the server stopped";
 
 /// A session.
 pub struct State<'t> {

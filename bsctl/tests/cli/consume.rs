@@ -1,7 +1,9 @@
 //! `reserve` and `pop`.
 
+use std::io::{BufReader, Read as _};
 use std::time::Duration;
 
+use ctl_core::contract::program::hears;
 use fixtures::beanstalkd::Server;
 use fixtures::fault::Fault;
 
@@ -91,6 +93,16 @@ fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
 }
 
 #[test]
+fn a_wait_for_several_jobs_is_shown() {
+    let server = Server::start().unwrap();
+    for verb in ["reserve", "pop"] {
+        let line = [verb, "-c", "2", "--wait", "1s", "--progress", "json"];
+        let ran = bsctl(server.address(), &line).exits(124);
+        assert!(ran.err.contains("\"label\":\"waiting for a job\""), "{verb}: {}", ran.err);
+    }
+}
+
+#[test]
 fn to_take_no_job_is_no_wish() {
     for verb in ["pop", "reserve"] {
         let ran = bsctl(&dead_address(), &[verb, "-c", "0"]).exits(2);
@@ -156,6 +168,47 @@ fn hold_touches_until_ctrl_c() {
     signal(&child, rustix::process::Signal::INT);
     ended(child).exits(130);
     assert_eq!(state(server.address(), id), "ready");
+}
+
+/// Whether a signal ends it or not.
+#[cfg(unix)]
+#[test]
+fn hold_promises_nothing_about_a_server_that_is_gone() {
+    for is_signalled in [false, true] {
+        let server = Server::start().unwrap();
+        put(server.address(), "t", "x");
+        let line = ["-a", server.address(), "reserve", "-t", "t", "--then", "hold"];
+        let mut child = command(&line).spawn().unwrap();
+        let mut err = BufReader::new(child.stderr.take().unwrap());
+        hears(&mut err, "holding until Ctrl-C");
+        drop(server);
+        if is_signalled {
+            signal(&child, rustix::process::Signal::INT);
+        }
+        let said = hears(&mut err, "job 1 went back to ready, unless the server stopped");
+        assert!(!said.contains("ready again"), "{said}");
+        ended(child).exits(69);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn reserve_promises_nothing_if_the_server_goes_while_the_jobs_are_written() {
+    let server = Server::start().unwrap();
+    for _ in 0..3 {
+        put(server.address(), "t", vec![b'x'; 60_000]);
+    }
+    let line = ["-a", server.address(), "reserve", "-t", "t", "-c", "3", "-o", "raw"];
+    let mut child = command(&line).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut first = [0];
+    // A pipe does not hold all three, so the jobs are still held.
+    out.read_exact(&mut first).unwrap();
+    drop(server);
+    std::io::copy(&mut out, &mut std::io::sink()).unwrap();
+    let ran = ended(child).exits(69);
+    let known = "the connection was lost; 3 jobs went back to ready, unless the server stopped";
+    assert!(ran.err.contains(known), "{}", ran.err);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fixtures::beanstalkd::Server;
+use serde_json::json;
 
 use crate::harness::*;
 
@@ -36,6 +37,18 @@ fn conditions_that_hold_already() {
         bsctl(address, &["wait", "--for", "empty", "-t", "none"]).exits(0);
         bsctl(address, &["wait", "--for", "empty", "-t", "none", "--must-exist"]).exits(1);
     });
+}
+
+#[test]
+fn a_wait_for_the_server_or_a_job_names_no_tube() {
+    let server = Server::start().unwrap();
+    for (condition, tube) in [("server", None), ("job-gone=999", None), ("ready==0", Some("t"))] {
+        let line = ["wait", "--for", condition, "-t", "t", "-o", "json"];
+        assert_eq!(bsctl(server.address(), &line).exits(0).json()["tube"], json!(tube));
+    }
+    let line = ["wait", "--for", "job-state=9:ready", "--timeout", "500ms", "--progress", "json"];
+    let ran = bsctl(server.address(), &line).exits(124);
+    assert!(ran.err.contains("\"label\":\"waiting for `job-state=9:ready`\""), "{}", ran.err);
 }
 
 #[test]

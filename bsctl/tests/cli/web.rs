@@ -135,7 +135,8 @@ fn again(server: Server, body: &str) -> Server {
 fn nothing_is_done_with_the_id_of_a_job_of_the_server_before_a_restart() {
     let Some(mut browser) = Browser::start() else { return };
     let row = |body: &str| {
-        let rows = "[...document.querySelectorAll('#views td.body')].map((cell) => cell.textContent)";
+        let rows =
+            "[...document.querySelectorAll('#views td.body')].map((cell) => cell.textContent)";
         format!("{rows}.join() === '{body}'")
     };
     for (interval, says) in [("100ms", "result"), ("1h", "question")] {

@@ -1,13 +1,13 @@
 //! `wait`: waits for a condition.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::Record;
-use crate::output::progress::Progress;
+use crate::output::progress::Wait;
 use crate::output::units;
 use crate::repl::expect::Condition;
 use crate::tool::{Context, Tool};
@@ -54,13 +54,10 @@ pub fn until<T: Tool>(
     let bound = tool.link.dialer().timeout().unwrap_or(PATIENCE);
     tool.link.dialer_mut().default_timeout(bound);
     let interrupts = tool.interrupts()?;
-    let start = Instant::now();
     let subject = name.as_ref().map(|name| format!(" ({noun} {name})")).unwrap_or_default();
     let label = format!("waiting for `{}`{subject}", flags.condition);
-    let when = tool.globals.progress.unwrap_or_default();
-    let messages = tool.messages.clone();
-    let wait = || Progress::since(start, when, &messages, label.as_str(), None);
-    let mut progress = None;
+    let wait = Wait::new(&tool.messages, label, Some(bound)).showing(tool.globals.progress);
+    let mut shown = wait.shown();
     let (mut looks, mut agreeing) = (0_u64, 0);
     loop {
         let (holds, found) = look(tool)?;
@@ -70,7 +67,7 @@ pub fn until<T: Tool>(
         if agreeing >= flags.stable {
             break;
         }
-        let rest = bound.saturating_sub(start.elapsed());
+        let rest = wait.rest();
         if rest.is_zero() {
             let within = units::show_duration(bound);
             let what = format!("`{}` did not become true within {within}", flags.condition);
@@ -78,7 +75,7 @@ pub fn until<T: Tool>(
         }
         let mut pause = flags.interval.min(rest);
         loop {
-            progress.get_or_insert_with(wait).see(&found, Some(bound));
+            shown.see(&found);
             let step = pause.min(STEP);
             interrupts.sleep(step)?;
             pause -= step;
@@ -87,8 +84,8 @@ pub fn until<T: Tool>(
             }
         }
     }
-    drop(progress);
-    let waited = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    drop(shown);
+    let waited = u64::try_from(wait.elapsed().as_millis()).unwrap_or(u64::MAX);
     let record = Record::new()
         .with("condition", flags.condition.as_str())
         .with(noun, name)

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::config::{Setting, Settings, Source, keys};
 use crate::error::CliError;
 use crate::output::messages::{Level, Messages};
-use crate::output::progress::{Progress, ProgressWhen};
+use crate::output::progress::{ProgressWhen, Wait};
 use crate::output::units;
 use crate::repl::builtin::CONNECT;
 use crate::tool::args::GlobalArgs;
@@ -152,21 +152,20 @@ impl Plan {
         messages: &Messages,
         mut attempt: impl FnMut(Option<Duration>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
-        let started = Instant::now();
+        let label = format!("waiting for {address}");
+        let wait = Wait::new(messages, label, self.wait_for_server).showing(Some(self.progress));
+        let mut shown = wait.shown();
         let mut left = self.retry.unwrap_or(0);
         let mut pause = FIRST_PAUSE;
-        let label = format!("waiting for {address}");
-        let wait = || Progress::since(started, self.progress, messages, label.as_str(), None);
-        let mut progress = None;
         loop {
-            let error = match attempt(self.left(started.elapsed())) {
+            let error = match attempt(self.left(wait.elapsed())) {
                 Ok(opened) => {
                     messages.decision(format!("connected to {address} ({source})"));
                     return Ok(opened);
                 }
                 Err(error) => error,
             };
-            let next = started.elapsed().saturating_add(pause);
+            let next = wait.elapsed().saturating_add(pause);
             let waiting = self.wait_for_server.is_some_and(|bound| next < bound);
             let is_over = self.timeout.is_some_and(|bound| next >= bound);
             if !waiting && (left == 0 || is_over) {
@@ -178,7 +177,7 @@ impl Plan {
                 });
             }
             if waiting {
-                progress.get_or_insert_with(wait).see(&error.message, self.wait_for_server);
+                shown.see(&error.message);
             } else {
                 left = left.saturating_sub(1);
             }

@@ -237,6 +237,11 @@ impl Messages {
         width.map_or(Cow::Borrowed(text), |(width, _)| wrap::words(text, width.0.into()))
     }
 
+    /// Whether a progress bar is shown.
+    pub(crate) fn has_bar(&self) -> bool {
+        lock(&self.shared.bar).is_some()
+    }
+
     /// Keeps messages and this progress bar from overwriting each other, until it is cleared.
     pub(crate) fn set_bar(&self, bar: Option<ProgressBar>) {
         *lock(&self.shared.bar) = bar;

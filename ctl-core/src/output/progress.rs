@@ -1,6 +1,7 @@
 //! Progress of long commands on stderr: count, rate, remaining time.
 
 mod rate;
+mod wait;
 
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use crate::output::messages::Messages;
 use crate::output::units;
 
 use self::rate::Rate;
+pub use self::wait::{Shown, Wait};
 
 /// The value of `--progress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -150,17 +152,7 @@ impl Progress {
             (Mode::Bar, Some(_)) => self.move_bar(now),
             (Mode::Bar, None) if self.started.elapsed() >= PATIENCE => self.show_bar(),
             (Mode::Bar, None) => {}
-            (Mode::Lines, _) => {
-                if self.shown.unwrap_or(self.started).elapsed() >= LINE_INTERVAL {
-                    self.shown = Some(Instant::now());
-                    self.messages.note(self.line());
-                }
-            }
-            (Mode::Objects, _) => {
-                if self.shown.unwrap_or(self.started).elapsed() >= OBJECT_INTERVAL {
-                    self.show_object(now);
-                }
-            }
+            (Mode::Lines | Mode::Objects, _) => self.report(Some(self.started), Self::line),
         }
     }
 
@@ -177,18 +169,9 @@ impl Progress {
                 bar.set_position(done);
             }
             (Mode::Bar, None) => self.show_bar(),
-            (Mode::Lines, _) => {
-                if self.shown.is_none_or(|shown| shown.elapsed() >= LINE_INTERVAL) {
-                    self.shown = Some(Instant::now());
-                    // The counting may have begun long ago, so there is no rate.
-                    let whole = self.whole();
-                    self.messages.note(format!("{}: {done}{whole}", self.label));
-                }
-            }
-            (Mode::Objects, _) => {
-                if self.shown.is_none_or(|shown| shown.elapsed() >= OBJECT_INTERVAL) {
-                    self.show_object(Instant::now());
-                }
+            // The counting may have begun long ago, so there is no rate.
+            (Mode::Lines | Mode::Objects, _) => {
+                self.report(None, |is| format!("{}: {done}{}", is.label, is.whole()));
             }
         }
     }
@@ -198,13 +181,15 @@ impl Progress {
         let now = Instant::now();
         let waited = now.duration_since(self.started);
         self.done = waited.as_secs();
-        self.total = bound.map(|bound| bound.as_secs());
+        self.total = bound.map(|bound| bound.as_secs_f64().ceil() as u64);
         self.seen = Some(escape::line(seen).into_owned());
         match self.mode {
             Mode::Hidden => {}
             Mode::Bar if self.bar.is_none() && waited < PATIENCE => {}
+            // The count of what has arrived so far stays.
+            Mode::Bar if self.bar.is_none() && self.messages.has_bar() => {}
             Mode::Bar => {
-                let text = self.wait();
+                let text = self.wait(bound);
                 if self.bar.is_none() {
                     self.open_bar(None, "{wide_msg}");
                 }
@@ -212,27 +197,38 @@ impl Progress {
                     bar.set_message(text);
                 }
             }
-            Mode::Lines => {
-                if self.shown.unwrap_or(self.started).elapsed() >= LINE_INTERVAL {
-                    self.shown = Some(now);
-                    self.messages.note(self.wait());
-                }
-            }
-            Mode::Objects => {
-                if self.shown.unwrap_or(self.started).elapsed() >= OBJECT_INTERVAL {
-                    self.show_object(now);
-                }
+            Mode::Lines | Mode::Objects => {
+                self.report(Some(self.started), |is| is.wait(bound));
             }
         }
     }
 
     /// For example ``waiting for `empty`, 12s of 1m: 3 jobs``.
-    fn wait(&self) -> String {
-        let show = |seconds| units::show_duration(Duration::from_secs(seconds));
-        let of = self.total.map(|total| format!(" of {}", show(total))).unwrap_or_default();
+    fn wait(&self, bound: Option<Duration>) -> String {
+        let of = bound.map(|bound| format!(" of {}", units::show_duration(bound)));
+        let of = of.unwrap_or_default();
+        let waited = units::show_duration(Duration::from_secs(self.done));
         let seen = self.seen.as_ref().filter(|seen| !seen.is_empty());
         let seen = seen.map(|seen| format!(": {seen}")).unwrap_or_default();
-        format!("{}, {}{of}{seen}", self.label, show(self.done))
+        format!("{}, {waited}{of}{seen}", self.label)
+    }
+
+    /// Writes a line or an object, if it is time for one: some time after the last one, or else after `first`.
+    fn report(&mut self, first: Option<Instant>, line: impl FnOnce(&Self) -> String) {
+        let interval = match self.mode {
+            Mode::Lines => LINE_INTERVAL,
+            Mode::Objects => OBJECT_INTERVAL,
+            Mode::Bar | Mode::Hidden => return,
+        };
+        let now = Instant::now();
+        if self.shown.or(first).is_some_and(|last| now.duration_since(last) < interval) {
+            return;
+        }
+        self.shown = Some(now);
+        match self.mode {
+            Mode::Objects => self.show_object(now),
+            _ => self.messages.note(line(self)),
+        }
     }
 
     /// Removes the bar, or writes the last object.
@@ -250,7 +246,6 @@ impl Progress {
     /// Writes an object: `label`, `done`, `total` and `rate` (per second, null if unknown); for a file also its bytes
     /// read and its size; for a wait what it has seen.
     fn show_object(&mut self, now: Instant) {
-        self.shown = Some(now);
         let fields = Record::new()
             .with("label", self.label.as_str())
             .with("done", self.done)
@@ -355,14 +350,21 @@ mod tests {
         let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
         let mut progress = Progress::start(ProgressWhen::Json, &messages, "waiting", None);
         progress.see("3 \x1bjobs", Some(Duration::from_secs(60)));
-        assert_eq!(progress.wait(), "waiting, 0s of 1m: 3 \\x1bjobs");
+        assert_eq!(progress.wait(None), "waiting, 0s: 3 \\x1bjobs");
         progress.finish();
         drop(progress);
         let object: Value = serde_json::from_str(sink.text().trim_end()).unwrap();
         assert_eq!((&object["seen"], &object["total"]), (&"3 \\x1bjobs".into(), &60.into()));
         let mut endless = Progress::start(ProgressWhen::Never, &messages, "waiting", None);
         endless.see("", None);
-        assert_eq!(endless.wait(), "waiting, 0s");
+        assert_eq!(endless.wait(None), "waiting, 0s");
+        // The whole time, not cut to seconds.
+        for (bound, shown) in [(60_000, "1m"), (500, "500ms"), (1500, "1s 500ms")] {
+            let bound = Duration::from_millis(bound);
+            endless.see("", Some(bound));
+            assert_eq!(endless.wait(Some(bound)), format!("waiting, 0s of {shown}"));
+            assert_eq!(endless.total, Some(bound.as_millis().div_ceil(1000) as u64));
+        }
     }
 
     #[test]

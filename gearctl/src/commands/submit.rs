@@ -1,12 +1,12 @@
 //! `submit`: background jobs.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use ctl_core::commands::bulk::{Action, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::would;
-use ctl_core::output::progress::Progress;
+use ctl_core::output::progress::Wait;
 use ctl_core::output::units;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::system::signals::Interrupts;
@@ -179,10 +179,9 @@ fn wait(
     interrupts: &Interrupts,
 ) -> Result<(), CliError> {
     let bound = tool.link.dialer.timeout();
-    let start = Instant::now();
-    let label = "waiting for the jobs to end";
-    let mut progress =
-        Progress::start(tool.globals.progress.unwrap_or_default(), &tool.messages, label, None);
+    let wait = Wait::new(&tool.messages, "waiting for the jobs to end", bound)
+        .showing(tool.globals.progress);
+    let mut shown = wait.shown();
     loop {
         let statuses = tool.link.client()?.call_many(pending.iter().cloned().map(GetStatus));
         let known = statuses
@@ -194,8 +193,8 @@ fn wait(
             return Ok(());
         }
         let left = units::count(pending.len() as u64, "job");
-        progress.see(&format!("{left} left"), bound);
-        if bound.is_some_and(|bound| start.elapsed() >= bound) {
+        shown.see(&format!("{left} left"));
+        if wait.is_over() {
             return Err(CliError::timeout(format!("{left} did not end in time")));
         }
         interrupts.sleep(INTERVAL)?;

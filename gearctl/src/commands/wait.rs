@@ -65,7 +65,8 @@ pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
     let mut goal = Goal::parse(&args, tool.settings())?;
     let must_exist = args.wait.must_exist;
     let mut several: Option<Vec<(String, Link)>> = None;
-    wait::until(tool, &args.wait, ("function", args.function.text()), |tool| {
+    let subject = ("function", goal.function().map(show_function));
+    wait::until(tool, &args.wait, subject, |tool| {
         let links = match &mut several {
             Some(links) => links,
             // By now it is known how long to wait for connections.
@@ -105,6 +106,14 @@ impl Goal {
                 let condition = counts(text)?;
                 Ok(Self::Counts(function()?, condition))
             }
+        }
+    }
+
+    /// What it is about, unless it is the server or a job.
+    fn function(&self) -> Option<&FunctionName> {
+        match self {
+            Self::Counts(function, _) | Self::Exists(function) => Some(function),
+            Self::Server | Self::Done { .. } => None,
         }
     }
 
