@@ -1,17 +1,42 @@
 //! Checks that roles keep their contract: a third pump without sockets, which does everything that a pump may do and a
-//! good network does not.
+//! good network does not. And peers for the pumps with sockets: streams and listeners that misbehave by script.
 
 mod by_hand;
 #[cfg(feature = "tokio")]
 mod choppy;
 mod dropped;
+#[cfg(all(feature = "tokio", feature = "blocking"))]
+mod flood;
+#[cfg(feature = "blocking")]
+mod listener;
+#[cfg(all(feature = "tokio", feature = "blocking"))]
+mod scripted;
 
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "blocking")]
+pub use self::listener::{Scripts, read_bytes, read_line, read_to_end, relay, reset};
 pub use self::{by_hand::ByHand, dropped::drop_after};
 #[cfg(feature = "tokio")]
 pub use self::{choppy::Choppy, dropped::drop_after_turns};
+#[cfg(all(feature = "tokio", feature = "blocking"))]
+pub use self::{
+    flood::Flood,
+    scripted::{Scripted, Step},
+};
 use crate::{End, Io, Pulse, Random, Role};
+
+/// A runtime of one thread, with its clock and input/output on.
+///
+/// # Panics
+///
+/// When the operating system has no more of what it needs.
+#[cfg(feature = "tokio")]
+#[must_use]
+#[expect(clippy::unwrap_used, reason = "it serves tests, which a failure here ends")]
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
 
 /// Asks a role twice at every exchange, and checks that it says the same again without taking or queueing anything.
 #[derive(Debug)]

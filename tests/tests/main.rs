@@ -12,7 +12,6 @@
 )]
 
 mod adf_queue_differential;
-mod beanstalk;
 mod beanstalk_differential;
 mod dependencies;
 mod fuzz_seeds;
@@ -23,4 +22,5 @@ mod packages;
 mod programs;
 mod public;
 mod soak;
+mod source;
 mod table_of_faults;

@@ -14,6 +14,10 @@ mod adf_queue;
 mod beanstalk;
 #[path = "observability/beanstalk_worker.rs"]
 mod beanstalk_worker;
+// beanstalkd's scenarios use all of it.
+#[allow(dead_code)]
+#[path = "../../beanstalk-client/tests/scenarios/support/face.rs"]
+mod face;
 #[path = "observability/gearman.rs"]
 mod gearman;
 #[path = "observability/gearman_worker.rs"]

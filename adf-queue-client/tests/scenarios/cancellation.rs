@@ -12,14 +12,11 @@ use adf_queue_client::{
 };
 use fixtures::adf_queue::Server;
 use queue_core::proof::drop_after_turns;
+use queue_core::proof::runtime;
 
 use crate::support::{PATIENCE, World, on_each_server, on_servers, queue_name};
 
 /// One thread: turns of the runtime are turns of the driver.
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
-
 /// As many turns as a call takes here, and more.
 const TURNS: usize = 24;
 

@@ -10,6 +10,7 @@
 mod cancellation;
 mod client;
 mod cuts;
+mod examples;
 mod face;
 mod http;
 mod http_cuts;

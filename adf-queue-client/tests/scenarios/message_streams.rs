@@ -8,6 +8,7 @@ use adf_queue_client::{
 };
 use futures_util::{StreamExt, TryStreamExt};
 use queue_core::proof::drop_after_turns;
+use queue_core::proof::runtime;
 
 use crate::support::{PATIENCE, World, on_each_server, on_servers, queue_name};
 
@@ -26,10 +27,6 @@ on_servers! { events_are_streams_that_end_with_what_they_are_about:
 
 /// As many turns as a message takes to arrive, and more.
 const TURNS: usize = 24;
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
 
 fn a_stream_of_messages_dropped_at_any_turn_loses_no_message(world: &World) {
     runtime().block_on(async {

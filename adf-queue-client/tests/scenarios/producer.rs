@@ -52,6 +52,7 @@ trait ProducerFace: Sized + Send + Sync + 'static {
     fn rpush(&self, queue: &QueueName, body: &str) -> Result<u64>;
     fn lpush(&self, queue: &QueueName, body: &str) -> Result<u64>;
     fn rpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64>;
+    fn lpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64>;
     fn report(&self) -> ProducerReport;
 }
 
@@ -85,6 +86,12 @@ impl ProducerFace for Shared {
         runtime.block_on(push).map(|id| id.get())
     }
 
+    fn lpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64> {
+        let Shared(producer, runtime) = self;
+        let push = producer.lpush_by_key(key, queue.clone(), body.to_owned());
+        runtime.block_on(push).map(|id| id.get())
+    }
+
     fn report(&self) -> ProducerReport {
         self.0.report()
     }
@@ -111,6 +118,10 @@ impl ProducerFace for blocking::Producer {
 
     fn rpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64> {
         self.rpush_by_key(key, queue.clone(), body.to_owned()).map(|id| id.get())
+    }
+
+    fn lpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64> {
+        self.lpush_by_key(key, queue.clone(), body.to_owned()).map(|id| id.get())
     }
 
     fn report(&self) -> ProducerReport {
@@ -222,10 +233,11 @@ fn equal_keys_go_to_one_server<F: Produces>() {
     let queue = queue_name();
     let all = options(&[&servers[0], &servers[1], &servers[2]], &queue);
     let producer = F::Producer::new(all.selection(Selection::ByKey));
-    for round in 0..3 {
-        for key in 0..20 {
-            producer.rpush_by_key(&key.to_string(), &queue, &format!("{key} {round}")).unwrap();
-        }
+    for key in 0..20 {
+        let (id, body) = (key.to_string(), |round| format!("{key} {round}"));
+        producer.rpush_by_key(&id, &queue, &body("second")).unwrap();
+        producer.rpush_by_key(&id, &queue, &body("third")).unwrap();
+        producer.lpush_by_key(&id, &queue, &body("first")).unwrap();
     }
     let mut found = 0;
     for server in &servers {
@@ -234,6 +246,10 @@ fn equal_keys_go_to_one_server<F: Produces>() {
         let keys: BTreeSet<&str> =
             bodies.iter().map(|body| body.split(' ').next().unwrap()).collect();
         assert_eq!(bodies.len(), 3 * keys.len(), "each key is whole here");
+        for key in keys {
+            let of_key = bodies.iter().filter_map(|body| body.strip_prefix(&format!("{key} ")));
+            assert_eq!(of_key.collect::<Vec<_>>(), ["first", "second", "third"]);
+        }
         found += bodies.len();
     }
     assert_eq!(found, 60);

@@ -11,6 +11,8 @@ use adf_queue_client::{
     Address, ConnectOptions, Decision, ErrorKind, JobLimit, LostReason, Outcome, QueueName,
     Servers, Transport, Worker, WorkerOptions, blocking,
 };
+use fixtures::adf_queue::Server;
+use tokio::sync::Notify;
 
 use crate::{
     face::{both_faces, over_websocket},
@@ -423,4 +425,31 @@ fn queues_that_cannot_be_served_are_refused() {
         assert_eq!(*error.kind(), ErrorKind::InvalidInput, "{queue:?}");
     }
     worker.register("/fine", |_| ()).unwrap();
+}
+
+#[test]
+fn a_run_until_a_future_ends_finishes_the_running_handler_and_takes_nothing_more() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    let mut client = adf_queue_client::blocking::Client::connect(server.address()).unwrap();
+    for body in ["first", "second"] {
+        client.rpush("/q", body).unwrap();
+    }
+    let stop = Arc::new(Notify::new());
+    let mut worker =
+        Worker::new(WorkerOptions::from(server.address().parse::<ConnectOptions>().unwrap()))
+            .unwrap();
+    let begun = Arc::clone(&stop);
+    worker
+        .register("/q", move |_| {
+            begun.notify_one();
+            // Longer than it takes to see that the future has ended.
+            async { tokio::time::sleep(Duration::from_millis(50)).await }
+        })
+        .unwrap();
+    let report = queue_core::proof::runtime().block_on(async {
+        tokio::time::timeout(PATIENCE, worker.run_until(stop.notified())).await.unwrap()
+    });
+    assert_eq!((report.deleted, report.total()), (1, 1), "{report}");
+    let left = server.messages("/q");
+    assert_eq!(left.iter().map(|message| &message.body[..]).collect::<Vec<_>>(), [b"second"]);
 }

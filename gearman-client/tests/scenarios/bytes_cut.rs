@@ -1,20 +1,15 @@
 //! Answers that arrive in pieces, all at once, or incomplete.
 
-use std::{
-    fmt::Debug,
-    io::ErrorKind::{Interrupted, WouldBlock},
-    time::Duration,
-};
+use std::{fmt::Debug, time::Duration};
 
 use gearman_client::{
     Client, ConnectOptions, Deadline, ErrorKind, Fate, JobEvent, Result, RetryPolicy, blocking,
     protocol::{Decoder, Echo, Magic, PacketType, Request},
 };
-use tokio::runtime::Runtime;
+use queue_core::proof::{Scripted, Step, runtime};
 
 use super::{
     catalogue::{self, VISITED, Visitor, shown},
-    streams::{Scripted, Step},
     support::{PATIENCE, options, wire},
 };
 
@@ -24,10 +19,6 @@ const SHORT: Duration = Duration::from_millis(3);
 fn scripted() -> ConnectOptions {
     let options: ConnectOptions = "scripted:1".parse().unwrap();
     options.exceptions(false).retry(RetryPolicy::never())
-}
-
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// One call over a scripted stream, and whether the connection is still good after it.
@@ -149,12 +140,12 @@ fn cuts(bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
 
 fn pieces(pieces: Vec<Vec<u8>>) -> Scripted {
     // Between two pieces a signal, or a moment without anything.
-    let between = [Step::Again(WouldBlock), Step::Again(Interrupted)];
+    let between = [Step::WouldBlock, Step::Interrupted];
     let steps = pieces.into_iter().enumerate().flat_map(|(n, piece)| {
         let pause = between[n % 2].clone();
         [Step::Bytes(piece), pause]
     });
-    Scripted::reading(steps)
+    Scripted::answering(steps)
 }
 
 struct Cut<O>(usize, std::marker::PhantomData<O>);
@@ -167,7 +158,7 @@ impl<O: Over> Visitor for Cut<O> {
     {
         self.0 += 1;
         for answer in answers {
-            let whole = Scripted::reading([Step::Bytes(answer.clone())]);
+            let whole = Scripted::answering([Step::Bytes(answer.clone())]);
             let (whole, _) = O::call(whole, scripted(), &request);
             let is_error = answer[7] == 19;
             assert!(is_error || whole.is_ok(), "{request:?}: {whole:?}");
@@ -216,7 +207,8 @@ fn status_event() -> JobEvent {
         wire(PacketType::WorkStatus, &["H:vm:1", "1", "2"]),
         wire(PacketType::WorkFail, &["H:vm:1"]),
     ];
-    let events = InBlocking::submit(Scripted::reading([Step::Bytes(answer.concat())]), scripted());
+    let events =
+        InBlocking::submit(Scripted::answering([Step::Bytes(answer.concat())]), scripted());
     events.into_iter().next().unwrap().unwrap()
 }
 
@@ -253,11 +245,11 @@ fn partial_writes_and_interruptions_change_nothing<O: Over>() {
     for piece in 1..17 {
         // A request of 17 bytes, in pieces, with interruptions.
         let writes = (0..17_usize.div_ceil(piece)).flat_map(|n| {
-            let kind = if n % 2 == 0 { Interrupted } else { WouldBlock };
-            [Step::Again(kind), Step::Accept(piece)]
+            let again = if n % 2 == 0 { Step::Interrupted } else { Step::WouldBlock };
+            [again, Step::Accept(piece)]
         });
-        let reads = [Step::Again(Interrupted), Step::Bytes(answer.clone())];
-        let stream = Scripted::reading(reads).writing(writes);
+        let reads = [Step::Interrupted, Step::Bytes(answer.clone())];
+        let stream = Scripted::answering(reads).writing(writes);
         let (outcome, is_good) = O::call(stream, scripted(), &Echo("hello"));
         assert_eq!(outcome.unwrap(), "hello");
         assert!(is_good);
@@ -285,7 +277,7 @@ impl<O: Over> Visitor for Break<O> {
                     let steps = [Step::Bytes(answer[..cut].to_vec())];
                     let steps = steps.into_iter().filter(|_| cut > 0).chain(end);
                     let options = scripted().reply_timeout(wait);
-                    let (outcome, is_good) = O::call(Scripted::reading(steps), options, &request);
+                    let (outcome, is_good) = O::call(Scripted::answering(steps), options, &request);
                     let error = outcome.unwrap_err();
                     let case = format!("{request:?} cut after {cut} bytes: {error}");
                     assert_eq!((error.kind(), error.fate()), (kind, Fate::Unknown), "{case}");
@@ -310,7 +302,7 @@ fn a_job_whose_events_break_off_at_any_byte_has_an_unknown_outcome<O: Over>() {
     let created = 12 + 12 + 6;
     for cut in created..bytes.len() {
         for end in [Step::End, Step::Reset] {
-            let stream = Scripted::reading([Step::Bytes(bytes[..cut].to_vec()), end]);
+            let stream = Scripted::answering([Step::Bytes(bytes[..cut].to_vec()), end]);
             let mut events = O::submit(stream, scripted());
             let error = events.pop().unwrap().unwrap_err();
             assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
@@ -348,7 +340,7 @@ fn answers_that_break_the_protocol_close_the_connection<O: Over>() {
         (wire(PacketType::JobAssign, &["H:x:1", "f", "w"]), ErrorKind::Protocol, "JOB_ASSIGN"),
     ] {
         let options = scripted().max_packet_size(100);
-        let stream = Scripted::reading([Step::Bytes(answer.clone())]);
+        let stream = Scripted::answering([Step::Bytes(answer.clone())]);
         let (outcome, is_good) = O::call(stream, options, &Echo("x"));
         let error = outcome.unwrap_err();
         assert_eq!((error.kind(), error.fate()), (kind, Fate::Unknown), "{answer:?}: {error}");
@@ -360,7 +352,8 @@ fn answers_that_break_the_protocol_close_the_connection<O: Over>() {
     let mut short = wire(PacketType::JobCreated, &["H:x:1"]);
     short[4..8].copy_from_slice(&PacketType::StatusRes.number().to_be_bytes());
     let status = gearman_client::protocol::GetStatus("H:x:1".parse().unwrap());
-    let (outcome, is_good) = O::call(Scripted::reading([Step::Bytes(short)]), scripted(), &status);
+    let (outcome, is_good) =
+        O::call(Scripted::answering([Step::Bytes(short)]), scripted(), &status);
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Protocol);
     assert!(!is_good);
 }
@@ -388,13 +381,13 @@ fn a_request_that_the_stream_takes_only_in_part_is_not_sent<O: Over>() {
     for accepted in 0..17 {
         let writes = [Step::Accept(accepted), Step::Reset];
         let writes = writes.into_iter().skip(usize::from(accepted == 0));
-        let stream = Scripted::reading([]).writing(writes);
+        let stream = Scripted::answering([]).writing(writes);
         let (outcome, is_good) = O::call(stream, scripted(), &request);
         let error = outcome.unwrap_err();
         assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
         assert!(!is_good);
     }
-    let stream = Scripted::reading([Step::Reset]).writing([Step::Accept(17)]);
+    let stream = Scripted::answering([Step::Reset]).writing([Step::Accept(17)]);
     let (outcome, _) = O::call(stream, scripted(), &request);
     assert_eq!(outcome.unwrap_err().fate(), Fate::Unknown);
 }

@@ -15,6 +15,7 @@ use gearman_client::{
     Admin, Client, ConnectOptions, Deadline, ErrorKind, Fate, Outcome, RetryPolicy, Worker,
     blocking, protocol::Backoff,
 };
+use queue_core::proof::runtime;
 
 use super::support::options;
 
@@ -59,10 +60,6 @@ impl Record {
 
 /// No file descriptor is left.
 const EMFILE: i32 = 24;
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
 
 /// C19.
 #[test]

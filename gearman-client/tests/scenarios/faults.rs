@@ -7,16 +7,13 @@ use gearman_client::{
     Worker, WorkerOptions, blocking,
     protocol::{PacketType, Submit},
 };
+use queue_core::proof::runtime;
 
 use super::support::{Peer, options, wire};
 
 fn impatient(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
     options.reply_timeout(Duration::from_secs(1)).retry(RetryPolicy::new(1))
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// Two conversations: the first goes wrong, the second shows that the client recovers.

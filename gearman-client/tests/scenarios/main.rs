@@ -19,6 +19,7 @@ mod client_faults;
 mod connectors;
 mod crashes;
 mod cuts;
+mod examples;
 mod face;
 mod faults;
 mod floods;
@@ -34,7 +35,6 @@ mod quirks;
 mod regressions;
 #[cfg(feature = "tower")]
 mod services;
-mod streams;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;

@@ -14,7 +14,7 @@ use adf_queue_client::{
     Refusal, RetryPolicy, TlsOptions, Worker, WorkerHandle, WorkerOptions, WorkerReport, blocking,
 };
 use fixtures::{adf_queue::Server, fault::Fault};
-use tests::face::runtime;
+use queue_core::proof::runtime;
 use tracing::Instrument;
 
 use super::record::{SENTINEL, check, closed, find, record_of};

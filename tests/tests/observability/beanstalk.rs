@@ -8,9 +8,10 @@ use beanstalk_client::{
     protocol::{Delete, Put, Reserve},
 };
 use fixtures::beanstalkd::Server;
-use tests::{Async, Blocking, Face, face::runtime, listener::Scripts};
+use queue_core::proof::{Scripts, read_line, read_to_end, runtime};
 use tracing::Instrument;
 
+use super::face::{Async, Blocking, Face};
 use super::record::{SENTINEL, check, closed, find, record_of};
 
 fn options(address: &str) -> ConnectOptions {
@@ -60,9 +61,9 @@ fn use_client<F: Face>() {
     // A server that talks bodies where replies belong.
     for reply in [format!("{SENTINEL}\r\n"), format!("RESERVED 1 4\r\n{SENTINEL}\r\n")] {
         let confused = Scripts::start(move |_, mut stream| {
-            tests::listener::read_line(&mut stream).unwrap();
+            read_line(&mut stream).unwrap();
             let _ = std::io::Write::write_all(&mut stream, reply.as_bytes());
-            tests::listener::read_to_end(&mut stream);
+            read_to_end(&mut stream);
         });
         let mut client = F::connect(options(&confused.address())).unwrap();
         assert!(client.call(&Reserve).is_err());

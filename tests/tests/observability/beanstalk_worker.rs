@@ -14,7 +14,7 @@ use beanstalk_client::{
     WorkerOptions, WorkerReport, blocking,
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
-use tests::face::runtime;
+use queue_core::proof::runtime;
 
 use super::record::{check, closed, find, record_of};
 

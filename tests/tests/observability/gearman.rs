@@ -9,7 +9,7 @@ use gearman_client::{
     Metrics, Origin, Outcome, RetryPolicy, SubmitOptions, TlsOptions, Worker, blocking,
     protocol::{Echo, Magic, Packet, PacketType, Request, Submit},
 };
-use tests::face::runtime;
+use queue_core::proof::runtime;
 
 use super::record::{SENTINEL, check, closed, find, record_of};
 

@@ -14,7 +14,7 @@ use gearman_client::{
     ConnectOptions, ConnectionState, ErrorKind, Failure, Outcome, RetryPolicy, SubmitOptions,
     Worker, WorkerHandle, WorkerOptions, WorkerReport, blocking,
 };
-use tests::face::runtime;
+use queue_core::proof::runtime;
 
 use super::record::{check, closed, find, record_of};
 

@@ -5,7 +5,7 @@ use adf_queue_client::{
 };
 use fixtures::adf_queue::Server;
 use queue_core::lock;
-use tests::face::runtime;
+use queue_core::proof::runtime;
 use tracing::Instrument;
 
 use super::{

@@ -5,7 +5,7 @@ use beanstalk_client::{
 };
 use fixtures::beanstalkd::Server;
 use queue_core::lock;
-use tests::face::runtime;
+use queue_core::proof::runtime;
 use tracing::Instrument;
 
 use super::{

@@ -6,7 +6,7 @@ use gearman_client::{
     blocking,
 };
 use queue_core::lock;
-use tests::face::runtime;
+use queue_core::proof::runtime;
 use tracing::Instrument;
 
 use super::{

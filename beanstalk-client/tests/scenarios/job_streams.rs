@@ -1,0 +1,270 @@
+//! Jobs and events as streams: what a dropped wait leaves behind, how they end, and what they leave out.
+
+use std::{collections::HashSet, time::Duration};
+
+use beanstalk_client::{
+    CallManyStream, Client, ErrorKind, EventStream, Inserted, JobId, JobStream, Producer,
+    ProducerEvent, ProducerEventKind, ProducerOptions, PutManyStream, PutOptions, Reserved, Worker,
+    WorkerEvent, WorkerEventKind, WorkerOptions, protocol::Put,
+};
+use fixtures::beanstalkd::Server;
+use futures_util::{StreamExt, TryStreamExt};
+use queue_core::proof::{Choppy, drop_after, runtime};
+use tokio::net::TcpStream;
+
+use crate::support::{
+    Environment,
+    place::{PATIENCE, options},
+};
+
+/// Two tests of each scenario of the async face: in-memory and real beanstalkd.
+macro_rules! each_server {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            use crate::support::Environment;
+
+            #[test]
+            fn in_memory() {
+                super::$name(Environment::InMemory);
+            }
+
+            #[test]
+            fn real() {
+                if Environment::Real.is_available() {
+                    super::$name(Environment::Real);
+                }
+            }
+        }
+    )+};
+}
+
+each_server!(
+    a_stream_of_jobs_dropped_at_any_poll_loses_no_job,
+    a_stream_of_jobs_tells_of_a_deadline_and_goes_on,
+    a_stream_of_jobs_ends_after_an_error_and_another_goes_on,
+    events_are_streams_that_end_with_what_they_are_about,
+);
+
+async fn client(address: &str) -> Client {
+    Client::connect(options(address)).await.unwrap()
+}
+
+/// A client over a stream that moves a few bytes at a time, so that there are many places to drop a wait at.
+async fn choppy_client(address: &str) -> Client {
+    let stream = TcpStream::connect(address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    Client::from_stream(Choppy::new(stream, 3), options(address))
+}
+
+/// The action after a wait for a job was dropped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Then {
+    /// The same stream is waited for again.
+    Wait,
+    /// The stream is dropped, and another one made.
+    Another,
+    /// The stream is dropped, and the client reserves.
+    Reserve,
+    /// Its client touches a job that does not exist, which waits for the reserve to end.
+    Touch,
+}
+
+fn a_stream_of_jobs_dropped_at_any_poll_loses_no_job(environment: Environment) {
+    let place = environment.start();
+    runtime().block_on(async {
+        let mut putting = client(place.address()).await;
+        for then in [Then::Wait, Then::Another, Then::Reserve, Then::Touch] {
+            let mut polls = 0;
+            loop {
+                let case = format!("{then:?} after {polls} polls");
+                let inserted = putting.put("x", PutOptions::default().priority(7)).await.unwrap();
+                let mut client = choppy_client(place.address()).await;
+                let mut jobs = client.jobs();
+                let first = drop_after(polls, jobs.next()).await;
+                let is_done = first.is_some();
+                let reserved = match (first, then) {
+                    (Some(first), _) => first.unwrap().unwrap(),
+                    (None, Then::Wait) => jobs.next().await.unwrap().unwrap(),
+                    (None, Then::Another) => {
+                        drop(jobs);
+                        client.jobs().next().await.unwrap().unwrap()
+                    }
+                    (None, Then::Reserve) => {
+                        drop(jobs);
+                        client.reserve().await.unwrap()
+                    }
+                    (None, Then::Touch) => {
+                        let gone = jobs.client().touch(u64::MAX).await.unwrap_err();
+                        assert_eq!(gone.kind(), ErrorKind::NotFound, "{case}");
+                        jobs.next().await.unwrap().unwrap()
+                    }
+                };
+                let job = reserved.job().unwrap();
+                assert_eq!(job.id, inserted.id(), "{case}");
+                let stats = client.stats_job(job.id).await.unwrap().unwrap();
+                assert_eq!((stats.pri.get(), stats.releases, stats.timeouts), (7, 0, 0), "{case}");
+                client.delete(&job).await.unwrap();
+                if is_done {
+                    break;
+                }
+                polls += 1;
+            }
+            assert!(polls > 5, "{then:?}: ready after {polls} polls");
+        }
+        let stats = putting.stats().await.unwrap();
+        assert_eq!((stats.current_jobs_ready, stats.current_jobs_reserved), (0, 0));
+    });
+}
+
+/// Commands of the client end a wait that was dropped: what arrives for it goes back, and is given to the next.
+#[test]
+fn commands_between_dropped_waits_of_a_stream_lose_no_job() {
+    let server = Server::start().unwrap();
+    runtime().block_on(async {
+        let mut client = client(server.address()).await;
+        let mut delivered: HashSet<JobId> = HashSet::new();
+        let mut jobs = client.jobs();
+        for polls in 0..40_usize {
+            if let Some(reserved) = drop_after(polls % 5, jobs.next()).await {
+                let job = reserved.unwrap().unwrap().job().unwrap();
+                assert!(delivered.insert(job.id), "job {} was delivered twice", job.id);
+                jobs.client().delete(&job).await.unwrap();
+            }
+            let _ = jobs.client().put("x", PutOptions::default().priority(7)).await.unwrap();
+        }
+        while delivered.len() < 40 {
+            let job = jobs.try_next().await.unwrap().unwrap().job().unwrap();
+            assert!(delivered.insert(job.id), "job {} was delivered twice", job.id);
+            let stats = jobs.client().stats_job(job.id).await.unwrap().unwrap();
+            assert_eq!((stats.pri.get(), stats.releases, stats.buries), (7, 0, 0));
+            jobs.client().delete(&job).await.unwrap();
+        }
+    });
+    assert_eq!(server.view().jobs, 0);
+}
+
+fn a_stream_of_jobs_tells_of_a_deadline_and_goes_on(environment: Environment) {
+    let place = environment.start();
+    runtime().block_on(async {
+        let mut client = client(place.address()).await;
+        // The whole of a one-second time to run is the safety margin.
+        let short = PutOptions::default().ttr(Duration::from_secs(1));
+        let id = client.put("short", short).await.unwrap().id();
+        let mut jobs = client.jobs();
+        let job = jobs.try_next().await.unwrap().unwrap().job().unwrap();
+        assert_eq!(job.id, id);
+        assert_eq!(jobs.try_next().await.unwrap(), Some(Reserved::DeadlineSoon));
+        jobs.client().delete(&job).await.unwrap();
+        let next = jobs.client().put("next", PutOptions::default()).await.unwrap().id();
+        let job = jobs.try_next().await.unwrap().unwrap().job().unwrap();
+        assert_eq!(job.id, next);
+        jobs.client().delete(&job).await.unwrap();
+    });
+}
+
+fn a_stream_of_jobs_ends_after_an_error_and_another_goes_on(environment: Environment) {
+    let place = environment.start();
+    runtime().block_on(async {
+        let mut client = Client::connect(options(place.address()).max_body_size(4)).await.unwrap();
+        for body in ["too long", "fits"] {
+            let _ = client.put(body, PutOptions::default()).await.unwrap();
+        }
+        let mut jobs = client.jobs();
+        let error = jobs.next().await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BodyTooLarge);
+        assert!(jobs.next().await.is_none() && jobs.next().await.is_none());
+        jobs.client().delete(error.job().unwrap()).await.unwrap();
+        let mut jobs = client.jobs();
+        let job = jobs.try_next().await.unwrap().unwrap().job().unwrap();
+        assert_eq!(job.body, "fits");
+        jobs.client().delete(&job).await.unwrap();
+    });
+}
+
+/// A consumer may wait for days: what the server says every few seconds is not reported.
+#[test]
+fn reserves_of_a_stream_that_time_out_are_followed_by_others() {
+    let server = Server::builder().virtual_clock().start().unwrap();
+    runtime().block_on(async {
+        let mut client = client(server.address()).await;
+        let reserving = async {
+            let job = client.jobs().try_next().await.unwrap().unwrap().job().unwrap();
+            client.delete(&job).await.unwrap();
+        };
+        let passing = async {
+            for _ in 0..3 {
+                let is_waiting = || server.view().waiting == 1;
+                while !is_waiting() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                server.advance(Duration::from_secs(16));
+            }
+            let mut other = self::client(server.address()).await;
+            let _ = other.put("x", PutOptions::default()).await.unwrap();
+        };
+        let both = async { tokio::join!(reserving, passing) };
+        tokio::time::timeout(PATIENCE, both).await.unwrap();
+        let stats = client.stats().await.unwrap();
+        assert_eq!((stats.cmd_reserve_with_timeout, stats.current_jobs_ready), (4, 0));
+    });
+}
+
+fn events_are_streams_that_end_with_what_they_are_about(environment: Environment) {
+    let place = environment.start();
+    runtime().block_on(async {
+        let (told, also) = (std::sync::Arc::new(std::sync::Mutex::new(0)), 1);
+        let counts = told.clone();
+        let options_ = ProducerOptions::from(options(place.address()));
+        let options_ = options_.on_event(move |_| *counts.lock().unwrap() += also);
+        let (options_, events) = options_.event_stream(8);
+        let producer = Producer::connect(options_).await.unwrap();
+        let _ = producer.put("t", "job", PutOptions::default()).await.unwrap();
+        let _ = producer.close().await;
+        drop(producer);
+        let events: Vec<ProducerEvent> = events.collect().await;
+        assert!(matches!(events[0].what, ProducerEventKind::Connected), "{events:?}");
+        assert_eq!(events.len(), *told.lock().unwrap());
+
+        let options_ = WorkerOptions::from(options(place.address())).tubes(["t"]).unwrap();
+        // Fewer than there are: started and settled push the connection out.
+        let (options_, events) = options_.until_empty().event_stream(2);
+        let worker = Worker::new(options_).unwrap();
+        let report = worker.run(|_| async { Ok::<_, &str>(()) }).await;
+        assert_eq!(report.finished, 1);
+        assert_eq!(events.missed(), 1);
+        let events: Vec<WorkerEvent> = events.collect().await;
+        let [started, settled] = &events[..] else { panic!("{events:?}") };
+        assert!(matches!(started.what, WorkerEventKind::Started(_)));
+        assert!(matches!(settled.what, WorkerEventKind::Settled { .. }));
+    });
+}
+
+/// The types can be named, kept, and moved to another task.
+struct Kept<'a> {
+    puts: PutManyStream<'a>,
+    events: EventStream<ProducerEvent>,
+}
+
+#[test]
+fn streams_have_names_and_may_move_to_another_thread() {
+    fn moves<T: Send + Unpin>(it: T) -> T {
+        it
+    }
+    let server = Server::start().unwrap();
+    runtime().block_on(async {
+        let options_: ProducerOptions = server.address().parse().unwrap();
+        let (options_, events) = options_.event_stream(1);
+        let producer = Producer::connect(options_).await.unwrap();
+        let puts = producer.put_many("t", ["a", "b"], PutOptions::default()).unwrap();
+        let mut kept = moves(Kept { puts: puts.into_stream(), events });
+        let inserted: Vec<Inserted> = (&mut kept.puts).try_collect().await.unwrap();
+        assert_eq!(inserted.len(), 2);
+        assert!(kept.events.next().await.is_some());
+        let mut client = client(server.address()).await;
+        let puts = ["c"].map(|body| Put::new(body, PutOptions::default()).unwrap());
+        let many: CallManyStream<'_, Inserted> = moves(client.call_many(puts).into_stream());
+        assert_eq!(many.count().await, 1);
+        let jobs: JobStream<'_> = moves(client.jobs());
+        assert!(format!("{jobs:?}").contains("is_waiting: false"));
+    });
+}

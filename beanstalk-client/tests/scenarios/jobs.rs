@@ -1,0 +1,416 @@
+//! Scenarios of a job's life: put, reserve, delete, release, bury, kick, touch.
+
+use std::{thread, time::Duration};
+
+use beanstalk_client::{
+    ErrorKind, Fate, Inserted, JobState, Priority, PutOptions, ReleaseOptions, Released, Reserved,
+};
+
+use crate::support::{Environment, Face, place::PATIENCE, scenarios};
+
+const NOW: Duration = Duration::ZERO;
+
+fn put<F: Face>(client: &mut F, body: &str, priority: u32) -> u64 {
+    let options = PutOptions::default().priority(priority);
+    client.put(body.as_bytes(), options).unwrap().id().get()
+}
+
+fn take<F: Face>(client: &mut F) -> u64 {
+    client.reserve_with_timeout(NOW).unwrap().job().expect("a ready job").id.get()
+}
+
+scenarios!(
+    a_job_goes_through_whole,
+    bodies_of_every_kind_come_back_unchanged,
+    a_body_that_looks_like_commands_is_only_a_body,
+    a_body_over_the_servers_limit_is_refused_and_the_connection_stays,
+    jobs_come_by_priority_and_then_by_id,
+    the_watch_list_decides_where_jobs_come_from,
+    an_empty_queue_times_out,
+    a_waiting_reserve_gets_a_job_that_is_put_later,
+    a_job_can_be_reserved_by_id_in_any_state_but_reserved,
+    delete_removes_a_job_in_any_state_but_anothers_reservation,
+    release_sets_priority_and_delay,
+    buried_jobs_are_kicked_in_the_order_of_their_burial,
+    kick_takes_delayed_jobs_only_when_none_is_buried,
+    touch_release_and_bury_need_the_reservation,
+    peeks_look_at_the_used_tube,
+    a_paused_tube_gives_no_jobs,
+    a_delayed_job_becomes_ready,
+    a_job_whose_time_to_run_is_over_goes_to_another,
+    deadline_soon_is_an_outcome_while_a_held_job_is_about_to_expire,
+    a_closed_connection_gives_its_jobs_back_unchanged,
+    finishing_and_the_next_reserve_share_a_round_trip,
+);
+
+fn a_job_goes_through_whole<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let inserted = client.put(b"hello", PutOptions::default()).unwrap();
+    assert_eq!(inserted, Inserted::Ready(1.into()));
+    assert!(!inserted.is_buried());
+    let stats = client.stats_job(1).unwrap().unwrap();
+    assert_eq!((stats.pri, stats.delay, stats.ttr), (Priority::default(), 0, 60));
+    assert_eq!(stats.state, JobState::Ready);
+    let job = client.reserve().unwrap().job().unwrap();
+    assert_eq!((job.id.get(), &*job.body, job.is_reserved()), (1, &b"hello"[..], true));
+    assert_eq!(client.stats_job(1).unwrap().unwrap().state, JobState::Reserved);
+    client.delete(&job).unwrap();
+    assert_eq!(client.stats_job(1).unwrap(), None);
+    assert_eq!(client.peek(1).unwrap(), None);
+}
+
+fn bodies_of_every_kind_come_back_unchanged<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let bodies: [Vec<u8>; 6] = [
+        Vec::new(),
+        (0..=u8::MAX).collect(),
+        b"\r\n".to_vec(),
+        b"\0\0\0".to_vec(),
+        vec![b'\n'; 65_535],
+        vec![0xff; 65_534],
+    ];
+    for body in bodies {
+        let id = client.put(&body, PutOptions::default()).unwrap().id();
+        assert_eq!(client.peek(id).unwrap().unwrap().body, body);
+        let job = client.reserve_with_timeout(NOW).unwrap().job().unwrap();
+        assert_eq!((job.id, &job.body), (id, &body.clone().into()));
+        client.delete(&job).unwrap();
+    }
+}
+
+fn a_body_that_looks_like_commands_is_only_a_body<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let keep = put(&mut client, "keep", 0);
+    let body = format!("\r\ndelete {keep}\r\nput 0 0 1 1\r\nx\r\nquit\r\n");
+    let id = put(&mut client, &body, 5);
+    let stats = client.stats().unwrap();
+    assert_eq!((stats.total_jobs, stats.cmd_delete, stats.cmd_put), (2, 0, 2));
+    assert_eq!(client.peek(id).unwrap().unwrap().body, body);
+    assert!(client.peek(keep).unwrap().is_some());
+}
+
+fn a_body_over_the_servers_limit_is_refused_and_the_connection_stays<F: Face>(
+    environment: Environment,
+) {
+    let place = environment.start_with_max_job_size(10);
+    let mut client: F = place.connect();
+    let epoch = client.epoch();
+    let _ = client.put(&[b'x'; 10], PutOptions::default()).unwrap();
+    for size in [11, 70_000] {
+        let error = client.put(&vec![b'\n'; size], PutOptions::default()).unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::JobTooBig, Fate::Refused));
+        assert_eq!(error.command(), Some("put"));
+        assert!(!error.is_temporary());
+        assert!(client.is_connected());
+    }
+    assert_eq!(client.list_tube_used().unwrap(), "default");
+    assert_eq!(client.stats().unwrap().max_job_size, 10);
+    assert_eq!(client.epoch(), epoch);
+}
+
+fn jobs_come_by_priority_and_then_by_id<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let lowest = put(&mut client, "a", u32::MAX);
+    let first = put(&mut client, "b", 5);
+    let second = put(&mut client, "c", 5);
+    let urgent = put(&mut client, "d", 0);
+    // A released job of equal priority goes before newer ones.
+    let released = client.reserve().unwrap().job().unwrap();
+    assert_eq!(released.id.get(), urgent);
+    let queued = client.release(&released, ReleaseOptions::new(0)).unwrap();
+    assert_eq!(queued, Released::Queued);
+    let order: Vec<u64> = (0..4).map(|_| take(&mut client)).collect();
+    assert_eq!(order, [urgent, first, second, lowest]);
+}
+
+fn the_watch_list_decides_where_jobs_come_from<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    client.use_tube("a").unwrap();
+    let a = put(&mut client, "a", 1);
+    client.use_tube("b").unwrap();
+    let b = put(&mut client, "b", 0);
+    assert_eq!(client.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
+    assert_eq!(client.watch("a").unwrap(), 2);
+    assert_eq!(take(&mut client), a);
+    assert_eq!(client.watch("b").unwrap(), 3);
+    assert_eq!(take(&mut client), b);
+}
+
+fn an_empty_queue_times_out<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    assert_eq!(client.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
+    // Rounded up: the server, not the client, waits.
+    let outcome = client.reserve_with_timeout(Duration::from_millis(1)).unwrap();
+    assert_eq!(outcome, Reserved::TimedOut);
+    assert!(client.is_connected());
+    assert_eq!(client.stats().unwrap().cmd_reserve_with_timeout, 2);
+}
+
+fn a_waiting_reserve_gets_a_job_that_is_put_later<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let address = place.address().to_owned();
+    let mut producer: F = place.connect();
+    let consumers: Vec<_> = (0..2)
+        .map(|number| {
+            let mut client: F = crate::support::place::connect(&address);
+            thread::spawn(move || {
+                let reserved = if number == 0 {
+                    client.reserve()
+                } else {
+                    client.reserve_with_timeout(PATIENCE)
+                };
+                let job = reserved.unwrap().job().unwrap();
+                client.delete(&job).unwrap();
+                job.body
+            })
+        })
+        .collect();
+    while producer.stats().unwrap().current_waiting < 2 {
+        thread::yield_now();
+    }
+    put(&mut producer, "x", 0);
+    put(&mut producer, "y", 0);
+    let mut bodies: Vec<_> = consumers.into_iter().map(|thread| thread.join().unwrap()).collect();
+    bodies.sort();
+    assert_eq!(bodies, ["x", "y"]);
+}
+
+fn a_job_can_be_reserved_by_id_in_any_state_but_reserved<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let mut other: F = place.connect();
+    client.use_tube("elsewhere").unwrap();
+    let ready = put(&mut client, "ready", 0);
+    let hour = Duration::from_secs(3600);
+    let delayed = client.put(b"delayed", PutOptions::default().delay(hour)).unwrap().id();
+    let buried = put(&mut client, "buried", 0);
+    let job = client.reserve_job(buried).unwrap().unwrap();
+    client.bury(&job, 0).unwrap();
+    for (id, body) in [(ready, "ready"), (delayed.get(), "delayed"), (buried, "buried")] {
+        let job = client.reserve_job(id).unwrap().unwrap();
+        assert_eq!((&*job.body, job.is_reserved()), (body.as_bytes(), true));
+        assert_eq!(other.reserve_job(id).unwrap(), None);
+        client.delete(&job).unwrap();
+        assert_eq!(client.reserve_job(id).unwrap(), None);
+    }
+}
+
+fn delete_removes_a_job_in_any_state_but_anothers_reservation<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let mut other: F = place.connect();
+    let ready = put(&mut client, "ready", 0);
+    other.delete(ready).unwrap();
+    let hour = Duration::from_secs(3600);
+    let delayed = client.put(b"delayed", PutOptions::default().delay(hour)).unwrap().id();
+    other.delete(delayed).unwrap();
+    let held = put(&mut client, "held", 0);
+    let job = client.reserve_job(held).unwrap().unwrap();
+    let error = other.delete(held).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::NotFound, Fate::Refused));
+    assert_eq!(error.command(), Some("delete"));
+    client.bury(&job, 0).unwrap();
+    other.delete(held).unwrap();
+    assert_eq!(client.delete(held).unwrap_err().kind(), ErrorKind::NotFound);
+    let stats = client.stats().unwrap();
+    assert_eq!((stats.total_jobs, stats.current_jobs_ready, stats.current_jobs_buried), (3, 0, 0));
+}
+
+fn release_sets_priority_and_delay<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    put(&mut client, "a", 7);
+    let job = client.reserve().unwrap().job().unwrap();
+    let later = ReleaseOptions::new(3).delay(Duration::from_secs(100));
+    assert_eq!(client.release(&job, later).unwrap(), Released::Queued);
+    let stats = client.stats_job(job.id).unwrap().unwrap();
+    assert_eq!((stats.state, stats.pri.get()), (JobState::Delayed, 3));
+    assert_eq!((stats.delay, stats.releases, stats.reserves), (100, 1, 1));
+    assert!((90..100).contains(&stats.time_left), "{}", stats.time_left);
+    let error = client.release(&job, later).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+fn buried_jobs_are_kicked_in_the_order_of_their_burial<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let ids: Vec<u64> = (0..3).map(|n| put(&mut client, "x", n)).collect();
+    let order = [ids[2], ids[0], ids[1]];
+    for id in order {
+        let job = client.reserve_job(id).unwrap().unwrap();
+        client.bury(&job, 9).unwrap();
+    }
+    let stats = client.stats_job(ids[0]).unwrap().unwrap();
+    assert_eq!((stats.state, stats.pri.get(), stats.buries), (JobState::Buried, 9, 1));
+    for id in order {
+        assert_eq!(client.peek_buried().unwrap().unwrap().id.get(), id);
+        assert_eq!(client.kick(1).unwrap(), 1);
+    }
+    assert_eq!(client.peek_buried().unwrap(), None);
+    assert_eq!(client.kick(u64::MAX).unwrap(), 0);
+    assert_eq!(client.stats_job(ids[0]).unwrap().unwrap().kicks, 1);
+}
+
+fn kick_takes_delayed_jobs_only_when_none_is_buried<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let hour = PutOptions::default().delay(Duration::from_secs(3600));
+    let late = client.put(b"late", hour.delay(Duration::from_secs(7200))).unwrap().id();
+    let soon = client.put(b"soon", hour).unwrap().id();
+    let buried = put(&mut client, "buried", 0);
+    let job = client.reserve_job(buried).unwrap().unwrap();
+    client.bury(&job, 0).unwrap();
+    assert_eq!(client.kick(10).unwrap(), 1);
+    assert_eq!(client.peek_ready().unwrap().unwrap().id.get(), buried);
+    assert_eq!(client.peek_delayed().unwrap().unwrap().id, soon);
+    assert_eq!(client.kick(1).unwrap(), 1);
+    assert_eq!(client.peek_delayed().unwrap().unwrap().id, late);
+    client.kick_job(late).unwrap();
+    assert_eq!(client.peek_delayed().unwrap(), None);
+    let error = client.kick_job(late).unwrap_err();
+    assert_eq!((error.kind(), error.command()), (ErrorKind::NotFound, Some("kick-job")));
+}
+
+fn touch_release_and_bury_need_the_reservation<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let mut other: F = place.connect();
+    let id = put(&mut client, "a", 0);
+    let job = client.reserve().unwrap().job().unwrap();
+    client.touch(&job).unwrap();
+    for error in [
+        other.touch(id).unwrap_err(),
+        other.release(id, ReleaseOptions::new(0)).unwrap_err(),
+        other.bury(id, 0).unwrap_err(),
+        client.touch(id + 1).unwrap_err(),
+    ] {
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::NotFound, Fate::Refused));
+    }
+    // An id names the job wherever it is, so it also works without the handle.
+    client.touch(id).unwrap();
+    client.bury(id, 0).unwrap();
+}
+
+fn peeks_look_at_the_used_tube<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    client.use_tube("a").unwrap();
+    let id = put(&mut client, "a", 0);
+    let job = client.peek_ready().unwrap().unwrap();
+    assert_eq!((job.id.get(), &*job.body, job.is_reserved()), (id, &b"a"[..], false));
+    client.use_tube("b").unwrap();
+    assert_eq!(client.peek_ready().unwrap(), None);
+    assert_eq!(client.peek_delayed().unwrap(), None);
+    assert_eq!(client.peek_buried().unwrap(), None);
+    assert_eq!(client.peek(id).unwrap().unwrap().body, "a");
+    assert_eq!(client.peek(u64::MAX).unwrap(), None);
+}
+
+fn a_paused_tube_gives_no_jobs<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let id = put(&mut client, "a", 0);
+    client.pause_tube("default", Duration::from_secs(1000)).unwrap();
+    assert_eq!(client.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
+    assert_eq!(client.peek_ready().unwrap().unwrap().id.get(), id);
+    let stats = client.stats_tube("default").unwrap().unwrap();
+    assert_eq!((stats.pause, stats.cmd_pause_tube), (1000, 1));
+    assert!((990..=1000).contains(&stats.pause_time_left));
+    client.pause_tube("default", NOW).unwrap();
+    assert_eq!(take(&mut client), id);
+    let error = client.pause_tube("nowhere", NOW).unwrap_err();
+    assert_eq!((error.kind(), error.command()), (ErrorKind::NotFound, Some("pause-tube")));
+}
+
+fn a_delayed_job_becomes_ready<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    // Half a second is rounded up, never down to "at once".
+    let options = PutOptions::default().delay(Duration::from_millis(500));
+    let id = client.put(b"later", options).unwrap().id();
+    assert_eq!(client.stats_job(id).unwrap().unwrap().delay, 1);
+    let job = client.reserve_with_timeout(PATIENCE).unwrap().job().unwrap();
+    assert_eq!(job.id, id);
+}
+
+fn a_job_whose_time_to_run_is_over_goes_to_another<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut first: F = place.connect();
+    let mut second: F = place.connect();
+    let options = PutOptions::default().ttr(Duration::from_secs(1)).priority(7);
+    let id = first.put(b"x", options).unwrap().id();
+    let job = first.reserve().unwrap().job().unwrap();
+    let again = (0..PATIENCE.as_secs())
+        .find_map(|_| {
+            // The real server sometimes forgets the timer of a connection until that connection speaks again
+            // (beanstalkd/beanstalkd#262, #380), so it is made to.
+            first.list_tube_used().unwrap();
+            second.reserve_with_timeout(Duration::from_secs(1)).unwrap().job()
+        })
+        .expect("the job becomes ready");
+    assert_eq!((job.id, again.id), (id, id));
+    let error = first.delete(&job).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    let stats = second.stats_job(id).unwrap().unwrap();
+    assert_eq!((stats.timeouts, stats.reserves, stats.pri.get()), (1, 2, 7));
+    second.delete(&again).unwrap();
+}
+
+fn deadline_soon_is_an_outcome_while_a_held_job_is_about_to_expire<F: Face>(
+    environment: Environment,
+) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    // The whole of a one-second time to run is the safety margin.
+    let options = PutOptions::default().ttr(Duration::ZERO);
+    let id = client.put(b"x", options).unwrap().id();
+    let job = client.reserve().unwrap().job().unwrap();
+    assert_eq!(client.reserve().unwrap(), Reserved::DeadlineSoon);
+    assert_eq!(client.reserve_with_timeout(NOW).unwrap(), Reserved::DeadlineSoon);
+    assert!(client.is_connected());
+    assert_eq!(client.stats_job(id).unwrap().unwrap().ttr, 1);
+    client.delete(&job).unwrap();
+    assert_eq!(client.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
+}
+
+fn a_closed_connection_gives_its_jobs_back_unchanged<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut holder: F = place.connect();
+    let mut other: F = place.connect();
+    let id = put(&mut holder, "x", 77);
+    let _ = holder.reserve().unwrap().job().unwrap();
+    drop(holder);
+    let job = other.reserve_with_timeout(PATIENCE).unwrap().job().unwrap();
+    let stats = other.stats_job(id).unwrap().unwrap();
+    assert_eq!(job.id.get(), id);
+    assert_eq!((stats.pri.get(), stats.reserves, stats.timeouts, stats.releases), (77, 2, 0, 0));
+}
+
+fn finishing_and_the_next_reserve_share_a_round_trip<F: Face>(environment: Environment) {
+    use beanstalk_client::protocol::{Delete, ReserveWithTimeout};
+
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let ids: Vec<u64> = (0..3).map(|_| put(&mut client, "x", 0)).collect();
+    let next = ReserveWithTimeout::new(NOW).unwrap();
+    let mut job = client.call(&next).unwrap().job();
+    let mut seen = Vec::new();
+    while let Some(held) = job {
+        seen.push(held.id.get());
+        let (deleted, reserved) = client.call_pair(&Delete::new(&held), &next).unwrap();
+        deleted.unwrap();
+        job = reserved.unwrap().job();
+    }
+    assert_eq!(seen, ids);
+    // Each of the two has its own result.
+    let id = put(&mut client, "y", 0);
+    let (deleted, reserved) = client.call_pair(&Delete::new(999), &next).unwrap();
+    assert_eq!(deleted.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(reserved.unwrap().job().unwrap().id.get(), id);
+}

@@ -1,0 +1,540 @@
+//! Producers against servers that are slow, silent, full, frozen, killed and started again.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use beanstalk_client::{
+    ConnectOptions, Deadline, Delivery, ErrorKind, Fate, ProducerOptions, ProducerState,
+    PutOptions, RetryPolicy, blocking,
+};
+use fixtures::{
+    beanstalkd::Server,
+    fault::Fault,
+    proxy::{Ending, Proxy, Toxics},
+    real::Beanstalkd,
+};
+use queue_core::proof::{Scripts, read_bytes, read_line, read_to_end};
+
+use super::producer::{drain, greet, producer_options, total_jobs};
+use crate::support::{
+    place::{PATIENCE, options},
+    producing::{AsyncProducer, Producing},
+};
+
+crate::support::both_producers!(
+    a_server_that_cannot_be_reached_fails_connect_and_names_it,
+    a_put_waits_for_a_server_that_comes_later,
+    a_put_ends_with_its_timeout_when_no_server_comes,
+    without_retries_the_first_failure_ends_a_put,
+    a_silent_server_ends_puts_by_the_reply_deadline,
+    a_port_that_accepts_and_says_nothing_is_no_server,
+    each_put_keeps_its_own_deadline_on_a_silent_server,
+    a_server_that_accepts_and_closes_is_not_hammered,
+    a_connection_lost_while_nobody_looked_costs_nothing,
+    a_full_queue_says_so_and_holds_no_more_than_its_bound,
+    a_waiting_put_gets_room_when_there_is_some,
+    a_server_that_reads_only_after_its_write_does_not_deadlock,
+    a_pipeline_gives_each_body_one_answer,
+    a_dropped_pipeline_leaves_the_producer_in_step,
+    what_was_accepted_is_put_when_the_last_clone_is_dropped,
+    a_killed_server_loses_nothing_that_was_acknowledged,
+    a_frozen_server_meets_deadlines_and_is_used_again_when_it_thaws,
+    a_server_that_stops_reading_meets_the_write_deadline,
+    a_link_that_lives_for_a_while_gets_on_and_sends_little_twice,
+    a_put_after_an_outage_does_not_wait_for_a_delay_to_end,
+);
+
+/// Short, but longer than a round trip takes on a busy machine.
+const SHORT: Duration = Duration::from_millis(800);
+
+/// The attempt was started with the remaining time of the put that waited for it, and was cut short with each. (In the
+/// blocking face it is made by a caller, who gives up with his own put.)
+#[test]
+fn puts_that_fall_due_do_not_end_the_attempt_to_connect() {
+    let server = Server::start().unwrap();
+    let address = server.socket_addr().unwrap();
+    let slow = Duration::from_millis(400);
+    let to = options(server.address()).connector(move |_| async move {
+        tokio::time::sleep(slow).await;
+        tokio::net::TcpStream::connect(address).await
+    });
+    let producer = AsyncProducer::new(ProducerOptions::from(to)).unwrap().timeout(slow / 4);
+    let puts = (0..100).map(|_| producer.put_plain("a", b"x"));
+    assert!(puts.into_iter().any(|put| put.is_ok()), "no connection was ever made");
+}
+
+/// Nobody reads while a thread does something else, which must not make its answer count as late.
+#[test]
+fn an_answer_that_came_while_nobody_waited_is_read_before_it_is_overdue() {
+    reads_a_late_answer_first(|to, _| to);
+}
+
+/// As above, for a stream of the caller's own.
+#[test]
+fn a_stream_that_cannot_tell_whether_something_came_is_read_before_an_answer_is_overdue() {
+    reads_a_late_answer_first(|to, address| {
+        to.blocking_connector(move |_, _| TcpStream::connect(address).map(Blind))
+    });
+}
+
+fn reads_a_late_answer_first(over: impl FnOnce(ConnectOptions, SocketAddr) -> ConnectOptions) {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::nth(2).of("put").delay(SHORT / 4));
+    let to = options(server.address()).reply_timeout(SHORT);
+    let to = over(to, server.socket_addr().unwrap());
+    let producer = blocking::Producer::connect(ProducerOptions::from(to)).unwrap();
+    let put = |body: &[u8]| producer.enqueue("a", body, PutOptions::default()).unwrap();
+    let (first, second) = (put(b"1"), put(b"2"));
+    let _ = first.wait().unwrap();
+    thread::sleep(SHORT * 2);
+    let _ = second.wait().unwrap();
+    assert_eq!(producer.close().connections, 1);
+}
+
+/// Knows no more of its input than a read returns.
+struct Blind(TcpStream);
+
+impl Read for Blind {
+    fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        self.0.read(space)
+    }
+}
+
+impl Write for Blind {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl blocking::Duplex for Blind {
+    fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.0.set_read_timeout(timeout)
+    }
+
+    fn set_write_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.0.set_write_timeout(timeout)
+    }
+}
+
+/// The address of a port where nobody listens.
+fn nobody() -> String {
+    fixtures::Port::take().unwrap().address().to_string()
+}
+
+fn total() -> ErrorKind {
+    ErrorKind::Timeout(Deadline::Total)
+}
+
+/// C1.
+fn a_server_that_cannot_be_reached_fails_connect_and_names_it<P: Producing>() {
+    let address = nobody();
+    let error = P::connect(producer_options(&address)).err().unwrap();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
+    assert!(error.to_string().contains(&address), "{error}");
+    let both: ProducerOptions = format!("{address},{}", nobody()).parse().unwrap();
+    let error = P::connect(both).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Connect);
+    assert!(error.to_string().contains(&address), "{error}");
+}
+
+fn a_put_waits_for_a_server_that_comes_later<P: Producing>() {
+    let address = nobody();
+    let producer = P::new(producer_options(&address)).unwrap();
+    let put = thread::spawn({
+        let producer = producer.clone();
+        move || producer.put_plain("a", b"x")
+    });
+    while producer.report().accepted == 0 || producer.report().servers[0].last_error.is_none() {
+        thread::yield_now();
+    }
+    let listen = fixtures::beanstalkd::Listen::Tcp(address.parse().unwrap());
+    let server = Server::builder().listen(listen).start().unwrap();
+    let _ = put.join().unwrap().unwrap();
+    assert_eq!(drain(server.address())["a"].len(), 1);
+}
+
+fn a_put_ends_with_its_timeout_when_no_server_comes<P: Producing>() {
+    let address = nobody();
+    let producer = P::new(producer_options(&address).timeout(SHORT)).unwrap();
+    let start = Instant::now();
+    let error = producer.put_plain("a", b"x").unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (total(), Fate::NotSent));
+    assert!(error.to_string().contains(&address), "it names the reason: {error}");
+    assert!(start.elapsed() >= SHORT);
+    let report = producer.close();
+    assert_eq!((report.accepted, report.not_sent, report.queued_jobs), (1, 1, 0));
+}
+
+fn without_retries_the_first_failure_ends_a_put<P: Producing>() {
+    let producer = P::new(producer_options(&nobody()).retries(false)).unwrap();
+    let error = producer.put_plain("a", b"x").unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
+}
+
+/// C2.
+fn a_silent_server_ends_puts_by_the_reply_deadline<P: Producing>() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::nth(1).of("put").hang());
+    let to = options(server.address()).reply_timeout(SHORT);
+    let producer = P::connect(ProducerOptions::from(to)).unwrap();
+    let error = producer.put_plain("a", b"x").unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
+    // The connection is not used again, and its late reply goes to nobody.
+    let _ = producer.put_plain("a", b"y").unwrap();
+    assert_eq!(producer.close().connections, 2);
+}
+
+fn a_port_that_accepts_and_says_nothing_is_no_server<P: Producing>() {
+    let silent = Scripts::start(|_, mut stream| read_to_end(&mut stream));
+    let to = options(&silent.address()).connect_timeout(SHORT);
+    let error = P::connect(ProducerOptions::from(to)).err().unwrap();
+    assert_eq!(
+        (error.kind(), error.fate()),
+        (ErrorKind::Timeout(Deadline::Connect), Fate::NotSent)
+    );
+}
+
+/// A caller whose put has a long deadline does not keep others beyond theirs.
+fn each_put_keeps_its_own_deadline_on_a_silent_server<P: Producing>() {
+    let server = Server::start().unwrap();
+    let producer = P::connect(producer_options(server.address())).unwrap();
+    server.faults().add(Fault::nth(1).of("put").hang());
+    let long = Duration::from_secs(6);
+    let answers: Vec<_> = [6000, 200, 900, 500]
+        .into_iter()
+        .map(|millis| {
+            let timeout = Duration::from_millis(millis);
+            let producer = producer.timeout(timeout);
+            thread::spawn(move || {
+                let start = Instant::now();
+                let error = producer.put_plain("a", b"x").unwrap_err();
+                assert_eq!(error.kind(), total());
+                let took = start.elapsed();
+                assert!(took >= timeout, "{took:?} of {timeout:?}");
+                assert!(timeout == long || took < long, "{took:?} of {timeout:?}");
+            })
+        })
+        .collect();
+    answers.into_iter().for_each(|answer| answer.join().unwrap());
+}
+
+/// C18.
+fn a_server_that_accepts_and_closes_is_not_hammered<P: Producing>() {
+    let listener = Scripts::start(|_, mut stream| {
+        greet(&mut stream);
+        read_bytes(&mut stream, 1);
+    });
+    let slow = RetryPolicy::default().backoff(Duration::from_millis(50), Duration::from_secs(10));
+    let to = options(&listener.address()).retry(slow);
+    let options = ProducerOptions::from(to).delivery(Delivery::AtLeastOnce).seed(3);
+    let producer = P::new(options.timeout(Duration::from_secs(2))).unwrap();
+    producer.put_plain("a", b"x").unwrap_err();
+    // 50 ms doubling reaches 2 s with the sixth delay; shares of delays make that some more.
+    assert!(listener.accepted() < 25, "{} connections", listener.accepted());
+}
+
+/// C22.
+fn a_connection_lost_while_nobody_looked_costs_nothing<P: Producing>() {
+    let Some(mut server) = Beanstalkd::start() else { return };
+    let producer = P::connect(producer_options(server.address())).unwrap();
+    for round in 1..=3 {
+        let _ = producer.put_plain("a", b"x").unwrap();
+        server.kill();
+        server.restart().unwrap();
+        // Time for the news to travel.
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(producer.report().connections, round);
+    }
+    let _ = producer.put_plain("a", b"x").unwrap();
+    assert_eq!(producer.close().unknown, 0);
+}
+
+/// Each connection has something done before it ends, and what is sent again is not more than what is done.
+fn a_link_that_lives_for_a_while_gets_on_and_sends_little_twice<P: Producing>() {
+    const PUTS: usize = 1500;
+    let Some(server) = Beanstalkd::start() else { return };
+    let proxy = Proxy::start(server.address().parse().unwrap()).unwrap();
+    let producer = {
+        let options = producer_options(&proxy.address().to_string());
+        P::connect(options.delivery(Delivery::AtLeastOnce).timeout(3 * PATIENCE)).unwrap()
+    };
+    // The puts have six times as many bytes.
+    proxy.spoil_requests(Toxics::new().end_after(60_000, Ending::Reset));
+    let bodies: Vec<Vec<u8>> = (0..PUTS).map(|n| format!("{n:0>200}").into_bytes()).collect();
+    let answers = producer.put_all("a", &bodies);
+    assert!(answers.iter().all(Result::is_ok), "{}", producer.report());
+    let report = producer.close();
+    // The first connection may have had all of it under way.
+    assert!(report.resent <= 3 * PUTS as u64, "{report}");
+    let found: HashSet<Vec<u8>> =
+        drain(server.address()).remove("a").unwrap().into_iter().collect();
+    assert_eq!(found.len(), PUTS);
+}
+
+/// The delay is much longer than the put may wait, once enough attempts have failed.
+fn a_put_after_an_outage_does_not_wait_for_a_delay_to_end<P: Producing>() {
+    let address = nobody();
+    let base = Duration::from_millis(20);
+    let options = producer_options(&address).reconnect_backoff(base, Duration::from_secs(3600));
+    let producer = P::new(options.seed(5)).unwrap();
+    for _ in 0..16 {
+        let error = producer.timeout(2 * base).put_plain("a", b"x").unwrap_err();
+        assert_eq!(error.fate(), Fate::NotSent);
+    }
+    let listen = fixtures::beanstalkd::Listen::Tcp(address.parse().unwrap());
+    let _server = Server::builder().listen(listen).start().unwrap();
+    let _ = producer.timeout(PATIENCE / 4).put_plain("a", b"y").unwrap();
+    assert_eq!(producer.state(), ProducerState::Ready);
+}
+
+/// A server whose first put gets no answer until it is told to continue.
+struct Stopped {
+    server: Scripts,
+    goes_on: Arc<AtomicBool>,
+    read: Arc<AtomicUsize>,
+}
+
+fn stopped() -> Stopped {
+    let goes_on = Arc::new(AtomicBool::new(false));
+    let read = Arc::new(AtomicUsize::new(0));
+    let (go, count) = (goes_on.clone(), read.clone());
+    let server = Scripts::start(move |_, mut stream| {
+        greet(&mut stream);
+        let mut id = 0;
+        while let Some(line) = read_line(&mut stream) {
+            if let Some(tube) = line.strip_prefix("use ") {
+                stream.write_all(format!("USING {tube}\r\n").as_bytes()).unwrap();
+                continue;
+            }
+            let size: usize = line.rsplit(' ').next().unwrap().parse().unwrap();
+            read_bytes(&mut stream, size + 2);
+            count.fetch_add(1, Ordering::SeqCst);
+            while !go.load(Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            id += 1;
+            let _ = stream.write_all(format!("INSERTED {id}\r\n").as_bytes());
+        }
+    });
+    Stopped { server, goes_on, read }
+}
+
+/// C8.
+fn a_full_queue_says_so_and_holds_no_more_than_its_bound<P: Producing>() {
+    for (jobs, bytes, fits) in [(10, usize::MAX, 10), (1000, 10 * (1000 + 64), 10), (5, 0, 1)] {
+        let stopped = stopped();
+        let options = producer_options(&stopped.server.address()).max_jobs(jobs).max_bytes(bytes);
+        let producer = P::connect(options).unwrap();
+        let mut accepted = 0;
+        let error = loop {
+            match producer.try_put("a", &[b'x'; 1000]) {
+                Ok(()) => accepted += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::QueueFull, Fate::NotSent));
+        assert!(error.is_temporary());
+        assert_eq!(accepted, fits);
+        assert_eq!(producer.report().queued_jobs, fits);
+        assert!(producer.report().queued_bytes <= fits * (1000 + 64));
+        // A put with a timeout waits for room, in vain.
+        let error = producer.timeout(SHORT).put_plain("a", b"x").unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (total(), Fate::NotSent));
+        stopped.goes_on.store(true, Ordering::SeqCst);
+        producer.flush();
+        assert_eq!(stopped.read.load(Ordering::SeqCst), fits);
+        producer.try_put("a", b"x").unwrap();
+        assert_eq!(producer.close().inserted, fits as u64 + 1);
+    }
+}
+
+fn a_waiting_put_gets_room_when_there_is_some<P: Producing>() {
+    let server = Server::start().unwrap();
+    let producer = P::connect(producer_options(server.address()).max_jobs(2)).unwrap();
+    let callers: Vec<_> = (0..20)
+        .map(|caller| {
+            let producer = producer.clone();
+            thread::spawn(move || {
+                for _ in 0..20 {
+                    let _ = producer.put_plain("a", format!("{caller}").as_bytes()).unwrap();
+                    assert!(producer.report().queued_jobs <= 2);
+                }
+            })
+        })
+        .collect();
+    callers.into_iter().for_each(|caller| caller.join().unwrap());
+    assert_eq!(producer.close().inserted, 400);
+    assert_eq!(drain(server.address())["a"].len(), 400);
+}
+
+/// C7.
+fn a_server_that_reads_only_after_its_write_does_not_deadlock<P: Producing>() {
+    const FLOOD: usize = 8 << 20;
+    let server = Scripts::start(|_, mut stream| {
+        greet(&mut stream);
+        // Answers to puts that it has hardly begun to read, and more than fits into any buffer: a long unknown word.
+        read_bytes(&mut stream, 10);
+        let line = format!("{}\r\n", "X".repeat(1000));
+        let answers = line.repeat(FLOOD / line.len());
+        let _ = stream.write_all(answers.as_bytes());
+        read_to_end(&mut stream);
+    });
+    let to = options(&server.address()).reply_timeout(SHORT);
+    let options = ProducerOptions::from(to).max_bytes(64 << 20).retries(false);
+    let producer = P::connect(options).unwrap();
+    let bodies = vec![vec![b'x'; 1 << 20]; 24];
+    let answers = producer.put_all("default", &bodies);
+    assert_eq!(answers.len(), 24);
+    assert!(answers.iter().all(Result::is_err));
+}
+
+fn bodies(count: usize) -> Vec<Vec<u8>> {
+    (0..count).map(|n| n.to_string().into_bytes()).collect()
+}
+
+fn a_pipeline_gives_each_body_one_answer<P: Producing>() {
+    let server = Server::start().unwrap();
+    let producer = P::connect(producer_options(server.address()).max_jobs(7)).unwrap();
+    server.faults().add(Fault::nth(500).of("put").reply("OUT_OF_MEMORY"));
+    for window in [1, 5, 100] {
+        let answers = producer.put_some("a", window, usize::MAX, &bodies(400));
+        assert_eq!(answers.len(), 400);
+    }
+    let report = producer.close();
+    assert_eq!((report.inserted, report.refused), (1199, 1));
+}
+
+fn a_dropped_pipeline_leaves_the_producer_in_step<P: Producing>() {
+    let server = Server::start().unwrap();
+    let producer = P::connect(producer_options(server.address())).unwrap();
+    for take in 0..10 {
+        let answers = producer.put_some("a", 8, take, &bodies(100));
+        assert_eq!(answers.len(), take);
+        let id = producer.put_plain("b", take.to_string().as_bytes()).unwrap().id();
+        let mut client = beanstalk_client::blocking::Client::connect(server.address()).unwrap();
+        let job = client.peek(id).unwrap().unwrap();
+        assert_eq!(job.body, take.to_string(), "the answer is that to this put");
+    }
+    let report = producer.close();
+    assert_eq!(report.accepted, report.inserted);
+    assert_eq!(total_jobs(server.address()), report.inserted);
+}
+
+fn what_was_accepted_is_put_when_the_last_clone_is_dropped<P: Producing>() {
+    let server = Server::start().unwrap();
+    let producer = P::connect(producer_options(server.address())).unwrap();
+    for body in bodies(100) {
+        producer.try_put("a", &body).unwrap();
+    }
+    // The async face's tasks go on for as long as their runtime does.
+    let runtime = producer.runtime();
+    drop(producer);
+    let patience = Instant::now() + PATIENCE;
+    while total_jobs(server.address()) < 100 {
+        assert!(Instant::now() < patience);
+    }
+    drop(runtime);
+    assert_eq!(drain(server.address())["a"], bodies(100));
+}
+
+/// B19, C10.
+fn a_killed_server_loses_nothing_that_was_acknowledged<P: Producing>() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Beanstalkd::builder().arg("-b").arg(folder.path()).arg("-f").arg("0");
+    let Some(mut server) = log.start() else { return };
+    let options = producer_options(server.address()).delivery(Delivery::AtLeastOnce);
+    let producer = P::connect(options).unwrap();
+    let done = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..8)
+        .map(|caller| {
+            let (producer, done) = (producer.clone(), done.clone());
+            thread::spawn(move || {
+                let mut acknowledged = Vec::new();
+                while !done.load(Ordering::SeqCst) {
+                    let body = format!("{caller} {}", acknowledged.len()).into_bytes();
+                    let inserted = producer.put_plain("a", &body).unwrap();
+                    assert!(!inserted.is_buried());
+                    acknowledged.push(body);
+                }
+                acknowledged
+            })
+        })
+        .collect();
+    for _ in 0..5 {
+        let before = producer.report().inserted;
+        while producer.report().inserted < before + 100 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        server.kill();
+        server.restart().unwrap();
+    }
+    done.store(true, Ordering::SeqCst);
+    let acknowledged: Vec<Vec<u8>> =
+        callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect();
+    let report = producer.close();
+    assert_eq!(report.inserted, acknowledged.len() as u64);
+    assert_eq!((report.unknown, report.not_sent), (0, 0));
+    let mut found: HashMap<Vec<u8>, u64> = HashMap::new();
+    for body in drain(server.address()).remove("a").unwrap() {
+        *found.entry(body).or_default() += 1;
+    }
+    for body in &acknowledged {
+        assert!(found.contains_key(body), "{} is lost", String::from_utf8_lossy(body));
+    }
+    let copies = found.values().sum::<u64>();
+    assert!(copies <= report.inserted + report.resent, "{copies} of {report:?}");
+}
+
+#[cfg(unix)]
+fn a_frozen_server_meets_deadlines_and_is_used_again_when_it_thaws<P: Producing>() {
+    let Some(server) = Beanstalkd::start() else { return };
+    let producer = P::connect(producer_options(server.address())).unwrap();
+    server.freeze().unwrap();
+    let error = producer.timeout(SHORT).put_plain("a", b"x").unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (total(), Fate::Unknown));
+    server.thaw().unwrap();
+    let _ = producer.put_plain("a", b"y").unwrap();
+    // The frozen server had the first one in its socket.
+    assert_eq!(producer.report().connections, 1);
+    let found = drain(server.address()).remove("a").unwrap();
+    assert_eq!(found, [b"x", b"y"]);
+}
+
+#[cfg(not(unix))]
+fn a_frozen_server_meets_deadlines_and_is_used_again_when_it_thaws<P: Producing>() {}
+
+/// B27.
+fn a_server_that_stops_reading_meets_the_write_deadline<P: Producing>() {
+    let server = Scripts::start(|number, mut stream: TcpStream| {
+        greet(&mut stream);
+        if number == 1 {
+            read_bytes(&mut stream, 10);
+            thread::sleep(PATIENCE);
+        }
+        let body = 24 << 20;
+        read_line(&mut stream);
+        read_bytes(&mut stream, body + 2);
+        let _ = stream.write_all(b"INSERTED 5\r\n");
+        read_to_end(&mut stream);
+    });
+    let to = options(&server.address()).write_timeout(SHORT);
+    let producer = P::connect(ProducerOptions::from(to)).unwrap();
+    // Its last byte was not written, so it is sent again.
+    let inserted = producer.put_plain("default", &vec![b'x'; 24 << 20]).unwrap();
+    assert_eq!(inserted.id().get(), 5);
+    assert_eq!(producer.report().connections, 2);
+    assert_eq!(producer.state(), ProducerState::Ready);
+}

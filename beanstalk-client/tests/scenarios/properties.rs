@@ -1,0 +1,299 @@
+//! Properties over random input: encoding and decoding, chopping, junk, and the mirror of a connection's state.
+
+use std::{fmt::Debug, time::Duration};
+
+use beanstalk_client::{
+    ErrorKind, JobStats, PutOptions, ReleaseOptions, ServerStats, TubeName, TubeStats,
+    protocol::{
+        Bury, Command, Delete, Ignore, Kick, KickJob, ListTubeUsed, PauseTube, Peek, Put, Release,
+        ReserveJob, ReserveWithTimeout, Response, Session, StatsJob, StatsTube, Touch, Use, Watch,
+    },
+};
+use fixtures::beanstalkd::{
+    Server, Verb, Version,
+    command::{self, Command as Parsed, PutLine},
+    decode::{Decoder, Input},
+};
+use proptest::prelude::*;
+
+use crate::support::{Async, Blocking, Face, catalogue::frame, place::connect};
+
+fn tube() -> impl Strategy<Value = String> {
+    "[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}"
+}
+
+fn seconds() -> impl Strategy<Value = Duration> {
+    any::<u32>().prop_map(|seconds| Duration::from_secs(seconds.into()))
+}
+
+/// A frame is one line that the server's own parser takes for that command and nothing else.
+fn one_line<C: Command>(command: &C) -> String {
+    let frame = frame(command);
+    assert!(frame.len() <= Version::V1_10.line_limit() + 16, "{} is too long", C::NAME);
+    let mut decoder = Decoder::new(Version::V1_12);
+    decoder.feed(&frame);
+    let line = match decoder.next_input() {
+        Some(Input::Line(line)) => line.to_vec(),
+        other => panic!("{}: {other:?}", C::NAME),
+    };
+    assert_eq!(line.len() + 2, frame.len(), "{} is more than a line", C::NAME);
+    assert_eq!(decoder.next_input(), None);
+    let parsed = command::parse(&line, Version::V1_12);
+    assert_eq!(parsed.map(|parsed| parsed.verb()).ok(), C::NAME.parse::<Verb>().ok());
+    String::from_utf8(line).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_valid_command_is_one_line_that_says_what_was_meant(
+        id: u64, pri: u32, time in seconds(), name in tube(), bound: u32,
+    ) {
+        let secs = time.as_secs();
+        let tube = || TubeName::try_from(&name).unwrap();
+        let options = ReleaseOptions::new(pri).delay(time);
+        prop_assert_eq!(one_line(&Use(tube())), format!("use {name}"));
+        prop_assert_eq!(one_line(&Watch(tube())), format!("watch {name}"));
+        prop_assert_eq!(one_line(&Ignore(tube())), format!("ignore {name}"));
+        prop_assert_eq!(one_line(&StatsTube(tube())), format!("stats-tube {name}"));
+        prop_assert_eq!(one_line(&PauseTube::new(tube(), time).unwrap()), format!("pause-tube {name} {secs}"));
+        prop_assert_eq!(one_line(&Delete::new(id)), format!("delete {id}"));
+        prop_assert_eq!(one_line(&Release::new(id, options).unwrap()), format!("release {id} {pri} {secs}"));
+        prop_assert_eq!(one_line(&Bury::new(id, pri)), format!("bury {id} {pri}"));
+        prop_assert_eq!(one_line(&Touch::new(id)), format!("touch {id}"));
+        prop_assert_eq!(one_line(&Peek(id.into())), format!("peek {id}"));
+        prop_assert_eq!(one_line(&KickJob::new(id)), format!("kick-job {id}"));
+        prop_assert_eq!(one_line(&StatsJob(id.into())), format!("stats-job {id}"));
+        prop_assert_eq!(one_line(&ReserveJob(id.into())), format!("reserve-job {id}"));
+        prop_assert_eq!(one_line(&Kick(bound.into())), format!("kick {bound}"));
+        match ReserveWithTimeout::new(time) {
+            Ok(reserve) => prop_assert_eq!(one_line(&reserve), format!("reserve-with-timeout {secs}")),
+            Err(error) => prop_assert!(error.kind() == ErrorKind::InvalidInput && secs > i32::MAX as u64),
+        }
+    }
+
+    #[test]
+    fn a_put_is_a_line_and_exactly_its_body(
+        pri: u32, delay in seconds(), ttr in seconds(), body: Vec<u8>,
+    ) {
+        let options = PutOptions::default().priority(pri).delay(delay).ttr(ttr);
+        let put = frame(&Put::new(&body, options).unwrap());
+        let mut decoder = Decoder::new(Version::V1_12);
+        decoder.feed(&put);
+        let Some(Input::Line(line)) = decoder.next_input() else { panic!("no line") };
+        let expected = PutLine {
+            priority: pri,
+            delay: delay.as_secs() as u32,
+            ttr: ttr.as_secs() as u32,
+            bytes: body.len() as u32,
+            trailing_garbage: false,
+        };
+        prop_assert_eq!(command::parse(line, Version::V1_12), Ok(Parsed::Put(expected)));
+        decoder.expect_body(body.len());
+        prop_assert_eq!(decoder.next_input(), Some(Input::Body { body: &body, terminated: true }));
+        prop_assert_eq!(decoder.next_input(), None);
+    }
+
+    /// S1.
+    #[test]
+    fn only_legal_names_become_tube_names(name in prop_oneof![any::<Vec<u8>>(), "[ -~]{0,210}".prop_map(String::into_bytes)]) {
+        let legal = (1..=200).contains(&name.len())
+            && name[0] != b'-'
+            && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-+/;.$_()".contains(byte));
+        prop_assert_eq!(TubeName::try_from(&name[..]).is_ok(), legal);
+    }
+
+    #[test]
+    fn any_chopping_gives_the_same_replies(
+        replies in prop::collection::vec(reply(), 1..20),
+        cuts in prop::collection::vec(1_usize..200, 1..200),
+    ) {
+        let bytes: Vec<u8> = replies.concat();
+        let mut pieces = Vec::new();
+        let mut rest = &bytes[..];
+        for cut in cuts.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (piece, behind) = rest.split_at((*cut).min(rest.len()));
+            pieces.push(piece);
+            rest = behind;
+        }
+        let whole = decode(&[&bytes]).unwrap();
+        prop_assert_eq!(whole.len(), replies.len());
+        prop_assert_eq!(decode(&pieces).unwrap(), whole);
+    }
+
+    #[test]
+    fn junk_never_panics_and_never_hangs(junk in junk(), cut in 1_usize..50) {
+        let pieces: Vec<&[u8]> = junk.chunks(cut).collect();
+        let chopped = decode(&pieces);
+        let whole = decode(&[&junk]);
+        // What is understood does not depend on the cuts either.
+        prop_assert_eq!(chopped.map_err(|e| e.to_string()), whole.map_err(|e| e.to_string()));
+    }
+
+    #[test]
+    fn junk_in_statistics_never_panics(junk in "(---\n)?([a-z- \"]{0,9}(: |:)?[\\PC]{0,9}\n){0,9}", raw: Vec<u8>) {
+        for text in [junk.as_bytes(), &raw[..]] {
+            let _ = ServerStats::parse(text);
+            let _ = TubeStats::parse(text);
+            let _ = JobStats::parse(text);
+        }
+    }
+}
+
+/// A whole reply.
+fn reply() -> impl Strategy<Value = Vec<u8>> {
+    let body = prop::collection::vec(any::<u8>(), 0..300);
+    prop_oneof![
+        any::<u64>().prop_map(|id| format!("INSERTED {id}\r\n").into_bytes()),
+        any::<u64>().prop_map(|n| format!("WATCHING {n}\r\n").into_bytes()),
+        tube().prop_map(|name| format!("USING {name}\r\n").into_bytes()),
+        Just(b"TIMED_OUT\r\n".to_vec()),
+        Just(b"NOT_FOUND\r\n".to_vec()),
+        "X[A-Z_]{0,20}( [!-~]{1,20}){0,3}".prop_map(|line| format!("{line}\r\n").into_bytes()),
+        (any::<bool>(), any::<u64>(), body).prop_map(|(reserved, id, body)| {
+            let word = if reserved { "RESERVED" } else { "FOUND" };
+            let head = format!("{word} {id} {}\r\n", body.len());
+            [head.as_bytes(), &body, b"\r\n"].concat()
+        }),
+    ]
+}
+
+/// Bytes that often look like replies.
+fn junk() -> impl Strategy<Value = Vec<u8>> {
+    let words = prop::sample::select(vec![
+        &b"RESERVED "[..],
+        b"FOUND 1 ",
+        b"OK ",
+        b"INSERTED ",
+        b"USING",
+        b" ",
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b"0",
+        b"7",
+        b"18446744073709551615",
+        b"-1",
+        b"TIMED_OUT",
+        b"BURIED",
+        b"KICKED ",
+        b"\xff",
+        b"\0",
+        b"a",
+    ]);
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..2000),
+        prop::collection::vec(words, 0..60).prop_map(|words| words.concat()),
+    ]
+}
+
+fn decode(pieces: &[&[u8]]) -> Result<Vec<Response>, beanstalk_client::Error> {
+    let mut session = Session::new(500);
+    let mut tickets: Vec<_> = (0..3000).map(|_| session.send(&ListTubeUsed).unwrap()).collect();
+    tickets.reverse();
+    session.sent(session.outgoing().len());
+    let mut found = Vec::new();
+    for piece in pieces {
+        let mut rest = *piece;
+        while !rest.is_empty() {
+            let space = session.space();
+            let n = space.len().min(rest.len());
+            space[..n].copy_from_slice(&rest[..n]);
+            session.received(n);
+            rest = &rest[n..];
+        }
+        while let Some(response) = session.reply(*tickets.last().unwrap())? {
+            tickets.pop();
+            found.push(without_connection(response));
+        }
+    }
+    Ok(found)
+}
+
+/// Two sessions are two connections, so the reservations in their replies differ.
+fn without_connection(response: Response) -> Response {
+    match response {
+        Response::Reserved(job) => {
+            let body = job.body.escape_ascii().to_string();
+            Response::Other(format!("RESERVED {} {body}", job.id).into())
+        }
+        Response::BodyTooLarge { job, size, .. } => {
+            Response::Other(format!("too large: {} {size}", job.id()).into())
+        }
+        Response::BodyDamaged { job, body } => {
+            Response::Other(format!("damaged: {} {}", job.id(), body.escape_ascii()).into())
+        }
+        other => other,
+    }
+}
+
+/// A step that changes what a connection uses and watches.
+#[derive(Clone, Debug)]
+enum Step {
+    Use(u8),
+    Watch(u8),
+    Ignore(u8),
+    Reconnect,
+    Lose,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => (0_u8..4).prop_map(Step::Use),
+        4 => (0_u8..4).prop_map(Step::Watch),
+        4 => (0_u8..4).prop_map(Step::Ignore),
+        1 => Just(Step::Reconnect),
+        1 => Just(Step::Lose),
+    ]
+}
+
+fn name(number: u8) -> &'static str {
+    ["default", "a", "b", "c"][usize::from(number)]
+}
+
+/// B22: what the client believes is what the server says, whatever was done before, also over reconnects.
+fn mirror<F: Face>(steps: &[Step]) {
+    let server = Server::start().unwrap();
+    let mut client: F = connect(server.address());
+    for step in steps {
+        match step {
+            Step::Use(tube) => client.use_tube(name(*tube)).unwrap(),
+            Step::Watch(tube) => {
+                let count = client.watch(name(*tube)).unwrap();
+                assert_eq!(count, client.watched_tubes().len() as u64);
+            }
+            Step::Ignore(tube) => {
+                let only = client.watched_tubes() == [TubeName::try_from(name(*tube)).unwrap()];
+                match client.ignore(name(*tube)) {
+                    Ok(count) => assert!(!only && count == client.watched_tubes().len() as u64),
+                    Err(error) => assert!(only && error.kind() == ErrorKind::NotIgnored),
+                }
+            }
+            Step::Reconnect => client.reconnect().unwrap(),
+            Step::Lose => {
+                server.close_connections();
+                let _ = client.list_tube_used();
+            }
+        }
+        assert_eq!(client.list_tube_used().unwrap(), *client.used_tube(), "{step:?}");
+        let mut watched = client.list_tubes_watched().unwrap();
+        let mut mirrored = client.watched_tubes().to_vec();
+        watched.sort();
+        mirrored.sort();
+        assert_eq!(watched, mirrored, "{step:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_mirror_of_tube_and_watch_list_is_the_servers_own(steps in prop::collection::vec(step(), 1..25)) {
+        mirror::<Async>(&steps);
+        mirror::<Blocking>(&steps);
+    }
+}

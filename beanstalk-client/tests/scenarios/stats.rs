@@ -1,0 +1,99 @@
+//! Statistics of every server version, typed and serialized.
+
+use beanstalk_client::{JobStats, PutOptions, ServerStats, TubeStats};
+use fixtures::beanstalkd::{Server, Version};
+
+use crate::support::{Environment, Face, both_faces, place::connect, scenarios};
+
+scenarios!(statistics_count_what_was_done, nothing_is_known_of_what_does_not_exist);
+
+fn statistics_count_what_was_done<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    client.use_tube("1e5").unwrap();
+    client.watch("1e5").unwrap();
+    for priority in [0, 1023, 1024] {
+        let options = PutOptions::default().priority(priority);
+        let _ = client.put(b"x", options).unwrap();
+    }
+    let job = client.reserve().unwrap().job().unwrap();
+    let server = client.stats().unwrap();
+    assert_eq!(server.entries().len(), ServerStats::KEYS.len());
+    assert_eq!((server.cmd_put, server.cmd_reserve, server.cmd_stats), (3, 1, 1));
+    assert_eq!((server.current_jobs_ready, server.current_jobs_urgent), (2, 1));
+    assert_eq!((server.current_producers, server.current_workers), (1, 1));
+    assert_eq!((server.max_job_size, server.draining), (65_535, Some(false)));
+    assert_eq!(server.version_numbers(), Some((1, 12)));
+    assert!(server.os.is_some() && server.platform.is_some() && server.pid > 0);
+    assert_eq!(server.id.len(), 16);
+    let tube = client.stats_tube("1e5").unwrap().unwrap();
+    assert_eq!(tube.entries().len(), TubeStats::KEYS.len());
+    assert_eq!((tube.current_using, tube.current_watching), (1, 1));
+    assert_eq!((tube.current_jobs_reserved, tube.total_jobs, tube.name.as_str()), (1, 3, "1e5"));
+    let stats = client.stats_job(job.id).unwrap().unwrap();
+    assert_eq!(stats.entries().len(), JobStats::KEYS.len());
+    assert_eq!((stats.tube.as_str(), stats.reserves, stats.file), ("1e5", 1, 0));
+    assert!((55..60).contains(&stats.time_left), "{}", stats.time_left);
+}
+
+fn nothing_is_known_of_what_does_not_exist<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    assert_eq!(client.stats_job(u64::MAX).unwrap(), None);
+    assert_eq!(client.stats_tube("nowhere").unwrap(), None);
+    // Asking has not made it.
+    assert_eq!(client.list_tubes().unwrap(), ["default"]);
+}
+
+both_faces!(every_version_is_read_the_same);
+
+fn every_version_is_read_the_same<F: Face>() {
+    for version in Version::ALL {
+        let server = Server::builder().version(version).start().unwrap();
+        let mut client: F = connect(server.address());
+        for tube in ["123", "true", "1e5", "null", "0.5"] {
+            client.use_tube(tube).unwrap();
+            let id = client.put(b"x", PutOptions::default()).unwrap().id();
+            assert_eq!(client.stats_job(id).unwrap().unwrap().tube, tube, "{version}");
+            assert_eq!(client.stats_tube(tube).unwrap().unwrap().name, tube, "{version}");
+            assert!(client.list_tubes().unwrap().iter().any(|name| name == tube), "{version}");
+        }
+        let stats = client.stats().unwrap();
+        let new = version >= Version::V1_12;
+        assert_eq!(stats.version, version.as_str());
+        assert_eq!(stats.entries().len(), if new { 51 } else { 48 }, "{version}");
+        assert_eq!(stats.draining, new.then_some(false), "{version}");
+        assert_eq!((stats.os.is_some(), stats.platform.is_some()), (new, new), "{version}");
+        assert_eq!(stats.cmd_put, 5);
+    }
+}
+
+#[cfg(feature = "serde")]
+mod serialized {
+    use serde_json::Value;
+
+    use super::*;
+
+    both_faces!(statistics_are_typed);
+
+    fn statistics_are_typed<F: Face>() {
+        for version in Version::ALL {
+            let server = Server::builder().version(version).instance(0x1e5).start().unwrap();
+            let mut client: F = connect(server.address());
+            client.use_tube("1e5").unwrap();
+            let id = client.put(b"x", PutOptions::default()).unwrap().id();
+            let stats = serde_json::to_value(client.stats().unwrap()).unwrap();
+            assert_eq!(stats["version"], version.as_str());
+            assert_eq!(stats["id"], "00000000000001e5");
+            assert_eq!(stats["current-jobs-ready"], 1);
+            assert!(stats["rusage-utime"].is_f64(), "{version}");
+            let job = serde_json::to_value(client.stats_job(id).unwrap().unwrap()).unwrap();
+            assert_eq!((&job["tube"], &job["pri"]), (&Value::from("1e5"), &Value::from(1024)));
+            let keys: Vec<&String> = job.as_object().unwrap().keys().collect();
+            assert_eq!(keys, JobStats::KEYS);
+            let tube = serde_json::to_value(client.stats_tube("1e5").unwrap().unwrap()).unwrap();
+            let keys: Vec<&String> = tube.as_object().unwrap().keys().collect();
+            assert_eq!(keys, TubeStats::KEYS);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The two faces behind one trait, so that a scenario is written once.
+
+use std::time::Duration;
+
+use beanstalk_client::{
+    Address, Client, ConnectOptions, Inserted, Job, JobId, JobRef, JobStats, Metrics, PairReply,
+    Priority, PutOptions, ReleaseOptions, Released, Reserved, Result, ServerStats, TubeName,
+    TubeStats, blocking,
+    protocol::{Command, Epoch},
+};
+use queue_core::proof::runtime;
+use tokio::runtime::Runtime;
+
+/// The async face, driven by a current-thread runtime of its own.
+#[derive(Debug)]
+pub(crate) struct Async {
+    /// The client itself.
+    pub(crate) client: Client,
+    /// Its driver.
+    pub(crate) runtime: Runtime,
+}
+
+/// The blocking face.
+#[derive(Debug)]
+pub(crate) struct Blocking {
+    /// The client itself.
+    pub(crate) client: blocking::Client,
+}
+
+macro_rules! face {
+    (
+        calls { $(fn $call:ident($($arg:ident: $type:ty),*) -> $reply:ty;)+ }
+        looks { $(fn $look:ident($($look_arg:ident: $look_type:ty),*) -> $value:ty;)+ }
+    ) => {
+        /// Every method of a client. Tube names are given as text, so that checking them is part of the call.
+        pub(crate) trait Face: Sized + Send + 'static {
+            /// `Client::connect`.
+            fn connect(options: ConnectOptions) -> Result<Self>;
+
+            /// `Client::new`.
+            fn new(options: ConnectOptions) -> Result<Self>;
+
+            /// `Client::call`.
+            fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply>;
+
+            /// `Client::call_pair`.
+            fn call_pair<A: Command, B: Command>(&mut self, first: &A, second: &B) -> Result<PairReply<A, B>>;
+
+            /// `Client::call_many`: the first `take` results, and then the pipeline is dropped.
+            fn call_some<C: Command>(
+                &mut self,
+                window: usize,
+                take: usize,
+                commands: impl IntoIterator<Item = C>,
+            ) -> Vec<Result<C::Reply>>;
+
+            /// `Client::call_many` to its end.
+            fn call_many<C: Command>(&mut self, commands: impl IntoIterator<Item = C>) -> Vec<Result<C::Reply>> {
+                self.call_some(256, usize::MAX, commands)
+            }
+
+            /// `Client::quit`.
+            fn quit(self) -> Result<()>;
+
+            /// `Client::check_connection`.
+            fn check_connection(&mut self) -> bool;
+
+            /// `Client::set_reply_timeout`.
+            fn set_reply_timeout(&mut self, timeout: Duration);
+
+            $(
+                /// The method of that name.
+                fn $call(&mut self, $($arg: $type),*) -> Result<$reply>;
+            )+
+            $(
+                /// The method of that name.
+                fn $look(&self, $($look_arg: $look_type),*) -> $value;
+            )+
+        }
+
+        impl Face for Blocking {
+            fn connect(options: ConnectOptions) -> Result<Self> {
+                blocking::Client::connect(options).map(|client| Blocking { client })
+            }
+
+            fn new(options: ConnectOptions) -> Result<Self> {
+                blocking::Client::new(options).map(|client| Blocking { client })
+            }
+
+            fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
+                self.client.call(command)
+            }
+
+            fn call_pair<A: Command, B: Command>(&mut self, first: &A, second: &B) -> Result<PairReply<A, B>> {
+                self.client.call_pair(first, second)
+            }
+
+            fn call_some<C: Command>(
+                &mut self,
+                window: usize,
+                take: usize,
+                commands: impl IntoIterator<Item = C>,
+            ) -> Vec<Result<C::Reply>> {
+                self.client.call_many(commands).window(window).take(take).collect()
+            }
+
+            fn quit(self) -> Result<()> {
+                self.client.quit()
+            }
+
+            fn check_connection(&mut self) -> bool {
+                self.client.check_connection()
+            }
+
+            fn set_reply_timeout(&mut self, timeout: Duration) {
+                self.client.set_reply_timeout(timeout);
+            }
+
+            $(fn $call(&mut self, $($arg: $type),*) -> Result<$reply> {
+                self.client.$call($($arg),*)
+            })+
+            $(fn $look(&self, $($look_arg: $look_type),*) -> $value {
+                self.client.$look($($look_arg),*)
+            })+
+        }
+
+        impl Face for Async {
+            fn connect(options: ConnectOptions) -> Result<Self> {
+                let runtime = runtime();
+                let client = runtime.block_on(Client::connect(options))?;
+                Ok(Async { client, runtime })
+            }
+
+            fn new(options: ConnectOptions) -> Result<Self> {
+                Client::new(options).map(|client| Async { client, runtime: runtime() })
+            }
+
+            fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
+                self.runtime.block_on(self.client.call(command))
+            }
+
+            fn call_pair<A: Command, B: Command>(&mut self, first: &A, second: &B) -> Result<PairReply<A, B>> {
+                self.runtime.block_on(self.client.call_pair(first, second))
+            }
+
+            fn call_some<C: Command>(
+                &mut self,
+                window: usize,
+                take: usize,
+                commands: impl IntoIterator<Item = C>,
+            ) -> Vec<Result<C::Reply>> {
+                self.runtime.block_on(async {
+                    let mut replies = self.client.call_many(commands).window(window);
+                    let mut found = Vec::new();
+                    while found.len() < take {
+                        match replies.next().await {
+                            Some(reply) => found.push(reply),
+                            None => break,
+                        }
+                    }
+                    found
+                })
+            }
+
+            fn quit(self) -> Result<()> {
+                self.runtime.block_on(self.client.quit())
+            }
+
+            fn check_connection(&mut self) -> bool {
+                self.runtime.block_on(self.client.check_connection())
+            }
+
+            fn set_reply_timeout(&mut self, timeout: Duration) {
+                self.client.set_reply_timeout(timeout);
+            }
+
+            $(fn $call(&mut self, $($arg: $type),*) -> Result<$reply> {
+                self.runtime.block_on(self.client.$call($($arg),*))
+            })+
+            $(fn $look(&self, $($look_arg: $look_type),*) -> $value {
+                self.client.$look($($look_arg),*)
+            })+
+        }
+    };
+}
+
+face! {
+    calls {
+        fn put(body: &[u8], options: PutOptions) -> Inserted;
+        fn use_tube(tube: &str) -> ();
+        fn reserve() -> Reserved;
+        fn reserve_with_timeout(timeout: Duration) -> Reserved;
+        fn reserve_job(id: impl Into<JobId>) -> Option<Job>;
+        fn delete(job: impl Into<JobRef>) -> ();
+        fn release(job: impl Into<JobRef>, options: ReleaseOptions) -> Released;
+        fn bury(job: impl Into<JobRef>, priority: impl Into<Priority>) -> ();
+        fn touch(job: impl Into<JobRef>) -> ();
+        fn watch(tube: &str) -> u64;
+        fn ignore(tube: &str) -> u64;
+        fn watch_only(tubes: Vec<&str>) -> ();
+        fn peek(id: impl Into<JobId>) -> Option<Job>;
+        fn peek_ready() -> Option<Job>;
+        fn peek_delayed() -> Option<Job>;
+        fn peek_buried() -> Option<Job>;
+        fn kick(bound: u64) -> u64;
+        fn kick_job(job: impl Into<JobRef>) -> ();
+        fn stats_job(id: impl Into<JobId>) -> Option<JobStats>;
+        fn stats_tube(tube: &str) -> Option<TubeStats>;
+        fn stats() -> ServerStats;
+        fn list_tubes() -> Vec<TubeName>;
+        fn list_tube_used() -> TubeName;
+        fn list_tubes_watched() -> Vec<TubeName>;
+        fn pause_tube(tube: &str, delay: Duration) -> ();
+        fn reconnect() -> ();
+        fn reset() -> ();
+    }
+    looks {
+        fn is_connected() -> bool;
+        fn used_tube() -> &TubeName;
+        fn watched_tubes() -> &[TubeName];
+        fn epoch() -> Epoch;
+        fn address() -> &Address;
+        fn metrics() -> &Metrics;
+    }
+}
+
+impl Async {
+    /// A client over a stream, with a runtime of its own.
+    #[must_use]
+    pub(crate) fn over(
+        stream: impl beanstalk_client::Duplex + 'static,
+        options: ConnectOptions,
+        runtime: Runtime,
+    ) -> Self {
+        Async { client: Client::from_stream(stream, options), runtime }
+    }
+}
+
+impl Blocking {
+    /// A client over a stream.
+    #[must_use]
+    pub(crate) fn over(stream: impl blocking::Duplex + 'static, options: ConnectOptions) -> Self {
+        Blocking { client: blocking::Client::from_stream(stream, options).unwrap() }
+    }
+}

@@ -1,0 +1,284 @@
+//! Both workers behind one trait: a handler is written once, as a function that may block its thread.
+
+use std::{
+    sync::{Arc, Mutex, mpsc},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use beanstalk_client::{
+    ErrorKind, JobContext, JobId, JobStats, LostReason, Outcome, Result, TubeName, Worker,
+    WorkerEvent, WorkerEventKind, WorkerHandle, WorkerOptions, WorkerReport, blocking,
+};
+use tokio::runtime::Handle;
+
+use crate::support::{Async, Blocking, Face, place::PATIENCE};
+
+/// A job as a test's handler sees it.
+pub(super) trait Seen {
+    fn id(&self) -> JobId;
+    fn body(&self) -> Vec<u8>;
+    fn is_lost(&self) -> bool;
+    /// Waits for the end of the reservation, with the patience of a test.
+    fn wait_lost(&self) -> Option<LostReason>;
+    fn is_stopping(&self) -> bool;
+    /// Waits for a stop, with the patience of a test; returns whether it came.
+    fn wait_stopping(&self) -> bool;
+    fn time_left(&self) -> Option<Duration>;
+    fn touch(&self) -> Result<()>;
+    fn stats(&self) -> Result<JobStats>;
+    fn tube(&self) -> Result<TubeName>;
+}
+
+/// A worker of either face.
+pub(super) trait WorkerFace: Face {
+    fn start<H>(options: WorkerOptions, handler: H) -> Running
+    where
+        H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
+    {
+        Self::start_told(options, |_| {}, handler)
+    }
+
+    /// With another observer besides, which is called last.
+    fn start_told<O, H>(options: WorkerOptions, observer: O, handler: H) -> Running
+    where
+        O: Fn(&WorkerEvent) + Send + Sync + 'static,
+        H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static;
+}
+
+/// A worker that runs in threads of its own.
+pub(super) struct Running {
+    pub(super) handle: WorkerHandle,
+    pub(super) events: Events,
+    thread: JoinHandle<WorkerReport>,
+}
+
+impl Running {
+    /// Waits for its end, for as long as it gets on: how fast it does depends on the machine.
+    pub(super) fn end(self) -> WorkerReport {
+        let (mut done, mut deadline) = (0, Instant::now() + 3 * PATIENCE);
+        while !self.thread.is_finished() {
+            let total = self.handle.report().total();
+            if total > done {
+                (done, deadline) = (total, Instant::now() + 3 * PATIENCE);
+            }
+            assert!(Instant::now() < deadline, "the worker does not end: {:?}", self.handle);
+            thread::sleep(Duration::from_millis(2));
+        }
+        self.thread.join().unwrap()
+    }
+
+    /// Waits until it has failed to connect this often.
+    pub(super) fn until_it_failed_to_connect(&self, times: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.handle.metrics().errors_of(ErrorKind::Connect) < times {
+            assert!(Instant::now() < deadline, "{times} times: {:?}", self.handle.metrics());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Stops it, and waits for its end.
+    pub(super) fn stop(self) -> WorkerReport {
+        self.handle.stop();
+        self.end()
+    }
+}
+
+/// What a worker reported, as text.
+#[derive(Clone, Default)]
+pub(super) struct Events(Arc<Mutex<Vec<String>>>);
+
+impl Events {
+    /// Makes these options report to this value, and then to `observer`.
+    fn watch(
+        &self,
+        options: WorkerOptions,
+        observer: impl Fn(&WorkerEvent) + Send + Sync + 'static,
+    ) -> WorkerOptions {
+        let events = self.0.clone();
+        options.on_event(move |event: &WorkerEvent| {
+            events.lock().unwrap().push(words(event));
+            observer(event);
+        })
+    }
+
+    pub(super) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub(super) fn count(&self, what: &str) -> usize {
+        self.all().iter().filter(|event| event.starts_with(what)).count()
+    }
+
+    /// Waits until something was reported this often.
+    pub(super) fn wait_for(&self, what: &str, times: usize) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.count(what) < times {
+            assert!(Instant::now() < deadline, "no {times} x {what:?} in {:?}", self.all());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+fn words(event: &WorkerEvent) -> String {
+    match &event.what {
+        WorkerEventKind::Connected => "connected".into(),
+        WorkerEventKind::Disconnected(error) => format!("disconnected: {error}"),
+        WorkerEventKind::ServerReplaced => "replaced".into(),
+        WorkerEventKind::Refused { command, reply, .. } => format!("refused {command}: {reply}"),
+        WorkerEventKind::Reclaimed(job) => format!("reclaimed {job}"),
+        WorkerEventKind::ShortTimeToRun { job, ttr } => format!("short {job} {ttr:?}"),
+        WorkerEventKind::Started(job) => format!("started {job}"),
+        WorkerEventKind::Failed { job, error } => format!("failed {job}: {error}"),
+        WorkerEventKind::Poisoned { job, why } => format!("poisoned {job}: {why}"),
+        WorkerEventKind::Settled { job, fate } => format!("{} {job}", fate.word()),
+        other => format!("{other:?}"),
+    }
+}
+
+impl WorkerFace for Async {
+    fn start_told<O, H>(options: WorkerOptions, observer: O, handler: H) -> Running
+    where
+        O: Fn(&WorkerEvent) + Send + Sync + 'static,
+        H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
+    {
+        let events = Events::default();
+        let worker = Worker::new(events.watch(options, observer)).unwrap();
+        let handle = worker.handle();
+        let handler = Arc::new(handler);
+        let thread = thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            runtime.unwrap().block_on(worker.run(move |job: JobContext| {
+                let handler = handler.clone();
+                async move {
+                    let seen = SeenAsync(job, Handle::current());
+                    match tokio::task::spawn_blocking(move || handler(&seen)).await {
+                        Ok(outcome) => outcome,
+                        Err(error) => std::panic::resume_unwind(error.into_panic()),
+                    }
+                }
+            }))
+        });
+        Running { handle, events, thread }
+    }
+}
+
+struct SeenAsync(JobContext, Handle);
+
+impl Seen for SeenAsync {
+    fn id(&self) -> JobId {
+        self.0.id
+    }
+
+    fn body(&self) -> Vec<u8> {
+        self.0.body.to_vec()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.0.is_lost()
+    }
+
+    fn wait_lost(&self) -> Option<LostReason> {
+        let lost = async { tokio::time::timeout(PATIENCE, self.0.lost()).await };
+        self.1.block_on(lost).ok()
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.0.is_stopping()
+    }
+
+    fn wait_stopping(&self) -> bool {
+        let stopping = async { tokio::time::timeout(PATIENCE, self.0.stopping()).await };
+        self.1.block_on(stopping).is_ok()
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        self.0.time_left()
+    }
+
+    fn touch(&self) -> Result<()> {
+        self.1.block_on(self.0.touch())
+    }
+
+    fn stats(&self) -> Result<JobStats> {
+        self.1.block_on(self.0.stats())
+    }
+
+    fn tube(&self) -> Result<TubeName> {
+        self.1.block_on(self.0.tube())
+    }
+}
+
+impl WorkerFace for Blocking {
+    fn start_told<O, H>(options: WorkerOptions, observer: O, handler: H) -> Running
+    where
+        O: Fn(&WorkerEvent) + Send + Sync + 'static,
+        H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
+    {
+        let events = Events::default();
+        let worker = blocking::Worker::new(events.watch(options, observer)).unwrap();
+        let handle = worker.handle();
+        let thread = thread::spawn(move || worker.run(|job| handler(&job)));
+        Running { handle, events, thread }
+    }
+}
+
+impl Seen for blocking::JobContext {
+    fn id(&self) -> JobId {
+        self.id
+    }
+
+    fn body(&self) -> Vec<u8> {
+        self.body.to_vec()
+    }
+
+    fn is_lost(&self) -> bool {
+        Self::is_lost(self)
+    }
+
+    fn wait_lost(&self) -> Option<LostReason> {
+        Self::wait_lost(self, PATIENCE)
+    }
+
+    fn is_stopping(&self) -> bool {
+        Self::is_stopping(self)
+    }
+
+    fn wait_stopping(&self) -> bool {
+        Self::wait_stopping(self, PATIENCE)
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        Self::time_left(self)
+    }
+
+    fn touch(&self) -> Result<()> {
+        Self::touch(self)
+    }
+
+    fn stats(&self) -> Result<JobStats> {
+        Self::stats(self)
+    }
+
+    fn tube(&self) -> Result<TubeName> {
+        Self::tube(self)
+    }
+}
+
+/// A gate where a handler waits until the test opens it.
+pub(super) struct Door {
+    opened: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Door {
+    pub(super) fn new() -> (mpsc::Sender<()>, Door) {
+        let (open, opened) = mpsc::channel();
+        (open, Door { opened: Mutex::new(opened) })
+    }
+
+    /// Waits for one opening, or for the end of the test.
+    pub(super) fn pass(&self) {
+        let _ = self.opened.lock().unwrap().recv_timeout(2 * PATIENCE);
+    }
+}

@@ -1,0 +1,362 @@
+//! What a worker may be given, and what the system may refuse it.
+
+use std::{
+    io::{self, Read, Write},
+    net::TcpStream,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use beanstalk_client::{
+    ConnectOptions, ErrorKind, Outcome, RetryPolicy, SlotState, Worker, WorkerHandle,
+    WorkerOptions, blocking,
+};
+use fixtures::{Port, beanstalkd::Server};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::faces::{Door, WorkerFace};
+use crate::support::{Async, Blocking, both_faces, place::connect};
+
+both_faces!(
+    a_grace_without_end_is_one,
+    reconnects_take_their_delays_from_the_options_of_the_server,
+    nothing_is_cut_off_by_a_half_close,
+    a_worker_without_file_descriptors_waits_and_tells_that_once,
+);
+
+/// `Duration::MAX`, when a stop finds the connection lost.
+fn a_grace_without_end_is_one<F: WorkerFace>() {
+    for loses in [true, false] {
+        let server = Server::start().unwrap();
+        let mut client: F = connect(server.address());
+        let _ = client.put(b"x", Default::default()).unwrap();
+        let (open, door) = Door::new();
+        let options = WorkerOptions::new(server.address()).unwrap().grace(Duration::MAX);
+        let worker = F::start(options, move |_| {
+            door.pass();
+            Ok(Outcome::Delete)
+        });
+        worker.events.wait_for("started", 1);
+        if loses {
+            server.close_connections();
+            worker.events.wait_for("lost", 1);
+        }
+        worker.handle.stop();
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(worker.handle.slots().iter().all(|slot| slot.state != SlotState::Ended) || loses);
+        open.send(()).unwrap();
+        let handle = worker.handle.clone();
+        assert_eq!(worker.end().total(), 1);
+        assert!(handle.slots().iter().all(|slot| slot.state == SlotState::Ended), "{handle:?}");
+    }
+}
+
+/// And not from a setting that says nothing about them.
+fn reconnects_take_their_delays_from_the_options_of_the_server<F: WorkerFace>() {
+    let nobody = Port::take().unwrap();
+    let quick = Duration::from_millis(1);
+    let options: ConnectOptions = nobody.address().to_string().parse().unwrap();
+    let options = options.retry(RetryPolicy::never().backoff(quick, quick));
+    let worker = F::start(WorkerOptions::new(options.clone()).unwrap(), |_| Ok(Outcome::Delete));
+    worker.until_it_failed_to_connect(50);
+    worker.stop();
+    // Unless the worker has its own.
+    let slow = WorkerOptions::new(options).unwrap();
+    let slow = slow.reconnect_backoff(Duration::from_secs(3600), Duration::from_secs(3600)).seed(7);
+    let worker = F::start(slow, |_| Ok(Outcome::Delete));
+    worker.until_it_failed_to_connect(1);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(worker.handle.metrics().errors_of(ErrorKind::Connect), 1);
+    worker.stop();
+}
+
+/// EMFILE; later, some are available again.
+fn a_worker_without_file_descriptors_waits_and_tells_that_once<F: WorkerFace>() {
+    const EMFILE: i32 = 24;
+    let server = Server::start().unwrap();
+    let mut client: F = connect(server.address());
+    let _ = client.put(b"x", Default::default()).unwrap();
+    let at = server.socket_addr().unwrap();
+    let left = Arc::new(AtomicUsize::new(8));
+    let resolve = move || {
+        let is_short = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        if is_short.is_ok() { Err(io::Error::from_raw_os_error(EMFILE)) } else { Ok(at) }
+    };
+    let again = resolve.clone();
+    let quick = Duration::from_millis(1);
+    let options: ConnectOptions = server.address().parse().unwrap();
+    let options = options
+        .retry(RetryPolicy::never().backoff(quick, quick))
+        .connector(move |_| {
+            let found = resolve();
+            async move { tokio::net::TcpStream::connect(found?).await }
+        })
+        .blocking_connector(move |_, _| TcpStream::connect(again()?));
+    let worker = F::start(WorkerOptions::new(options).unwrap(), |_| Ok(Outcome::Delete));
+    worker.events.wait_for("deleted", 1);
+    assert_eq!(worker.handle.metrics().errors_of(ErrorKind::Connect), 8);
+    let told = worker.events.all();
+    assert!(told[0].contains("os error 24"), "{told:?}");
+    assert_eq!((worker.events.count("disconnected"), &*told[1]), (1, "connected"), "{told:?}");
+    // A failure after a connection is reported.
+    server.close_connections();
+    worker.events.wait_for("disconnected", 2);
+    worker.events.wait_for("connected", 2);
+    worker.stop();
+}
+
+#[test]
+fn a_worker_refuses_plain_text_when_tls_is_required() {
+    let options = |address: &str| {
+        let server: ConnectOptions = address.parse().unwrap();
+        WorkerOptions::new(server.require_tls(true)).unwrap()
+    };
+    for error in [
+        Worker::new(options("10.0.0.5")).err().unwrap(),
+        blocking::Worker::new(options("10.0.0.5")).err().unwrap(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("require_tls"), "{error}");
+    }
+    for address in ["127.0.0.1", "beanstalks://10.0.0.5"] {
+        assert!(Worker::new(options(address)).is_ok(), "{address}");
+        assert!(blocking::Worker::new(options(address)).is_ok(), "{address}");
+    }
+}
+
+/// A stream that keeps what is written until it is flushed, which takes some tries. The worker is stopped as soon as
+/// there is one, so that its half-close comes while the first commands are being written.
+fn nothing_is_cut_off_by_a_half_close<F: WorkerFace + Slowly>() {
+    let log = Log::default();
+    let handle: Arc<OnceLock<WorkerHandle>> = Arc::default();
+    let options: ConnectOptions = "127.0.0.1:1".parse().unwrap();
+    let worker = F::start_stopped_by(F::slowly(options, log.clone(), handle.clone()), &handle);
+    assert_eq!(worker.total(), 0);
+    let mut log = log.0.lock().unwrap().clone();
+    log.dedup();
+    assert_eq!(log, ["written", "not flushed", "flushed", "closed"]);
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<&'static str>>>);
+
+impl Log {
+    fn note(&self, what: &'static str) {
+        self.0.lock().unwrap().push(what);
+    }
+}
+
+struct Slow {
+    log: Log,
+    refusals: usize,
+    is_closed: bool,
+}
+
+impl Slow {
+    /// Stops the worker that connects.
+    fn new(log: Log, handle: &OnceLock<WorkerHandle>) -> Slow {
+        handle.wait().stop();
+        Slow { log, refusals: 3, is_closed: false }
+    }
+
+    fn try_flush(&mut self) -> io::Result<()> {
+        if self.refusals > 0 {
+            self.refusals -= 1;
+            self.log.note("not flushed");
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.log.note("flushed");
+        Ok(())
+    }
+}
+
+impl Read for Slow {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        if self.is_closed { Ok(0) } else { Err(io::ErrorKind::TimedOut.into()) }
+    }
+}
+
+impl Write for Slow {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.log.note("written");
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.try_flush()
+    }
+}
+
+impl blocking::Duplex for Slow {
+    fn set_read_timeout(&mut self, _: Option<Duration>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn set_write_timeout(&mut self, _: Option<Duration>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn shutdown_write(&mut self) -> io::Result<()> {
+        self.log.note("closed");
+        self.is_closed = true;
+        Ok(())
+    }
+}
+
+impl AsyncRead for Slow {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        _: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.is_closed { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+}
+
+impl AsyncWrite for Slow {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.log.note("written");
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.try_flush() {
+            Ok(()) => Poll::Ready(Ok(())),
+            Err(_) => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.log.note("closed");
+        self.is_closed = true;
+        cx.waker().wake_by_ref();
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Options of either face whose connections are slow streams.
+trait Slowly: WorkerFace {
+    fn slowly(
+        options: ConnectOptions,
+        log: Log,
+        handle: Arc<OnceLock<WorkerHandle>>,
+    ) -> ConnectOptions;
+
+    fn start_stopped_by(
+        options: ConnectOptions,
+        handle: &OnceLock<WorkerHandle>,
+    ) -> beanstalk_client::WorkerReport {
+        let worker = Self::start(WorkerOptions::new(options).unwrap(), |_| Ok(Outcome::Delete));
+        handle.set(worker.handle.clone()).unwrap();
+        worker.end()
+    }
+}
+
+impl Slowly for Async {
+    fn slowly(
+        options: ConnectOptions,
+        log: Log,
+        handle: Arc<OnceLock<WorkerHandle>>,
+    ) -> ConnectOptions {
+        options.connector(move |_| {
+            let stream = Slow::new(log.clone(), &handle);
+            async move { Ok(stream) }
+        })
+    }
+}
+
+impl Slowly for Blocking {
+    fn slowly(
+        options: ConnectOptions,
+        log: Log,
+        handle: Arc<OnceLock<WorkerHandle>>,
+    ) -> ConnectOptions {
+        options.blocking_connector(move |_, _| Ok(Slow::new(log.clone(), &handle)))
+    }
+}
+
+/// With the real limit, of the memory that stacks are made of: in a process of its own, since the limit is the
+/// process's.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_without_threads_waits_for_them() {
+    use std::process::Command;
+
+    const NAME: &str = "worker::limits::a_process_without_threads_waits_for_them";
+    if let (Ok(face), Ok(address)) = (std::env::var("FACE"), std::env::var("WITHOUT_THREADS")) {
+        return without_threads(&address, |options| match face.as_str() {
+            "blocking" => blocking::Worker::new(options).unwrap().run(|_| Outcome::Delete),
+            _ => {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let worker = Worker::new(options).unwrap();
+                runtime.unwrap().block_on(worker.run(|_| async { Outcome::Delete }))
+            }
+        });
+    }
+    for face in ["async", "blocking"] {
+        let server = Server::start().unwrap();
+        let port = server.socket_addr().unwrap().port();
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env("FACE", face)
+            // The name has to be resolved, which takes the async face a thread.
+            .env("WITHOUT_THREADS", format!("localhost:{port}"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("1 passed"), "{face}: {text}{errors}");
+    }
+}
+
+/// Runs a worker that gets no thread until it has reported that.
+#[cfg(target_os = "linux")]
+fn without_threads(
+    address: &str,
+    run: impl FnOnce(WorkerOptions) -> beanstalk_client::WorkerReport,
+) {
+    use beanstalk_client::{WorkerEvent, WorkerEventKind};
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let port = address.rsplit(':').next().unwrap();
+    let mut client = blocking::Client::connect(format!("127.0.0.1:{port}")).unwrap();
+    for _ in 0..10 {
+        let _ = client.put("x", Default::default()).unwrap();
+    }
+    let unlimited = getrlimit(Resource::As);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let seen = told.clone();
+    let quick = Duration::from_millis(1);
+    let options = WorkerOptions::new(address).unwrap().slots(2).until_empty();
+    let options = options.reconnect_backoff(quick, quick).on_event(move |event: &WorkerEvent| {
+        if let WorkerEventKind::Disconnected(error) = &event.what {
+            let mut told = seen.lock().unwrap();
+            told.push((event.slot, error.to_string()));
+            if told.iter().any(|(slot, _)| *slot == 0) && told.iter().any(|(slot, _)| *slot == 1) {
+                setrlimit(Resource::As, unlimited).unwrap();
+            }
+        }
+    });
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+    let kilobytes: u64 = size.trim().trim_end_matches(" kB").parse().unwrap();
+    let present = kilobytes * 1024;
+    setrlimit(Resource::As, Rlimit { current: Some(present + (1 << 20)), ..unlimited }).unwrap();
+    let report = run(options);
+    let told = told.lock().unwrap();
+    assert!(told.iter().all(|(_, error)| error.contains("no thread")), "{told:?}");
+    assert!(told.len() >= 2, "{told:?}");
+    assert_eq!((report.finished, report.total()), (10, 10), "{told:?}");
+}

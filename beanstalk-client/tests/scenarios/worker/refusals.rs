@@ -1,0 +1,179 @@
+//! A server that keeps refusing what a worker has to request.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use beanstalk_client::{Inspect, JobFate, Outcome, PutOptions, Retries, WorkerOptions};
+use fixtures::{beanstalkd::Server, fault::Fault};
+
+use super::{
+    faces::WorkerFace,
+    world::{CLOSES, World},
+};
+use crate::support::{both_faces, place::connect};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn options() -> WorkerOptions {
+    // However often it is reserved, no job is treated as poison.
+    let patient = Retries::default().reserves(u64::MAX);
+    WorkerOptions::new("127.0.0.1:1").unwrap().seed(7).retries(patient)
+}
+
+/// What a worker needs in every cycle, and what it may be answered instead: 40,000 commands a second and more, or a new
+/// connection every 50 ms.
+const REFUSALS: [(&str, &str); 17] = [
+    ("watch", "UNKNOWN_COMMAND"),
+    ("watch", CLOSES),
+    ("stats", "OK 3\r\nx y"),
+    ("reserve-with-timeout", "INTERNAL_ERROR"),
+    ("reserve-with-timeout", "TIMED_OUT"),
+    ("reserve-with-timeout", "DEADLINE_SOON"),
+    ("reserve-with-timeout", "NOT_FOUND"),
+    ("reserve-with-timeout", CLOSES),
+    ("stats-job", "NOT_FOUND"),
+    ("stats-job", "UNKNOWN_COMMAND"),
+    ("stats-job", "OK 3\r\nx y"),
+    ("stats-job", CLOSES),
+    ("delete", "NOT_FOUND"),
+    ("delete", "INTERNAL_ERROR"),
+    ("delete", "OUT_OF_MEMORY"),
+    ("delete", "BURIED"),
+    ("delete", CLOSES),
+];
+
+/// The server gives its job out again and again, as it would if it did what it says.
+fn refuse(verb: &str, refusal: &'static str, line: &str) -> Option<&'static str> {
+    match line.split(' ').next() {
+        Some(asked) if asked == verb => Some(refusal),
+        Some("reserve-with-timeout") if matches!(verb, "stats-job" | "delete") => {
+            Some("RESERVED 1 1\r\nx")
+        }
+        // A job without server-side trouble still works.
+        Some("stats-job") if verb == "delete" => Some(STATS),
+        _ => None,
+    }
+}
+
+const STATS: &str = "OK 42\r\n---\nid: 1\nstate: reserved\nttr: 600\npri: 7\n";
+
+#[test]
+fn refusals_in_a_row_back_off() {
+    for (verb, refusal) in REFUSALS {
+        for prefetch in [1, 16] {
+            let mut world = World::new();
+            let options = options().tubes(["default", "another"]).unwrap().prefetch(prefetch);
+            let worker = world.worker(&options);
+            world.reconnects(worker);
+            world.finish_at_once(worker, Outcome::Delete);
+            world.fault(worker, move |line| refuse(verb, refusal, line));
+            world.cut(worker);
+            for _ in 0..prefetch {
+                world.put(600);
+            }
+            world.pass(10 * MINUTE);
+            let seen = world.seen(worker);
+            let what = format!("{refusal} to {verb}, prefetch {prefetch}");
+            // About one pause in five seconds at last; a handful of commands for each, and with prefetch for each job.
+            // There are two rounds to a pause, as the reserve goes out with the delete that will be refused.
+            let most = 250 * (6 + 3 * prefetch);
+            let (lines, connections) = (seen.lines.len(), seen.connections);
+            assert!((20..most).contains(&lines), "{what}: {lines} commands");
+            assert!(connections < 300, "{what}: {connections} connections");
+            // And then it recovers, within one pause.
+            world.fault(worker, |_| None);
+            world.pass(25 * SECOND);
+            let deleted = world.seen(worker).settled.iter();
+            let deleted = deleted.filter(|(_, fate)| *fate == JobFate::Deleted).count();
+            assert_eq!(deleted, prefetch, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_is_told_once_for_each_pause_and_a_success_starts_over() {
+    let mut world = World::new();
+    let worker = world.worker(&options().prefetch(4));
+    world.reconnects(worker);
+    world.cut(worker);
+    world.finish_at_once(worker, Outcome::Delete);
+    world.fault(worker, |line| refuse("stats-job", "NOT_FOUND", line));
+    for _ in 0..8 {
+        world.put(600);
+    }
+    world.pass(MINUTE);
+    let told = world.seen(worker).said("refused");
+    assert!((8..60).contains(&told), "{told} times in a minute");
+    for step in 1..=told {
+        let words = format!("refused {step}: NOT_FOUND to stats-job");
+        assert_eq!(world.seen(worker).said(&words), 1, "{words}");
+    }
+    world.fault(worker, |_| None);
+    world.pass(MINUTE);
+    assert_eq!(world.seen(worker).settled.len(), 8);
+    world.fault(worker, |line| refuse("stats-job", "NOT_FOUND", line));
+    world.pass(MINUTE);
+    assert_eq!(world.seen(worker).said("refused 1: "), 2, "a new row");
+}
+
+/// A pause concerns only further jobs: held ones are kept, and end as they should.
+#[test]
+fn jobs_that_are_held_are_looked_after_in_a_pause() {
+    let mut world = World::new();
+    let worker = world.worker(&options().prefetch(2));
+    world.fault(worker, |line| match line {
+        "reserve-with-timeout 0" => Some("RESERVED 2 1\r\nx"),
+        "stats-job 2" => Some("NOT_FOUND"),
+        _ => None,
+    });
+    let kept = world.put(3);
+    world.pass(MINUTE);
+    assert!(world.seen(worker).said("refused") > 3);
+    assert_eq!(world.stat(kept, "timeouts"), "0");
+    world.finish(worker, Outcome::Delete);
+    assert_eq!(world.seen(worker).settled, [(kept, JobFate::Deleted)]);
+}
+
+#[test]
+fn an_idle_worker_is_refused_nothing() {
+    let mut world = World::new();
+    let worker = world.worker(&options());
+    world.pass(60 * MINUTE);
+    assert_eq!(world.seen(worker).said("refused"), 0);
+    assert_eq!(world.seen(worker).connections, 1);
+}
+
+both_faces!(a_server_that_refuses_is_not_hammered);
+
+fn a_server_that_refuses_is_not_hammered<F: WorkerFace>() {
+    for (verb, refusal) in [("stats-job", "NOT_FOUND"), ("delete", "INTERNAL_ERROR")] {
+        let server = Server::start().unwrap();
+        let mut client: F = connect(server.address());
+        let id = client.put(b"x", PutOptions::default()).unwrap().id();
+        let given_out = format!("RESERVED {id} 1\r\nx");
+        server.faults().add(Fault::always().of("reserve-with-timeout").reply(&given_out));
+        server.faults().add(Fault::always().of(verb).reply(refusal));
+        let options = WorkerOptions::new(server.address()).unwrap().inspect(Inspect::OnDemand);
+        let worker = F::start(options, move |job| {
+            if verb == "stats-job" {
+                job.stats().map_err(|error| error.to_string())?;
+            }
+            Ok(Outcome::Delete)
+        });
+        let told =
+            if verb == "stats-job" { "refused stats-job: NOT_FOUND" } else { "disconnected" };
+        worker.events.wait_for(told, 3);
+        server.clear_requests();
+        let start = Instant::now();
+        thread::sleep(SECOND);
+        let (asked, time) = (server.requests().len(), start.elapsed());
+        // On a busy machine it is even less.
+        assert!(asked as f64 / time.as_secs_f64() < 400.0, "{refusal} to {verb}: {asked} commands");
+        server.faults().clear();
+        worker.events.wait_for(&format!("deleted {id}"), 1);
+        worker.stop();
+    }
+}

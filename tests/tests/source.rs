@@ -1,0 +1,151 @@
+//! What the sources of the clients promise: every method is in a scenario, no runtime is in a blocking build, and nothing
+//! but the pumps reads a clock.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+const CLIENTS: [&str; 3] = ["adf-queue-client", "beanstalk-client", "gearman-client"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The source files of a folder of the repository, but for its tests, and their code without tests and comments.
+fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if !is_test(&path) {
+                let code = read(&path);
+                let code = code.split("#[cfg(test)]\n").next().unwrap().lines();
+                let code = code.filter(|line| !line.trim_start().starts_with("//"));
+                found.push((path, code.collect::<Vec<_>>().join("\n")));
+            }
+        }
+    }
+    found
+}
+
+/// All files of a folder as one text.
+fn read_all(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| if path.is_dir() { read_all(&path) } else { read(&path) }).collect()
+}
+
+fn is_test(path: &Path) -> bool {
+    path.file_stem().is_some_and(|name| name.to_string_lossy().ends_with("tests"))
+}
+
+/// Every async method of a client, a producer and a worker is run by the scenarios, under its own name.
+#[test]
+fn every_async_method_is_run_by_the_scenarios() {
+    for client in CLIENTS {
+        let scenarios = read_all(&root().join(client).join("tests/scenarios"));
+        let (mut found, mut missing) = (0, Vec::new());
+        for (path, code) in sources(&format!("{client}/src/asynchronous")) {
+            // The events and the handlers of workers are not called by name.
+            for method in code.split("    pub async fn ").skip(1) {
+                let name = method.split(['(', '<']).next().unwrap();
+                found += 1;
+                let calls = [format!(".{name}("), format!("::{name}("), format!("fn {name}(")];
+                if !calls.iter().any(|call| scenarios.contains(call)) {
+                    missing.push(format!("{}: {name}", path.display()));
+                }
+            }
+        }
+        assert!(missing.is_empty(), "in no scenario: {missing:#?}");
+        assert!(found > 20, "only {found} methods of {client} were found");
+    }
+}
+
+/// The packages that a build of the client alone pulls in.
+fn tree(client: &str, features: &str) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--edges", "normal", "--prefix", "none", "--no-default-features"])
+        .args(["--offline", "--locked", "--package", client, "--features", features])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
+}
+
+#[test]
+fn a_blocking_build_has_no_runtime_in_its_tree() {
+    for client in CLIENTS {
+        for features in ["blocking", "blocking-tls"] {
+            let mut tree = tree(client, features);
+            tree.retain(|name| ["tokio", "mio", "futures"].iter().any(|part| name.contains(part)));
+            assert!(tree.is_empty(), "{client} with {features}: {tree:?}");
+        }
+        assert!(tree(client, "tokio").contains("tokio"), "{client}");
+    }
+}
+
+/// S21. That of Adf.QueueServer is made of WebSocket, HTTP and JSON, which are libraries.
+#[test]
+fn the_protocol_alone_needs_bytes_and_nothing_else() {
+    for client in ["beanstalk-client", "gearman-client"] {
+        let expected = [client, "bytes", "queue-toolkit-core"].map(String::from);
+        assert_eq!(tree(client, ""), expected.into());
+    }
+}
+
+/// The protocol does no input or output, reads no clock and knows no runtime.
+#[test]
+fn the_protocols_do_no_input_or_output() {
+    // Moments come in as arguments; nothing reads a clock.
+    let words = [
+        "std::net",
+        "std::io",
+        "tokio::",
+        "Instant::now",
+        "SystemTime::now",
+        "thread::",
+        "std::fs",
+    ];
+    for client in CLIENTS {
+        let sources = sources(&format!("{client}/src/protocol"));
+        assert!(sources.len() > 10, "only {} files of {client} were found", sources.len());
+        for (path, code) in sources {
+            // The reason of a loss comes in as an error; the library for WebSocket reads from and writes to a buffer.
+            let code = code.replace("std::io::Error", "").replace("std::io::Cursor", "");
+            for word in words {
+                assert!(!code.contains(word), "{} has {word}", path.display());
+            }
+        }
+    }
+}
+
+/// C16: the async faces take time from the runtime and choose nothing at random by themselves, so that a simulation can
+/// run them again and get the same.
+#[test]
+fn the_async_faces_are_deterministic() {
+    let folders = CLIENTS.into_iter().chain(["queue-core"]).map(|package| format!("{package}/src"));
+    let sources: Vec<_> = folders.flat_map(|folder| sources(&folder)).collect();
+    assert!(sources.len() > 150, "only {} files were found", sources.len());
+    for (path, code) in sources {
+        if path.iter().any(|part| part == "blocking") {
+            continue;
+        }
+        let name = path.display();
+        assert!(!code.contains("SystemTime::now"), "{name} reads the wall clock");
+        let own_clock = code.contains("Instant::now()") && !code.contains("use tokio");
+        assert!(!own_clock || path.ends_with("clock.rs"), "{name} reads the clock");
+        for choice in code.split("select! {").skip(1) {
+            assert!(choice.trim_start().starts_with("biased;"), "{name} selects at random");
+        }
+    }
+}
