@@ -26,6 +26,7 @@ each_server!(
 
 each_server_async!(
     events_come_in_order_and_the_exception_is_told,
+    a_reducer_comes_with_its_foreground_job_in_both_faces,
     joined_submissions_run_once_and_all_get_the_result,
     a_cancelled_job_fails_at_its_submitter,
     a_job_timeout_leaves_the_connection_in_step,
@@ -91,6 +92,25 @@ fn higher_priorities_come_first(address: &str) {
         assert_eq!(job.workload, expected);
         worker.complete(job, "").unwrap();
     }
+}
+
+async fn a_reducer_comes_with_its_foreground_job_in_both_faces(address: String) {
+    let mut worker = Worker::connect(&address).await.unwrap();
+    worker
+        .register("map", |job| async move { Ok(job.reducer.clone().unwrap_or_default()) })
+        .unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(worker.run_until(stopped));
+    let client = Client::connect(&address).await.unwrap();
+    let job = client.submit_reduce("map", "x", "sum", options()).await.unwrap();
+    assert_eq!(job.outcome().await.unwrap(), Outcome::Complete("sum".into()));
+    let blocking = tokio::task::spawn_blocking(move || {
+        let mut client = blocking::Client::connect(&*address).unwrap();
+        client.submit_reduce("map", "x", "product", options()).unwrap().outcome().unwrap()
+    });
+    assert_eq!(blocking.await.unwrap(), Outcome::Complete("product".into()));
+    stop.send(()).unwrap();
+    assert_eq!(running.await.unwrap().completed, 2);
 }
 
 async fn events_come_in_order_and_the_exception_is_told(address: String) {
