@@ -9,8 +9,10 @@ pub(super) struct Need {
     pub(super) whole: usize,
     /// Without breaking a word.
     pub(super) least: usize,
-    /// Whether words may be cut as a last resort.
-    pub(super) may_cut: bool,
+    /// Words are cut down to this before a [figure](Self::is_figure) is dropped.
+    pub(super) name: usize,
+    /// Whether it has numbers, which are never cut.
+    pub(super) is_figure: bool,
     /// Columns of the highest rank are dropped first; rank 0 always stays.
     pub(super) rank: u8,
 }
@@ -30,8 +32,12 @@ pub(super) const GAP: usize = 2;
 pub(super) const USUAL: usize = 10;
 /// The minimum width of a cut text.
 const NARROWEST: usize = 8;
+/// The minimum width of a name that is cut for the sake of a figure: both of its ends can still be told.
+const NAME: usize = 12;
 /// Minimum width of sentences; columns are dropped before these get narrower.
 const SENTENCE: usize = 16;
+/// Figures of a higher rank were not worth a column of the usual table, and are not worth a name.
+const USUAL_RANK: u8 = 1;
 
 impl Need {
     /// The needs of a column with these cells. Numbers are never cut; a word may be if it takes more than two thirds of
@@ -58,7 +64,10 @@ impl Need {
         };
         let usual = if is_number || is_body { 0 } else { USUAL };
         let whole = widest.max(title.width()).max(usual);
-        Self { whole, least: text.max(heading), may_cut: !is_number, rank }
+        let least = text.max(heading);
+        let name = if word < widest || is_body { SENTENCE } else { NAME };
+        let name = if is_number { least } else { name.clamp(heading, least) };
+        Self { whole, least, name, is_figure: is_number, rank }
     }
 }
 
@@ -79,18 +88,16 @@ pub(super) fn fit(needs: &[Need], width: Option<usize>) -> Fit {
         let rank = |at: usize| need(at).map_or(0, |need| need.rank);
         let droppable = shown.iter().enumerate().filter(|(_, (at, _))| rank(*at) > 0);
         // Among equal ranks the rightmost.
-        let Some((place, _)) = droppable.max_by_key(|(_, (at, _))| rank(*at)) else { break };
-        shown.remove(place);
+        let Some((place, (at, _))) = droppable.max_by_key(|(_, (at, _))| rank(*at)) else { break };
+        let is_worth_a_name =
+            need(*at).is_some_and(|need| need.is_figure && need.rank <= USUAL_RANK);
+        if !(is_worth_a_name && cut_longest(&mut shown, |at| need(at).map(|need| need.name))) {
+            shown.remove(place);
+        }
     }
-    // As a last resort, cuts what can be cut, the longest first.
-    while total(&shown, gap) > width {
-        let can = |(at, width): &(usize, usize)| {
-            *width > NARROWEST && need(*at).is_some_and(|need| need.may_cut)
-        };
-        let widest = shown.iter_mut().filter(|column| can(column)).max_by_key(|column| column.1);
-        let Some(widest) = widest else { break };
-        widest.1 -= 1;
-    }
+    // As a last resort.
+    let words = |at| need(at).filter(|need| !need.is_figure).map(|_| NARROWEST);
+    while total(&shown, gap) > width && cut_longest(&mut shown, words) {}
     // Distributes the remaining space.
     let mut left = width.saturating_sub(total(&shown, gap));
     while left > 0 {
@@ -106,6 +113,13 @@ pub(super) fn fit(needs: &[Need], width: Option<usize>) -> Fit {
         }
     }
     Fit { shown, gap }
+}
+
+/// Makes the widest column narrower that is wider than its `floor`; false if there is none.
+fn cut_longest(shown: &mut [(usize, usize)], floor: impl Fn(usize) -> Option<usize>) -> bool {
+    let can = |(at, width): &&mut (usize, usize)| floor(*at).is_some_and(|floor| *width > floor);
+    let widest = shown.iter_mut().filter(can).max_by_key(|column| column.1);
+    widest.map(|column| column.1 -= 1).is_some()
 }
 
 /// The width of a table with these columns.
@@ -165,7 +179,11 @@ mod tests {
     use super::*;
 
     fn need(whole: usize, least: usize, rank: u8) -> Need {
-        Need { whole, least, may_cut: true, rank }
+        Need { whole, least, name: least, is_figure: false, rank }
+    }
+
+    fn figure(whole: usize, rank: u8) -> Need {
+        Need { is_figure: true, ..need(whole, whole, rank) }
     }
 
     fn places(fit: &Fit) -> Vec<usize> {
@@ -181,6 +199,19 @@ mod tests {
         assert_eq!(places(&fit(&needs, Some(60))), [0, 1]);
         let narrow = fit(&needs, Some(20));
         assert_eq!((places(&narrow), narrow.shown[0].1), (vec![0], 20), "cut as the last resort");
+    }
+
+    #[test]
+    fn a_long_name_is_cut_before_a_usual_figure_is_dropped() {
+        let long = "a-very-long-name-of-a-tube-for-the-invoices-of-customers";
+        let name = Need::of("TUBE", [long].into_iter(), (false, false), (0, Some(60)));
+        let usual = [name, figure(5, 1), figure(8, 1), figure(7, 1), figure(6, 1)];
+        let all = fit(&usual, Some(60));
+        assert_eq!((places(&all), all.shown[0].1), (vec![0, 1, 2, 3, 4], 30));
+        let few = fit(&usual, Some(30));
+        assert_eq!((places(&few), few.shown[0].1), (vec![0, 1, 2], 15), "names keep their ends");
+        let wide = fit(&[name, figure(5, 1), figure(20, 9)], Some(60));
+        assert_eq!((places(&wide), wide.shown[0].1), (vec![0, 1], 54));
     }
 
     #[test]

@@ -142,38 +142,63 @@ fn left_out(columns: &[Column], fit: &Fit) -> Vec<&'static str> {
     hidden.map(|(_, column)| column.title).collect()
 }
 
-/// The columns of a live table that fit the terminal, judging by the first row, and the titles of the others.
+/// The widths of the columns of a live table.
+#[derive(Debug, Default)]
+pub(super) struct Widths {
+    /// At present; they grow as needed.
+    now: Vec<usize>,
+    /// What words are cut to.
+    most: Vec<usize>,
+}
+
+impl Widths {
+    /// Whether there was no row yet.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.most.is_empty()
+    }
+}
+
+/// The columns of a live table that fit the terminal, judging by the first row, with their widths, and the titles of
+/// the others.
 pub(super) fn live_columns(
     columns: &[Column],
     first: &Record,
     name: &str,
     look: Look,
-) -> Result<(Vec<Column>, Vec<&'static str>), CliError> {
+) -> Result<(Vec<Column>, Widths, Vec<&'static str>), CliError> {
     let mut needs = Vec::with_capacity(columns.len());
     for column in columns {
         let (text, _) = cell_of(column, first, look)?;
         let is_number = numeric(column, std::slice::from_ref(first));
         let mut need = need(column, std::iter::once(text.as_str()), is_number, name, look);
         // Headers are not wrapped.
-        need.least = need.least.max(column.title.width()) + 1;
+        let heading = column.title.width();
+        (need.least, need.name) = (need.least.max(heading) + 1, need.name.max(heading) + 1);
         needs.push(need);
     }
     let fit = fit::fit(&needs, look.width.map(usize::from));
     let shown = fit.shown.iter().filter_map(|(at, _)| columns.get(*at)).copied().collect();
-    Ok((shown, left_out(columns, &fit)))
+    // The gap is always the wide one.
+    let lacks = fit::GAP - fit.gap;
+    let is_cut = |at: usize, width: usize| {
+        needs.get(at).is_some_and(|need| !need.is_figure && width < need.whole + lacks)
+    };
+    let most =
+        |&(at, width): &(usize, usize)| if is_cut(at, width) { width - lacks } else { usize::MAX };
+    let widths = Widths { now: Vec::new(), most: fit.shown.iter().map(most).collect() };
+    Ok((shown, widths, left_out(columns, &fit)))
 }
 
-/// A row of a live table, with the headers before the first one. `widths` are the current column widths, which grow as
-/// needed.
+/// A row of a live table, with the headers before the first one.
 pub(super) fn next_row(
     columns: &[Column],
     record: &Record,
     look: Look,
-    widths: &mut Vec<usize>,
+    Widths { now: widths, most }: &mut Widths,
 ) -> Result<String, CliError> {
     let mut cells = Vec::with_capacity(columns.len());
-    for column in columns {
-        cells.push(cell_of(column, record, look)?.0);
+    for (column, most) in columns.iter().zip(most) {
+        cells.push(fit::cut_words(&cell_of(column, record, look)?.0, *most));
     }
     let is_first = widths.is_empty();
     widths.resize(columns.len(), 0);
