@@ -36,7 +36,7 @@ impl Source for Queue<'_> {
         hand_over(self.link, out, messages, are_last, bulk)
     }
 
-    fn nothing(&self) -> CliError {
+    fn nothing(&mut self) -> CliError {
         self.taker.nothing()
     }
 }

@@ -4,6 +4,7 @@ pub mod arrivals;
 pub mod hidden;
 pub mod leaving;
 pub mod mover;
+pub mod paused;
 pub mod scan;
 pub mod seen;
 pub mod select;
@@ -65,24 +66,26 @@ pub static JOBS_WITH_BODY: Shape = Shape::rows(
 );
 
 /// Jobs that were taken or peeked at, with their whole body.
-pub static BODIES: Shape = Shape::blocks(
-    "id",
-    &[
-        Column::new("id", "ID"),
-        Column::new("tube", "TUBE"),
-        Column::on_request("state", "STATE"),
-        Column::on_request("pri", "PRI"),
-        Column::on_request("age", "AGE"),
-        Column::on_request("delay", "DELAY"),
-        Column::on_request("ttr", "TTR"),
-        Column::on_request("reserves", "RESERVES"),
-        Column::on_request("timeouts", "TIMEOUTS"),
-        Column::on_request("releases", "RELEASES"),
-        Column::on_request("buries", "BURIES"),
-        Column::on_request("kicks", "KICKS"),
-        Column::new("body", "BODY"),
-    ],
-);
+pub static BODIES: Shape = Shape::blocks("id", WHOLE);
+
+/// Jobs that pass by.
+pub static PASSING: Shape = Shape::brief("id", WHOLE);
+
+const WHOLE: &[Column] = &[
+    Column::new("id", "ID"),
+    Column::new("tube", "TUBE"),
+    Column::on_request("state", "STATE"),
+    Column::on_request("pri", "PRI"),
+    Column::on_request("age", "AGE"),
+    Column::on_request("delay", "DELAY"),
+    Column::on_request("ttr", "TTR"),
+    Column::on_request("reserves", "RESERVES"),
+    Column::on_request("timeouts", "TIMEOUTS"),
+    Column::on_request("releases", "RELEASES"),
+    Column::on_request("buries", "BURIES"),
+    Column::on_request("kicks", "KICKS"),
+    Column::new("body", "BODY"),
+];
 
 /// The version of the record that [`record`] writes.
 const VERSION: u64 = 1;

@@ -49,7 +49,7 @@ pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let names = args.take.prepare(tool)?;
     let taker = Taker::new(args.take.wait, interrupts.clone(), &tool.messages)
-        .showing(tool.globals.progress);
+        .showing(tool.globals.progress, &names);
     let mut bulk = tool.bulk_of("took", "job", args.take.count)?;
     let list = tool.out.list(&BODIES)?;
     bulk.beside(&list);
@@ -84,7 +84,7 @@ impl Source for Tubes<'_> {
         hand_over(self.link, out, &jobs, are_last, bulk)
     }
 
-    fn nothing(&self) -> CliError {
-        self.args.nothing(self.names)
+    fn nothing(&mut self) -> CliError {
+        self.args.nothing(self.link, self.names)
     }
 }

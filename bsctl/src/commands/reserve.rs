@@ -14,7 +14,8 @@ use ctl_core::output::{BodiesArgs, Handover};
 
 use crate::jobs::leaving::hand_over;
 use crate::jobs::taker::{Taker, bury_all, stats_of, touch_all};
-use crate::jobs::{self, BODIES, WENT_BACK};
+use crate::jobs::{self, BODIES, WENT_BACK, paused};
+use crate::link::Link;
 use crate::names::Tube;
 use crate::tool::{Tool, tubes_or_watched};
 
@@ -80,12 +81,12 @@ impl TakeArgs {
         Ok(tubes)
     }
 
-    /// The error for getting no job from these tubes.
+    /// The error for getting no job from these tubes, of which some may be paused.
     #[must_use]
-    pub fn nothing(&self, tubes: &[TubeName]) -> CliError {
+    pub fn nothing(&self, link: &mut Link, tubes: &[TubeName]) -> CliError {
         let names: Vec<&str> = tubes.iter().map(TubeName::as_str).collect();
         let place = format!("tube {}", names.join(", "));
-        match self.wait {
+        let error = match self.wait {
             Some(wait) if !wait.is_zero() => CliError::timeout(format!(
                 "no job in {place} within {}",
                 units::show_duration(wait)
@@ -96,7 +97,9 @@ impl TakeArgs {
                 format!("no job is ready in {place}"),
             )
             .hint("--wait 30s, to wait for one"),
-        }
+        };
+        // Whether one is paused is no reason for another error.
+        paused::explain(error, &paused::among(link, tubes).unwrap_or_default())
     }
 }
 
@@ -131,11 +134,11 @@ pub fn run(tool: &mut Tool, args: ReserveArgs) -> Result<Exit, CliError> {
     let tubes = args.take.prepare(tool)?;
     let held = match args.job {
         Some(id) => vec![take_one(tool, id.into())?],
-        None => take_many(tool, &args.take)?,
+        None => take_many(tool, &args.take, &tubes)?,
     };
     if held.is_empty() {
         interrupts.check()?;
-        return Err(args.take.nothing(&tubes));
+        return Err(args.take.nothing(tool.link.side(), &tubes));
     }
     if args.then == Then::Delete {
         return delete(tool, &held);
@@ -181,9 +184,9 @@ fn take_one(tool: &mut Tool, id: JobId) -> Result<Job, CliError> {
     }
 }
 
-fn take_many(tool: &mut Tool, args: &TakeArgs) -> Result<Vec<Job>, CliError> {
-    let taker =
-        Taker::new(args.wait, tool.interrupts()?, &tool.messages).showing(tool.globals.progress);
+fn take_many(tool: &mut Tool, args: &TakeArgs, tubes: &[TubeName]) -> Result<Vec<Job>, CliError> {
+    let taker = Taker::new(args.wait, tool.interrupts()?, &tool.messages)
+        .showing(tool.globals.progress, tubes);
     let link = tool.link.side();
     let mut held: Vec<Job> = Vec::new();
     while (held.len() as u64) < args.count {

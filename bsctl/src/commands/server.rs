@@ -1,13 +1,14 @@
 //! `server`: what kind of server this is and what it supports.
 
 use beanstalk_client::JobId;
-use beanstalk_client::protocol::{ReserveJob, Stats};
+use beanstalk_client::protocol::{ListTubes, ReserveJob, Stats};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::output::Record;
 use ctl_core::output::units;
 
+use crate::jobs::paused;
 use crate::link::Link;
 use crate::tool::Tool;
 
@@ -71,6 +72,8 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
     let stats = link.call(Stats)?;
     let reserve_job = knows_reserve_job(link)?;
     let (ready, workers) = (stats.current_jobs_ready, stats.current_workers);
+    let tubes = link.call(ListTubes)?;
+    let paused = paused::among(link, &tubes)?;
     let idle = format!("{} ready, but no client reserves any", units::count(ready, "job"));
     Ok(Diagnosis::default()
         .fact("version", stats.version.as_str())
@@ -94,6 +97,11 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
             ready > 0 && workers == 0,
             idle,
             "bsctl tubes, to see where; bsctl work, to process them",
+        )
+        .warn_if(
+            !paused.is_empty(),
+            paused::told(&paused).unwrap_or_default(),
+            &paused::remedy(&paused).unwrap_or_default(),
         )
         .warn_if(
             stats.current_jobs_buried > 0,

@@ -7,9 +7,10 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::is_wanted;
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::fleet::Fleet;
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::output::{Column, Format, Record, Shape};
 
 use super::stats::record;
+use crate::jobs::paused::{self, Paused};
 use crate::jobs::state::AnyState;
 use crate::names::Tube;
 use crate::tool::Tool;
@@ -78,6 +79,9 @@ pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
         let answers = tube_stats::ask(link, &tubes)?;
         Ok(tubes.into_iter().zip(answers).collect::<Vec<_>>())
     })?;
+    // Other formats have the figure.
+    let tells = tool.out.style.format == Format::Table && tool.out.style.columns.is_none();
+    let mut all_paused = Vec::new();
     let mut list = fleet.list(&mut tool.out, &TUBES)?;
     let mut exit = fleet.exit();
     for (server, tubes) in &all {
@@ -86,6 +90,8 @@ pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
             match answer {
                 Answer::Stats(stats) => {
                     if args.state.is_empty() || args.state.iter().any(|state| has(stats, *state)) {
+                        let paused = Paused::of(stats).filter(|_| tells);
+                        all_paused.extend(paused.map(|one| one.at(server)));
                         list.push(record(&**stats)?.of_server(server))?;
                     }
                 }
@@ -102,6 +108,9 @@ pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
         }
     }
     list.finish()?;
+    if let Some(told) = paused::told(&all_paused) {
+        tool.messages.note(told);
+    }
     Ok(exit)
 }
 

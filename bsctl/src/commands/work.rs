@@ -12,9 +12,11 @@ use ctl_core::commands::work::{self, Hands, Ledger, Recipe, WorkFlags};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::Link as _;
+use ctl_core::output::messages::Messages;
 use ctl_core::output::{Record, Shape};
 
 use crate::error::cli_error;
+use crate::jobs::paused::{self, Paused};
 use crate::names::Tube;
 use crate::tool::{Tool, usual_tube};
 use crate::work::fate::{Backoff, Fates, OnFail};
@@ -116,6 +118,10 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let servers = tool.link.dialer.options()?.len();
     let shift = work::Shift::new(recipe, tool.messages.stamped()).at(servers);
     shift.wait_out(&interrupts, || work::connect(tool))?;
+    let empties = args.flags.exit_when_empty;
+    if !empties && servers == 1 {
+        say_paused(shift.messages(), None, paused::among(&mut tool.link, &tubes)?);
+    }
     let options = options(tool, &args, &tubes)?;
     let (ledger, finished) = Ledger::new(shift.messages(), label);
     let shift = Arc::new(Shift { shift, ledger, fates: fates(&args) });
@@ -144,8 +150,23 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         ("lost", lost, "lost"),
         ("unknown", unknown, "unknown"),
     ];
+    if empties && signal.is_none() {
+        for (server, mut link) in tool.link.each()? {
+            // One that is down was reported.
+            let paused = paused::among(&mut link, &tubes).unwrap_or_default();
+            say_paused(shift.messages(), (servers > 1).then_some(&*server), paused);
+        }
+    }
     work::tally(&mut tool.out, shift.messages(), &args.flags, "job", &ways)?;
     Ok(signal.unwrap_or(Exit::Done))
+}
+
+/// A worker finds no job in a paused tube.
+fn say_paused(messages: &Messages, server: Option<&str>, paused: Vec<Paused>) {
+    let paused: Vec<_> = paused.into_iter().map(|one| one.at(server)).collect();
+    if let Some(told) = paused::told(&paused) {
+        messages.note(told);
+    }
 }
 
 fn retries(args: &WorkArgs) -> Retries {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use beanstalk_client::protocol::{
     AnyCommand, Bury, Delete, ReserveWithTimeout, Response, StatsJob, Touch,
 };
-use beanstalk_client::{Job, JobRef, JobStats, Priority};
+use beanstalk_client::{Job, JobRef, JobStats, Priority, TubeName};
 use ctl_core::commands::bulk::Bulk;
 use ctl_core::error::CliError;
 use ctl_core::output::messages::Messages;
@@ -14,6 +14,7 @@ use ctl_core::output::progress::{ProgressWhen, Wait};
 use ctl_core::system::signals::Interrupts;
 
 use crate::error::{NOT_FOUND, cli_error};
+use crate::jobs::paused;
 use crate::jobs::seen::damaged;
 use crate::link::{Link, SLICE};
 
@@ -23,6 +24,8 @@ pub struct Taker {
     messages: Messages,
     /// Zero takes only what is ready now.
     wait: Wait,
+    /// The tubes that it waits for, if it shows the wait.
+    tubes: Vec<TubeName>,
 }
 
 impl Taker {
@@ -30,13 +33,13 @@ impl Taker {
     #[must_use]
     pub fn new(wait: Option<Duration>, interrupts: Interrupts, messages: &Messages) -> Self {
         let wait = Wait::new(messages, "waiting for a job", Some(wait.unwrap_or_default()));
-        Self { interrupts, messages: messages.clone(), wait }
+        Self { interrupts, messages: messages.clone(), wait, tubes: Vec::new() }
     }
 
-    /// Shows how long it has waited.
+    /// Shows how long it has waited, and which of these tubes are paused.
     #[must_use]
-    pub fn showing(self, when: Option<ProgressWhen>) -> Self {
-        Self { wait: self.wait.showing(when), ..self }
+    pub fn showing(self, when: Option<ProgressWhen>, tubes: &[TubeName]) -> Self {
+        Self { wait: self.wait.showing(when), tubes: tubes.to_vec(), ..self }
     }
 
     /// The next jobs, at most `most`; empty if none arrived in time, or on a signal. `held` jobs are touched so that
@@ -59,7 +62,8 @@ impl Taker {
             if !taken.jobs.is_empty() || self.interrupts.requested().is_some() || !looks_on {
                 return Ok(taken.jobs);
             }
-            shown.see("");
+            let seen = paused::told(&paused::among(link, &self.tubes)?).unwrap_or_default();
+            shown.see(&seen);
             taken = if taken.damaged.is_empty() {
                 reserve(link, 1, rest.min(SLICE), held)?
             } else {

@@ -16,7 +16,7 @@ use ctl_core::repl::patience::Patience;
 use super::state::State;
 use crate::error::cli_error;
 use crate::jobs::seen::{Seen, damaged};
-use crate::jobs::{BODIES, explain_not_found, record_with_body};
+use crate::jobs::{BODIES, explain_not_found, paused, record_with_body};
 
 /// The longest wait in one command: touches can be sent in between, and Ctrl-C is noticed.
 const SLICE: Duration = Duration::from_secs(1);
@@ -105,6 +105,9 @@ impl State<'_> {
             let ready = units::count(stats.current_jobs_ready, "ready job");
             text.push_str(&format!(" ({used} has {ready}, and is not watched: watch {used})"));
         }
+        if let Some(told) = paused::told(&paused::among(&mut self.tool.link, &watched)?) {
+            text.push_str(&format!("; {told}"));
+        }
         self.tool.messages.note(text);
         Ok(())
     }
@@ -142,20 +145,16 @@ impl State<'_> {
         .hint(format!("hold {id}, or :set autotouch on, to keep jobs while waiting")))
     }
 
-    fn nothing_came(&self, patience: &Patience) -> CliError {
-        let watched = self.tool.link.place().map(|place| {
-            place.watched().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-        });
-        let tubes = watched.unwrap_or_default();
-        if patience.looks_once() {
-            return CliError::new(
-                Exit::Negative,
-                "NOTHING_RESERVED",
-                format!("no job is ready in {tubes}"),
-            )
-            .hint("reserve 30s, to wait for one");
-        }
-        CliError::timeout(format!("no job arrived in {tubes} within {}", patience.shown()))
+    fn nothing_came(&mut self, patience: &Patience) -> CliError {
+        let watched = self.place().map(|(_, watched)| watched).unwrap_or_default();
+        let tubes = watched.iter().map(TubeName::as_str).collect::<Vec<_>>().join(", ");
+        let error = if patience.looks_once() {
+            CliError::new(Exit::Negative, "NOTHING_RESERVED", format!("no job is ready in {tubes}"))
+                .hint("reserve 30s, to wait for one")
+        } else {
+            CliError::timeout(format!("no job arrived in {tubes} within {}", patience.shown()))
+        };
+        paused::explain(error, &paused::among(&mut self.tool.link, &watched).unwrap_or_default())
     }
 
     /// `reserved`.

@@ -181,6 +181,40 @@ fn pause_and_resume() {
     });
 }
 
+/// Otherwise its jobs would seem to be missing.
+#[test]
+fn a_paused_tube_is_named_wherever_its_jobs_do_not_come() {
+    on_both(|address| {
+        put(address, "t", "");
+        put(address, "other", "");
+        bsctl(address, &["pause", "t", "1h"]).exits(0);
+        let told = |ran: Ran| {
+            let text = format!("{}{}", ran.out(), ran.err);
+            assert!(text.contains("t is paused for 59m "), "{text}");
+            assert!(text.contains("(1 ready job)"), "{text}");
+            assert!(!text.contains("other is paused"), "{text}");
+        };
+        told(bsctl(address, &["reserve", "-t", "t"]).exits(1));
+        let ran = bsctl(address, &["pop", "-t", "t", "--wait", "1ms"]).exits(124);
+        assert!(ran.err.contains("bsctl resume t"), "{}", ran.err);
+        told(ran);
+        told(
+            bsctl(address, &["repl", "-e", "watch t", "-e", "ignore default", "-e", "reserve 0s"])
+                .exits(1),
+        );
+        told(bsctl(address, &["work", "-t", "t", "--exit-when-empty", "--exec", "true"]).exits(0));
+        told(bsctl(address, &["tubes", "-o", "table"]).exits(0));
+        told(bsctl(address, &["doctor"]).exits(0));
+        let check = ["check", "tube", "t", "--zero-workers", "ok"];
+        let ran = bsctl(address, &check).exits(0);
+        assert!(ran.out().contains("ready 1, pause-left 35"), "{}", ran.out());
+        bsctl(address, &["resume", "t"]).exits(0);
+        let ran = bsctl(address, &["tubes", "-o", "table"]).exits(0);
+        assert!(!ran.err.contains("paused"), "{}", ran.err);
+        assert!(!bsctl(address, &check).exits(0).out().contains("pause-left"));
+    });
+}
+
 /// As many as requested, which the server reports in one number.
 #[test]
 fn a_number_of_kicked_jobs_is_added_and_not_counted_to() {

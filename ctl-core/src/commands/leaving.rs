@@ -34,7 +34,7 @@ pub trait Source {
     ) -> Result<(), CliError>;
 
     /// The error for an empty queue.
-    fn nothing(&self) -> CliError;
+    fn nothing(&mut self) -> CliError;
 }
 
 /// Maximum number of names in an error.

@@ -173,7 +173,9 @@ fn figures(tube: &str, stats: Option<&TubeStats>, oldest: u64, rtt: f64) -> Vec<
         (of(|stats| stats.current_jobs_ready), of(|stats| stats.current_watching));
     let unattended = (ready > 0 && watching == 0).then_some("ready jobs but no watchers");
     let metric = |name, value: u64, unit| Metric::new(name, value as f64, unit).of(tube);
-    vec![
+    let pause_left = of(|stats| u64::try_from(stats.pause_time_left).unwrap_or(0));
+    let pause = metric("pause-left", pause_left, "s");
+    let mut metrics = vec![
         metric("ready", ready, "").usual(),
         metric("buried", of(|stats| stats.current_jobs_buried), ""),
         metric("delayed", of(|stats| stats.current_jobs_delayed), ""),
@@ -183,9 +185,14 @@ fn figures(tube: &str, stats: Option<&TubeStats>, oldest: u64, rtt: f64) -> Vec<
         metric("watching", watching, ""),
         Metric { unattended, ..metric("workers", watching, "").usual() },
         metric("oldest-age", oldest, "s"),
-        metric("pause-left", of(|stats| u64::try_from(stats.pause_time_left).unwrap_or(0)), "s"),
         Metric::new("rtt", rtt, "ms").of(tube).usual(),
-    ]
+    ];
+    // Jobs that only seem to be ready: the reader has to see it at once.
+    match pause_left {
+        0 => metrics.push(pause),
+        _ => metrics.insert(1, pause.usual()),
+    }
+    metrics
 }
 
 fn tubes(link: &mut Link, patterns: &Patterns, messages: &Messages) -> Result<Measured, CliError> {
