@@ -12,7 +12,7 @@ use ctl_core::input::named::{self, One};
 use ctl_core::link::Link as _;
 use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus, SubmitOptions};
 
-use super::functions::{priorities, status_of, statuses};
+use super::functions::{priorities, status_of, statuses, workers};
 use crate::error::{TIMEOUT, cli_error};
 use crate::link::{Answer, Link};
 use crate::names::{Function, show_function};
@@ -167,7 +167,7 @@ fn figures_of(link: &mut Link, what: &What) -> Result<Measured, CliError> {
             vec![
                 Metric::new("queued", sum(FunctionStatus::queued), "").usual(),
                 Metric::new("running", sum(|function| function.running), ""),
-                Metric::new("workers", sum(|function| function.workers), "").usual(),
+                Metric::new("workers", workers(&all) as f64, "").usual(),
                 Metric::new("functions", all.len() as f64, ""),
             ]
         }

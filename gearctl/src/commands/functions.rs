@@ -141,6 +141,13 @@ pub fn statuses(link: &mut Link) -> Result<Vec<FunctionStatus>, CliError> {
     Ok(link.listing::<FunctionStatus>(&AdminCommand::Status)?.into_rows())
 }
 
+/// The number of workers: of registrations, as in the counts of a function, so that one that serves three functions
+/// counts three times.
+#[must_use]
+pub fn workers(functions: &[FunctionStatus]) -> i64 {
+    functions.iter().map(|function| function.workers).sum()
+}
+
 /// The counts of one function; none if the server does not know it.
 ///
 /// # Errors

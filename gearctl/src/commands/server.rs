@@ -13,7 +13,7 @@ use gearman_client::protocol::{AdminCommand, AdminReply};
 use gearman_client::{FunctionStatus, JobInfo, Listing, UniqueJob, WorkerInfo};
 use serde_json::Value;
 
-use crate::commands::functions::statuses;
+use crate::commands::functions::{statuses, workers};
 use crate::error::cli_error;
 use crate::link::{Answer, Link};
 use crate::names::show_function;
@@ -25,6 +25,8 @@ Protocol: version, getpid, verbose, status, workers; show jobs, show unique jobs
 server supports them. Not every server does, and some then stay silent: each reply is awaited for at most 2s, or
 --timeout. Values without a reply are empty (null), and NO-ANSWER names them.
 Warns if so many queued jobs have unique ids that gearmand slows down: by default, it looks ids up in 991 hash chains.
+WORKERS counts registrations, as in `functions` and `check server`: a worker that serves three functions counts three
+times.
 With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
 
 Example:
@@ -117,9 +119,6 @@ fn look(link: &mut Link) -> Result<(String, Record), CliError> {
     let sum = |of: fn(&FunctionStatus) -> i64| {
         functions.as_ref().map(|all| all.iter().map(of).sum::<i64>())
     };
-    let workers = |all: &Listing<WorkerInfo>| {
-        all.iter().filter(|worker| !worker.functions.is_empty()).count()
-    };
     let has_jobs = is_there(&jobs);
     let ignored = |all: Listing<JobInfo>| all.iter().filter(|job| job.is_ignored).count();
     let record = Record::new()
@@ -129,7 +128,7 @@ fn look(link: &mut Link) -> Result<(String, Record), CliError> {
         .with("functions", functions.as_ref().map(|all| all.len()))
         .with("queued", sum(FunctionStatus::queued))
         .with("running", sum(|function| function.running))
-        .with("workers", connections.as_ref().map(workers))
+        .with("workers", functions.as_ref().map(|all| workers(all)))
         .with("connections", connections.as_ref().map(|all| all.len()))
         .with("ignored", jobs.came().map(ignored))
         .with("show-jobs", has_jobs)

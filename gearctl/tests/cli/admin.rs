@@ -133,6 +133,24 @@ fn workers_are_listed_and_filtered() {
     });
 }
 
+/// A worker counts once for each function that it serves, everywhere.
+#[test]
+fn workers_are_counted_in_the_same_way_by_server_and_check() {
+    on_both(|server| {
+        let address = server.address();
+        let line = ["-s", address, "work", "-f", "up", "-f", "down", "--exec", "true"];
+        let _worker = Running::of(command(&line).spawn().unwrap());
+        workers(address, "up", 1);
+        workers(address, "down", 1);
+        let server = gearctl(address, &["server", "-o", "json"]).exits(0).json();
+        assert_eq!(server["workers"], 2, "{server}");
+        let check = gearctl(address, &["check", "server", "-o", "json"]).exits(0).json();
+        let metrics = check["metrics"].as_array().unwrap();
+        let workers = metrics.iter().find(|metric| metric["name"] == "workers").unwrap();
+        assert_eq!(workers["value"].as_f64(), Some(2.0), "{check}");
+    });
+}
+
 #[test]
 fn jobs_are_listed_looked_at_and_cancelled() {
     on_both(|server| {
