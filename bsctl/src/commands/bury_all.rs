@@ -73,7 +73,7 @@ fn bury(
         tool.confirm().many(&question, &tool.messages)?;
     }
     let action = Action { past: "buried", noun: "job", place: plan.place() };
-    let mut bulk = tool.bulk(action, args, Some(plan.total()))?;
+    let mut bulk = plan.start(tool, action, args)?;
     let swept = plan.run(tool.link.side(), &mut bulk, &mut Aside);
     bulk.after(swept)?.finish(&mut tool.out).map(|exit| plan.exit(exit))
 }

@@ -75,7 +75,7 @@ fn clear(tool: &mut Tool, args: &ClearArgs) -> Result<Exit, CliError> {
         tool.confirm().many(&question, &tool.messages)?;
     }
     let action = Action { past: "deleted", noun: "job", place: plan.place() };
-    let mut bulk = tool.bulk(action, &args.bulk, Some(plan.total()))?;
+    let mut bulk = plan.start(tool, action, &args.bulk)?;
     let swept = plan.run(tool.link.side(), &mut bulk, &mut Nowhere);
     bulk.after(swept)?.finish(&mut tool.out).map(|exit| plan.exit(exit))
 }

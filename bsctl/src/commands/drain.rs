@@ -101,7 +101,7 @@ fn drain_one(
     }
     let interrupts = tool.interrupts()?;
     let action = Action { past: "drained", noun: "job", place: plan.place() };
-    let mut bulk = tool.bulk(action, args, Some(plan.total()))?;
+    let mut bulk = plan.start(tool, action, args)?;
     if file.is_none() {
         *file = records::create(to, &tool.out.style)?;
     }

@@ -118,7 +118,7 @@ fn scan(tool: &mut Tool, wanted: &Wanted, args: &BulkArgs) -> Result<Exit, CliEr
     }
     let action = Action { past: "exported", noun: "job", place: String::new() };
     let total = Some(ids.len() as u64);
-    let mut bulk = tool.bulk(action, args, total)?;
+    let mut bulk = tool.bulk(action, args, total)?.including(found.took);
     let mut list = tool.out.list(&JOBS_WITH_BODY)?.eager();
     bulk.beside(&list);
     for chunk in ids.chunks(args.window()) {

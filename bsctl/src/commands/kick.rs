@@ -16,7 +16,7 @@ use ctl_core::output::units;
 use super::delete::{each, limited, would};
 use crate::error::NOT_FOUND;
 use crate::jobs;
-use crate::jobs::scan::Wanted;
+use crate::jobs::scan::{Found, Wanted};
 use crate::jobs::select::{SelectArgs, filter_help};
 use crate::jobs::state::AnyState;
 use crate::jobs::sweep::chosen;
@@ -225,13 +225,14 @@ fn kick_fitting(
     let tubes = if args.all_tubes { Vec::new() } else { tubes };
     let wanted = Wanted { tubes, states, filters, ..Wanted::default() };
     let asked = if args.all { None } else { Some(args.count.unwrap_or(1)) };
-    let ids = limited(limited(chosen(tool, &wanted)?, asked), args.bulk.limit);
+    let Found { ids, took, .. } = chosen(tool, &wanted)?;
+    let ids = limited(limited(ids, asked), args.bulk.limit);
     if tool.globals.dry_run {
         return would(tool, "kick", &ids);
     }
     confirm(tool, args, ids.len() as u64, &place)?;
     let action = Action { past: "kicked", noun: "job", place };
-    let mut bulk = super::delete::start(tool, action, &args.bulk, ids.len())?;
+    let mut bulk = super::delete::start(tool, action, &args.bulk, ids.len())?.including(took);
     let gate = bulk.gate();
     let kicked = ids
         .chunks(args.bulk.window())

@@ -13,6 +13,7 @@ use ctl_core::input::filter::Filters;
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::absence::Absence;
 use ctl_core::output::messages::Messages;
+use ctl_core::output::progress::{Wait, Waiting};
 use ctl_core::output::units;
 use ctl_core::output::{BodiesArgs, Handover, List};
 use ctl_core::system::signals::Interrupts;
@@ -23,7 +24,7 @@ use crate::jobs::leaving::hand_over;
 use crate::jobs::scan::{Wanted, existing, fitting, heads};
 use crate::jobs::select::{Candidate, SelectArgs, filter_help};
 use crate::jobs::taker::{Taker, bury_all, stats_of};
-use crate::jobs::{self, BODIES};
+use crate::jobs::{self, PASSING};
 use crate::link::{Link, SLICE};
 use crate::names::Tube;
 use crate::tool::{Tool, tubes_or_watched};
@@ -116,7 +117,7 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
         )
         .hint("bsctl drain --filter, or bury-all --filter"));
     }
-    args.bodies.prepare(&mut tool.out, &BODIES)?;
+    args.bodies.prepare(&mut tool.out, &PASSING)?;
     let mut tubes = args.tubes.given()?;
     if !args.only_looks() {
         tubes = tubes_or_watched(tool, tubes)?;
@@ -129,13 +130,15 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
     }
     let interrupts = tool.interrupts()?;
     let left = args.count.unwrap_or(u64::MAX);
+    let wait = Wait::new(&tool.messages, "waiting for jobs", None);
+    let waiting = Waiting::from(wait.showing(tool.globals.progress));
     match args.action {
         Then::Peek => {
             let wanted = Wanted { tubes, filters, ..Wanted::default() };
-            let list = stream(tool.out.list(&BODIES)?)?;
+            let list = stream(tool.out.list(&PASSING)?)?;
             let absence = Absence::new(&tool.messages);
             let link = &mut tool.link;
-            Looker { link, wanted, list, left, server: None }.run(
+            Looker { link, wanted, list, left, server: None, waiting }.run(
                 absence,
                 args.interval,
                 &interrupts,
@@ -144,17 +147,17 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
         Then::Release => {
             let link = tool.link.side();
             link.watch_only(&tubes)?;
-            let list = stream(tool.out.list(&BODIES)?)?;
+            let list = stream(tool.out.list(&PASSING)?)?;
             let absence = Absence::new(&tool.messages);
             let taker = Taker::new(None, interrupts.clone(), &tool.messages);
             let (epoch, server, shown) = (None, String::new(), BTreeSet::new());
-            Passer { link, taker, filters, list, left, epoch, server, shown }.run(
+            Passer { link, taker, filters, list, left, epoch, server, shown, waiting }.run(
                 absence,
                 args.interval,
                 &interrupts,
             )
         }
-        Then::Bury | Then::Delete => take(tool, &tubes, args.action, left, &interrupts),
+        Then::Bury | Then::Delete => take(tool, &tubes, (args.action, left), waiting, &interrupts),
     }
 }
 
@@ -193,6 +196,7 @@ struct Looker<'a> {
     left: u64,
     /// The server's own id, which changes with a restart.
     server: Option<String>,
+    waiting: Waiting,
 }
 
 impl Looker<'_> {
@@ -206,7 +210,7 @@ impl Looker<'_> {
         self.server = Some(arrivals.server().to_owned());
         absence.settle(Ok(()))?;
         let mut is_away = false;
-        while self.left > 0 && interrupts.sleep(pause(interval, is_away)).is_ok() {
+        while self.left > 0 && self.waiting.sleep(interrupts, pause(interval, is_away)).is_ok() {
             // Its return is reported before its jobs.
             if is_away && absence.settle(self.link.call(Stats))?.is_none() {
                 continue;
@@ -214,6 +218,7 @@ impl Looker<'_> {
             let seen = self.look(&mut arrivals, absence.messages());
             is_away = absence.settle(seen)?.is_none();
         }
+        drop(self.waiting);
         end(self.list, interrupts)
     }
 
@@ -228,6 +233,7 @@ impl Looker<'_> {
                     break;
                 }
                 let record = jobs::record(&stats);
+                self.waiting.over();
                 self.list.push(match body {
                     Some(Ok(body)) => record.with_body(body),
                     _ => record,
@@ -272,6 +278,7 @@ struct Passer<'a> {
     server: String,
     /// The ids that were shown.
     shown: BTreeSet<u64>,
+    waiting: Waiting,
 }
 
 impl Passer<'_> {
@@ -289,10 +296,12 @@ impl Passer<'_> {
                 let passed = self.pass(absence.messages());
                 is_away = absence.settle(passed)?.is_none();
             }
-            if self.left > 0 && interrupts.sleep(pause(interval, is_away)).is_err() {
+            let pause = pause(interval, is_away);
+            if self.left > 0 && self.waiting.sleep(interrupts, pause).is_err() {
                 break;
             }
         }
+        drop(self.waiting);
         end(self.list, interrupts)
     }
 
@@ -354,6 +363,7 @@ impl Passer<'_> {
             self.shown.pop_first();
         }
         self.left -= 1;
+        self.waiting.over();
         self.list.push(jobs::record_with_body(job.id, stats, &job.body))
     }
 }
@@ -362,18 +372,19 @@ impl Passer<'_> {
 fn take(
     tool: &mut Tool,
     tubes: &[TubeName],
-    then: Then,
-    mut left: u64,
+    (then, mut left): (Then, u64),
+    mut waiting: Waiting,
     interrupts: &Interrupts,
 ) -> Result<Exit, CliError> {
     let past = if then == Then::Bury { "buried" } else { "deleted" };
     let action = Action { past, noun: "job", place: String::new() };
     let mut bulk = tool.bulk(action, OnError::Continue, None)?;
+    let is_shown = tool.out.style.terminal;
     let messages = tool.messages.clone();
     let link = tool.link.side();
     let mut absence = Absence::new(&messages);
     absence.settle(link.watch_only(tubes))?;
-    let list = stream(tool.out.list(&BODIES)?)?;
+    let list = stream(tool.out.list(&PASSING)?)?;
     bulk.beside(&list);
     let mut sink = match then {
         Then::Delete => Sink::Leaving(Handover::new(list, interrupts.clone(), &tool.messages)?),
@@ -388,10 +399,21 @@ fn take(
             let _ = interrupts.sleep(SHORTEST);
             continue;
         };
+        if taken.is_empty() {
+            // Away from the terminal, jobs are counted.
+            if is_shown {
+                waiting.see();
+            } else {
+                bulk.see();
+            }
+            continue;
+        }
+        waiting.over();
         left -= taken.len() as u64;
         let taken = sink.take(link, &taken, &mut bulk);
         bulk = bulk.after(taken)?;
     }
+    drop(waiting);
     let ended = match sink {
         Sink::Leaving(mut out) => out.finish(&mut |_| Ok(())),
         Sink::Shown(list) => list.finish(),

@@ -13,7 +13,7 @@ use ctl_core::output::Record;
 use ctl_core::output::units;
 
 use crate::jobs::mover::{Changes, Mover, Original};
-use crate::jobs::scan::{Wanted, fetch};
+use crate::jobs::scan::{Found, Wanted, fetch};
 use crate::jobs::select::{SelectArgs, filter_help};
 use crate::jobs::state::State;
 use crate::jobs::sweep::{Plan, SweepArgs, chosen};
@@ -254,7 +254,7 @@ fn relocate(
     }
     let place = format!("{} {place}", plan.place());
     let action = Action { past, noun: "job", place };
-    let mut bulk = tool.bulk(action, args, Some(plan.total()))?;
+    let mut bulk = plan.start(tool, action, args)?;
     let swept = plan.run(tool.link.side(), &mut bulk, &mut route.mover);
     let bulk = bulk.after(route.mover.ends(swept))?;
     let exit = bulk.finish(&mut tool.out).map(|exit| plan.exit(exit))?;
@@ -271,7 +271,7 @@ pub fn run_copy(tool: &mut Tool, args: CopyArgs) -> Result<Exit, CliError> {
     let states = args.state.iter().copied().map(Into::into).collect();
     let tubes = vec![route.from.clone()];
     let wanted = Wanted { tubes, states, filters, ..Wanted::default() };
-    let mut ids = chosen(tool, &wanted)?;
+    let Found { mut ids, took, .. } = chosen(tool, &wanted)?;
     let limit = args.bulk.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
     ids.truncate(limit.unwrap_or(usize::MAX));
     let place = format!("from tube {} {}", route.from, route.place);
@@ -281,7 +281,7 @@ pub fn run_copy(tool: &mut Tool, args: CopyArgs) -> Result<Exit, CliError> {
         return tool.out.done_with(&record, &["jobs"], &sentence);
     }
     let action = Action { past: "copied", noun: "job", place };
-    let mut bulk = tool.bulk(action, &args.bulk, Some(ids.len() as u64))?;
+    let mut bulk = tool.bulk(action, &args.bulk, Some(ids.len() as u64))?.including(took);
     let gate = bulk.gate();
     let link = tool.link.side();
     let copied = ids

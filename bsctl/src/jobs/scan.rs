@@ -1,6 +1,7 @@
 //! Finding the jobs of a server. The protocol has no command for it: the ids are asked one by one, pipelined.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use beanstalk_client::protocol::{
     AnyCommand, ListTubes, Peek, PeekBuried, PeekDelayed, PeekReady, Response, Stats, StatsJob,
@@ -55,6 +56,8 @@ pub struct Found {
     pub ids: Vec<JobId>,
     /// Number of jobs that the server counts but that were not found.
     pub missing: u64,
+    /// How long the search took.
+    pub took: Duration,
 }
 
 /// Number of ids queried in one pipeline.
@@ -96,7 +99,7 @@ pub fn find(
     {
         let mut ids = scan.found;
         ids.sort_unstable();
-        return Ok(Found { ids, missing: 0 });
+        return Ok(Found { ids, ..Found::default() });
     }
     if range >= MANY && scan.goes_on() {
         let ids = units::count(range, "id");
@@ -128,7 +131,7 @@ pub fn find(
     } else {
         self::target(link, wanted)?.saturating_sub(found.len() as u64)
     };
-    Ok(Found { ids: found, missing })
+    Ok(Found { ids: found, missing, ..Found::default() })
 }
 
 /// The matching jobs, by ascending id.
@@ -136,12 +139,13 @@ pub fn find(
 /// # Errors
 /// The failure of the connection.
 pub fn select(tool: &mut Tool, wanted: &Wanted, gate: &Gate) -> Result<Found, CliError> {
+    let start = Instant::now();
     let when = tool.globals.progress.unwrap_or_default();
     let mut progress = Progress::start(when, &tool.messages, "querying ids", None);
     let found = find(&mut tool.link, wanted, gate, &mut progress)?;
     progress.finish();
     if wanted.filters.is_empty() {
-        return Ok(found);
+        return Ok(Found { took: start.elapsed(), ..found });
     }
     let all = Some(found.ids.len() as u64);
     let mut progress = Progress::start(when, &tool.messages, "reading jobs", all);
@@ -159,7 +163,7 @@ pub fn select(tool: &mut Tool, wanted: &Wanted, gate: &Gate) -> Result<Found, Cl
     }
     ids.truncate(most);
     ids.reverse();
-    Ok(Found { ids, missing: found.missing })
+    Ok(Found { ids, missing: found.missing, took: start.elapsed() })
 }
 
 /// Reports that there may be more jobs.

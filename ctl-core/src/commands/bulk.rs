@@ -128,6 +128,13 @@ impl Bulk {
         }
     }
 
+    /// Counts the search for the items, which took this long, as part of the work.
+    #[must_use]
+    pub fn including(self, search: Duration) -> Self {
+        let started = self.started.checked_sub(search).unwrap_or(self.started);
+        Self { started, ..self }
+    }
+
     /// A gate for lazy pipelines.
     #[must_use]
     pub fn gate(&self) -> Gate {
@@ -247,6 +254,11 @@ impl Bulk {
         if list.streams() && list.is_on_terminal() {
             self.hide();
         }
+    }
+
+    /// Shows the progress even though nothing has happened: the command waits.
+    pub fn see(&mut self) {
+        self.progress.advance_by(0);
     }
 
     /// Hides the progress.

@@ -12,6 +12,7 @@ use crate::commands::ping::PATIENCE;
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::messages::Messages;
+use crate::output::progress::{Wait, Waiting};
 use crate::output::{Column, Record, Shape};
 use crate::output::{times, units};
 use crate::tool::{Context, Tool};
@@ -75,6 +76,8 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
     let mut list = context.out.list(&TIMES)?.live();
     let (addresses, links): (Vec<String>, Vec<T::Link>) = servers.into_iter().unzip();
     let blank = Times::new()?;
+    let wait = Wait::new(&messages, "measuring", Some(args.every));
+    let mut waiting = Waiting::from(wait.showing(context.globals.progress));
     let mut wholes = vec![blank.clone(); addresses.len()];
     thread::scope(|scope| {
         let (lines, told) = mpsc::sync_channel(addresses.len());
@@ -86,13 +89,17 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
         }
         drop(lines);
         let mut left = most.map(|most| most.saturating_mul(addresses.len() as u64));
-        let measured = loop {
+        let mut measured = loop {
             let (server, times) = match told.recv_timeout(TICK) {
                 Ok(told) => told,
-                Err(RecvTimeoutError::Timeout) if interrupts.requested().is_none() => continue,
+                Err(RecvTimeoutError::Timeout) if interrupts.requested().is_none() => {
+                    waiting.see();
+                    continue;
+                }
                 Err(_) => break Ok(()),
             };
             let address = addresses.get(server).map(String::as_str).unwrap_or_default();
+            waiting.over();
             let shown = list.push(times.record(address)).and_then(|()| list.flush());
             if let Some(whole) = wholes.get_mut(server) {
                 whole.add(&times);
@@ -103,10 +110,13 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
             }
         };
         over.store(true, Ordering::SeqCst);
-        // The measurements since the last line are part of the summary.
+        drop(waiting);
+        // The measurements since the last line are the last one.
         for (server, times) in told {
-            if let Some(whole) = wholes.get_mut(server).filter(|_| interrupts.requested().is_some())
-            {
+            let is_wanted = interrupts.requested().is_some() && times.asked() > 0;
+            if let Some(whole) = wholes.get_mut(server).filter(|_| is_wanted) {
+                let address = addresses.get(server).map(String::as_str).unwrap_or_default();
+                measured = measured.and_then(|()| list.push(times.record(address)));
                 whole.add(&times);
             }
         }
@@ -197,13 +207,19 @@ impl Times {
     /// Takes these durations, and starts over.
     fn take(&mut self) -> Self {
         let taken = self.clone();
-        self.histogram.clear();
+        // With the shortest and the longest, which `clear` would keep.
+        self.histogram.reset();
         self.lost = 0;
         taken
     }
 
     fn n(&self) -> u64 {
         self.histogram.len()
+    }
+
+    /// The number of round trips, with those without an answer.
+    fn asked(&self) -> u64 {
+        self.n() + self.lost
     }
 
     /// The reported values: the minimum, the average, two percentiles, the maximum; `None` without an answer.
@@ -227,8 +243,7 @@ impl Times {
     }
 
     fn summary(&self, address: &str) -> String {
-        let asked = self.n() + self.lost;
-        let count = format!("{address}: {} of {asked} answered", self.n());
+        let count = format!("{address}: {} of {} answered", self.n(), self.asked());
         match self.told() {
             Some([min, average, half, most, max]) => format!(
                 "{count}, min {min} ms, avg {average} ms, p50 {half} ms, p99 {most} ms, max {max} ms"
@@ -263,5 +278,7 @@ mod tests {
         assert!(second.summary("x").starts_with("x: 101 of 104 answered, min 0.5 ms"));
         let taken = second.take();
         assert_eq!((taken.n(), second.n(), second.lost), (101, 0, 0));
+        second.came(Duration::from_millis(2));
+        near(second.told(), [2.0; 5]);
     }
 }

@@ -243,6 +243,15 @@ pub fn latency_tells_how_round_trips_are_spread<T: Tool>(case: &Case<T>) {
     terminal.types("\u{3}");
     terminal.sees(" p99 ");
     assert_eq!(terminal.ends(), 130);
+    // Before its first line, it shows what it has measured until then.
+    let words = ["latency", "--every", "1h", "-i", "1ms"];
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    terminal.sees("measuring");
+    terminal.types("\u{3}");
+    terminal.sees("P99");
+    terminal.sees(" answered, min ");
+    assert_eq!(terminal.ends(), 130);
+    assert!(!terminal.shown.contains("(none)"), "{}", terminal.shown);
 }
 
 /// A single sample stays a single sample.

@@ -38,7 +38,7 @@ pub(super) struct Rows {
     /// Write documents incrementally instead of at the end.
     eager: bool,
     /// Current column widths of a table that is written row by row.
-    live: Option<Vec<usize>>,
+    live: Option<table::Widths>,
     pushed: u64,
 }
 
@@ -94,7 +94,9 @@ impl Rows {
 
     /// Whether there are no results.
     pub(super) fn is_empty(&self) -> bool {
-        self.pushed == 0 && self.kept.is_empty() && self.live.as_ref().is_none_or(Vec::is_empty)
+        self.pushed == 0
+            && self.kept.is_empty()
+            && self.live.as_ref().is_none_or(table::Widths::is_unknown)
     }
 }
 
@@ -153,7 +155,7 @@ impl<'a> List<'a> {
     /// live.
     #[must_use]
     pub fn live(mut self) -> Self {
-        self.rows.live = Some(Vec::new());
+        self.rows.live = Some(table::Widths::default());
         self
     }
 
@@ -170,17 +172,17 @@ impl<'a> List<'a> {
             bodies::dump(&mut record, self.rows.shape.name, folder)?;
         }
         let waits = matches!(self.out.style.format, Format::Table | Format::Wide)
-            && self.rows.layout != Layout::Block;
+            && !self.rows.layout.is_block();
         if let (Some(widths), true, None) = (&mut self.rows.live, waits, self.rows.sort_by) {
-            if widths.is_empty() {
+            if widths.is_unknown() {
                 let (all, name) = (&self.rows.columns, self.rows.shape.name);
-                let (shown, left_out) = table::live_columns(
+                let (shown, known, left_out) = table::live_columns(
                     all,
                     &record,
                     name,
                     self.out.look(self.rows.selected.is_some()),
                 )?;
-                self.rows.columns = shown;
+                (self.rows.columns, *widths) = (shown, known);
                 self.out.leave_out(left_out);
             }
             let text = table::next_row(&self.rows.columns, &record, self.out.look(true), widths)?;
@@ -224,7 +226,7 @@ impl<'a> List<'a> {
         self.rows.sort_by.is_none()
             && match format {
                 Format::Table | Format::Wide => {
-                    self.rows.layout == Layout::Block || self.rows.live.is_some()
+                    self.rows.layout.is_block() || self.rows.live.is_some()
                 }
                 Format::Json | Format::Yaml => self.rows.eager,
                 Format::Plain | Format::Ndjson | Format::Csv | Format::Name | Format::Raw => true,
@@ -297,7 +299,11 @@ impl<'a> List<'a> {
                 }
                 // Fields that are no columns, such as a format version, are for programs.
                 let all = || {
-                    let keys = self.rows.shape.columns.iter().map(|column| column.key);
+                    let is_brief =
+                        self.rows.layout == Layout::Brief && self.out.style.format == Format::Table;
+                    let is_shown = |column: &&Column| !is_brief || column.show == Show::Always;
+                    let keys = self.rows.shape.columns.iter().filter(is_shown);
+                    let keys = keys.map(|column| column.key);
                     keys.chain([ENVELOPE, bodies::FILE.key]).map(str::to_owned).collect()
                 };
                 record.select(&self.rows.selected.clone().unwrap_or_else(all));

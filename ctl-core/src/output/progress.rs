@@ -2,6 +2,7 @@
 
 mod rate;
 mod wait;
+mod waiting;
 
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use crate::output::units;
 
 use self::rate::Rate;
 pub use self::wait::{Shown, Wait};
+pub use self::waiting::Waiting;
 
 /// The value of `--progress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]

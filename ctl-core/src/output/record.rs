@@ -226,6 +226,15 @@ pub enum Layout {
     RowOrBlock,
     /// A block of `key: value` lines, with the body in full below it.
     Block,
+    /// The same with the usual columns only, except in wide tables.
+    Brief,
+}
+
+impl Layout {
+    /// Whether each record is a block.
+    pub(super) fn is_block(self) -> bool {
+        matches!(self, Self::Block | Self::Brief)
+    }
 }
 
 /// The shape of one kind of record.
@@ -256,6 +265,12 @@ impl Shape {
     #[must_use]
     pub const fn blocks(name: &'static str, columns: &'static [Column]) -> Self {
         Self { columns, name, layout: Layout::Block }
+    }
+
+    /// Records shown as blocks with the usual columns, because there are many of them.
+    #[must_use]
+    pub const fn brief(name: &'static str, columns: &'static [Column]) -> Self {
+        Self { columns, name, layout: Layout::Brief }
     }
 
     /// The key of the column with this key or title.

@@ -5,7 +5,8 @@ mod slots;
 mod waiting;
 
 use std::ffi::OsString;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError, Rate};
@@ -283,7 +284,7 @@ fn drain(
             continue;
         }
         let all_news = slots.start(target, most)?;
-        while let Some(news) = next(&all_news, way)? {
+        while let Some(news) = next(&all_news, way, bulk)? {
             match news {
                 News::Taken(job) => {
                     left = left.saturating_sub(1);
@@ -311,15 +312,28 @@ fn drain(
     Ok(())
 }
 
+/// How often a wait for the slots is shown.
+const SLICE: Duration = Duration::from_millis(100);
+
 /// The next event of the slots. While there is none, all slots wait for their jobs to be safe.
-fn next(news: &Receiver<News>, way: &mut Way<'_, '_>) -> Result<Option<News>, CliError> {
+fn next(
+    news: &Receiver<News>,
+    way: &mut Way<'_, '_>,
+    bulk: &mut Bulk,
+) -> Result<Option<News>, CliError> {
     if let Ok(news) = news.try_recv() {
         return Ok(Some(news));
     }
     if let Way::Write(handover) = way {
         handover.settle(&mut go_on)?;
     }
-    Ok(news.recv().ok())
+    loop {
+        match news.recv_timeout(SLICE) {
+            Ok(news) => return Ok(Some(news)),
+            Err(RecvTimeoutError::Timeout) => bulk.see(),
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+        }
+    }
 }
 
 fn go_on(jobs: Vec<Taken>) -> Result<(), CliError> {

@@ -234,13 +234,14 @@ fn borrow(
     taken.map(|()| borrowed)
 }
 
-fn next(worker: &mut Worker, bulk: &Bulk) -> Result<Option<GrabbedJob>, CliError> {
+fn next(worker: &mut Worker, bulk: &mut Bulk) -> Result<Option<GrabbedJob>, CliError> {
     let start = Instant::now();
     loop {
         let job = worker.next_job(SLICE).map_err(cli_error)?;
         if job.is_some() || start.elapsed() >= PATIENCE || !bulk.gate().is_open() {
             return Ok(job);
         }
+        bulk.see();
     }
 }
 

@@ -1,14 +1,14 @@
 //! What a command is about to take out of tubes, as counted at the start.
 
-use beanstalk_client::{JobId, TubeName};
+use beanstalk_client::TubeName;
 use clap::Args;
-use ctl_core::commands::bulk::{Bulk, BulkArgs, Gate};
+use ctl_core::commands::bulk::{Action, Bulk, BulkArgs, Gate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
 use ctl_core::output::units;
 
 use super::{Targets, Way, describe, sweep, sweep_ids, targets};
-use crate::jobs::scan::{Wanted, select, tell_missing};
+use crate::jobs::scan::{Found, Wanted, select, tell_missing};
 use crate::jobs::select::SelectArgs;
 use crate::jobs::state::State;
 use crate::link::Link;
@@ -40,7 +40,7 @@ pub struct Plan {
     tubes: Vec<TubeName>,
     targets: Targets,
     /// The matching jobs, if there are filters.
-    chosen: Option<(Vec<JobId>, Wanted)>,
+    chosen: Option<(Found, Wanted)>,
     until_empty: bool,
     limit: u64,
     window: usize,
@@ -82,8 +82,8 @@ impl Plan {
             let is_none = there.is_empty();
             let wanted = Wanted { tubes: there, states, filters, ..Wanted::default() };
             // No tube at all would mean every tube.
-            let ids = if is_none { Vec::new() } else { chosen(tool, &wanted)? };
-            Some((ids, wanted))
+            let found = if is_none { Found::default() } else { chosen(tool, &wanted)? };
+            Some((found, wanted))
         };
         let (until_empty, limit) = (args.until_empty, bulk.limit.unwrap_or(u64::MAX));
         Ok(Self { tubes, targets, chosen, until_empty, limit, window: bulk.window() })
@@ -93,7 +93,7 @@ impl Plan {
     #[must_use]
     pub fn total(&self) -> u64 {
         let total = match &self.chosen {
-            Some((ids, _)) => ids.len() as u64,
+            Some((found, _)) => found.ids.len() as u64,
             None => self.targets.found.iter().map(|target| target.count).sum(),
         };
         total.min(self.limit)
@@ -149,14 +149,28 @@ impl Plan {
         Ok(self.exit(Exit::Done))
     }
 
+    /// Starts counting.
+    ///
+    /// # Errors
+    /// The system denies the signal handlers.
+    pub fn start(
+        &self,
+        tool: &mut Tool,
+        action: Action,
+        args: &BulkArgs,
+    ) -> Result<Bulk, CliError> {
+        let search = self.chosen.as_ref().map(|(found, _)| found.took);
+        Ok(tool.bulk(action, args, Some(self.total()))?.including(search.unwrap_or_default()))
+    }
+
     /// Takes them.
     ///
     /// # Errors
     /// The failure of the connection, or of `way`.
     pub fn run(&self, link: &mut Link, bulk: &mut Bulk, way: &mut dyn Way) -> Result<(), CliError> {
-        if let Some((ids, wanted)) = &self.chosen {
-            let most = usize::try_from(self.limit).unwrap_or(usize::MAX).min(ids.len());
-            let ids = ids.get(..most).unwrap_or_default();
+        if let Some((found, wanted)) = &self.chosen {
+            let most = usize::try_from(self.limit).unwrap_or(usize::MAX).min(found.ids.len());
+            let ids = found.ids.get(..most).unwrap_or_default();
             return sweep_ids(link, ids, wanted, self.window, bulk, way);
         }
         let mut left = self.limit;
@@ -180,11 +194,11 @@ impl Plan {
 ///
 /// # Errors
 /// The failure of the connection; a signal.
-pub fn chosen(tool: &mut Tool, wanted: &Wanted) -> Result<Vec<JobId>, CliError> {
+pub fn chosen(tool: &mut Tool, wanted: &Wanted) -> Result<Found, CliError> {
     let interrupts = tool.interrupts()?;
     let gate = Gate::of(&interrupts);
     let found = select(tool, wanted, &gate)?;
     interrupts.check()?;
     tell_missing(tool, found.missing);
-    Ok(found.ids)
+    Ok(found)
 }

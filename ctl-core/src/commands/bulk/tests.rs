@@ -164,3 +164,26 @@ fn a_signal_closes_the_gate_and_decides_the_exit() {
     assert_eq!(exit.unwrap().code(), 130);
     assert!(json.contains("\"succeeded\": 1"), "{json}");
 }
+
+#[test]
+fn the_time_of_a_search_is_part_of_the_whole() {
+    let mut bulk = bulk(OnError::Continue, Interrupts::none()).including(Duration::from_secs(60));
+    bulk.success();
+    assert!(bulk.sentence().ends_with(" in 1m"), "{}", bulk.sentence());
+    let (_, json) = report(bulk);
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(value["duration_ms"].as_u64().unwrap() >= 60_000, "{value}");
+}
+
+#[test]
+fn a_bulk_command_that_only_waits_shows_its_progress() {
+    let sink = Memory::default();
+    let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
+    let action = Action { past: "moved", noun: "job", place: String::new() };
+    let (when, interrupts) = (ProgressWhen::Json, Interrupts::none());
+    let mut bulk = Bulk::start(action, OnError::Stop, Some(3), when, interrupts, &messages);
+    while !sink.text().contains("moved jobs") {
+        bulk.see();
+    }
+    assert!(sink.text().contains("\"done\":0,\"total\":3"), "{}", sink.text());
+}

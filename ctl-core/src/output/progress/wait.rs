@@ -10,9 +10,9 @@ use crate::output::messages::Messages;
 pub struct Wait {
     messages: Messages,
     label: String,
-    bound: Option<Duration>,
+    pub(super) bound: Option<Duration>,
     when: ProgressWhen,
-    began: Instant,
+    pub(super) began: Instant,
 }
 
 impl Wait {
@@ -53,6 +53,10 @@ impl Wait {
         self.rest().is_zero()
     }
 
+    pub(super) fn progress(&self) -> Progress {
+        Progress::since(self.began, self.when, &self.messages, self.label.as_str(), None)
+    }
+
     /// What shows it from the first [`Shown::see`] on, until it is dropped.
     #[must_use]
     pub fn shown(&self) -> Shown<'_> {
@@ -69,9 +73,7 @@ pub struct Shown<'a> {
 impl Shown<'_> {
     /// It goes on, and this is seen, if anything.
     pub fn see(&mut self, seen: &str) {
-        let Wait { messages, label, bound, when, began } = self.wait;
-        let start = || Progress::since(*began, *when, messages, label.as_str(), None);
-        self.progress.get_or_insert_with(start).see(seen, *bound);
+        self.progress.get_or_insert_with(|| self.wait.progress()).see(seen, self.wait.bound);
     }
 }
 
