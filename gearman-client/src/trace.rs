@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use queue_core::{Batch, Facts, Fate, Instrument, Measures, Operation, one_line};
-#[cfg(feature = "tracing")]
+#[cfg(all(feature = "tracing", any(feature = "tokio", feature = "blocking")))]
 use queue_core::{Line, Words};
 
 #[cfg(feature = "tracing")]
