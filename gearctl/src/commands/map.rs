@@ -64,16 +64,17 @@ static RESULTS: Shape = Shape::rows(
 pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     // Lines, unless other framing was requested.
     args.task.lines = !(args.task.null || args.task.ndjson);
-    let tasks = args.task.tasks((&mut tool.input, &tool.messages), tool.link.dialer.timeout())?;
+    let wanted = args.task.read()?;
+    let tasks = wanted.tasks((&mut tool.input, &tool.messages), tool.link.dialer.timeout())?;
     if tool.globals.dry_run {
         return would(&mut tool.out, tasks, ("map", "job", ""));
     }
     tool.out.expect(&RESULTS)?;
-    let clients = connect(tool, &args.task)?;
+    let clients = connect(tool, &wanted)?;
     let interrupts = tool.interrupts()?;
     let action = Action { past: "mapped", noun: "job", place: String::new() };
     let on_error = if args.fail_fast { OnError::Stop } else { OnError::Continue };
-    let mut bulk = tool.bulk(action, Manner { on_error, rate: args.task.rate }, None)?;
+    let mut bulk = tool.bulk(action, Manner { on_error, rate: wanted.args.rate }, None)?;
     let kind = Kind::Foreground { retries: 0 };
     let most = args.keep.most();
     let ordered = args.ordered.then_some(most);

@@ -14,7 +14,7 @@ use crate::names::show_function;
 use crate::submit::pool::{Kind, Pool};
 use crate::submit::results::{KeepArgs, Shape};
 use crate::submit::running::{Followed, Running};
-use crate::submit::tasks::{TaskArgs, Tasks};
+use crate::submit::tasks::{TaskArgs, Tasks, Wanted};
 use crate::tool::Tool;
 
 /// The end of `run --help`.
@@ -71,9 +71,8 @@ pub struct RunArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: RunArgs) -> Result<Exit, CliError> {
-    let function = args.task.common_function()?;
     match start(tool, args)? {
-        Started::Running(running) => follow(tool, *running).map_err(|error| {
+        Started::Running(running, function) => follow(tool, *running).map_err(|error| {
             // On a terminal, this was reported at the start.
             let is_late = error.exit == Exit::Timeout && !tool.messages.is_terminal();
             match function {
@@ -89,8 +88,8 @@ pub fn run(tool: &mut Tool, args: RunArgs) -> Result<Exit, CliError> {
 
 /// What a command line of `run` started.
 pub enum Started {
-    /// Jobs whose events are still arriving.
-    Running(Box<Running>),
+    /// Jobs whose events are still arriving, and the function of all of them, if they have one.
+    Running(Box<Running>, Option<FunctionName>),
     /// Nothing that continues: a dry run, or background jobs.
     Over(Exit),
 }
@@ -106,15 +105,17 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
         return submit::run(tool, submit).map(Started::Over);
     }
     let timeout = tool.link.dialer.timeout();
-    let tasks = args.task.tasks((&mut tool.input, &tool.messages), timeout)?;
+    let wanted = args.task.clone().read()?;
+    let tasks = wanted.tasks((&mut tool.input, &tool.messages), timeout)?;
     if tool.globals.dry_run {
         return would(&mut tool.out, tasks, ("run", "job", "")).map(Started::Over);
     }
-    args.task.note_first_body(&mut tool.link, &tool.messages)?;
-    if let Some(function) = args.task.common_function()? {
-        note_missing_worker(tool, &function);
+    wanted.note_first_body(&mut tool.link, &tool.messages);
+    if let Some(function) = wanted.common_function() {
+        note_missing_worker(tool, function);
     }
-    begin(tool, &args, tasks).map(|running| Started::Running(Box::new(running)))
+    let running = begin(tool, &args, &wanted, tasks)?;
+    Ok(Started::Running(Box::new(running), wanted.common_function().cloned()))
 }
 
 /// A person waiting for a result should know if no worker serves the function, usually because of a misspelt name.
@@ -137,11 +138,16 @@ fn is_unserved(tool: &mut Tool, function: &FunctionName) -> bool {
     all.iter().find(|row| row.name == *function).is_none_or(|row| row.workers == 0)
 }
 
-fn begin(tool: &mut Tool, args: &RunArgs, tasks: Tasks) -> Result<Running, CliError> {
-    let clients = connect(tool, &args.task)?;
+fn begin(
+    tool: &mut Tool,
+    args: &RunArgs,
+    wanted: &Wanted,
+    tasks: Tasks,
+) -> Result<Running, CliError> {
+    let clients = connect(tool, wanted)?;
     let encoding = tool.out.style.encoding;
     let shape = Shape {
-        single: args.task.is_single(),
+        single: wanted.is_single(),
         // With ordered results, one job has its turn at a time.
         streams: (clients.len() == 1 || args.ordered) && !encoding.is_of_a_whole(),
         null: args.task.null,
@@ -161,7 +167,7 @@ fn begin(tool: &mut Tool, args: &RunArgs, tasks: Tasks) -> Result<Running, CliEr
     let kind = Kind::Foreground { retries: args.retries };
     let ordered = args.ordered.then_some(args.keep.most());
     let pool = Pool::start(clients, tasks, kind, ordered, &bulk.gate())?;
-    Ok(Running::new(args.task.place()?, shape, pool, bulk))
+    Ok(Running::new(wanted.place(), shape, pool, bulk))
 }
 
 /// Shows the news of jobs to their end. In a session Ctrl-C leaves them to it.

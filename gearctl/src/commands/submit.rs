@@ -17,7 +17,7 @@ use gearman_client::{JobHandle, Priority};
 use crate::error::cli_error;
 use crate::names::{show_function, show_handle, show_unique};
 use crate::submit::pool::{Kind, Pool, What};
-use crate::submit::tasks::{TaskArgs, Tasks};
+use crate::submit::tasks::{TaskArgs, Tasks, Wanted};
 use crate::tool::Tool;
 
 /// The end of `submit --help`.
@@ -86,17 +86,18 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
         return Err(CliError::usage(text));
     }
     expect(tool)?;
-    let tasks = args.task.tasks((&mut tool.input, &tool.messages), None)?;
+    let wanted = args.task.read()?;
+    let tasks = wanted.tasks((&mut tool.input, &tool.messages), None)?;
     if tool.globals.dry_run {
         return would(&mut tool.out, tasks, ("submit", "job", ""));
     }
     let interrupts = tool.interrupts()?;
-    let clients = connect(tool, &args.task)?;
-    args.task.note_first_body(&mut tool.link, &tool.messages)?;
-    let place = format!("to {}", args.task.place()?);
+    let clients = connect(tool, &wanted)?;
+    wanted.note_first_body(&mut tool.link, &tool.messages);
+    let place = format!("to {}", wanted.place());
     let action = Action { past: "submitted", noun: "job", place };
-    let manner = Manner { on_error: args.on_error, rate: args.task.rate };
-    let is_single = args.task.is_single();
+    let manner = Manner { on_error: args.on_error, rate: wanted.args.rate };
+    let is_single = wanted.is_single();
     let mut handles = Vec::new();
     let keep = args.wait.then_some(&mut handles);
     let submission = Submission { tasks, at, is_single, keep };
@@ -202,8 +203,8 @@ fn wait(
 }
 
 /// The connections: one, or as many as jobs may run concurrently.
-pub(super) fn connect(tool: &mut Tool, task: &TaskArgs) -> Result<Vec<Client>, CliError> {
-    clients(tool, if task.is_single() { 1 } else { task.jobs })
+pub(super) fn connect(tool: &mut Tool, wanted: &Wanted) -> Result<Vec<Client>, CliError> {
+    clients(tool, if wanted.is_single() { 1 } else { wanted.args.jobs })
 }
 
 /// This number of connections.

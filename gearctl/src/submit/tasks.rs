@@ -38,7 +38,7 @@ pub struct TaskArgs {
     #[arg(short, long, value_name = "ID", conflicts_with_all = ["unique_hash", "lines", "null", "ndjson"])]
     pub unique: Option<String>,
 
-    /// Derive the unique id from the workload, so that equal submissions are merged
+    /// Derive the unique id from the workload, so that equal submissions are merged; a record's own id comes first
     #[arg(long)]
     pub unique_hash: bool,
 
@@ -105,47 +105,62 @@ struct Described {
 }
 
 impl TaskArgs {
-    /// The function, and the workloads. Records may name their own functions, so then it is optional.
+    /// Tells the function from the workloads. Records may name their own functions, so then it is optional.
     ///
     /// # Errors
-    /// No function is named: exit 2. The name is illegal: exit 65.
-    fn words(&self) -> Result<(Option<FunctionName>, Vec<OsString>), CliError> {
-        self.function.split_for(self.ndjson, &self.bodies)
+    /// No function is named, or all jobs would be merged: exit 2. The name is illegal: exit 65.
+    pub fn read(self) -> Result<Wanted, CliError> {
+        let (function, bodies) = self.function.split_for(self.ndjson, &self.bodies)?;
+        let wanted = Wanted { args: self, function, bodies };
+        if wanted.args.unique.is_some() && !wanted.is_single() {
+            return Err(CliError::usage(
+                "-u gives a single id, so all of them would be merged into one job",
+            )
+            .hint("--unique-hash, or --ndjson with an id in each record"));
+        }
+        Ok(wanted)
     }
+}
 
+/// The jobs that a line wants.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// The line.
+    pub args: TaskArgs,
+    /// For records, that of those that name none.
+    function: Option<FunctionName>,
+    bodies: Vec<OsString>,
+}
+
+impl Wanted {
     /// The function of all jobs; none if they are records, which may name their own.
-    ///
-    /// # Errors
-    /// As for [`TaskArgs::tasks`].
-    pub fn common_function(&self) -> Result<Option<FunctionName>, CliError> {
-        Ok(self.words()?.0.filter(|_| !self.ndjson))
+    #[must_use]
+    pub fn common_function(&self) -> Option<&FunctionName> {
+        self.function.as_ref().filter(|_| !self.args.ndjson)
     }
 
     /// Where the jobs go, for people.
-    ///
-    /// # Errors
-    /// As for [`TaskArgs::tasks`].
-    pub fn place(&self) -> Result<String, CliError> {
-        Ok(match self.common_function()? {
-            Some(function) => show_function(&function),
+    #[must_use]
+    pub fn place(&self) -> String {
+        match self.common_function() {
+            Some(function) => show_function(function),
             None => "the functions of their records".to_owned(),
-        })
+        }
     }
 
     /// Reports that the first workload is the name of a function, if the flag named another one.
-    pub fn note_first_body(&self, link: &mut Link, messages: &Messages) -> Result<(), CliError> {
-        if self.function.is_by_flag() {
+    pub fn note_first_body(&self, link: &mut Link, messages: &Messages) {
+        if self.args.function.is_by_flag() {
             let exists = |function: &FunctionName| matches!(status_of(link, function), Ok(Some(_)));
-            named::note_first_body::<Function>(messages, &self.words()?.1, exists);
+            named::note_first_body::<Function>(messages, &self.bodies, exists);
         }
-        Ok(())
     }
 
     /// Whether there is exactly one job.
     #[must_use]
     pub fn is_single(&self) -> bool {
-        self.words().map_or(true, |(_, bodies)| bodies.len() <= 1)
-            && !(self.lines || self.null || self.ndjson)
+        let args = &self.args;
+        self.bodies.len() <= 1 && !(args.lines || args.null || args.ndjson)
     }
 
     /// The jobs. Each may take `timeout`.
@@ -157,36 +172,31 @@ impl TaskArgs {
         (input, messages): (&mut Input, &Messages),
         timeout: Option<Duration>,
     ) -> Result<Tasks, CliError> {
-        if self.unique.is_some() && !self.is_single() {
-            return Err(CliError::usage(
-                "-u gives a single id, so all of them would be merged into one job",
-            )
-            .hint("--unique-hash, or --ndjson with an id in each record"));
-        }
-        let (function, bodies) = self.words()?;
+        let Self { args, function, bodies } = self;
         if bodies.is_empty() {
             input.invite(messages);
         }
-        let mut options = SubmitOptions::default().priority(self.priority);
+        let mut options = SubmitOptions::default().priority(args.priority);
         if let Some(timeout) = timeout {
             options = options.timeout(timeout);
         }
-        if let Some(unique) = &self.unique {
+        if let Some(unique) = &args.unique {
             options = options.unique(names::unique(unique)?);
         }
-        if self.no_unique {
+        if args.no_unique {
             options = options.without_id();
         }
-        let reducer = self.reduce.as_deref().map(names::function).transpose()?;
-        let (hash, ndjson, own) = (self.unique_hash, self.ndjson, OwnFirst::new(messages));
+        let reducer = args.reduce.as_deref().map(names::function).transpose()?;
+        let (hash, ndjson, own) = (args.unique_hash, args.ndjson, OwnFirst::new(messages));
+        let function = function.clone();
         let form = Form { function, options, reducer, hash, ndjson, own };
         let default = [OsString::from("-")];
-        let bodies = if bodies.is_empty() { &default[..] } else { &bodies };
+        let bodies = if bodies.is_empty() { &default[..] } else { bodies };
         let single = self.is_single();
         let mut all: Tasks = Box::new(std::iter::empty());
         for (at, body) in bodies.iter().enumerate() {
             let form = form.clone();
-            let framing = Framing::of(self.lines || self.ndjson, self.null);
+            let framing = Framing::of(args.lines || args.ndjson, args.null);
             let literal = format!("body {}", at + 1);
             let (named, _) =
                 input::named(Argument::parse(body), literal, framing, MAX_WORKLOAD, input)?;
@@ -252,8 +262,10 @@ impl Form {
     fn task(&self, label: String, bytes: Vec<u8>) -> Result<Task, CliError> {
         let function = |own| self.own.name::<Function>(&label, own, self.function.clone());
         let options = self.options;
+        let mut has_own_id = false;
         let mut task = if self.ndjson {
             let record = Described::read(&bytes)?;
+            has_own_id = record.unique.is_some();
             let function = function(record.function()?)?;
             record.task(label, function, options)?
         } else {
@@ -261,7 +273,7 @@ impl Form {
             Task { label, function, workload: bytes, options, reducer: None }
         };
         task.reducer.clone_from(&self.reducer);
-        if self.hash {
+        if self.hash && !has_own_id {
             task.options = task.options.unique(UniqueId::of_payload(&task.workload));
         }
         Ok(task)

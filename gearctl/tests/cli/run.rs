@@ -137,6 +137,19 @@ fn equal_workloads_are_one_job_with_a_hash() {
 }
 
 #[test]
+fn the_own_id_of_a_record_comes_before_that_of_its_workload() {
+    on_both(|server| {
+        let records = b"{\"body\":\"x\",\"unique\":\"mine\"}\n{\"body\":\"x\"}\n{\"body\":\"x\"}\n";
+        let line = ["submit", "f", "--ndjson", "--unique-hash"];
+        let ran = gearctl_with(server.address(), &line, records).exits(0);
+        let handles: Vec<&str> = ran.out().lines().collect();
+        assert!(handles[0] != handles[1] && handles[1] == handles[2], "{handles:?}");
+        let ran = gearctl(server.address(), &["job", "--unique", "mine", "-o", "json"]).exits(0);
+        assert_eq!(ran.json()["known"], true, "{}", ran.out());
+    });
+}
+
+#[test]
 fn jobs_can_go_without_ids() {
     on_both(|server| {
         let address = server.address();
