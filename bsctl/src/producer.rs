@@ -72,6 +72,8 @@ impl Defaults {
 /// # Errors
 /// The failure of the connection.
 pub fn max_job_size(link: &mut Link) -> Result<u64, CliError> {
+    // A server that does not answer at all is not one that does not report it.
+    link.client()?;
     let limit = match link.call(Stats) {
         Ok(stats) => stats.max_job_size,
         Err(error) if error.exit == Exit::Timeout || error.code == UNKNOWN_COMMAND => 0,

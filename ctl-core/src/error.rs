@@ -144,6 +144,12 @@ impl Exit {
         }
     }
 
+    /// The worse one of two.
+    #[must_use]
+    pub fn worse(self, other: Self) -> Self {
+        if other.code() > self.code() { other } else { self }
+    }
+
     /// Whether this is [`Exit::Done`].
     #[must_use]
     pub const fn is_done(self) -> bool {
@@ -273,6 +279,12 @@ impl CliError {
         Self::new(Exit::Permission, "PERMISSION", message).hint(
             "running as the server's user, or permissions on its socket that let this user write",
         )
+    }
+
+    /// Whether a time limit has expired, that of connecting included.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.exit == Exit::Timeout || self.code == "CONNECT_TIMEOUT"
     }
 
     /// Whether a resource was short, so that retrying may help.

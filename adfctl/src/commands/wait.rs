@@ -62,7 +62,7 @@ pub fn run(tool: &mut Tool, args: &WaitArgs) -> Result<Exit, CliError> {
     let subject = ("queue", queue.as_ref().map(QueueName::to_string));
     wait::until(tool, &args.wait, subject, |tool| match &queue {
         Some(queue) => look(tool, &goal, queue, must_exist),
-        None => Ok(wait::answers(tool.link.ping(1))),
+        None => wait::answers(tool.link.ping(1)),
     })
 }
 

@@ -104,7 +104,7 @@ impl Goal {
 /// Polls the server or a job once; returns whether the condition holds, and what was seen.
 fn look(tool: &mut Tool, goal: &Goal) -> Result<Look, CliError> {
     let (Goal::JobGone(id) | Goal::JobState(id, _)) = goal else {
-        return Ok(wait::answers(tool.link.call(ListTubeUsed)));
+        return wait::answers(tool.link.call(ListTubeUsed));
     };
     let stats = tool.link.call(StatsJob(*id))?;
     let seen = stats.as_ref().map_or("no such job", |stats| stats.state.as_str());

@@ -136,3 +136,10 @@ fn watch_diff_marks_what_changed() {
     assert!(lines[3].starts_with("* cmd-stats\t"), "{lines:?}");
     assert!(lines[4].starts_with("  pid\t"), "{lines:?}");
 }
+
+#[test]
+fn a_line_that_cannot_become_right_is_not_waited_for() {
+    let both = format!("{},{}", dead_address(), dead_address());
+    let ran = bsctl(&both, &["wait", "--for", "server", "--timeout", "1h"]).exits(2);
+    assert!(ran.err.contains("takes a single server"), "{}", ran.err);
+}

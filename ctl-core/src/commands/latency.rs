@@ -15,6 +15,7 @@ use crate::output::messages::Messages;
 use crate::output::progress::{Wait, Waiting};
 use crate::output::{Column, Record, Shape};
 use crate::output::{times, units};
+use crate::system::at_once::at_once;
 use crate::tool::{Context, Tool};
 
 /// Arguments of `latency`.
@@ -65,8 +66,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
     context.out.expect(&TIMES)?;
     let interrupts = context.interrupts()?;
     let mut servers: Vec<(String, T::Link)> = context.link.each()?;
-    let firsts: Vec<Result<_, CliError>> =
-        servers.iter_mut().map(|(_, link)| link.connect().and_then(|()| link.ping(0))).collect();
+    let firsts = at_once(&mut servers, |(_, link)| link.connect().and_then(|()| link.ping(0)));
     if firsts.iter().all(Result::is_err) {
         let worst = firsts.into_iter().filter_map(Result::err).max_by_key(|e| e.exit.code());
         return Err(worst.unwrap_or_else(|| CliError::usage("no server given")));
@@ -84,11 +84,10 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
         for (server, (link, address)) in links.into_iter().zip(&addresses).enumerate() {
             let meter = Meter { link, address, messages: &messages, over: &over };
             let (lines, times) = (lines.clone(), blank.clone());
-            scope
-                .spawn(move || meter.run(args, times, |times| lines.send((server, times)).is_ok()));
+            let tell = move |times| lines.send((server, times)).is_ok();
+            scope.spawn(move || meter.run(args, most, times, tell));
         }
         drop(lines);
-        let mut left = most.map(|most| most.saturating_mul(addresses.len() as u64));
         let mut measured = loop {
             let (server, times) = match told.recv_timeout(TICK) {
                 Ok(told) => told,
@@ -104,8 +103,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
             if let Some(whole) = wholes.get_mut(server) {
                 whole.add(&times);
             }
-            left = left.map(|left| left - 1);
-            if shown.is_err() || left == Some(0) {
+            if shown.is_err() {
                 break shown;
             }
         };
@@ -143,8 +141,14 @@ struct Meter<'m, L> {
 }
 
 impl<L: Link> Meter<'_, L> {
-    /// Reports each period, the last one cut short by the end, until the receiver is gone.
-    fn run(mut self, args: &LatencyArgs, mut times: Times, mut tell: impl FnMut(Times) -> bool) {
+    /// Reports each period, the last one cut short by the end, until there were `most`, or the receiver is gone.
+    fn run(
+        mut self,
+        args: &LatencyArgs,
+        mut most: Option<u64>,
+        mut times: Times,
+        mut tell: impl FnMut(Times) -> bool,
+    ) {
         let (mut n, mut is_down) = (0, false);
         let mut end = Instant::now() + args.every;
         loop {
@@ -174,7 +178,8 @@ impl<L: Link> Meter<'_, L> {
             if is_over || now >= end {
                 end = now + args.every;
                 let is_heard = tell(times.take());
-                if is_over || !is_heard {
+                most = most.map(|most| most.saturating_sub(1));
+                if is_over || !is_heard || most == Some(0) {
                     return;
                 }
             }

@@ -8,6 +8,7 @@ use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::Record;
 use crate::output::units;
+use crate::system::at_once::at_once;
 use crate::tool::{Context, Tool};
 
 /// Arguments of `ping`.
@@ -25,7 +26,8 @@ pub struct PingArgs {
 /// The default time limit of `ping` and `check`.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Runs `ping`: queries every server, shows each answer as it arrives, and a summary at the end, also after Ctrl-C.
+/// Runs `ping`: queries all servers at the same time, shows the answers of each round, and a summary at the end, also
+/// after Ctrl-C.
 ///
 /// # Errors
 /// No server can be reached (69), answers in time (124) or answers correctly (76).
@@ -47,8 +49,8 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &PingArgs) -> Result<Exit, C
                 break;
             }
         }
-        for server in &mut servers {
-            match server.ask(n) {
+        for answer in at_once(&mut servers, |server| server.ask(n)) {
+            match answer {
                 Ok(record) => asked = list.push(record),
                 // The error is sufficient.
                 Err(_) if n == 1 && is_alone => break 'rounds,

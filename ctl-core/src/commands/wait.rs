@@ -97,11 +97,14 @@ pub fn until<T: Tool>(
 }
 
 /// Whether the server answers.
-#[must_use]
-pub fn answers<T>(answer: Result<T, CliError>) -> Look {
+///
+/// # Errors
+/// The command line is wrong, which no wait changes.
+pub fn answers<T>(answer: Result<T, CliError>) -> Result<Look, CliError> {
     match answer {
-        Ok(_) => (true, "an answer".to_owned()),
-        Err(error) => (false, error.message),
+        Ok(_) => Ok((true, "an answer".to_owned())),
+        Err(error) if error.exit == Exit::Usage => Err(error),
+        Err(error) => Ok((false, error.message)),
     }
 }
 

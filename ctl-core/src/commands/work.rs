@@ -16,6 +16,7 @@ use crate::link::Link as _;
 use crate::output::messages::Messages;
 use crate::output::units;
 use crate::output::{Format, Output, Record, Shape};
+use crate::system::at_once::first_of;
 use crate::system::child::{DataArgs, Place, Template};
 use crate::system::pid_file::PidFile;
 use crate::system::signals::Interrupts;
@@ -36,8 +37,7 @@ pub fn connect<T: Tool>(context: &mut Context<T>) -> Result<(), CliError> {
     let connected = if each.len() < 2 {
         context.link.connect()
     } else {
-        // The first that answers.
-        each.into_iter().map(|(_, mut link)| link.connect()).reduce(Result::or).unwrap_or(Ok(()))
+        first_of(each, |(_, mut link)| link.connect())
     };
     connected.map_err(|error| match error.exit {
         Exit::Unavailable if !waits => {

@@ -240,7 +240,8 @@ macro_rules! tool_contract {
                 a_session_does_not_go_to_a_server_of_another_kind,
                 a_stranger_among_several_servers_is_told,
                 live_servers_are_named_when_one_is_dead,
-                several_servers_are_checked_at_the_same_time,
+                several_servers_are_asked_at_the_same_time,
+                a_silent_one_of_several_servers_is_named,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case exporter

@@ -31,11 +31,73 @@ pub fn live_servers_are_named_when_one_is_dead<T: Tool>(case: &Case<T>) {
     assert!(verdict.out().contains(&format!("; {address} answers")), "{}", verdict.out());
 }
 
-/// Two servers, neither of which does anything before the other has been visited: a check that visits them in turn waits
-/// for the first in vain.
-pub fn several_servers_are_checked_at_the_same_time<T: Tool>(case: &Case<T>) {
+/// Two servers, neither of which does anything before the other has been visited: a command that visits them in turn
+/// waits for the first in vain.
+pub fn several_servers_are_asked_at_the_same_time<T: Tool>(case: &Case<T>) {
+    for line in [
+        "check server",
+        "ping",
+        "latency -c 1",
+        "doctor",
+        "exporter --once",
+        "context validate --connect",
+        case.list,
+        case.figures,
+    ] {
+        let (addresses, folder) = (inseparable(), tempfile::tempdir().unwrap());
+        let (both, config) = (addresses.join(","), folder.path().join("config.toml"));
+        let flags = ["--config", config.to_str().unwrap(), "--timeout", "20s"];
+        let to = format!("address={both}");
+        case.program.bare(&[&flags[..2], &["context", "add", "both", &to]].concat()).exits(0);
+        let words: Vec<&str> = line.split(' ').collect();
+        let ran = case.program.at(&both, &[&words[..], &flags].concat());
+        let said = format!("{}{}", ran.out(), ran.err);
+        // Closed connections, and no expired time.
+        for late in ["TIMEOUT", "no reply within", "not done within"] {
+            assert!(!said.contains(late), "{line}: {said}");
+        }
+        // Of first looks that all fail, the worst is told.
+        let named = addresses.iter().filter(|address| said.contains(*address)).count();
+        let least = if words[0] == "latency" { 1 } else { 2 };
+        assert!(named >= least, "{line}: {said}");
+    }
+}
+
+/// A server that takes connections and never answers is named, and the others are heard all the same.
+pub fn a_silent_one_of_several_servers_is_named<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let silent = serves(|mut stream| drop(std::io::copy(&mut stream, &mut std::io::sink())));
+    let both = format!("{silent},{address}");
+    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    case.program.at(&address, &add).exits(0);
+    for line in [
+        case.list,
+        case.figures,
+        "ping",
+        "latency -c 1 --every 100ms",
+        "top --once",
+        "doctor",
+        "exporter --once",
+    ] {
+        let words: Vec<&str> = line.split(' ').chain(["--timeout", "1s"]).collect();
+        let ran = case.program.at(&both, &words);
+        let said = format!("{}{}", ran.out(), ran.err);
+        assert!([Some(69), Some(124)].contains(&ran.code), "{line}: {:?} {said}", ran.code);
+        assert!(ran.out().contains(&address) && said.contains(&silent), "{line}: {said}");
+    }
+    let line = ["latency", "-c", "2", "--every", "100ms", "--timeout", "1s", "-o", "json"];
+    let ran = case.program.at(&both, &line).exits(69).json();
+    let lost = |server: &str| -> Vec<bool> {
+        let rows = ran.as_array().unwrap().iter().filter(|row| row["server"] == server);
+        rows.map(|row| row["lost"] == 1).collect()
+    };
+    assert_eq!((lost(&silent), lost(&address)), (vec![true; 2], vec![false; 2]), "{ran}");
+}
+
+/// The addresses of two servers that close their connections once both have been visited.
+fn inseparable() -> [String; 2] {
     let visited = Arc::new((Mutex::new([false; 2]), Condvar::new()));
-    let addresses = [0, 1].map(|at| {
+    [0, 1].map(|at| {
         let visited = Arc::clone(&visited);
         serves(move |mut stream| {
             let _ = stream.read(&mut [0; 64]);
@@ -45,13 +107,7 @@ pub fn several_servers_are_checked_at_the_same_time<T: Tool>(case: &Case<T>) {
             news.notify_all();
             drop(news.wait_while(seen, |seen| seen.contains(&false)).unwrap());
         })
-    });
-    let line = ["check", "server", "--timeout", "20s"];
-    let verdict = case.program.at(&addresses.join(","), &line).exits(2);
-    assert!(!verdict.out().contains("TIMEOUT"), "{}", verdict.out());
-    for address in addresses {
-        assert!(verdict.out().contains(&address), "{}", verdict.out());
-    }
+    })
 }
 
 /// A server that runs this for each connection, on a thread of its own.

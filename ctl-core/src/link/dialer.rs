@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{Attempt, Connect, Endpoint, Link};
 use crate::config::file::Config;
 use crate::config::{Setting, Settings, Source, keys};
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
 use crate::link::plan::{Plan, Target};
 use crate::link::tls::{Tls, TlsArgs};
 use crate::link::who;
@@ -304,7 +304,7 @@ impl<L: Link> Dialer<L> {
             let rest = || left.map(|left| left.saturating_sub(started.elapsed()));
             let bound = Some(left.map_or(FIRST_ANSWER, |left| left.min(FIRST_ANSWER)));
             let opened = attempt(Attempt { asks: true, left: bound }).or_else(|error| {
-                let is_late = error.exit == Exit::Timeout || error.code == "CONNECT_TIMEOUT";
+                let is_late = error.is_late();
                 let error = who::explain(error, &self.program, &addresses, rest());
                 let is_over = rest().is_some_and(|rest| rest.is_zero());
                 if !is_late || is_over || error.code == who::WRONG_SERVER {
@@ -327,8 +327,7 @@ impl<L: Link> Dialer<L> {
 
     /// Adds to a failure what is listening instead, unless a server has already replied correctly.
     pub fn explained(&mut self, error: CliError) -> CliError {
-        let is_late = error.exit == Exit::Timeout || error.code == "CONNECT_TIMEOUT";
-        let has_time = !is_late || self.plan.timeout.is_none();
+        let has_time = !error.is_late() || self.plan.timeout.is_none();
         if self.known.load(Ordering::Relaxed) || !has_time {
             return error;
         }

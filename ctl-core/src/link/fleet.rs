@@ -1,5 +1,6 @@
 //! Several servers: queries all of them, labels results with their server, and exits with the worst error.
 
+use std::iter;
 use std::mem;
 use std::sync::PoisonError;
 
@@ -8,6 +9,7 @@ use crate::input::confirm::{Asking, in_all, waits};
 use crate::link::Link;
 use crate::output::messages::Messages;
 use crate::output::{List, Output, Shape};
+use crate::system::at_once::at_once;
 use crate::tool::{Context, Tool};
 
 /// The servers that a command queries, each over its own connection.
@@ -66,21 +68,28 @@ impl<L: Link> Fleet<L> {
         self.list(out, shape).map(drop)
     }
 
-    /// Queries every server; a single one over `own`. A server that fails is reported, and not queried again.
+    /// Queries all servers at the same time; a single one over `own`. A server that fails is reported, and not queried
+    /// again. The answers are in the order of the servers.
     ///
     /// # Errors
     /// No server replied: the worst error.
     pub fn ask<T>(
         &mut self,
         own: &mut L,
-        mut ask: impl FnMut(&mut L) -> Result<T, CliError>,
-    ) -> Result<Vec<Answered<T>>, CliError> {
+        ask: impl Fn(&mut L) -> Result<T, CliError> + Sync,
+    ) -> Result<Vec<Answered<T>>, CliError>
+    where
+        T: Send,
+    {
         if !self.is_several() {
             return Ok(vec![(None, ask(own)?)]);
         }
         let mut answers = Vec::new();
-        for server in self.servers.iter_mut().filter(|server| server.failure.is_none()) {
-            match ask(&mut server.link) {
+        let asked = self.servers.iter_mut().filter(|server| server.failure.is_none());
+        let asked = at_once(asked, |server| ask(&mut server.link));
+        let servers = self.servers.iter_mut().filter(|server| server.failure.is_none());
+        for (server, answer) in servers.zip(asked) {
+            match answer {
                 Ok(answer) => answers.push((Some(server.address.clone()), answer)),
                 Err(error) => {
                     self.messages.warn(error.at(&server.address));
@@ -135,7 +144,7 @@ impl<L: Link> Fleet<L> {
     }
 }
 
-/// Runs a command on each server in turn. Results name the server, and its questions are asked as one about all servers
+/// Connects to all servers at the same time, and runs a command on each in turn. Results name the server, and its questions are asked as one about all servers
 /// before anything is changed. A server that fails is reported, and the others continue; the exit code is the worst. A
 /// usage error or a signal ends it.
 ///
@@ -158,8 +167,11 @@ pub fn on_each<T: Tool>(
     let mut waiting = Vec::new();
     let mut turns: Vec<(String, T::Link)> = each;
     let mut is_asked = false;
+    // The waits for those that do not answer do not add up.
+    let mut reasons = at_once(&mut turns, |(_, link)| link.connect().err());
     loop {
-        for (address, link) in std::mem::take(&mut turns) {
+        let reasons = mem::take(&mut reasons).into_iter().chain(iter::repeat_with(|| None));
+        for ((address, link), reason) in mem::take(&mut turns).into_iter().zip(reasons) {
             let about = tool.messages.about(&address);
             let own = (mem::replace(&mut tool.link, link), mem::replace(&mut tool.messages, about));
             tool.out.on_server(address.clone());
@@ -167,7 +179,10 @@ pub fn on_each<T: Tool>(
                 tool.keep_questions(Some(Asking::clone(&asking)));
                 tool.messages.hold();
             }
-            let acted = act(tool).map_err(|error| tool.link.dialer_mut().explained(error));
+            let acted = match reason {
+                Some(error) => Err(error),
+                None => act(tool).map_err(|error| tool.link.dialer_mut().explained(error)),
+            };
             tool.keep_questions(None);
             let is_waiting = acted.as_ref().is_err_and(waits);
             // Repeats what was printed before the question.
@@ -182,7 +197,7 @@ pub fn on_each<T: Tool>(
                 Err(_) if is_waiting => waiting.push((address, link)),
                 Ok(exit) => {
                     is_done = true;
-                    worst = worse(worst, exit);
+                    worst = worst.worse(exit);
                 }
                 Err(error) if matches!(error.exit, Exit::Usage | Exit::Io) => {
                     ends = Some(error);
@@ -217,17 +232,13 @@ pub fn on_each<T: Tool>(
         ends = Some(CliError { message: error.at(&address), ..error });
     }
     for (address, error) in failures {
-        worst = worse(worst, error.exit);
+        worst = worst.worse(error.exit);
         tool.messages.warn(error.at(&address));
     }
     match ends {
         Some(error) => Err(error),
         None => Ok(worst),
     }
-}
-
-fn worse(one: Exit, other: Exit) -> Exit {
-    if other.code() > one.code() { other } else { one }
 }
 
 /// A name with its server, if there are several servers.

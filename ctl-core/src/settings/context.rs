@@ -16,6 +16,7 @@ use crate::link::Link;
 use crate::output::escape;
 use crate::output::{Column, Record, Shape};
 use crate::program::Program;
+use crate::system::at_once::at_once;
 use crate::tool::{Context, Tool};
 
 /// Arguments of `context`.
@@ -407,27 +408,19 @@ fn validate<T: Tool>(
     if names.is_empty() {
         wanted.extend(config.contexts.iter().map(|(name, fields)| (name.as_str(), fields)));
     }
-    let mut worst = Exit::Done;
-    let mut failed = |exit: Exit| {
-        if exit.code() > worst.code() {
-            worst = exit;
-        }
-    };
-    let mut list = context.out.list(&CHECKS)?;
-    list.push(said("", &place.shown(), None))?;
+    let mut checks: Vec<Check<'_, T::Link>> = Vec::new();
     for (name, fields) in wanted {
         for key in keys::of(program).filter(|key| key.is_file()) {
             let Some(path) = fields.get(key.name) else { continue };
             let error = std::fs::File::open(Path::new(path))
                 .err()
                 .map(|error| CliError::config(format!("{} {path}: {error}", key.name)));
-            failed(error.as_ref().map_or(Exit::Done, |error| error.exit));
-            list.push(said(name, path, error.as_ref()))?;
+            checks.push((name, path.clone(), Subject::Known(error)));
         }
         if !connect {
             let default = Setting::default(program.servers.default.to_owned()).value;
             let address = fields.get(ADDRESS).unwrap_or(&default);
-            list.push(said(name, address, None))?;
+            checks.push((name, address.clone(), Subject::Known(None)));
             continue;
         }
         let mut link = context.link.sibling();
@@ -436,20 +429,41 @@ fn validate<T: Tool>(
         link.dialer_mut().default_timeout(PATIENCE);
         match link.each() {
             Ok(each) => {
-                for (address, mut link) in each {
-                    let error = link.connect().and_then(|()| link.ping(1)).err();
-                    failed(error.as_ref().map_or(Exit::Done, |error| error.exit));
-                    list.push(said(name, &address, error.as_ref()))?;
-                }
+                let server = |(address, link)| (name, address, Subject::Server(Box::new(link)));
+                checks.extend(each.into_iter().map(server));
             }
-            Err(error) => {
-                failed(error.exit);
-                list.push(said(name, "", Some(&error)))?;
-            }
+            Err(error) => checks.push((name, String::new(), Subject::Known(Some(error)))),
         }
+    }
+    let troubles = at_once(&mut checks, |(_, _, subject)| subject.trouble());
+    let mut list = context.out.list(&CHECKS)?;
+    list.push(said("", &place.shown(), None))?;
+    let mut worst = Exit::Done;
+    for ((name, what, _), trouble) in checks.iter().zip(&troubles) {
+        worst = worst.worse(trouble.as_ref().map_or(Exit::Done, |error| error.exit));
+        list.push(said(name, what, trouble.as_ref()))?;
     }
     list.finish()?;
     Ok(worst)
+}
+
+/// What is checked of a context, by its name, and the text that names it.
+type Check<'c, L> = (&'c str, String, Subject<L>);
+
+enum Subject<L> {
+    /// What is known already.
+    Known(Option<CliError>),
+    /// Asked for an answer, together with all others.
+    Server(Box<L>),
+}
+
+impl<L: Link> Subject<L> {
+    fn trouble(&mut self) -> Option<CliError> {
+        match self {
+            Self::Known(error) => error.take(),
+            Self::Server(link) => link.connect().and_then(|()| link.ping(1)).err(),
+        }
+    }
 }
 
 fn said(context: &str, what: &str, error: Option<&CliError>) -> Record {

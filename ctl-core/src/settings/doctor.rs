@@ -14,6 +14,7 @@ use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::units;
 use crate::output::{Column, Field, Record, Shape};
+use crate::system::at_once::at_once;
 use crate::tool::{Context, Tool};
 
 /// Arguments of `doctor`.
@@ -37,6 +38,10 @@ struct Findings {
 }
 
 impl Findings {
+    fn new() -> Self {
+        Self { rows: Vec::new(), worst: Exit::Done }
+    }
+
     fn good(&mut self, subject: &str, finding: &str) {
         self.rows.push(row("ok", subject, finding));
     }
@@ -48,9 +53,12 @@ impl Findings {
     fn failure(&mut self, subject: &str, error: &CliError) {
         let next = error.hints.join("; ");
         self.rows.push(row("failed", subject, &error.message).with("next", next));
-        if error.exit.code() > self.worst.code() {
-            self.worst = error.exit;
-        }
+        self.worst = self.worst.worse(error.exit);
+    }
+
+    fn add(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+        self.worst = self.worst.worse(other.worst);
     }
 }
 
@@ -64,15 +72,14 @@ fn row(status: &'static str, subject: &str, finding: &str) -> Record {
 /// Write failures. Problems are the result, and the worst of them determines the exit code.
 pub fn run<T: Tool>(context: &mut Context<T>, _: &DoctorArgs) -> Result<Exit, CliError> {
     context.link.dialer_mut().default_timeout(PATIENCE);
-    let mut findings = Findings { rows: Vec::new(), worst: Exit::Done };
+    let mut findings = Findings::new();
     about_file(context, &mut findings);
     about_settings(context, &mut findings);
     about_variables(context, &mut findings);
     match context.link.each() {
         Ok(servers) => {
-            for (address, link) in servers {
-                about_server::<T>(&address, link, &mut findings);
-            }
+            let about = |(address, link): &mut (String, T::Link)| about_server::<T>(address, link);
+            at_once(servers, about).into_iter().for_each(|found| findings.add(found));
         }
         Err(error) => findings.failure("address", &error),
     }
@@ -176,16 +183,20 @@ fn about_variables<T: Tool>(context: &Context<T>, findings: &mut Findings) {
     }
 }
 
-fn about_server<T: Tool>(address: &str, mut link: T::Link, findings: &mut Findings) {
+fn about_server<T: Tool>(address: &str, link: &mut T::Link) -> Findings {
+    let mut findings = Findings::new();
     let asked = link.connect().and_then(|()| {
         let took = link.ping(1)?.took;
         let start = Instant::now();
-        let diagnosis = T::diagnose(&mut link)?;
+        let diagnosis = T::diagnose(link)?;
         Ok((took, start.elapsed(), diagnosis))
     });
     let (took, asking, diagnosis) = match asked {
         Ok(found) => found,
-        Err(error) => return findings.failure(address, &error),
+        Err(error) => {
+            findings.failure(address, &error);
+            return findings;
+        }
     };
     let ms = units::milliseconds(took);
     let text = format!("{} answers in {ms} ms: {}", T::PROGRAM.servers.kind, diagnosis.text());
@@ -200,6 +211,7 @@ fn about_server<T: Tool>(address: &str, mut link: T::Link, findings: &mut Findin
         let finding = format!("it took {} to answer", units::show_duration(took.max(asking)));
         findings.warning(address, &finding, &format!("{} ping --count 10", T::PROGRAM.name));
     }
+    findings
 }
 
 /// Slower than a user would expect.

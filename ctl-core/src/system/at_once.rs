@@ -1,30 +1,90 @@
 //! Waiting for several things at the same time.
 
+use std::io;
 use std::panic;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, Scope, ScopedJoinHandle};
 
-/// Applies `act` to all items, each on its own thread, so that their waits do not add up; those that the system has no
-/// thread for, one after the other. The results are in the order of the items.
+use crate::error::CliError;
+
+/// Applies `act` to all items, each on its own thread, so that their waits do not add up; to those that the system has
+/// no thread for, one after the other. The results are in the order of the items.
 pub fn at_once<T: Send, R: Send>(
     items: impl IntoIterator<Item = T>,
-    act: impl Fn(T) -> R + Sync,
+    act: impl Fn(&mut T) -> R + Sync,
 ) -> Vec<R> {
-    let cells: Vec<Mutex<Option<T>>> = items.into_iter().map(Some).map(Mutex::new).collect();
-    // An item is still there if its thread did not start.
-    let take = |cell: &Mutex<Option<T>>| cell.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let act = |cell: &Mutex<Option<T>>| take(cell).map(&act);
-    let results = thread::scope(|scope| {
-        let start = |cell| thread::Builder::new().spawn_scoped(scope, move || act(cell));
-        let threads: Vec<_> = cells.iter().map(start).collect();
-        let end =
-            |(cell, thread): (_, std::io::Result<thread::ScopedJoinHandle<'_, _>>)| match thread {
-                Ok(thread) => thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)),
-                Err(_) => act(cell),
-            };
-        cells.iter().zip(threads).map(end).collect::<Vec<Option<R>>>()
-    });
-    results.into_iter().flatten().collect()
+    let items: Vec<Mutex<T>> = items.into_iter().map(Mutex::new).collect();
+    thread::scope(|scope| {
+        let begun: Vec<_> = items.iter().map(|item| Begun::new(scope, item, &act)).collect();
+        begun.into_iter().map(Begun::result).collect()
+    })
+}
+
+/// [`at_once`] for a fixed number of items.
+pub fn these_at_once<T: Send, R: Send, const N: usize>(
+    items: [T; N],
+    act: impl Fn(&mut T) -> R + Sync,
+) -> [R; N] {
+    let items = items.map(Mutex::new);
+    thread::scope(|scope| {
+        let begun = items.each_ref().map(|item| Begun::new(scope, item, &act));
+        begun.map(Begun::result)
+    })
+}
+
+/// Applies `act` to all items, and returns as soon as one has succeeded; the others go on, and nobody learns their
+/// results.
+///
+/// # Errors
+/// All have failed: the worst error.
+pub fn first_of<T: Send + 'static>(
+    items: impl IntoIterator<Item = T>,
+    act: impl Fn(T) -> Result<(), CliError> + Send + Sync + 'static,
+) -> Result<(), CliError> {
+    let (act, (tell, told)) = (Arc::new(act), mpsc::channel());
+    let mut failures = Vec::new();
+    for item in items {
+        let (act, tell) = (Arc::clone(&act), tell.clone());
+        // Nobody listens after the first success.
+        let begun = thread::Builder::new().spawn(move || drop(tell.send(act(item))));
+        failures.extend(begun.err().map(|error| CliError::shortage(error.to_string())));
+    }
+    drop(tell);
+    for result in told {
+        match result {
+            Ok(()) => return Ok(()),
+            Err(error) => failures.push(error),
+        }
+    }
+    failures.into_iter().max_by_key(|error| error.exit.code()).map_or(Ok(()), Err)
+}
+
+/// An item that is acted on.
+struct Begun<'s, T, R, F> {
+    item: &'s Mutex<T>,
+    act: &'s F,
+    thread: io::Result<ScopedJoinHandle<'s, R>>,
+}
+
+impl<'s, T: Send, R: Send, F: Fn(&mut T) -> R + Sync> Begun<'s, T, R, F> {
+    fn new<'e>(scope: &'s Scope<'s, 'e>, item: &'s Mutex<T>, act: &'s F) -> Self
+    where
+        R: 's,
+    {
+        let thread = thread::Builder::new().spawn_scoped(scope, move || apply(act, item));
+        Self { item, act, thread }
+    }
+
+    fn result(self) -> R {
+        match self.thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)),
+            Err(_) => apply(self.act, self.item),
+        }
+    }
+}
+
+fn apply<T, R>(act: impl Fn(&mut T) -> R, item: &Mutex<T>) -> R {
+    act(&mut item.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 #[cfg(test)]
@@ -37,11 +97,28 @@ mod tests {
     fn all_are_waited_for_together_and_keep_their_order() {
         // Nobody passes before all have come.
         let barrier = Barrier::new(3);
-        let results = at_once([1, 2, 3], |item| {
+        let meet = |item: &mut u8| {
             barrier.wait();
-            item * 10
-        });
-        assert_eq!(results, [10, 20, 30]);
+            *item * 10
+        };
+        assert_eq!(at_once([1, 2, 3], meet), [10, 20, 30]);
+        assert_eq!(these_at_once([3, 2, 1], meet), [30, 20, 10]);
+    }
+
+    #[test]
+    fn the_first_success_is_enough() {
+        let (never, silence) = mpsc::channel::<()>();
+        let silence = Mutex::new(silence);
+        let refused = || Err(CliError::unavailable("refused"));
+        let answer = move |item: u8| match item {
+            0 => refused(),
+            1 => Ok(()),
+            _ => silence.lock().unwrap().recv().map_err(|_| CliError::timeout("silent")),
+        };
+        assert!(first_of([2, 0, 1], answer).is_ok());
+        drop(never);
+        let error = first_of([0, 0], move |_: u8| refused()).unwrap_err();
+        assert_eq!(error.message, "refused");
     }
 
     #[test]

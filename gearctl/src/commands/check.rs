@@ -20,7 +20,7 @@ use crate::program::PROGRAM;
 use crate::tool::Tool;
 use ctl_core::commands::ping::PATIENCE;
 use ctl_core::output::units::milliseconds;
-use ctl_core::system::at_once::at_once;
+use ctl_core::system::at_once::these_at_once;
 
 /// The end of `check --help`.
 pub const HELP: &str = "\
@@ -131,15 +131,11 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
 /// Keeps the answers that arrived even if others did not: a server that leaves one query unanswered may answer the
 /// other. Both are sent at the same time, so that a silent server costs the wait only once.
 fn measure(link: &Link, what: &What, flags: &CheckFlags) -> Measured {
-    let parts = [Part::RoundTrip, Part::Figures].map(|part| (part, link.sibling()));
-    let mut parts = at_once(parts, |(part, mut link)| match part {
-        Part::RoundTrip => ping(&mut link, what),
-        Part::Figures => figures_of(&mut link, what)
-            .and_then(|measured| with_priorities(&mut link, what, flags, measured)),
-    })
-    .into_iter();
-    let mut next = || parts.next().unwrap_or_else(|| Ok(Measured::default()));
-    match (next(), next()) {
+    let rtt: &Question<'_> = &|link| ping(link, what);
+    let figures: &Question<'_> =
+        &|link| figures_of(link, what).and_then(|found| with_priorities(link, what, flags, found));
+    let questions = [rtt, figures].map(|question| (question, link.sibling()));
+    match these_at_once(questions, |(question, link)| question(link)).into() {
         (Ok(rtt), Ok(mut measured)) => {
             measured.metrics.extend(rtt.metrics);
             measured
@@ -153,11 +149,8 @@ fn measure(link: &Link, what: &What, flags: &CheckFlags) -> Measured {
     }
 }
 
-/// What is asked at the same time.
-enum Part {
-    RoundTrip,
-    Figures,
-}
+/// What is asked at the same time as another.
+type Question<'a> = dyn Fn(&mut Link) -> Result<Measured, CliError> + Sync + 'a;
 
 fn figures_of(link: &mut Link, what: &What) -> Result<Measured, CliError> {
     let metrics = match what {

@@ -172,7 +172,7 @@ impl Change<'_> {
     fn make(
         self,
         tool: &mut Tool,
-        knows: impl Fn(&mut Link) -> Result<bool, CliError>,
+        knows: impl Fn(&mut Link) -> Result<bool, CliError> + Sync,
     ) -> Result<Exit, CliError> {
         let dry_run = tool.globals.dry_run;
         let mut fleet = Fleet::of(tool)?;

@@ -179,7 +179,7 @@ fn ask_at_once<const N: usize>(
     silent: &mut Vec<&'static str>,
 ) -> Result<[Answer<AdminReply>; N], CliError> {
     let probes = commands.iter().map(|command| (command, link.sibling()));
-    let answers = at_once(probes, |(command, mut link)| link.probe(command));
+    let answers = at_once(probes, |(command, link)| link.probe(command));
     let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
     for (command, answer) in commands.iter().zip(&answers) {
         note(silent, command, answer);
@@ -245,7 +245,7 @@ const SERVER: Column = Column::new("server", "SERVER");
 fn one(
     tool: &mut Tool,
     (key, shape): (&'static str, &'static Shape),
-    ask: impl FnMut(&mut Link) -> Result<Value, CliError>,
+    ask: impl Fn(&mut Link) -> Result<Value, CliError> + Sync,
 ) -> Result<Exit, CliError> {
     let mut fleet = Fleet::of(tool)?;
     if fleet.is_several() {

@@ -7,6 +7,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
 use ctl_core::repl::expect::Condition;
+use ctl_core::system::at_once::at_once;
 use gearman_client::{FunctionName, FunctionStatus, JobHandle};
 use serde_json::json;
 
@@ -121,8 +122,8 @@ impl Goal {
     fn look(&mut self, servers: &mut [&mut Link], must_exist: bool) -> Result<Look, CliError> {
         match self {
             Self::Server => {
-                let answers = servers.iter_mut().try_for_each(|link| link.round_trip().map(drop));
-                Ok(wait::answers(answers))
+                let answers = at_once(servers, |link| link.round_trip().map(drop));
+                wait::answers(answers.into_iter().collect::<Result<(), _>>())
             }
             Self::Exists(function) => {
                 let exists = status_of_all(servers, function)?.is_some();
@@ -138,8 +139,10 @@ impl Goal {
             }
             Self::Done { handle, seen } => {
                 let (mut is_known, mut is_running) = (false, false);
-                for link in servers {
-                    let status = link.client()?.status(&*handle).map_err(cli_error)?;
+                let statuses =
+                    at_once(servers, |link| link.client()?.status(&*handle).map_err(cli_error));
+                for status in statuses {
+                    let status = status?;
                     is_known |= status.is_known;
                     is_running |= status.is_running;
                 }
@@ -164,8 +167,8 @@ fn status_of_all(
     function: &FunctionName,
 ) -> Result<Option<FunctionStatus>, CliError> {
     let mut sum: Option<FunctionStatus> = None;
-    for link in servers {
-        let Some(status) = status_of(link, function)? else { continue };
+    for status in at_once(servers, |link| status_of(link, function)) {
+        let Some(status) = status? else { continue };
         match &mut sum {
             None => sum = Some(status),
             Some(sum) => {

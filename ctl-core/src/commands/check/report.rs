@@ -107,7 +107,7 @@ impl Report {
 
     /// The outcome from a failure of the check itself, and from what was found anyway.
     pub(super) fn failed(error: &CliError, on_timeout: Verdict, judged: Vec<Judged>) -> Self {
-        let late = error.exit == Exit::Timeout || error.code == "CONNECT_TIMEOUT";
+        let late = error.is_late();
         let verdict = match error.exit {
             _ if late => on_timeout,
             Exit::Unavailable | Exit::TryAgain | Exit::Protocol | Exit::Negative => {

@@ -17,7 +17,7 @@ pub fn measure_all<L: Link>(
         Ok(servers) if servers.len() > 1 => servers,
         _ => return (false, measure(own)),
     };
-    let measured = at_once(servers, |(address, mut link)| (address, measure(&mut link)));
+    let measured = at_once(servers, |(address, link)| (address.clone(), measure(link)));
     let mut all = Measured::default();
     let mut alive = Vec::new();
     for (address, Measured { metrics, failure, absent, known }) in measured {

@@ -1,7 +1,6 @@
 //! Querying the servers, each over its own connection.
 
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -12,6 +11,7 @@ use crate::error::CliError;
 use crate::input::glob::{fits, is_wanted};
 use crate::link::Link;
 use crate::output::messages::Messages;
+use crate::system::at_once::at_once;
 use crate::tool::{Context, Tool};
 
 /// The optional questions that a server is known not to answer.
@@ -152,14 +152,7 @@ impl<T: Tool> Collector<T> {
         &self,
         question: impl Fn(&mut T::Link, &mut Known) -> Result<O, CliError> + Sync,
     ) -> Vec<Result<O, CliError>> {
-        let (question, messages) = (&question, self.messages.as_ref());
-        thread::scope(|scope| {
-            let ask = |server| scope.spawn(move || Server::ask(server, messages, question));
-            let asked: Vec<_> = self.servers.iter().map(ask).collect();
-            let defect =
-                || CliError::internal("querying a server failed because of a defect in the tool");
-            asked.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(defect()))).collect()
-        })
+        at_once(&self.servers, |server| server.ask(self.messages.as_ref(), &question))
     }
 }
 
