@@ -15,7 +15,8 @@ use crate::{
 impl Worker {
     /// Serves a function: `handler` runs its jobs. The output of its future is the result. A [`Failure`] fails the job,
     /// with or without an exception. A panic fails it without one: its message goes only to
-    /// [`WorkerOptions::on_event`](crate::WorkerOptions::on_event), because it may contain what submitters must not see.
+    /// [`WorkerOptions::on_event`](crate::WorkerOptions::on_event), because it may contain what submitters must not
+    /// see.
     ///
     /// # Errors
     ///
@@ -63,8 +64,8 @@ impl Worker {
     /// Serves a function with a handler that blocks its thread: it runs on tokio's blocking thread pool. Wait for the
     /// async methods of its job with [`Handle::block_on`](tokio::runtime::Handle::block_on).
     ///
-    /// A handler still running when the [grace](crate::WorkerOptions::grace) ends cannot be interrupted. Its job goes back to
-    /// the server, and [`JobContext::is_lost`] becomes true.
+    /// A handler still running when the [grace](crate::WorkerOptions::grace) ends cannot be interrupted. Its job goes
+    /// back to the server, and [`JobContext::is_lost`] becomes true.
     ///
     /// # Errors
     ///
@@ -163,8 +164,8 @@ impl Worker {
     /// ```
     ///
     /// * **Readiness.** A job is handed over when the service is ready. Until then the worker holds it, and the server,
-    ///   which has no time limit for it, leaves it there; [`slots`](crate::WorkerOptions::slots) bounds the number of such
-    ///   jobs, which other workers could run meanwhile. A job that is lost while it waits is not handed over.
+    ///   which has no time limit for it, leaves it there; [`slots`](crate::WorkerOptions::slots) bounds the number of
+    ///   such jobs, which other workers could run meanwhile. A job that is lost while it waits is not handed over.
     /// * **A broken service.** A service whose `poll_ready` fails is permanently unusable. [`run`](Self::run) stops,
     ///   and waiting jobs go back to the server. [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed) gives the
     ///   reason.
