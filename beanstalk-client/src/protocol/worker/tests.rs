@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use fixtures::{beanstalkd::broker::ConnectionId, offline::Offline};
 use queue_core::{
     End, Io, Pulse, Role,
-    proof::{Faults, Peer, Proof},
+    proof::{ByHand, Faults, Peer, Proof},
 };
 
 use super::{Action, JobKey, WorkerSlot};
@@ -267,4 +267,33 @@ fn the_fate_of_a_job_is_unknown_only_if_its_last_command_was_sent_whole() {
     assert_eq!(fate_of_a_delete_that_was_cut_after(0), lost);
     assert_eq!(fate_of_a_delete_that_was_cut_after("delete 1\r".len()), lost);
     assert_eq!(fate_of_a_delete_that_was_cut_after("delete 1\r\n".len()), JobFate::Unknown);
+}
+
+/// B23: a half-close cancels a waiting reserve, so that no job is given out in the last moment. The server answers it
+/// with the end of the connection, for which the slot waits, but not for ever.
+#[test]
+fn a_stopping_slot_waits_two_seconds_for_the_server_to_hang_up() {
+    let (mut bench, mut tube) = (ByHand::new(WorkerSlot::new(&options(1), 0, 1)), Tube::new());
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
+    bench.opens();
+    tube.connected();
+    let mut asked = Vec::new();
+    while !asked.windows(7).any(|word| word == b"reserve") {
+        bench.turn();
+        asked = bench.takes_all();
+        let mut answer = Vec::new();
+        tube.received(&asked, &mut answer);
+        bench.comes(&answer);
+    }
+    bench.turn();
+    let stopped = bench.now;
+    bench.role.0.stop(stopped);
+    let until = Some(stopped + Duration::from_secs(2));
+    assert_eq!(bench.turn(), Pulse::HalfClose(until));
+    bench.now = stopped + Duration::from_millis(1999);
+    assert_eq!(bench.turn(), Pulse::HalfClose(until));
+    assert!(bench.role.0.is_connected());
+    bench.now = stopped + Duration::from_secs(2);
+    bench.turn();
+    assert!(!bench.role.0.is_connected());
 }
