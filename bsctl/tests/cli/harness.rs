@@ -8,7 +8,7 @@ use beanstalk_client::{ConnectOptions, JobId, JobStats, PutOptions};
 #[cfg(unix)]
 pub(crate) use ctl_core::contract::program::signal;
 pub(crate) use ctl_core::contract::program::{Program, Ran, ended};
-use fixtures::beanstalkd::Server;
+use fixtures::beanstalkd::{Listen, Server};
 use fixtures::real::Beanstalkd;
 
 /// The program.
@@ -85,4 +85,32 @@ pub(crate) fn state(address: &str, id: JobId) -> String {
 /// An address where nobody listens.
 pub(crate) fn dead_address() -> String {
     fixtures::Port::take().unwrap().address().to_string()
+}
+
+/// Every job of a server: its statistics, by its body.
+pub(crate) fn all(address: &str) -> Vec<(String, JobStats)> {
+    let mut client = client(address);
+    let newest = client.stats().unwrap().total_jobs;
+    let mut jobs = Vec::new();
+    for id in 1..=newest {
+        let Some(stats) = client.stats_job(id).unwrap() else { continue };
+        let body = client.peek(id).unwrap().unwrap().body;
+        jobs.push((String::from_utf8(body.to_vec()).unwrap(), stats));
+    }
+    jobs.sort_by(|one, other| one.0.cmp(&other.0));
+    jobs
+}
+
+/// Body, tube and state of every job.
+pub(crate) fn places(address: &str) -> Vec<String> {
+    let shown =
+        |(body, stats): (String, JobStats)| format!("{body} {} {}", stats.tube, stats.state);
+    all(address).into_iter().map(shown).collect()
+}
+
+/// A new server at the address of an old one, which gives the same ids anew.
+pub(crate) fn replaced(server: Server) -> Server {
+    let listen = Listen::parse(server.address(), 0).unwrap();
+    drop(server);
+    Server::builder().listen(listen).start().unwrap()
 }

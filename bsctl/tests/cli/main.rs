@@ -34,6 +34,7 @@ mod samples;
 #[cfg(target_os = "linux")]
 mod shortage;
 mod smoke;
+mod tail;
 #[cfg(unix)]
 mod tap;
 #[cfg(unix)]

@@ -2,7 +2,7 @@
 
 use ctl_core::contract::browser::Browser;
 use ctl_core::contract::web::Web;
-use fixtures::beanstalkd::{Listen, Server};
+use fixtures::beanstalkd::Server;
 use serde_json::{Value, json};
 
 use crate::harness::*;
@@ -121,15 +121,6 @@ fn jobs_are_reviewed_one_by_one() {
     web.end();
 }
 
-/// A new server at the address of an old one, which gives the same ids anew.
-fn again(server: Server, body: &str) -> Server {
-    let listen = Listen::parse(server.address(), 0).unwrap();
-    drop(server);
-    let again = Server::builder().listen(listen).start().unwrap();
-    put(again.address(), "mail", body);
-    again
-}
-
 /// Whether the page looks at the server in the meantime, or the tool finds out when the user goes on.
 #[test]
 fn nothing_is_done_with_the_id_of_a_job_of_the_server_before_a_restart() {
@@ -149,7 +140,8 @@ fn nothing_is_done_with_the_id_of_a_job_of_the_server_before_a_restart() {
         browser.press("#views td button", "delete");
         browser.press("#go", "");
         browser.wait("document.getElementById('question').textContent.includes('Go on?')");
-        let server = again(server, "new");
+        let server = replaced(server);
+        put(server.address(), "mail", "new");
         if says == "question" {
             browser.press("#go", "");
         }
