@@ -47,7 +47,7 @@ pub const QUEUE_EXISTS: &str = "QUEUE_EXISTS";
 pub const NOT_PULLED: &str = "NOT_PULLED";
 
 /// The stable name for a message that went back to its queue with the connection that had pulled it.
-pub const MESSAGE_LOST: &str = "MESSAGE_LOST";
+const MESSAGE_LOST: &str = "MESSAGE_LOST";
 
 /// The stable name for a connection that ended before the answer.
 pub const CONNECTION_LOST: &str = "CONNECTION_LOST";

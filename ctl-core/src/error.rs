@@ -146,7 +146,7 @@ impl Exit {
 
     /// The worse one of two.
     #[must_use]
-    pub fn worse(self, other: Self) -> Self {
+    pub(crate) fn worse(self, other: Self) -> Self {
         if other.code() > self.code() { other } else { self }
     }
 
@@ -356,7 +356,7 @@ impl CliError {
 
     /// Its fields: `code`, `message` and `exit`, and `hints` and `counts` if not empty.
     #[must_use]
-    pub fn to_object(&self) -> Map<String, Value> {
+    pub(crate) fn to_object(&self) -> Map<String, Value> {
         let mut fields = Map::from_iter([
             ("code".to_owned(), self.code.into()),
             ("message".to_owned(), self.message.as_str().into()),

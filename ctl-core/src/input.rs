@@ -172,7 +172,7 @@ impl Argument {
 ///
 /// # Errors
 /// It cannot be read (66, 74), or is longer than `limit` (65).
-pub fn read_whole(source: Source, limit: u64) -> Result<Vec<u8>, CliError> {
+fn read_whole(source: Source, limit: u64) -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
     source
         .reader

@@ -111,7 +111,7 @@ pub struct CommonHelp {
 impl Program {
     /// The exit codes and their meanings for this tool, in ascending order.
     #[must_use]
-    pub fn exit_codes(&self) -> Vec<(ExitCode, String)> {
+    pub(crate) fn exit_codes(&self) -> Vec<(ExitCode, String)> {
         let here = |row: &ExitCode| {
             let more = self.meanings.iter().filter(|(exit, _)| *exit == row.exit);
             more.fold(row.meaning.to_owned(), |all, (_, meaning)| format!("{all}, {meaning}"))

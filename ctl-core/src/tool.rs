@@ -72,7 +72,7 @@ pub enum Nature {
 impl Nature {
     /// Whether server and files stay unchanged.
     #[must_use]
-    pub fn reads_only(self) -> bool {
+    pub(crate) fn reads_only(self) -> bool {
         matches!(self, Self::Looks | Self::LooksOn)
     }
 }
@@ -166,7 +166,7 @@ impl<T: Tool> Context<T> {
     }
 
     /// Uses these interrupts, for a session that handles Ctrl-C itself.
-    pub fn set_interrupts(&mut self, interrupts: Interrupts) {
+    pub(crate) fn set_interrupts(&mut self, interrupts: Interrupts) {
         self.interrupts = Some(interrupts);
     }
 

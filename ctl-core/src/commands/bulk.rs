@@ -339,7 +339,7 @@ impl Bulk {
     ///
     /// # Errors
     /// As [`Bulk::finish`].
-    pub fn finish_with(
+    fn finish_with(
         self,
         out: &mut Output,
         extend: impl FnOnce(&mut Record),

@@ -34,7 +34,7 @@ impl Range {
 
     /// The same in the unit of a metric; `None` for a range of times if the metric is not a time.
     #[must_use]
-    pub fn in_unit(&self, unit: &str) -> Option<Self> {
+    pub(crate) fn in_unit(&self, unit: &str) -> Option<Self> {
         let factor = match (self.is_time, unit) {
             (false, _) => return Some(self.clone()),
             (true, "s") => 1.0,
@@ -142,7 +142,7 @@ impl Verdict {
 
     /// The first line of a check, such as `BSCTL OK - fine`.
     #[must_use]
-    pub fn headline(self, program: &Program, summary: &str) -> String {
+    pub(crate) fn headline(self, program: &Program, summary: &str) -> String {
         // A bar would begin performance data.
         let summary = escape::line(summary).replace('|', "/");
         format!("{} {} - {summary}", program.prefix, self.word())

@@ -314,7 +314,7 @@ pub struct CommandEnd {
 impl CommandEnd {
     /// Whether it exited with 0.
     #[must_use]
-    pub fn is_success(&self) -> bool {
+    pub(crate) fn is_success(&self) -> bool {
         self.exit == Some(0)
     }
 

@@ -16,13 +16,13 @@ use crate::program::Program;
 use crate::system::files;
 
 /// The key of the selected context.
-pub const SELECTED: &str = "context";
+pub(crate) const SELECTED: &str = "context";
 /// The key of the previously selected context.
-pub const PREVIOUS: &str = "previous-context";
+pub(crate) const PREVIOUS: &str = "previous-context";
 /// The table of defaults for all contexts.
-pub const DEFAULTS: &str = "defaults";
+pub(crate) const DEFAULTS: &str = "defaults";
 /// The table of contexts.
-pub const CONTEXTS: &str = "contexts";
+pub(crate) const CONTEXTS: &str = "contexts";
 
 /// Maximum size of the file, in bytes.
 const LIMIT: u64 = 1 << 20;
@@ -204,7 +204,7 @@ impl Place {
     /// # Errors
     /// The new text is invalid (78), or the file has changed meanwhile: the text is kept beside the file. As
     /// [`Place::change`], and errors of `edit`.
-    pub fn edit(
+    pub(crate) fn edit(
         &self,
         program: &Program,
         template: &str,

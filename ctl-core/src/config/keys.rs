@@ -23,29 +23,29 @@ pub const TRANSPORT: &str = "transport";
 /// Whether to use TLS for all servers.
 pub const TLS: &str = "tls";
 /// The file of the CAs.
-pub const TLS_CA: &str = "tls-ca";
+pub(crate) const TLS_CA: &str = "tls-ca";
 /// The file of the revocation lists.
-pub const TLS_CRL: &str = "tls-crl";
+pub(crate) const TLS_CRL: &str = "tls-crl";
 /// The file of the client certificate.
-pub const TLS_CERT: &str = "tls-cert";
+pub(crate) const TLS_CERT: &str = "tls-cert";
 /// The file of the client key.
-pub const TLS_KEY: &str = "tls-key";
+pub(crate) const TLS_KEY: &str = "tls-key";
 /// Whether to accept any server certificate.
-pub const TLS_INSECURE: &str = "tls-insecure";
+pub(crate) const TLS_INSECURE: &str = "tls-insecure";
 /// The time limit for connecting.
 pub const CONNECT_TIMEOUT: &str = "connect-timeout";
 /// The time limit for each reply.
 pub const TIMEOUT: &str = "timeout";
 /// The number of retries.
-pub const RETRY: &str = "retry";
+pub(crate) const RETRY: &str = "retry";
 /// How long to wait for the server.
-pub const WAIT_FOR_SERVER: &str = "wait-for-server";
+pub(crate) const WAIT_FOR_SERVER: &str = "wait-for-server";
 /// The output format.
-pub const OUTPUT: &str = "output";
+pub(crate) const OUTPUT: &str = "output";
 /// The colour of the context's name in the prompt of a session.
-pub const PROMPT_COLOR: &str = "prompt-color";
+pub(crate) const PROMPT_COLOR: &str = "prompt-color";
 /// Whether changes require the context's name.
-pub const PROTECTED: &str = "protected";
+pub(crate) const PROTECTED: &str = "protected";
 
 /// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

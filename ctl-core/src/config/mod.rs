@@ -8,7 +8,8 @@ mod settings;
 use std::collections::HashMap;
 use std::fmt;
 
-pub use self::settings::{CONTEXT, Chosen, Settings, SettingsArgs};
+pub(crate) use self::settings::CONTEXT;
+pub use self::settings::{Chosen, Settings, SettingsArgs};
 use crate::error::CliError;
 
 /// Where a value came from.

@@ -14,7 +14,7 @@ use crate::output::escape;
 use crate::program::Program;
 
 /// The value name of an argument for a context.
-pub const CONTEXT: &str = "CONTEXT";
+pub(crate) const CONTEXT: &str = "CONTEXT";
 
 /// Flags that say where other settings come from.
 #[derive(Debug, Clone, Default, Args)]
@@ -97,7 +97,11 @@ impl Settings {
 
     /// The same without the file, for commands that work even if it is invalid.
     #[must_use]
-    pub fn without_file(program: &Program, args: &SettingsArgs, environment: Environment) -> Self {
+    pub(crate) fn without_file(
+        program: &Program,
+        args: &SettingsArgs,
+        environment: Environment,
+    ) -> Self {
         let place = Place::find(args.config.as_deref(), program, &environment);
         Self {
             environment,
@@ -114,7 +118,7 @@ impl Settings {
 
     /// Adds the flags and their values.
     #[must_use]
-    pub fn with_flags(mut self, line: &ArgMatches) -> Self {
+    pub(crate) fn with_flags(mut self, line: &ArgMatches) -> Self {
         let words = |key: Key| {
             let id = key.flag(&self.program)?;
             let is_given = line.value_source(&id) == Some(ValueSource::CommandLine);
@@ -129,14 +133,14 @@ impl Settings {
 
     /// Adds why the file is not used.
     #[must_use]
-    pub fn with_trouble(mut self, error: CliError) -> Self {
+    pub(crate) fn with_trouble(mut self, error: CliError) -> Self {
         self.trouble = Some(Arc::new(error));
         self
     }
 
     /// Why the file is not used, although it exists.
     #[must_use]
-    pub fn trouble(&self) -> Option<&CliError> {
+    pub(crate) fn trouble(&self) -> Option<&CliError> {
         self.trouble.as_deref()
     }
 
@@ -194,7 +198,7 @@ impl Settings {
     }
 
     /// Replaces the content of the file.
-    pub fn reread(&mut self, config: &Config) {
+    pub(crate) fn reread(&mut self, config: &Config) {
         self.config = Arc::new(config.clone());
     }
 

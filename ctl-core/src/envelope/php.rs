@@ -20,11 +20,11 @@ use super::json::{self, plain, real, string};
 use crate::output::escape;
 
 /// The key of an object's class.
-pub const CLASS: &str = "$class";
+pub(crate) const CLASS: &str = "$class";
 
 /// Whether these bytes start like an object, an array or an enum.
 #[must_use]
-pub fn looks_like(body: &[u8]) -> bool {
+pub(crate) fn looks_like(body: &[u8]) -> bool {
     let Some((b'O' | b'a' | b'C' | b'E', rest)) = body.split_first() else { return false };
     let Some(rest) = rest.strip_prefix(b":") else { return false };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();

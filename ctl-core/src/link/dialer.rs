@@ -168,7 +168,7 @@ impl<L: Link> Dialer<L> {
     }
 
     /// Uses this plan from the next connection on.
-    pub fn set_plan(&mut self, plan: Plan) {
+    pub(crate) fn set_plan(&mut self, plan: Plan) {
         self.plan = plan;
         self.made = None;
     }
@@ -197,7 +197,7 @@ impl<L: Link> Dialer<L> {
     }
 
     /// Switches to other servers, without a context.
-    pub fn retarget(&mut self, addresses: String) {
+    pub(crate) fn retarget(&mut self, addresses: String) {
         self.settings.leave();
         self.go_to(Target::told(addresses), None);
     }
@@ -220,12 +220,12 @@ impl<L: Link> Dialer<L> {
     }
 
     /// Uses this new content of the configuration file.
-    pub fn reread(&mut self, config: &Config) {
+    pub(crate) fn reread(&mut self, config: &Config) {
         self.settings.reread(config);
     }
 
     /// Warns if an environment variable overrides the servers of the selected context.
-    pub fn say_override(&self) {
+    pub(crate) fn say_override(&self) {
         if let Target::Named(setting) = &self.target
             && let (Source::Environment(_), Some(Source::Context(_))) =
                 (&setting.source, &setting.over)
@@ -243,7 +243,7 @@ impl<L: Link> Dialer<L> {
 
     /// The protected context of one of these servers, if any; addresses are separated by commas.
     #[must_use]
-    pub fn protected(&self, addresses: &str) -> Option<&str> {
+    pub(crate) fn protected(&self, addresses: &str) -> Option<&str> {
         let theirs = who::places(addresses);
         let is_theirs = |text: &String| {
             L::parse(text).is_ok_and(|all| {

@@ -124,7 +124,7 @@ impl Plan {
 
     /// Time limit for connecting, if it differs from the client's own: connecting never takes longer than a reply may.
     #[must_use]
-    pub fn connect_bound(&self, own: Duration) -> Option<Duration> {
+    pub(crate) fn connect_bound(&self, own: Duration) -> Option<Duration> {
         self.connect_timeout.or(self.timeout.filter(|bound| *bound < own))
     }
 

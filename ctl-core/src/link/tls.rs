@@ -54,7 +54,7 @@ pub struct TlsArgs {
 
 /// Puts the tool's own names into the help of these flags.
 #[must_use]
-pub fn with_names(tree: Command, names: &TlsNames) -> Command {
+pub(crate) fn with_names(tree: Command, names: &TlsNames) -> Command {
     let TlsNames { scheme, authorities, revocations, certificate, key } = names;
     let helps = [
         ("tls", format!("Use TLS for every server, as with {scheme}:// addresses")),

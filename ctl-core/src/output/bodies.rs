@@ -26,12 +26,6 @@ pub struct BodiesArgs {
 }
 
 impl BodiesArgs {
-    /// Whether only bodies are printed.
-    #[must_use]
-    pub fn are_alone(&self) -> bool {
-        self.null
-    }
-
     /// Configures the output for results of this shape; creates the directory if necessary.
     ///
     /// # Errors

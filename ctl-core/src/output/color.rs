@@ -94,7 +94,7 @@ impl Role {
 
     /// `text` in this role's style when `color`, else as it is.
     #[must_use]
-    pub fn paint(self, text: &str, color: bool) -> String {
+    pub(crate) fn paint(self, text: &str, color: bool) -> String {
         if !color {
             return text.to_owned();
         }

@@ -25,7 +25,7 @@ pub fn lines(text: &str) -> Cow<'_, str> {
 
 /// Bytes as one line for a terminal; bytes that are not UTF-8 become `\xNN`.
 #[must_use]
-pub fn bytes_line(bytes: &[u8]) -> String {
+pub(crate) fn bytes_line(bytes: &[u8]) -> String {
     escape_bytes(bytes, |_| false)
 }
 
@@ -117,7 +117,7 @@ pub fn shorten(text: &str) -> Cow<'_, str> {
 
 /// Truncates a text to `most` bytes; a cut text ends with an ellipsis.
 #[must_use]
-pub fn clip(text: &str, most: usize) -> Cow<'_, str> {
+pub(crate) fn clip(text: &str, most: usize) -> Cow<'_, str> {
     const ELLIPSIS: &str = "…";
     if text.len() <= most {
         return text.into();

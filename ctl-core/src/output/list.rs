@@ -235,7 +235,7 @@ impl<'a> List<'a> {
 
     /// Whether the results go to a terminal.
     #[must_use]
-    pub fn is_on_terminal(&self) -> bool {
+    pub(crate) fn is_on_terminal(&self) -> bool {
         self.out.style.terminal
     }
 

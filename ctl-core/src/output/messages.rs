@@ -75,7 +75,7 @@ impl Messages {
 
     /// The same stream with this line format.
     #[must_use]
-    pub fn with_format(self, format: LogFormat) -> Self {
+    pub(crate) fn with_format(self, format: LogFormat) -> Self {
         Self { format, ..self }
     }
 
@@ -120,7 +120,7 @@ impl Messages {
     }
 
     /// As [`Messages::warn`]; JSON lines also have these fields.
-    pub fn warn_of(&self, text: impl AsRef<str>, fields: Map<String, Value>) {
+    pub(crate) fn warn_of(&self, text: impl AsRef<str>, fields: Map<String, Value>) {
         self.log_of(Level::Warn, self.shared.program, text.as_ref(), fields);
     }
 

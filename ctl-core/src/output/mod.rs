@@ -105,7 +105,7 @@ impl Output {
 
     /// Whether the process's stdout is a terminal.
     #[must_use]
-    pub fn stdout_is_terminal() -> bool {
+    pub(crate) fn stdout_is_terminal() -> bool {
         io::stdout().is_terminal()
     }
 
@@ -326,7 +326,7 @@ impl Output {
     }
 
     /// The number of results shown since the last call.
-    pub fn take_rows(&mut self) -> u64 {
+    pub(crate) fn take_rows(&mut self) -> u64 {
         std::mem::take(&mut self.rows)
     }
 
@@ -340,7 +340,7 @@ impl Output {
     }
 
     /// A message about columns dropped since the last call.
-    pub fn take_left_out(&mut self) -> Option<String> {
+    pub(crate) fn take_left_out(&mut self) -> Option<String> {
         let titles = std::mem::take(&mut self.left_out);
         if titles.is_empty() {
             return None;

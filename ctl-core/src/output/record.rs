@@ -212,7 +212,7 @@ impl Column {
 
     /// The same column with another rank.
     #[must_use]
-    pub const fn ranked(self, rank: u8) -> Self {
+    pub(crate) const fn ranked(self, rank: u8) -> Self {
         Self { rank, ..self }
     }
 }
@@ -257,7 +257,7 @@ impl Shape {
 
     /// Records with sentences, shown as blocks on a narrow terminal.
     #[must_use]
-    pub const fn sentences(name: &'static str, columns: &'static [Column]) -> Self {
+    pub(crate) const fn sentences(name: &'static str, columns: &'static [Column]) -> Self {
         Self { columns, name, layout: Layout::RowOrBlock }
     }
 

@@ -92,21 +92,21 @@ pub struct Style {
 impl Style {
     /// The same style with these coloured words.
     #[must_use]
-    pub fn with_colors(mut self, colors: &'static [(&'static str, Role)]) -> Self {
+    pub(crate) fn with_colors(mut self, colors: &'static [(&'static str, Role)]) -> Self {
         self.colors = colors;
         self
     }
 
     /// How to decode bodies.
     #[must_use]
-    pub fn decoding(&self) -> Decode {
+    pub(crate) fn decoding(&self) -> Decode {
         let usual = if self.terminal { Decode::Auto } else { Decode::None };
         self.decode.unwrap_or(usual)
     }
 
     /// The same style for a reader that is not a terminal.
     #[must_use]
-    pub fn in_a_pipe(&self) -> Self {
+    pub(crate) fn in_a_pipe(&self) -> Self {
         let format = match self.format {
             Format::Table | Format::Wide => Format::Plain,
             other => other,

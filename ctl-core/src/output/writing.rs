@@ -37,7 +37,7 @@ impl Output {
     ///
     /// # Errors
     /// Write failures.
-    pub fn foreign_text(&mut self, text: &str) -> Result<(), CliError> {
+    pub(crate) fn foreign_text(&mut self, text: &str) -> Result<(), CliError> {
         if self.style.terminal { self.text(&escape::lines(text)) } else { self.text(text) }
     }
 

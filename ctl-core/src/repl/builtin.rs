@@ -6,23 +6,23 @@ use clap::{Arg, Command};
 use super::complete::COMMAND_WORDS;
 
 /// The title of their group in `help`.
-pub const TITLE: &str = "Session";
+pub(crate) const TITLE: &str = "Session";
 /// Their names.
-pub const VERBS: &[&str] = &[
+pub(crate) const VERBS: &[&str] = &[
     "connect", "doctor", "help", "examples", "quit", "expect", ":watch", ":set", ":source",
     ":timing", ":format", ":pager", ":history", ":cls", "\\e", "!",
 ];
 
 /// The verb that switches to other servers, and the id of its argument.
-pub const CONNECT: &str = "connect";
+pub(crate) const CONNECT: &str = "connect";
 pub(super) const ADDRESS: &str = "address";
 
 /// The value name of a setting's name, for [`Values`](super::complete::Values).
-pub const SETTING: &str = "SETTING";
+pub(crate) const SETTING: &str = "SETTING";
 /// The value name of a setting's value.
-pub const SETTING_VALUE: &str = "VALUE";
+pub(crate) const SETTING_VALUE: &str = "VALUE";
 /// The value name of a verb or `@group` to explain.
-pub const TOPIC: &str = "TOPIC";
+pub(crate) const TOPIC: &str = "TOPIC";
 
 /// The commands, to be added to the tool's grammar. `formats` are the names of output formats, `addresses` describes
 /// the forms of addresses.

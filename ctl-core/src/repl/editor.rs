@@ -66,7 +66,7 @@ pub enum Edited {
 
 /// Whether lines can be edited here: stdin is a terminal that knows cursor movement.
 #[must_use]
-pub fn is_possible() -> bool {
+pub(crate) fn is_possible() -> bool {
     let term = std::env::var("TERM").unwrap_or_default();
     let plain = ["dumb", "cons25", "emacs"].iter().any(|name| term.eq_ignore_ascii_case(name));
     io::stdin().is_terminal() && !plain
@@ -181,7 +181,7 @@ impl Editor {
     }
 
     /// Adds an entry to what Up and Ctrl-R find.
-    pub fn remember(&mut self, entry: &str) {
+    pub(crate) fn remember(&mut self, entry: &str) {
         remember(&mut self.inner, entry);
     }
 
@@ -189,7 +189,7 @@ impl Editor {
     ///
     /// # Errors
     /// The terminal fails: exit 74.
-    pub fn clear_screen(&mut self) -> Result<(), CliError> {
+    pub(crate) fn clear_screen(&mut self) -> Result<(), CliError> {
         self.inner.clear_screen().map_err(unusable)
     }
 

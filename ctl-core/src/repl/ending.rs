@@ -36,7 +36,7 @@ impl Ending {
 }
 
 /// Makes a line editor waiting for keys return, as if Ctrl-C had been typed.
-pub fn wake_editor() {
+pub(crate) fn wake_editor() {
     // This can only fail for a signal that does not exist.
     #[cfg(unix)]
     let _ = signal_hook::low_level::raise(signal_hook::consts::SIGINT);

@@ -25,7 +25,7 @@ impl HistoryFile {
     /// The file to use: `override_` (the value of `TOOL_HISTFILE`; empty or `/dev/null` means none),
     /// else `$XDG_STATE_HOME/TOOL/history`, else `~/.local/state/TOOL/history`. `var` looks up an
     /// environment variable.
-    pub fn locate(
+    pub(crate) fn locate(
         tool: &str,
         override_: Option<&str>,
         var: impl Fn(&str) -> Option<String>,

@@ -404,7 +404,7 @@ fn look_back<G: Guest>(
 ///
 /// For tools that parse a line of a session into the arguments of their own commands.
 #[must_use]
-pub fn unreadable(error: clap::Error) -> CliError {
+pub(crate) fn unreadable(error: clap::Error) -> CliError {
     CliError::internal(format!("cannot parse the line: {error}"))
 }
 

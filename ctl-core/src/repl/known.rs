@@ -45,7 +45,7 @@ impl KnownNames {
     }
 
     /// Switches to another server: names shown from the previous one are forgotten.
-    pub fn go_to(&self, fetch: Fetch) {
+    pub(crate) fn go_to(&self, fetch: Fetch) {
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(fetch);
         self.lock().seen.clear();
         if let Some(live) = &self.live {
@@ -55,7 +55,7 @@ impl KnownNames {
     }
 
     /// The server's names may have changed.
-    pub fn refresh(&self) {
+    pub(crate) fn refresh(&self) {
         if let Some(live) = &self.live {
             live.refresh();
         }

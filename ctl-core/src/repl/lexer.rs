@@ -374,7 +374,7 @@ impl Lexer<'_> {
 }
 
 /// Whether `line` (without its LF) is the end line of a `<<` with this tag.
-pub(super) fn ends_heredoc(line: &[u8], tag: &[u8]) -> bool {
+fn ends_heredoc(line: &[u8], tag: &[u8]) -> bool {
     line.strip_suffix(b"\r").unwrap_or(line) == tag
 }
 

@@ -29,7 +29,7 @@ pub fn decode(argument: &OsStr) -> Option<Vec<u8>> {
 
 /// `text` with its marked arguments shown as they were typed, for messages that quote arguments.
 #[must_use]
-pub fn unmark(text: &str, words: &[Word]) -> String {
+pub(crate) fn unmark(text: &str, words: &[Word]) -> String {
     words.iter().filter(|word| needs_mark(word)).fold(text.to_owned(), |text, word| {
         let typed = super::lexer::quote(&word.bytes);
         text.replace(&mark(&word.bytes), &typed)
@@ -69,7 +69,7 @@ fn from_bytes(bytes: &[u8]) -> Result<OsString, String> {
 ///
 /// # Errors
 /// As [`to_arguments`].
-pub fn to_path(word: &Word) -> Result<PathBuf, String> {
+pub(crate) fn to_path(word: &Word) -> Result<PathBuf, String> {
     from_bytes(&word.bytes).map(PathBuf::from)
 }
 

@@ -42,5 +42,5 @@ mod values;
 pub mod vars;
 mod watcher;
 
-pub use host::unreadable;
+pub(crate) use host::unreadable;
 pub use prompt::Prompt;

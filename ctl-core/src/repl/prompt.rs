@@ -76,7 +76,7 @@ impl Prompt {
 
     /// The parts that a format names, in its order, with its own text between them.
     #[must_use]
-    pub fn formatted(&self, format: &str) -> Self {
+    pub(crate) fn formatted(&self, format: &str) -> Self {
         let mut prompt = Self::new();
         let mut rest = format;
         while let Some((text, after)) = rest.split_once('%') {
@@ -98,7 +98,7 @@ impl Prompt {
 
     /// The same, padded to this number of columns by blanks before its end, unless it has more.
     #[must_use]
-    pub fn fitted(&self, width: usize) -> Option<Self> {
+    pub(crate) fn fitted(&self, width: usize) -> Option<Self> {
         let blanks = width.checked_sub(self.plain().width())?;
         let mut fitted = self.clone();
         let blanks = Part { text: " ".repeat(blanks), role: None, letter: None };
@@ -114,7 +114,7 @@ impl Prompt {
 
     /// The prompt with colours, of the same width.
     #[must_use]
-    pub fn styled(&self) -> String {
+    pub(crate) fn styled(&self) -> String {
         let paint = |Part { text, role, .. }: &Part| match role {
             Some(role) => role.paint(&escape::line(text), true),
             None => escape::line(text).into_owned(),

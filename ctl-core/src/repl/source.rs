@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::lexer::{self, LexError, Open, Statement};
 
 /// The longest statement with its `<<` body, in bytes.
-pub const MAX_STATEMENT: usize = 64 * 1024 * 1024;
+pub(crate) const MAX_STATEMENT: usize = 64 * 1024 * 1024;
 
 /// The next item of a source.
 #[derive(Debug)]

@@ -53,7 +53,7 @@ const CONTEXT: &str = "context";
 const TIMEOUT: &str = "timeout";
 
 /// The formats of `:format`.
-pub const FORMATS: &[&str] =
+pub(crate) const FORMATS: &[&str] =
     &["table", "wide", "plain", "json", "ndjson", "yaml", "csv", "name", "raw"];
 
 /// Commands of the command line that make no sense in any session; `:watch` repeats.
@@ -123,7 +123,7 @@ pub fn groups<T: Interactive>(grammar: &Command) -> Vec<Group> {
 
 /// The ids of the global flags that only count when a session of this tool starts.
 #[must_use]
-pub fn start_flags<T: Interactive>() -> Vec<String> {
+pub(crate) fn start_flags<T: Interactive>() -> Vec<String> {
     let mut flags: Vec<String> = START_FLAGS.iter().map(ToString::to_string).collect();
     flags.extend(cli::connect_flags::<T>());
     if !T::WORDS.line_flags.contains(&TIMEOUT) {
@@ -134,7 +134,7 @@ pub fn start_flags<T: Interactive>() -> Vec<String> {
 
 /// A flag of a line that only counts when the session starts: one of these ids. `connect` may take a context.
 #[must_use]
-pub fn misplaced_flag(matches: &ArgMatches, start_flags: &[String]) -> Option<String> {
+pub(crate) fn misplaced_flag(matches: &ArgMatches, start_flags: &[String]) -> Option<String> {
     let (verb, line) = matches.subcommand()?;
     let given = |id: &str| {
         line.try_contains_id(id).unwrap_or(false)

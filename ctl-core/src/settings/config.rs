@@ -48,13 +48,13 @@ enum Action {
 impl ConfigArgs {
     /// Whether it works with an invalid file.
     #[must_use]
-    pub fn works_without(&self) -> bool {
+    pub(crate) fn works_without(&self) -> bool {
         !matches!(self.action, Action::Show)
     }
 
     /// Whether it leaves files unchanged.
     #[must_use]
-    pub fn reads_only(&self) -> bool {
+    pub(crate) fn reads_only(&self) -> bool {
         matches!(self.action, Action::Show | Action::Path)
     }
 }

@@ -107,13 +107,13 @@ enum Action {
 impl ContextArgs {
     /// Whether it works with an invalid file, or reports that itself.
     #[must_use]
-    pub fn works_without(&self) -> bool {
+    pub(crate) fn works_without(&self) -> bool {
         !matches!(self.action, Action::Show { name: None })
     }
 
     /// Whether it leaves files unchanged.
     #[must_use]
-    pub fn reads_only(&self) -> bool {
+    pub(crate) fn reads_only(&self) -> bool {
         matches!(self.action, Action::Ls | Action::Show { .. } | Action::Validate { .. })
     }
 }

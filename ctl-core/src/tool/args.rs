@@ -212,7 +212,7 @@ impl GlobalArgs {
 
     /// `style` with these explicit flags on top: for one line of a session.
     #[must_use]
-    pub fn restyle(&self, style: &Style) -> Style {
+    pub(crate) fn restyle(&self, style: &Style) -> Style {
         // A line per value is for people, unless another format is requested.
         let usual = match style.format {
             Format::Plain | Format::Name if style.upright => Format::Table,

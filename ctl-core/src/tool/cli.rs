@@ -116,7 +116,7 @@ impl Common {
 
     /// Whether the command works with an invalid configuration file.
     #[must_use]
-    pub fn is_about_settings(&self) -> bool {
+    pub(crate) fn is_about_settings(&self) -> bool {
         match self {
             Self::Context(args) => args.works_without(),
             Self::Config(args) => args.works_without(),
@@ -156,7 +156,7 @@ pub fn parse<T: Tool>(
 
 /// The ids of the flags that select the servers.
 #[must_use]
-pub fn connect_flags<T: Tool>() -> Vec<String> {
+pub(crate) fn connect_flags<T: Tool>() -> Vec<String> {
     let flags = T::Connect::augment_args(Command::new("connect"));
     flags.get_arguments().map(|flag| flag.get_id().to_string()).collect()
 }

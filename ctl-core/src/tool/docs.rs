@@ -50,7 +50,7 @@ pub fn completions(mut tree: Command, shell: Shell) -> String {
 ///
 /// # Errors
 /// A page cannot be rendered: exit 70.
-pub fn man_pages(tree: Command) -> Result<Vec<(String, String)>, CliError> {
+pub(crate) fn man_pages(tree: Command) -> Result<Vec<(String, String)>, CliError> {
     let mut tree = explained(tree);
     tree.build();
     let mut pages = Vec::new();
@@ -101,7 +101,7 @@ fn synopsis(command: &Command) -> String {
 
 /// The commands with their aliases and first lines, as a Markdown table.
 #[must_use]
-pub fn commands_markdown(tree: &Command) -> String {
+fn commands_markdown(tree: &Command) -> String {
     let mut table = String::from("| Command | What it does |\n|---|---|\n");
     for command in visible(tree) {
         let mut names = format!("`{}`", command.get_name());
@@ -122,7 +122,7 @@ fn exit_codes_markdown(codes: &[(ExitCode, String)]) -> String {
 
 /// Both generated sections of a README, between their markers.
 #[must_use]
-pub fn readme_sections(tree: &Command, codes: &[(ExitCode, String)]) -> String {
+pub(crate) fn readme_sections(tree: &Command, codes: &[(ExitCode, String)]) -> String {
     let commands = commands_markdown(tree);
     let exits = exit_codes_markdown(codes);
     format!(

@@ -233,7 +233,7 @@ impl Judged {
     }
 
     /// Whether a threshold names it.
-    pub(super) fn has_threshold(&self) -> bool {
+    fn has_threshold(&self) -> bool {
         self.warning.is_some() || self.critical.is_some()
     }
 

@@ -147,7 +147,7 @@ impl Notices {
     }
 
     /// Changes the prompt of the line that is being edited, from the next printed line on; see [`Notices::redraw`].
-    pub fn change_prompt(&self, prompt: &Prompt) {
+    pub(crate) fn change_prompt(&self, prompt: &Prompt) {
         let shown = lock(&self.screen.live);
         let Some(live) = shown.as_ref().filter(|live| !live.fixed) else { return };
         if !self.screen.redraws || !live.replace(prompt, columns()) {
@@ -157,7 +157,7 @@ impl Notices {
 
     /// Draws the line anew if its prompt was changed to one of another width. Do not hold a lock that the reader of the
     /// terminal needs: this may wait for it.
-    pub fn redraw(&self) {
+    pub(crate) fn redraw(&self) {
         let shown = lock(&self.screen.live);
         let Some(live) = shown.clone().filter(|live| lock(&live.next).is_some()) else { return };
         // Under the lock: whoever takes it when the line has ended knows whether the signal was sent.

@@ -27,7 +27,7 @@ impl Word {
 
     /// The sign that redirects results to a file or to another program, if this is one. In quotes, it is data.
     #[must_use]
-    pub fn redirection(&self) -> Option<&'static str> {
+    pub(crate) fn redirection(&self) -> Option<&'static str> {
         let is_data = self.literal || self.heredoc || self.filled;
         let signs = [">>", ">", "|"];
         signs.into_iter().find(|sign| !is_data && self.bytes == sign.as_bytes())

@@ -15,7 +15,7 @@ impl<S: Shell> Session<'_, S> {
     ///
     /// # Errors
     /// The terminal fails, or stdout is closed.
-    pub fn interactive(&mut self, terminal: &mut dyn Terminal) -> Result<Exit, CliError> {
+    pub(crate) fn interactive(&mut self, terminal: &mut dyn Terminal) -> Result<Exit, CliError> {
         terminal.set_hints(self.hints);
         let mut interruptions: Vec<Instant> = Vec::new();
         loop {

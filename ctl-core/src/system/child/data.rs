@@ -52,7 +52,7 @@ const LONGEST: usize = 128 << 10;
 impl DataArgs {
     /// Whether the data goes to stdin.
     #[must_use]
-    pub fn is_stdin(self) -> bool {
+    pub(crate) fn is_stdin(self) -> bool {
         !self.file && !self.arg
     }
 

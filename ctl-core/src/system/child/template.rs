@@ -95,7 +95,7 @@ impl Template {
 
     /// Whether the tool's own shell runs it.
     #[must_use]
-    pub fn is_shell(&self) -> bool {
+    pub(crate) fn is_shell(&self) -> bool {
         self.is_shell
     }
 
