@@ -1,10 +1,8 @@
 //! Options for one server: its address and deadlines.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use std::io;
-use std::{ops::Deref, time::Duration};
+use std::time::Duration;
 
-use queue_core::{Measurement, Measures, RetryPolicy, ServerOptions};
+use queue_core::{RetryPolicy, ServerOptions};
 
 use crate::{Address, Error, address::Gearmand};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -126,22 +124,6 @@ impl ConnectOptions {
         self
     }
 
-    /// Makes a plain-text address of another machine an error.
-    #[must_use]
-    pub fn require_tls(mut self, require: bool) -> Self {
-        self.server.dial.require_tls = require;
-        self
-    }
-
-    /// How long the operating system waits for a sign of life before it closes a connection whose peer has vanished: by
-    /// keepalive on an idle one and, on Linux, by the user timeout while data is unacknowledged. From 3 seconds to 9
-    /// hours; 30 seconds unless set. Applies to TCP connections that the client makes itself.
-    #[must_use]
-    pub fn dead_peer_after(mut self, time: Duration) -> Self {
-        self.server.dial.dead_peer_after = time;
-        self
-    }
-
     /// Calls `observer` for every event of a client that concerns this server: connections, losses, the time for which
     /// the server is skipped, requests that are moved or resent. It is called where the event occurs, outside of the
     /// client's locks, and must not block. If it panics, the client continues. Several observers are called in the
@@ -173,108 +155,9 @@ impl ConnectOptions {
             observer.tell(&ClientEvent { server: self.address.clone(), what });
         }
     }
-
-    /// Calls `observer` with the duration of operations and the number of messages sent and received: the measurements
-    /// that OpenTelemetry's messaging conventions ask of a client. It is called where an operation ends, and must not
-    /// block. If it panics, the operation continues. See [`Measurement`] for the values.
-    ///
-    /// ```
-    /// use std::sync::atomic::{AtomicU64, Ordering};
-    /// use gearman_client::{ConnectOptions, Instrument};
-    ///
-    /// static SENT: AtomicU64 = AtomicU64::new(0);
-    ///
-    /// let options: ConnectOptions = "localhost".parse()?;
-    /// let options = options.on_measurement(|measurement| {
-    ///     if measurement.instrument() == Instrument::SentMessages {
-    ///         SENT.fetch_add(measurement.value() as u64, Ordering::Relaxed);
-    ///     }
-    /// });
-    /// # Ok::<(), gearman_client::Error>(())
-    /// ```
-    #[must_use]
-    pub fn on_measurement(
-        mut self,
-        observer: impl Fn(&Measurement<'_>) + Send + Sync + 'static,
-    ) -> Self {
-        self.server.measures = Measures::new(observer);
-        self
-    }
-
-    /// Makes the connections of the async face instead of the operating system: through a proxy or a tunnel, over
-    /// another TLS implementation, or in memory.
-    ///
-    /// It is called with the address of these options for every attempt to connect, within the connect deadline. For a
-    /// TLS address, the client speaks TLS over the returned stream. Its error counts as a failure to connect. Set
-    /// `TCP_NODELAY` on a TCP stream.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = fixtures::gearmand::Server::start()?;
-    /// # let there = server.socket_addr().expect("it listens on TCP");
-    /// use gearman_client::{Client, ConnectOptions};
-    ///
-    /// let options: ConnectOptions = "queue.internal".parse()?;
-    /// let options = options.connector(move |address| async move {
-    ///     // A name of our own: look it up where we know it.
-    ///     println!("connecting to {address}");
-    ///     tokio::net::TcpStream::connect(there).await
-    /// });
-    /// let client = Client::connect(options).await?;
-    /// # client.echo("hello").await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "tokio")]
-    #[must_use]
-    pub fn connector<C, F, S>(mut self, connect: C) -> Self
-    where
-        C: Fn(Address) -> F + Send + Sync + 'static,
-        F: Future<Output = io::Result<S>> + Send + 'static,
-        S: queue_core::Duplex + 'static,
-    {
-        self.server.set_connector(connect);
-        self
-    }
-
-    /// The same for the blocking face. The connector also gets the remaining time (`None` for no limit) and must
-    /// observe it itself.
-    #[cfg(feature = "blocking")]
-    #[must_use]
-    pub fn blocking_connector<C, S>(mut self, connect: C) -> Self
-    where
-        C: Fn(&Address, Option<Duration>) -> io::Result<S> + Send + Sync + 'static,
-        S: queue_core::blocking::Duplex + 'static,
-    {
-        self.server.set_blocking_connector(connect);
-        self
-    }
-
-    /// Certificates and names for `gearmans://` addresses.
-    #[cfg(feature = "__rustls")]
-    #[must_use]
-    pub fn tls(mut self, tls: crate::TlsOptions) -> Self {
-        self.server.dial.tls = tls;
-        self
-    }
-
-    /// The server's address.
-    #[must_use]
-    pub fn address(&self) -> &Address {
-        &self.server.address
-    }
 }
 
-impl Deref for ConnectOptions {
-    type Target = ServerOptions<Gearmand>;
-
-    fn deref(&self) -> &ServerOptions<Gearmand> {
-        &self.server
-    }
-}
-
-queue_core::from_servers!(ConnectOptions, Error: Address);
+queue_core::connect_options!(Gearmand, "fixtures::gearmand", "`gearmans://`");
 
 #[cfg(feature = "serde")]
 queue_core::serde_connect_options! {

@@ -1,6 +1,7 @@
 //! Options for one server, independent of its protocol.
 
 pub(crate) mod backoff;
+mod common;
 pub(crate) mod duration;
 pub(crate) mod level;
 pub(crate) mod retry;
