@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use ctl_core::error::{CliError, Exit};
 #[cfg(feature = "tls")]
 use ctl_core::link::tls::Tls;
-use ctl_core::link::{Dialer, Endpoint, Pong, RequestLog, Setters};
+use ctl_core::link::{Dialer, Endpoint, Link as _, Pong, RequestLog, Setters};
 use ctl_core::output::{Column, Shape};
+use ctl_core::system::at_once::at_once;
 use fixtures::fault::Faults;
 use fixtures::gearmand::{Listen, Server};
 use gearman_client::blocking::{Admin, Client, Packets, Worker};
@@ -92,6 +93,9 @@ pub fn worker(options: WorkerOptions, function: &FunctionName) -> Result<Worker,
 fn round_trip(client: &mut Client) -> Result<(), CliError> {
     client.status("H:gearctl:0").map(drop).map_err(cli_error)
 }
+
+/// How long to look for servers that do not answer, after a time limit has expired.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How long to wait for an answer that may never arrive, without `--timeout`.
 pub const PROBE: Duration = Duration::from_secs(2);
@@ -263,6 +267,23 @@ impl Link {
             client.set_total_timeout(bound);
             Ok(client)
         })
+    }
+
+    /// Adds to an expired time which of several servers do not answer, because the client does not say which of them
+    /// had the job.
+    pub fn naming_silent(&mut self, error: CliError) -> CliError {
+        let several = self.each().ok().filter(|each| error.is_late() && each.len() > 1);
+        let Some(each) = several else { return error };
+        let silent = at_once(each, |(address, link)| {
+            link.dialer.bound(Some(LOOK));
+            link.connect().is_err().then(|| address.clone())
+        });
+        let silent: Vec<String> = silent.into_iter().flatten().collect();
+        let verb = if silent.len() == 1 { "does" } else { "do" };
+        match silent.is_empty() {
+            true => error,
+            false => error.remark(format!("({} {verb} not answer)", silent.join(", "))),
+        }
     }
 
     /// All servers.

@@ -79,7 +79,7 @@ pub fn run(tool: &mut Tool, args: RunArgs) -> Result<Exit, CliError> {
                 Some(function) if is_late && is_unserved(tool, &function) => {
                     error.remark(format!("(no worker serves {})", show_function(&function)))
                 }
-                _ => error,
+                _ => tool.link.naming_silent(error),
             }
         }),
         Started::Over(exit) => Ok(exit),

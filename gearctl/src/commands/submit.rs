@@ -101,7 +101,8 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     let mut handles = Vec::new();
     let keep = args.wait.then_some(&mut handles);
     let submission = Submission { tasks, at, is_single, keep };
-    let exit = submit_all(tool, clients, submission, action, manner)?;
+    let submitted = submit_all(tool, clients, submission, action, manner);
+    let exit = submitted.map_err(|error| tool.link.naming_silent(error))?;
     if args.wait {
         wait(tool, handles, &interrupts)?;
     }

@@ -1,5 +1,7 @@
 //! Several servers, one of which may be dead.
 
+use std::net::TcpListener;
+
 use fixtures::gearmand::Server;
 use serde_json::json;
 
@@ -197,4 +199,18 @@ fn jobs_are_taken_from_every_server() {
     gearctl(&fleet.alive(), &["drain", "mail", "--limit", "1", "--yes"]).exits(0);
     let totals = gearctl(&fleet.alive(), &["functions", "mail", "--columns", "total"]).exits(0);
     assert_eq!(totals.out(), "0\n1\n");
+}
+
+/// The client chooses the server by the id of the job, and does not say which one it was.
+#[test]
+fn a_server_that_keeps_a_job_waiting_is_named() {
+    let (server, listener) = (Server::start().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let silent = listener.local_addr().unwrap().to_string();
+    let both = format!("{silent},{}", server.address());
+    let mut late = (0..32).map(|n| {
+        let line = ["submit", "mail", "x", "-u", &n.to_string(), "--timeout", "1s"];
+        gearctl(&both, &line)
+    });
+    let ran = late.find(|ran| ran.code != Some(0)).unwrap().exits(124);
+    assert!(ran.err.contains(&format!("({silent} does not answer)")), "{}", ran.err);
 }
