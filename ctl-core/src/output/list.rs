@@ -1,5 +1,7 @@
 //! A list of results: written as they arrive if the format allows it, else when the list is finished.
 
+use std::iter;
+
 use serde_json::Value;
 
 use super::object::Object;
@@ -304,6 +306,7 @@ impl<'a> List<'a> {
                     let is_shown = |column: &&Column| !is_brief || column.show == Show::Always;
                     let keys = self.rows.shape.columns.iter().filter(is_shown);
                     let keys = keys.map(|column| column.key);
+                    let keys = iter::once(SERVER.key).chain(keys);
                     keys.chain([ENVELOPE, bodies::FILE.key]).map(str::to_owned).collect()
                 };
                 record.select(&self.rows.selected.clone().unwrap_or_else(all));

@@ -407,6 +407,20 @@ fn lists_of_several_servers_are_one_and_another_shape_ends_it() {
     assert_eq!(documents, [jobs, tubes]);
 }
 
+/// Also if only one of several has anything to tell.
+#[test]
+fn blocks_name_their_server() {
+    static DETAILS: Shape = Shape::blocks("name", &[Column::new("name", "TUBE")]);
+    let shared = Memory::default();
+    let mut out = Output::to(Box::new(shared.clone()), style(Format::Table));
+    out.on_server("a:1".to_owned());
+    let mut list = out.list(&DETAILS).unwrap();
+    list.push(Record::new().with("name", "mail").with("v", 1)).unwrap();
+    list.finish().unwrap();
+    out.after_servers(true).unwrap();
+    assert_eq!(shared.text(), "server: a:1\nname:   mail\n");
+}
+
 #[test]
 fn what_is_in_a_body_is_shown_where_that_was_asked_for_or_refused() {
     let decoding = |format| Style { decode: Some(Decode::Json), ..style(format) };
