@@ -69,6 +69,17 @@ pub const PROGRAM: Program = Program {
         strict: ("strict-reserved", "Exit 1 if a script ends while holding reserved jobs"),
         serve: SERVE,
     },
+    guesses: &[
+        ("wait --empty", "bsctl wait TUBE --for empty"),
+        ("wait --server", "bsctl wait --for server"),
+        ("move WORD", "bsctl move --from OLD --to NEW"),
+        ("copy WORD", "bsctl copy --from OLD --to NEW"),
+        ("recover", "bsctl retry TUBE kicks its buried jobs"),
+        ("purge", "bsctl clear TUBE deletes its jobs"),
+        ("flush", "bsctl clear TUBE deletes its jobs"),
+        ("list", "bsctl tubes lists the tubes, bsctl jobs the jobs"),
+        ("ls", "bsctl tubes lists the tubes, bsctl jobs the jobs"),
+    ],
     sheets: examples::SHEETS,
     meanings: &[
         (Exit::Negative, "nothing reserved"),

@@ -4,6 +4,7 @@ use ctl_core::error::CliError;
 use ctl_core::input::Input;
 use ctl_core::input::named::{Named, Words};
 use ctl_core::input::names::list;
+use ctl_core::output::escape;
 use gearman_client::{FunctionName, JobHandle, UniqueId};
 
 use crate::error::cli_error;
@@ -55,19 +56,19 @@ pub fn handle(text: &str) -> Result<JobHandle, CliError> {
 /// A handle as people and scripts use it, without the server.
 #[must_use]
 pub fn show_handle(handle: &JobHandle) -> String {
-    String::from_utf8_lossy(handle.name()).into_owned()
+    escape::name(handle.name())
 }
 
-/// A function's name as text; bytes that are not UTF-8 are replaced.
+/// A function's name as text; bytes that are not UTF-8 become `\xNN`.
 #[must_use]
 pub fn show_function(function: &FunctionName) -> String {
-    String::from_utf8_lossy(function.as_bytes()).into_owned()
+    escape::name(function.as_bytes())
 }
 
-/// A unique id as text; bytes that are not UTF-8 are replaced.
+/// A unique id as text; bytes that are not UTF-8 become `\xNN`.
 #[must_use]
 pub fn show_unique(unique: &UniqueId) -> String {
-    String::from_utf8_lossy(unique.as_bytes()).into_owned()
+    escape::name(unique.as_bytes())
 }
 
 /// The longest line that can be a handle with its server, with room for blanks.
@@ -90,6 +91,13 @@ mod tests {
         let mut input = Input::Bytes(b"H:x:2\n\n H:x:3 \n".to_vec());
         let found = handles(&["H:x:1".into(), "-".into()], &mut input).unwrap();
         assert_eq!(found.iter().map(show_handle).collect::<Vec<_>>(), ["H:x:1", "H:x:2", "H:x:3"]);
+    }
+
+    #[test]
+    fn names_that_are_not_utf_8_stay_different() {
+        let shown = |name: &[u8]| show_function(&FunctionName::lossless(name).unwrap());
+        assert_eq!((&*shown(b"b\xff"), &*shown(b"b\xfe")), ("b\\xff", "b\\xfe"));
+        assert_eq!(shown("größe".as_bytes()), "größe");
     }
 
     #[test]

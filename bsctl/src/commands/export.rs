@@ -11,7 +11,7 @@ use ctl_core::link::fleet::on_each;
 use ctl_core::output::records;
 
 use super::drain::drain;
-use crate::jobs::scan::{Wanted, fetch, select, tell_missing};
+use crate::jobs::scan::{Wanted, fetch, select, tell_absent, tell_missing};
 use crate::jobs::select::{SelectArgs, filter_help};
 use crate::jobs::state::{AnyState, State};
 use crate::jobs::sweep::SweepArgs;
@@ -108,6 +108,7 @@ fn scan(tool: &mut Tool, wanted: &Wanted, args: &BulkArgs) -> Result<Exit, CliEr
         &JOBS_WITH_BODY,
     )?;
     let interrupts = tool.interrupts()?;
+    tell_absent(tool, &wanted.tubes)?;
     let found = select(tool, wanted, &Gate::of(&interrupts))?;
     if let Some(exit) = interrupts.requested() {
         return Ok(exit);

@@ -6,7 +6,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::fleet::on_each;
 
-use crate::jobs::scan::{Wanted, fetch, select};
+use crate::jobs::scan::{Wanted, fetch, select, tell_absent};
 use crate::jobs::select::{SelectArgs, filter_help};
 use crate::jobs::state::AnyState;
 use crate::jobs::{self, JOBS, JOBS_WITH_BODY};
@@ -90,6 +90,7 @@ fn list(tool: &mut Tool, wanted: &Wanted, with_body: bool) -> Result<Exit, CliEr
     let with_body = with_body || raw;
     let shape = if with_body { &JOBS_WITH_BODY } else { &JOBS };
     tool.out.expect(shape)?;
+    tell_absent(tool, &wanted.tubes)?;
     let found = select(tool, wanted, &gate)?;
     let mut list = tool.out.list(shape)?;
     bulk.beside(&list);

@@ -12,6 +12,7 @@ use crate::jobs::state::State;
 use crate::jobs::{self, BODIES};
 use crate::names;
 use crate::tool::{Tool, tube_or_used};
+use crate::tube_stats::{self, Answer};
 
 /// The end of `peek --help`.
 pub const HELP: &str = "\
@@ -67,6 +68,10 @@ pub fn run(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
 fn head(tool: &mut Tool, args: &PeekArgs) -> Result<Exit, CliError> {
     let given = args.tube.as_deref().map(names::tube).transpose()?;
     let tube = tube_or_used(tool, given)?;
+    // To use it would create it.
+    if let [Answer::Gone] = *tube_stats::ask(&mut tool.link, std::slice::from_ref(&tube))? {
+        return Err(jobs::no_tube(&tube));
+    }
     tool.link.use_tube(&tube)?;
     let (state, found) = if args.ready {
         (State::Ready, tool.link.call(PeekReady)?)
@@ -87,7 +92,15 @@ fn head(tool: &mut Tool, args: &PeekArgs) -> Result<Exit, CliError> {
 }
 
 fn by_id(tool: &mut Tool, texts: &[String]) -> Result<Exit, CliError> {
-    let ids: Vec<JobId> = names::job_ids(texts, &mut tool.input)?;
+    let ids: Vec<JobId> = names::job_ids(texts, &mut tool.input).map_err(|error| {
+        let tube = texts.iter().find(|text| text.parse::<JobId>().is_err() && *text != "-");
+        match tube.filter(|tube| error.exit == Exit::Usage && names::tube(tube).is_ok()) {
+            Some(tube) => {
+                error.hint(format!("bsctl peek --ready -t {tube}, for the first job of a tube"))
+            }
+            None => error,
+        }
+    })?;
     let action = Action { past: "found", noun: "job", place: String::new() };
     let known = Some(ids.len() as u64);
     let mut bulk = tool.bulk(action, OnError::Continue, known)?;

@@ -77,7 +77,7 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
     let idle = format!("{} ready, but no client reserves any", units::count(ready, "job"));
     Ok(Diagnosis::default()
         .fact("version", stats.version.as_str())
-        .fact("uptime", stats.uptime)
+        .seconds("uptime", stats.uptime)
         .fact("hostname", stats.hostname.as_str())
         .fact("max-job-size", stats.max_job_size)
         .fact("binlog", stats.binlog_current_index > 0)

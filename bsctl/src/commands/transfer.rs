@@ -13,7 +13,7 @@ use ctl_core::output::Record;
 use ctl_core::output::units;
 
 use crate::jobs::mover::{Changes, Mover, Original};
-use crate::jobs::scan::{Found, Wanted, fetch};
+use crate::jobs::scan::{Found, Wanted, fetch, tell_absent};
 use crate::jobs::select::{SelectArgs, filter_help};
 use crate::jobs::state::State;
 use crate::jobs::sweep::{Plan, SweepArgs, chosen};
@@ -271,6 +271,7 @@ pub fn run_copy(tool: &mut Tool, args: CopyArgs) -> Result<Exit, CliError> {
     let states = args.state.iter().copied().map(Into::into).collect();
     let tubes = vec![route.from.clone()];
     let wanted = Wanted { tubes, states, filters, ..Wanted::default() };
+    tell_absent(tool, &wanted.tubes)?;
     let Found { mut ids, took, .. } = chosen(tool, &wanted)?;
     let limit = args.bulk.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
     ids.truncate(limit.unwrap_or(usize::MAX));

@@ -21,6 +21,7 @@ use crate::jobs::select::Candidate;
 use crate::jobs::state::AnyState;
 use crate::link::Link;
 use crate::tool::Tool;
+use crate::tube_stats::{self, Answer};
 
 /// The jobs to find.
 #[derive(Debug, Default)]
@@ -164,6 +165,25 @@ pub fn select(tool: &mut Tool, wanted: &Wanted, gate: &Gate) -> Result<Found, Cl
     ids.truncate(most);
     ids.reverse();
     Ok(Found { ids, missing: found.missing, took: start.elapsed() })
+}
+
+/// Reports which of these tubes do not exist: a mistyped name would look like an empty tube.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn tell_absent(tool: &mut Tool, tubes: &[TubeName]) -> Result<(), CliError> {
+    for (tube, answer) in tubes.iter().zip(tube_stats::ask(&mut tool.link, tubes)?) {
+        if matches!(answer, Answer::Gone) {
+            tool.messages.note(no_jobs(tube));
+        }
+    }
+    Ok(())
+}
+
+/// That a tube does not exist, where that is no failure.
+#[must_use]
+pub fn no_jobs(tube: &TubeName) -> String {
+    format!("tube {tube} does not exist, so it has no jobs")
 }
 
 /// Reports that there may be more jobs.

@@ -215,6 +215,27 @@ fn a_paused_tube_is_named_wherever_its_jobs_do_not_come() {
     });
 }
 
+/// A mistyped name would look like an empty tube.
+#[test]
+fn a_tube_that_does_not_exist_is_told_from_an_empty_one() {
+    on_both(|address| {
+        for line in [&["jobs", "none"][..], &["export", "none"]] {
+            let ran = bsctl(address, line).exits(0);
+            assert!(ran.err.contains("tube none does not exist"), "{}", ran.err);
+        }
+        let ran = bsctl(address, &["peek", "--ready", "-t", "none"]).exits(1);
+        assert!(ran.err.contains("tube none does not exist"), "{}", ran.err);
+        put(address, "t", "");
+        assert!(!bsctl(address, &["jobs", "t"]).exits(0).err.contains("exist"));
+        let ran = bsctl(address, &["peek", "--buried", "-t", "t"]).exits(1);
+        assert!(ran.err.contains("tube t has no buried job"), "{}", ran.err);
+        let ran = bsctl(address, &["peek", "t"]).exits(2);
+        assert!(ran.err.contains("bsctl peek --ready -t t"), "{}", ran.err);
+        let ran = bsctl(address, &["requeue", "t", "--yes"]).exits(0);
+        assert!(ran.err.contains("there is no buried job in tube t (--state"), "{}", ran.err);
+    });
+}
+
 /// As many as requested, which the server reports in one number.
 #[test]
 fn a_number_of_kicked_jobs_is_added_and_not_counted_to() {

@@ -318,6 +318,13 @@ impl CommandEnd {
         self.exit == Some(0)
     }
 
+    /// Its words, unless it wrote them itself to the terminal that shows these messages.
+    #[must_use]
+    pub fn unseen_words(&self, messages: &Messages) -> Option<&str> {
+        let has_run = self.exit.is_some() || self.signal.is_some();
+        self.words.as_deref().filter(|_| !(has_run && messages.is_terminal()))
+    }
+
     /// Reports a job that did not end well on one line, with the end of its command and its fate: `job 7 of mail: exit
     /// 3 after 12ms, released: no such user`. Without a command it reports nothing.
     pub fn tell(&self, messages: &Messages, job: &str, fate: &str) {
@@ -330,7 +337,7 @@ impl CommandEnd {
             (None, None, None) => return,
         };
         let time = self.time.map(|time| format!(" after {}", units::show_duration(time)));
-        let words = self.words.as_ref().map(|words| format!(": {words}"));
+        let words = self.unseen_words(messages).map(|words| format!(": {words}"));
         let (time, words) = (time.unwrap_or_default(), words.unwrap_or_default());
         let fields = Record::new()
             .with("job", job)

@@ -126,6 +126,20 @@ pub fn help_is_broken_between_words<T: Tool>(case: &Case<T>) {
     }
 }
 
+/// Wrong lines, too.
+pub fn usage_errors_are_broken_between_words<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let words = [case.list, "--a-flag-that-no-command-of-any-tool-has"];
+    for width in WIDTHS {
+        let text = shown(case, &address, width, &words);
+        fits(&text, width, &words);
+        assert!(text.contains("'--a-flag-that-no-command-of-any-tool-has'"), "{text}");
+    }
+    // The verdict of a check has said what is wrong.
+    let text = shown(case, &address, 120, &["check", "server", "--a-flag-that-none-has"]);
+    assert_eq!(text.matches("unexpected argument").count(), 1, "{text}");
+}
+
 /// Findings are sentences, too wide for a table.
 pub fn a_doctor_tells_a_narrow_terminal_in_blocks<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();

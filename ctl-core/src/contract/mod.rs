@@ -294,6 +294,7 @@ macro_rules! tool_contract {
                 coloured_tables_fit_terminals,
                 tables_fit_terminals_and_say_what_is_left_out,
                 help_is_broken_between_words,
+                usage_errors_are_broken_between_words,
                 a_doctor_tells_a_narrow_terminal_in_blocks,
                 a_question_is_broken_between_words,
                 what_follows_control_c_begins_a_line,

@@ -118,7 +118,7 @@ pub fn what_passes_a_tap_is_shown_recorded_and_played_back<T: Tool>(case: &Case<
         lines.iter().any(|line| line["body"].as_str().is_some_and(|body| body.contains("body")))
     );
     assert!(lines.iter().all(|line| line["verb"] != "(undecoded)"), "{lines:?}");
-    assert!(ran.err.contains(" connections, 0 lines dropped"), "{}", ran.err);
+    assert!(ran.err.contains("1 connection, 0 lines dropped"), "{}", ran.err);
     assert!(!ran.err.contains('\x1b') && ran.err.contains("SENT"), "{}", ran.err);
     // Only its owner can read the record, and no record overwrites another.
     let mode =

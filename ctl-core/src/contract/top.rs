@@ -36,7 +36,7 @@ pub fn a_live_view_gives_the_terminal_back<T: Tool>(case: &Case<T>) {
     let mut terminal = start(case, &address);
     terminal.sees("mail");
     terminal.types("?");
-    terminal.sees("page down");
+    terminal.sees("page keys");
     terminal.types("x/nothing\r");
     terminal.sees("only nothing");
     terminal.sees("(none)");

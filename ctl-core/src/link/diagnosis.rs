@@ -1,12 +1,18 @@
 //! What a tool finds out about a server for `doctor`.
 
+use std::time::Duration;
+
 use serde_json::Value;
+
+use crate::output::units;
 
 /// What is known about a server.
 #[derive(Debug, Default)]
 pub struct Diagnosis {
     /// What it reports, and what it supports; null is unknown.
     pub facts: Vec<(&'static str, Value)>,
+    /// Which of them are seconds.
+    seconds: Vec<&'static str>,
     /// Problems with it, and their remedies.
     pub warnings: Vec<(String, String)>,
 }
@@ -17,6 +23,13 @@ impl Diagnosis {
     pub fn fact(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.facts.push((name, value.into()));
         self
+    }
+
+    /// Adds a time reported by the server, in seconds.
+    #[must_use]
+    pub fn seconds(mut self, name: &'static str, seconds: u64) -> Self {
+        self.seconds.push(name);
+        self.fact(name, seconds)
     }
 
     /// Adds a problem, if `is_wrong`.
@@ -31,6 +44,10 @@ impl Diagnosis {
     /// The facts in one line.
     pub(crate) fn text(&self) -> String {
         let shown = |(name, value): &(&str, Value)| match value {
+            Value::Number(number) if self.seconds.contains(name) => {
+                let time = Duration::from_secs(number.as_u64().unwrap_or_default());
+                format!("{name} {}", units::show_duration(time))
+            }
             Value::Null => format!("{name} unknown"),
             Value::String(text) => format!("{name} {text}"),
             Value::Bool(true) => format!("{name} yes"),
@@ -38,5 +55,17 @@ impl Diagnosis {
             other => format!("{name} {other}"),
         };
         self.facts.iter().map(shown).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_its_unit_for_people_and_is_a_number_for_programs() {
+        let diagnosis = Diagnosis::default().fact("version", "1").seconds("uptime", 5400);
+        assert_eq!(diagnosis.text(), "version 1, uptime 1h 30m");
+        assert_eq!(diagnosis.facts[1], ("uptime", 5400.into()));
     }
 }

@@ -23,6 +23,17 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// The text of a name; bytes that are not UTF-8 become `\xNN`, so that different names stay different.
+#[must_use]
+pub fn name(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.push_str(&chunk.invalid().escape_ascii().to_string());
+    }
+    text
+}
+
 /// Bytes as one line for a terminal; bytes that are not UTF-8 become `\xNN`.
 #[must_use]
 pub(crate) fn bytes_line(bytes: &[u8]) -> String {

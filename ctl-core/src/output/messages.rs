@@ -205,6 +205,11 @@ impl Messages {
         self.line(&text);
     }
 
+    /// A text of several lines, which are wrapped between words; the caller has escaped what is not its own.
+    pub(crate) fn text(&self, text: &str) {
+        self.line(text);
+    }
+
     /// A JSON line, with the time first; the caller was asked for it.
     pub(crate) fn object(&self, head: Value, fields: Map<String, Value>) {
         let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();

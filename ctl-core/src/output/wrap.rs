@@ -25,10 +25,15 @@ pub(crate) fn of_stdout() -> Option<usize> {
 
 /// Wraps a text that begins at `column`, with a hanging indent.
 pub(crate) fn hanging(text: &str, width: usize, column: usize) -> String {
-    if width < LEAST || column + LEAST > width || column + shown(text) <= width {
+    hanging_from(text, width, column, column)
+}
+
+/// Wraps a text that begins at `column`, with another indent.
+pub(crate) fn hanging_from(text: &str, width: usize, column: usize, indent: usize) -> String {
+    if width < LEAST || indent + LEAST > width || column + shown(text) <= width {
         return text.to_owned();
     }
-    fill(text, width, column, column)
+    fill(text, width, column, indent)
 }
 
 fn broken(line: &str, width: usize) -> String {

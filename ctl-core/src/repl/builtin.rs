@@ -50,7 +50,7 @@ pub fn commands(formats: &'static [&'static str], addresses: &'static str) -> Ve
             .about("Leave the session; so does Ctrl-D"),
         Command::new("expect")
             .about("Run a command and fail unless its result meets a condition")
-            .after_help("Example: expect 'ready==3' stats-tube mail")
+            .after_help("count is the number of results, and other keys are those of the result in JSON.\nExample: expect 'count>=1' COMMAND")
             .arg(optional("condition", "CONDITION").required(true))
             .arg(words().required(true)),
         Command::new(":watch")

@@ -55,7 +55,7 @@ impl Condition {
             .min_by_key(|(at, len, _)| (*at, std::cmp::Reverse(*len)));
         let invalid = || {
             format!(
-                "the condition `{text}` is not valid: it must be KEY OP VALUE with one of == != < <= > >=, such as 'ready==3'"
+                "the condition `{text}` is not valid: it must be KEY OP VALUE with one of == != < <= > >=, such as 'count==3'"
             )
         };
         let (at, len, operator) = found.ok_or_else(invalid)?;

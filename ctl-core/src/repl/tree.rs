@@ -100,7 +100,7 @@ pub fn grammar<T: Interactive>() -> Command {
         .subcommands(kept.cloned().map(T::here))
         .subcommands(verbs.get_subcommands().cloned())
         .subcommands(builtin::commands(FORMATS, program.servers.forms));
-    grammar = help::reflow(grammar);
+    grammar = help::reflow(grammar, Some(help::width()));
     grammar.build();
     grammar
 }

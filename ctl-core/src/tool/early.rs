@@ -13,7 +13,7 @@ use crate::error::{CliError, Exit};
 use crate::output::Format;
 use crate::output::color::ColorWhen;
 use crate::output::escape;
-use crate::output::messages::Messages;
+use crate::output::messages::{LogFormat, Messages};
 use crate::program::Program;
 use crate::tool::help;
 use crate::tool::tip;
@@ -59,28 +59,54 @@ impl Early<'_> {
             return Exit::Done;
         }
         // Parses the line again with everything that help shows.
-        let again = || help::documented(self.program).try_get_matches_from(self.line).err();
+        let again = || {
+            help::documented(self.program, Some(help::width()))
+                .try_get_matches_from(self.line)
+                .err()
+        };
         if error.kind() == ErrorKind::DisplayHelp {
             // A closed pipe is fine.
             let _ = again().unwrap_or(error).print();
             return Exit::Done;
         }
-        tip::correct(&mut error, &(self.program.tree)(), self.line);
+        tip::correct(&mut error, self.program, &(self.program.tree)(), self.line);
         tip::escape(&mut error);
         if self.is_check() {
             self.unknown(&first_sentence(&error));
         }
-        if !self.wants_json() {
-            let shows_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-            let _ = match shows_help.then(again).flatten() {
-                Some(help) => help.print(),
-                None => print_escaped(&error),
-            };
-            return Exit::Usage;
+        if self.wants_json() || self.log_format() == LogFormat::Json {
+            let text = tip::text(&error);
+            let message = text.strip_prefix("error: ").unwrap_or(&text).trim();
+            return self.report(&CliError::usage(message));
         }
-        let text = tip::text(&error);
-        let message = text.strip_prefix("error: ").unwrap_or(&text).trim();
-        self.report(&CliError::usage(message))
+        let shows_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+        match shows_help.then(again).flatten() {
+            Some(help) => {
+                let _ = help.print();
+            }
+            None => self.print(&error),
+        }
+        Exit::Usage
+    }
+
+    /// Prints a usage error, without colours where the words of a parser may quote something that acts on a terminal. The
+    /// verdict of a check has said the first paragraph on the same terminal.
+    fn print(&self, error: &clap::Error) {
+        let messages = self.messages();
+        let quotes = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+        let plain = tip::text(error);
+        let is_harmless =
+            matches!(escape::lines(&plain), Cow::Borrowed(_)) && !quotes.chars().any(escape::acts);
+        let text = match is_harmless && messages.color() {
+            true => tip::coloured(error),
+            false => escape::lines(&plain).into_owned(),
+        };
+        let is_said = self.is_check() && io::stdout().is_terminal() && messages.is_terminal();
+        let text = match text.split_once("\n\n").filter(|_| is_said) {
+            Some((_, rest)) => rest,
+            None => &text,
+        };
+        messages.text(text.trim_end());
     }
 
     /// A failure before flags could be applied. For a check it is also a verdict.
@@ -91,6 +117,15 @@ impl Early<'_> {
         self.report(error)
     }
 
+    /// Where messages go.
+    fn messages(&self) -> Messages {
+        let stderr = io::stderr();
+        let terminal = stderr.is_terminal();
+        let color = ColorWhen::Auto.decide(|name| self.environment.var(name), terminal);
+        Messages::to(Box::new(stderr), self.program.name, color, terminal)
+            .with_format(self.log_format())
+    }
+
     /// The verdict of a check that cannot be made.
     fn unknown(&self, why: &str) {
         let why = escape::line(why);
@@ -98,11 +133,7 @@ impl Early<'_> {
     }
 
     fn report(&self, error: &CliError) -> Exit {
-        let stderr = io::stderr();
-        let terminal = stderr.is_terminal();
-        let color = ColorWhen::Auto.decide(|name| self.environment.var(name), terminal);
-        let messages = Messages::to(Box::new(stderr), self.program.name, color, terminal);
-        messages.failure(error, self.wants_json());
+        self.messages().failure(error, self.wants_json());
         error.exit
     }
 
@@ -133,31 +164,28 @@ impl Early<'_> {
 
     /// Whether the command line or the environment requests a JSON format, even on an otherwise invalid line.
     fn wants_json(&self) -> bool {
-        let texts: Vec<_> = self.line.iter().map(|text| text.to_string_lossy()).collect();
-        let flag = texts.iter().enumerate().rev().find_map(|(at, text)| {
-            if text == "-o" || text == "--output" {
-                return texts.get(at + 1).map(ToString::to_string);
-            }
-            let rest = text.strip_prefix("--output=").or_else(|| text.strip_prefix("-o"))?;
-            Some(rest.trim_start_matches('=').to_owned())
-        });
-        let variable = format!("{}_OUTPUT", self.program.prefix);
-        let chosen = flag.or_else(|| self.environment.var(&variable));
+        let chosen = self.chosen(("--output", Some("-o")), "OUTPUT");
         chosen.is_some_and(|text| word::<Format>(&text).is_ok_and(Format::is_json))
     }
-}
 
-/// Prints a usage error, without colours where the words of a parser may quote something that acts on a terminal.
-fn print_escaped(error: &clap::Error) -> io::Result<()> {
-    let text = tip::text(error);
-    let quotes = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    match escape::lines(&text) {
-        Cow::Borrowed(text)
-            if text == error.render().to_string() && !quotes.chars().any(escape::acts) =>
-        {
-            error.print()
-        }
-        text => io::stderr().write_all(text.as_bytes()),
+    /// The format of messages, even on an otherwise invalid line.
+    fn log_format(&self) -> LogFormat {
+        let chosen = self.chosen(("--log-format", None), "LOG_FORMAT");
+        chosen.and_then(|text| word::<LogFormat>(&text).ok()).unwrap_or_default()
+    }
+
+    /// What a flag, or else the variable with this name behind the tool's prefix, asks for.
+    fn chosen(&self, (long, short): (&str, Option<&str>), variable: &str) -> Option<String> {
+        let texts: Vec<_> = self.line.iter().map(|text| text.to_string_lossy()).collect();
+        let flag = texts.iter().enumerate().rev().find_map(|(at, text)| {
+            if text == long || Some(text.as_ref()) == short {
+                return texts.get(at + 1).map(ToString::to_string);
+            }
+            let behind_long = text.strip_prefix(long).and_then(|rest| rest.strip_prefix('='));
+            let rest = behind_long.or_else(|| text.strip_prefix(short?))?;
+            Some(rest.trim_start_matches('=').to_owned())
+        });
+        flag.or_else(|| self.environment.var(&format!("{}_{variable}", self.program.prefix)))
     }
 }
 
@@ -233,6 +261,18 @@ mod tests {
         }
         assert!(!seen(&TOOL, &["tool", "-o", "plain"], &none, |early| early.wants_json()));
         assert!(seen(&TOOL, &["tool"], &json, |early| early.wants_json()));
+    }
+
+    #[test]
+    fn the_format_of_messages_is_seen_in_a_wrong_line_too() {
+        let (none, json) = (Environment::of(&[]), Environment::of(&[("TOOL_LOG_FORMAT", "json")]));
+        let is_json = |words: &[&str], environment: &Environment| {
+            seen(&TOOL, words, environment, |early| early.log_format() == LogFormat::Json)
+        };
+        assert!(is_json(&["tool", "--log-format", "json", "nope"], &none));
+        assert!(is_json(&["tool", "nope", "--log-format=json"], &none));
+        assert!(is_json(&["tool", "nope"], &json));
+        assert!(!is_json(&["tool", "--log-format", "text", "nope"], &json));
     }
 
     #[test]

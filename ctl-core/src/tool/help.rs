@@ -41,14 +41,15 @@ pub(super) fn short(program: &Program) -> String {
     format!("{}\n", wrap::words(&text, width))
 }
 
-/// The grammar with grouped commands, environment and exit codes in its help. Built only if help is shown.
+/// The grammar with grouped commands, environment and exit codes in its help, whose lists are wrapped at this width.
+/// Built only if help is shown.
 #[must_use]
-pub fn documented(program: &Program) -> Command {
+pub fn documented(program: &Program, width: Option<usize>) -> Command {
     let tree = (program.tree)();
     let groups = grouped(&tree, &groups(program));
     let environment = table(program.environment);
     let name = program.name;
-    reflow(tree).help_template(format!(
+    reflow(tree, width).help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
     ))
     .after_help(format!("{name} help COMMAND shows a command with examples; {name} --help also shows all options, environment and exit codes."))
@@ -125,15 +126,55 @@ fn table<N: AsRef<str>>(rows: &[(N, &str)]) -> String {
 }
 
 /// Joins each paragraph of the help texts into one line, for terminals of any width. The sources wrap long lines; a
-/// line end stays after an indented line or a sentence.
+/// line end stays after an indented line or a sentence. Indented lines are wrapped at `width`, below their text.
 #[must_use]
-pub(crate) fn reflow(command: Command) -> Command {
-    let command = match command.get_after_help().map(ToString::to_string) {
-        Some(text) => command.after_help(joined(&text)),
+pub(crate) fn reflow(command: Command, width: Option<usize>) -> Command {
+    let text = |text: &dyn ToString| match width {
+        Some(width) => set_in(&joined(&text.to_string()), width),
+        None => joined(&text.to_string()),
+    };
+    let command = match command.get_after_help() {
+        Some(help) => {
+            let help = text(help);
+            command.after_help(help)
+        }
         None => command,
     };
-    command.mut_subcommands(reflow)
+    command.mut_subcommands(|command| reflow(command, width))
 }
+
+/// The width at which help is wrapped: that of a terminal, even if the help goes into a pipe.
+pub(crate) fn width() -> usize {
+    // Those of the grammar, without a terminal and on a wide one.
+    const PIPE: usize = 100;
+    const MOST: usize = 110;
+    terminal_size::terminal_size().map_or(PIPE, |(width, _)| width.0.into()).min(MOST)
+}
+
+/// Wraps indented lines: a row of a list below its second column, other lines two columns further in.
+fn set_in(text: &str, width: usize) -> String {
+    let set = |line: &str| {
+        let indent = line.len() - line.trim_start().len();
+        if indent == 0 {
+            return line.to_owned();
+        }
+        let gap = line.trim_start().find("  ").map(|at| indent + at);
+        let second =
+            gap.map(|gap| line.len() - line.get(gap..).unwrap_or_default().trim_start().len());
+        let column = match second {
+            Some(column) if column <= width / 2 => column,
+            _ if indent > FIRST => indent,
+            _ => indent + FIRST,
+        };
+        let start = second.filter(|second| *second == column).unwrap_or(indent);
+        let (start, rest) = line.split_at_checked(start).unwrap_or((line, ""));
+        format!("{start}{}", wrap::hanging_from(rest, width, start.len(), column))
+    };
+    text.split('\n').map(set).collect::<Vec<_>>().join("\n")
+}
+
+/// The indent of the first column of a list.
+const FIRST: usize = 2;
 
 fn joined(text: &str) -> String {
     let mut whole = String::with_capacity(text.len());
@@ -165,6 +206,16 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_a_list_are_wrapped_below_their_text() {
+        let text = "Metrics:\n  server:  one two three four five six\n           seven eight nine ten\n  tool run --with-a-flag and a value";
+        assert_eq!(
+            set_in(text, 31),
+            "Metrics:\n  server:  one two three four\n           five six\n           seven eight nine ten\n  tool run --with-a-flag and a\n    value"
+        );
+        assert_eq!(set_in(text, 80), text);
+    }
+
+    #[test]
     fn tables_hang() {
         let long = "word ".repeat(20);
         let text = table(&[("A", long.trim_end()), (&"N".repeat(40), "x"), ("BCD", "y")]);
@@ -178,7 +229,7 @@ mod tests {
     #[test]
     fn help_shows_environment_and_exit_codes() {
         let program = Program { environment: &[("TOOL_X", "x")], ..TOOL };
-        let help = documented(&program).render_long_help().to_string();
+        let help = documented(&program, None).render_long_help().to_string();
         for part in ["TOOL_X", "124", "nothing there"] {
             assert!(help.contains(part), "{part} is not in {help}");
         }

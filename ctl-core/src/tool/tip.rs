@@ -8,10 +8,28 @@ use clap::{Arg, Command};
 
 use crate::input::spelling::closest;
 use crate::output::escape;
+use crate::program::Program;
 
 /// Removes the suggestion of a flag that looks different, and the suggestion to pass a flag as a value if some command has
 /// that flag, which is named instead. Names the intended flag if the word follows the same letter in the other case.
-pub(super) fn correct(error: &mut clap::Error, tree: &Command, line: &[OsString]) {
+pub(super) fn correct(
+    error: &mut clap::Error,
+    program: &Program,
+    tree: &Command,
+    line: &[OsString],
+) {
+    if let Some(meant) = guessed(error, program, tree, line) {
+        error.remove(ContextKind::SuggestedSubcommand);
+        if error.remove(ContextKind::SuggestedArg).is_some() {
+            // It consists of the suggestion.
+            error.insert(ContextKind::Usage, ContextValue::StyledStr(usage(tree, line)));
+        }
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![meant.into()]));
+        return;
+    }
+    if let Some(tip) = value_left_out(error, tree) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
     if error.kind() == ErrorKind::InvalidSubcommand {
         // A word of one or two letters resembles too many others.
         let is_short = |word: &ContextValue| matches!(word, ContextValue::String(word) if word.chars().count() < 3);
@@ -48,6 +66,48 @@ pub(super) fn correct(error: &mut clap::Error, tree: &Command, line: &[OsString]
     }
 }
 
+/// What is meant by a command line that people guess, see [`Program::guesses`].
+fn guessed(
+    error: &clap::Error,
+    program: &Program,
+    tree: &Command,
+    line: &[OsString],
+) -> Option<String> {
+    let kind = match error.kind() {
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        _ => return None,
+    };
+    let Some(ContextValue::String(wrong)) = error.get(kind) else { return None };
+    // Otherwise the word is for a command with commands of its own.
+    let is_first = line.iter().skip(1).all(|word| tree.find_subcommand(word).is_none());
+    let is_meant = |guess: &str| match guess.split_once(' ') {
+        None => kind == ContextKind::InvalidSubcommand && guess == wrong && is_first,
+        Some((command, last)) => {
+            let is_last = last == wrong || (last == ANY && !wrong.starts_with('-'));
+            is_last && line.iter().any(|word| word == command)
+        }
+    };
+    let (_, meant) = program.guesses.iter().find(|(guess, _)| is_meant(guess))?;
+    Some((*meant).to_owned())
+}
+
+/// Stands for any word that is no flag.
+const ANY: &str = "WORD";
+
+/// The command that a flag has taken for its value.
+fn value_left_out(error: &clap::Error, tree: &Command) -> Option<String> {
+    let (Some(ContextValue::String(value)), Some(ContextValue::String(flag))) =
+        (error.get(ContextKind::InvalidValue), error.get(ContextKind::InvalidArg))
+    else {
+        return None;
+    };
+    let is_command = error.kind() == ErrorKind::ValueValidation
+        && flag.starts_with('-')
+        && tree.find_subcommand(value).is_some();
+    is_command.then(|| format!("'{value}' is a command; the value of {flag} goes before it"))
+}
+
 /// Whether a flag may be meant by this misspelt or unfinished one.
 pub(crate) fn is_near(wrong: &str, meant: &str) -> bool {
     meant.starts_with(wrong) || closest(wrong, std::iter::once(meant)).is_some()
@@ -72,7 +132,15 @@ fn elsewhere(tree: &Command, flag: &str) -> Option<String> {
 
 /// The text of an error, with a broken number rule in plain words.
 pub(crate) fn text(error: &clap::Error) -> String {
-    let text = error.render().to_string();
+    plainly(error, error.render().to_string())
+}
+
+/// The same in colours.
+pub(super) fn coloured(error: &clap::Error) -> String {
+    plainly(error, error.render().ansi().to_string())
+}
+
+fn plainly(error: &clap::Error, text: String) -> String {
     if error.kind() != ErrorKind::ValueValidation {
         return text;
     }
@@ -143,6 +211,7 @@ mod tests {
     use clap::ArgAction;
 
     use super::*;
+    use crate::program::TOOL;
 
     fn said(words: &[&str]) -> String {
         let name = || Arg::new("queue").short('Q').long("queue");
@@ -154,7 +223,7 @@ mod tests {
             .subcommand(Command::new("wait").arg(name()));
         let line: Vec<OsString> = words.iter().map(OsString::from).collect();
         let mut error = tree.try_get_matches_from_mut(&line).unwrap_err();
-        correct(&mut error, &tree, &line);
+        correct(&mut error, &TOOL, &tree, &line);
         error.to_string()
     }
 
@@ -179,7 +248,7 @@ mod tests {
         let said = |words: &[&str]| {
             let line: Vec<OsString> = words.iter().map(OsString::from).collect();
             let mut error = tree().try_get_matches_from(&line).unwrap_err();
-            correct(&mut error, &tree(), &line);
+            correct(&mut error, &TOOL, &tree(), &line);
             error.to_string()
         };
         let other = said(&["tool", "export", "--to", "x"]);
@@ -188,6 +257,39 @@ mod tests {
         assert!(!other.contains("wait-for-server"), "{other}");
         assert!(said(&["tool", "export", "--wait"]).contains("'--wait-for-server'"));
         assert!(said(&["tool", "export", "--wait-for-sever"]).contains("'--wait-for-server'"));
+    }
+
+    #[test]
+    fn what_people_guess_is_answered_with_what_they_mean() {
+        let program = Program {
+            guesses: &[
+                ("purge", "tool clear"),
+                ("wait --idle", "--for idle"),
+                ("move WORD", "--to"),
+            ],
+            ..TOOL
+        };
+        let tree = || {
+            let period = Arg::new("period").short('i').value_parser(clap::value_parser!(u64));
+            let named = ["clear", "ping"].map(Command::new);
+            Command::new("tool")
+                .subcommands([Command::new("wait"), Command::new("move").arg(period)])
+                .subcommand(Command::new("set").subcommand(Command::new("on")))
+                .subcommands(named)
+        };
+        let said = |words: &[&str]| {
+            let line: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let mut error = tree().try_get_matches_from(&line).unwrap_err();
+            correct(&mut error, &program, &tree(), &line);
+            error.to_string()
+        };
+        assert!(said(&["tool", "purge", "mail"]).contains("tip: tool clear"));
+        assert!(!said(&["tool", "set", "purge"]).contains("tool clear"));
+        assert!(said(&["tool", "wait", "--idle"]).contains("tip: --for idle"));
+        assert!(said(&["tool", "move", "a", "b"]).contains("tip: --to"));
+        assert!(!said(&["tool", "move", "--idle"]).contains("--for idle"));
+        let taken = said(&["tool", "move", "-i", "ping"]);
+        assert!(taken.contains("'ping' is a command; the value of -i"), "{taken}");
     }
 
     #[test]

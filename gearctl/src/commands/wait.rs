@@ -118,7 +118,7 @@ impl Goal {
         }
     }
 
-    /// Polls every server once; returns whether the condition holds, and what was seen.
+    /// Polls all servers once, at the same time; returns whether the condition holds, and what was seen.
     fn look(&mut self, servers: &mut [&mut Link], must_exist: bool) -> Result<Look, CliError> {
         match self {
             Self::Server => {

@@ -1,6 +1,9 @@
 //! Several servers, one of which may be dead.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::{Arc, Barrier};
+use std::thread;
 
 use fixtures::gearmand::Server;
 use serde_json::json;
@@ -213,4 +216,39 @@ fn a_server_that_keeps_a_job_waiting_is_named() {
     });
     let ran = late.find(|ran| ran.code != Some(0)).unwrap().exits(124);
     assert!(ran.err.contains(&format!("({silent} does not answer)")), "{}", ran.err);
+}
+
+/// Two servers, neither of which answers before the other has been asked: a wait that asks them in turn waits for the
+/// first in vain.
+#[test]
+fn a_wait_asks_all_servers_at_the_same_time() {
+    const GET_STATUS: u8 = 15;
+    const OPTION_REQ: u8 = 26;
+    let both_asked = Arc::new(Barrier::new(2));
+    let addresses = [0, 1].map(|_| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, both_asked) = (listener.local_addr().unwrap(), both_asked.clone());
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut packet = [0; 12];
+            while stream.read_exact(&mut packet).is_ok() {
+                let length = u32::from_be_bytes(packet[8..].try_into().unwrap());
+                let mut data = vec![0; usize::try_from(length).unwrap()];
+                stream.read_exact(&mut data).unwrap();
+                let (number, answer) = match packet[7] {
+                    OPTION_REQ => (27, data),
+                    GET_STATUS => (20, [&*data, b"\x000\x000\x000\x000"].concat()),
+                    other => panic!("request {other}"),
+                };
+                if packet[7] == GET_STATUS {
+                    both_asked.wait();
+                }
+                let length = u32::try_from(answer.len()).unwrap().to_be_bytes();
+                let head = [b'\0', b'R', b'E', b'S', 0, 0, 0, number];
+                stream.write_all(&[&head[..], &length, &answer].concat()).unwrap();
+            }
+        });
+        address.to_string()
+    });
+    gearctl(&addresses.join(","), &["wait", "--for", "server", "--timeout", "1m"]).exits(0);
 }

@@ -29,6 +29,7 @@ pub(super) fn run(
     let recipe = Recipe::of(Template::new(None, words, PLACES)?, &tool.out);
     let shift = Shift::new(recipe, tool.messages.clone());
     let interrupts = tool.interrupts()?;
+    let stderr = tool.messages.clone();
     let mut bulk = tool.bulk_of("handled", "message", count)?;
     let link = tool.link.side();
     let mut taken = 0;
@@ -37,7 +38,7 @@ pub(super) fn run(
         let Some(message) = messages.first() else { break };
         taken += 1;
         let (ended, end) = run_one(&shift, message, &interrupts);
-        let settled = settle(link, message, (ended, end), &mut bulk);
+        let settled = settle(link, message, (ended, end.unseen_words(&stderr)), &mut bulk);
         // The reason why no command can be run is more useful than the failure of this one.
         if let Some(error) = shift.take_broken().or(settled.err()) {
             return Err(bulk.abort(error));
@@ -65,7 +66,7 @@ fn run_one(shift: &Shift, message: &Delivery, interrupts: &Interrupts) -> (Ended
 fn settle(
     link: &mut Link,
     message: &Delivery,
-    (ended, end): (Ended, CommandEnd),
+    (ended, words): (Ended, Option<&str>),
     bulk: &mut Bulk,
 ) -> Result<(), CliError> {
     if ended == Ended::Code(0) {
@@ -79,7 +80,7 @@ fn settle(
         Ended::Overtime | Ended::GivenUp => "the command was killed".to_owned(),
         Ended::Unfit => "the message could not be passed to the command".to_owned(),
     };
-    let words = end.words.map(|words| format!(": {words}")).unwrap_or_default();
+    let words = words.map(|words| format!(": {words}")).unwrap_or_default();
     let why = format!("{how}, so it is put back{words}");
     let error = CliError::new(Exit::Negative, "COMMAND_FAILED", why);
     bulk.failure(label(message), error)

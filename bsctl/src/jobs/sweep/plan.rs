@@ -8,7 +8,7 @@ use ctl_core::output::Record;
 use ctl_core::output::units;
 
 use super::{Targets, Way, describe, sweep, sweep_ids, targets};
-use crate::jobs::scan::{Found, Wanted, select, tell_missing};
+use crate::jobs::scan::{Found, Wanted, no_jobs, select, tell_missing};
 use crate::jobs::select::SelectArgs;
 use crate::jobs::state::State;
 use crate::link::Link;
@@ -62,7 +62,7 @@ impl Plan {
         let filters = args.select.read()?;
         let targets = targets(&mut tool.link, &tubes, &args.state)?;
         for tube in &targets.missing {
-            tool.messages.note(format!("tube {tube} does not exist, so it has no jobs"));
+            tool.messages.note(no_jobs(tube));
         }
         for error in &targets.left {
             tool.messages.warn(&error.message);
@@ -149,7 +149,31 @@ impl Plan {
         Ok(self.exit(Exit::Done))
     }
 
-    /// Starts counting.
+    /// What there is none of, if that is all that is left to say.
+    fn lack(&self) -> Option<String> {
+        if !self.is_empty() || self.limit == 0 || self.targets.found.is_empty() {
+            return None;
+        }
+        let mut states: Vec<&str> = Vec::new();
+        for target in &self.targets.found {
+            if !states.contains(&target.state.word()) {
+                states.push(target.state.word());
+            }
+        }
+        if states.len() == [State::Ready, State::Delayed, State::Buried].len() {
+            return None;
+        }
+        let that_fits = match &self.chosen {
+            Some((_, wanted)) if !wanted.filters.is_empty() => {
+                format!(" that fits {}", wanted.filters)
+            }
+            _ => String::new(),
+        };
+        let (states, tubes) = (states.join(" or "), units::which("tube", &self.tubes));
+        Some(format!("there is no {states} job in {tubes}{that_fits} (--state chooses the states)"))
+    }
+
+    /// Starts counting; a person is told if there is nothing to count.
     ///
     /// # Errors
     /// The system denies the signal handlers.
@@ -159,6 +183,9 @@ impl Plan {
         action: Action,
         args: &BulkArgs,
     ) -> Result<Bulk, CliError> {
+        if let Some(lack) = self.lack() {
+            tool.messages.note(lack);
+        }
         let search = self.chosen.as_ref().map(|(found, _)| found.took);
         Ok(tool.bulk(action, args, Some(self.total()))?.including(search.unwrap_or_default()))
     }

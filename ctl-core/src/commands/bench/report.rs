@@ -10,7 +10,7 @@ use super::{Plan, Sizes};
 use crate::error::{CliError, Exit};
 use crate::output::times::milliseconds;
 use crate::output::units;
-use crate::output::{Column, Field, Record, Shape};
+use crate::output::{Column, Field, Format, Record, Shape};
 use crate::system::signals::Interrupts;
 use crate::tool::{Context, Tool};
 
@@ -27,13 +27,13 @@ pub static ROWS: Shape = Shape::rows(
         Column::wide("seconds", "SECONDS"),
         Column::new("ops_per_second", "OPS/S"),
         Column::wide("bytes_per_second", "BYTES/S"),
-        Column::wide("min_ms", "MIN MS"),
-        Column::wide("mean_ms", "MEAN MS"),
-        Column::new("p50_ms", "P50 MS"),
-        Column::new("p90_ms", "P90 MS"),
-        Column::new("p99_ms", "P99 MS"),
-        Column::new("p99_9_ms", "P99.9 MS"),
-        Column::new("max_ms", "MAX MS"),
+        Column::wide("min_ms", "MIN"),
+        Column::wide("mean_ms", "MEAN"),
+        Column::new("p50_ms", "P50"),
+        Column::new("p90_ms", "P90"),
+        Column::new("p99_ms", "P99"),
+        Column::new("p99_9_ms", "P99.9"),
+        Column::new("max_ms", "MAX"),
         Column::on_request("mode", "MODE"),
         Column::on_request("clients", "CLIENTS"),
         Column::on_request("size", "SIZE"),
@@ -93,6 +93,9 @@ impl Measured {
             list.push(record)?;
         }
         list.finish()?;
+        if matches!(context.out.style.format, Format::Table | Format::Wide) {
+            context.messages.note("times in milliseconds");
+        }
         if let Some(rate) = plan.rate
             && number(&of_all, "ops_per_second").is_some_and(|came| came < 0.95 * rate)
         {

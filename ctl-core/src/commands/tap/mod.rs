@@ -355,7 +355,8 @@ impl Told {
         let dropped = news.dropped.load(Ordering::Relaxed);
         if dropped > self.dropped && self.at.elapsed() >= OFTEN {
             let more = dropped - self.dropped;
-            messages.warn(format!("{more} lines were dropped: the reader is too slow"));
+            let more = units::count(more, "more line");
+            messages.warn(format!("{more} dropped: the reader is too slow"));
             *self = Self { dropped, at: Instant::now() };
         }
     }
@@ -371,7 +372,8 @@ fn sum_up(
     let dropped = news.dropped.load(Ordering::Relaxed);
     let connections = news.connections.load(Ordering::Relaxed);
     let records = news.summary().records();
-    messages.note(format!("{connections} connections, {dropped} lines dropped"));
+    let connections = units::count(connections, "connection");
+    messages.note(format!("{connections}, {} dropped", units::count(dropped, "line")));
     if args.summary {
         let mut list = out.list(&summary::SHAPE)?;
         records.into_iter().try_for_each(|record| list.push(record))?;

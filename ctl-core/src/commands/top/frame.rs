@@ -9,6 +9,7 @@ use super::view::{Prompt, View};
 use crate::output::color::Role;
 use crate::output::escape;
 use crate::output::units;
+use crate::output::wrap;
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -18,20 +19,26 @@ const LEAST: usize = 16;
 const TREND: usize = 12;
 
 const KEYS: &str = "q quit  ? help  enter detail  s sort  / filter  p pause  + - pace";
-const HELP: &[&str] = &[
-    "q, Ctrl-C       quit",
-    "s, S, arrows    sort by the next or the previous column",
-    "r               reverse the order",
-    "/               show only names containing a text, or matching a pattern (* and ?); Esc shows all",
-    "p               pause and resume",
-    "space           refresh now",
-    "+, -            refresh half or twice as often",
-    "up, down, page up, page down, home, end  select a row",
-    "enter           details of the selected row; enter or Esc goes back",
-    "Ctrl-L          redraw the screen",
-    "",
-    "Rates cover the time since the previous sample; - means unknown.",
+/// The column of what a key does.
+const KEY: usize = 21;
+const HELP: &[(&str, &str)] = &[
+    ("q, Ctrl-C", "quit"),
+    ("s, S, arrows", "sort by the next or the previous column"),
+    ("r", "reverse the order"),
+    ("/", "show only names containing a text, or matching a pattern (* and ?); Esc shows all"),
+    ("p", "pause and resume"),
+    ("space", "refresh now"),
+    ("+, -", "refresh half or twice as often"),
+    ("up, down, page keys", "select a row; home and end the first or the last one"),
+    ("enter", "details of the selected row; enter or Esc goes back"),
+    ("Ctrl-L", "redraw the screen"),
 ];
+
+/// What a key does, in as many lines as it takes.
+fn explained(key: &str, what: &str, width: usize) -> Vec<String> {
+    let line = format!("{key:<KEY$}{}", wrap::hanging(what, width, KEY));
+    line.lines().map(|line| cut(line, width)).collect()
+}
 
 /// The lines for a screen with this many columns and rows.
 pub(super) fn frame(
@@ -42,12 +49,14 @@ pub(super) fn frame(
 ) -> Vec<String> {
     let mut lines = vec![Role::Heading.paint(&title(known, view, width), color)];
     if view.help {
-        lines.extend(HELP.iter().map(|line| cut(line, width)));
+        lines.extend(HELP.iter().flat_map(|(key, what)| explained(key, what, width)));
         if !known.board.acts.is_empty() {
             lines.extend([String::new(), cut("With --write, for the selected row:", width)]);
         }
-        let act = |act: &Act| cut(&format!("{:<16}{}", act.key, act.name), width);
-        lines.extend(known.board.acts.iter().map(act));
+        let act = |act: &Act| explained(&act.key.to_string(), act.name, width);
+        lines.extend(known.board.acts.iter().flat_map(act));
+        let rates = "Rates are since the previous sample; - means unknown.";
+        lines.extend([String::new(), cut(rates, width)]);
         lines.truncate(height);
         return lines;
     }

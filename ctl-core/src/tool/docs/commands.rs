@@ -59,7 +59,7 @@ pub fn completions(
 /// # Errors
 /// Write failures.
 pub fn man(out: &mut Output, program: &Program, args: &ManArgs) -> Result<Exit, CliError> {
-    let pages = super::man_pages(help::documented(program))?;
+    let pages = super::man_pages(help::documented(program, None))?;
     let Some(directory) = &args.out else {
         let page = pages.into_iter().next().map(|(_, page)| page).unwrap_or_default();
         return document(
