@@ -1,7 +1,5 @@
 //! A list of results: written as they arrive if the format allows it, else when the list is finished.
 
-use std::iter;
-
 use serde_json::Value;
 
 use super::object::Object;
@@ -306,7 +304,9 @@ impl<'a> List<'a> {
                     let is_shown = |column: &&Column| !is_brief || column.show == Show::Always;
                     let keys = self.rows.shape.columns.iter().filter(is_shown);
                     let keys = keys.map(|column| column.key);
-                    let keys = iter::once(SERVER.key).chain(keys);
+                    let is_server = |column: &&Column| column.key == SERVER.key;
+                    let server = self.rows.columns.iter().find(is_server);
+                    let keys = server.map(|column| column.key).into_iter().chain(keys);
                     keys.chain([ENVELOPE, bodies::FILE.key]).map(str::to_owned).collect()
                 };
                 record.select(&self.rows.selected.clone().unwrap_or_else(all));

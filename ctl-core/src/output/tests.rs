@@ -419,6 +419,14 @@ fn blocks_name_their_server() {
     list.finish().unwrap();
     out.after_servers(true).unwrap();
     assert_eq!(shared.text(), "server: a:1\nname:   mail\n");
+    // A field of that name that is no column is for programs.
+    let record = Record::new().with("name", "mail").with("server", "facts");
+    let shared = Memory::default();
+    let mut out = Output::to(Box::new(shared.clone()), style(Format::Table));
+    let mut list = out.list(&DETAILS).unwrap();
+    list.push(record).unwrap();
+    list.finish().unwrap();
+    assert_eq!(shared.text(), "name: mail\n");
 }
 
 #[test]
