@@ -192,3 +192,20 @@ fn tail_tells_of_a_restart_before_the_rows_of_the_new_server() {
     signal(&child, rustix::process::Signal::INT);
     ended(child).exits(130);
 }
+
+/// There may be many of them.
+#[test]
+fn tail_shows_in_a_table_what_tells_jobs_apart() {
+    on_both(|address| {
+        let id = put(address, "a", "body");
+        let tail = |format: &str| {
+            let line = ["tail", "a", "--action", "release", "-c", "1", "-i", "10ms", "-o", format];
+            bsctl(address, &line).exits(0)
+        };
+        let few = tail("table");
+        assert_eq!(few.out(), format!("id:   {id}\ntube: a\n\nbody\n"));
+        let all = tail("wide");
+        assert!(all.out().contains("reserves:") && all.out().contains("kicks:"), "{}", all.out());
+        assert_eq!(tail("plain").out(), format!("{id}\ta\tbody\n"));
+    });
+}

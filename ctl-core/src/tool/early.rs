@@ -101,8 +101,7 @@ impl Early<'_> {
             true => tip::coloured(error),
             false => escape::lines(&plain).into_owned(),
         };
-        let is_said = self.is_check() && io::stdout().is_terminal() && messages.is_terminal();
-        let text = match text.split_once("\n\n").filter(|_| is_said) {
+        let text = match text.split_once("\n\n").filter(|_| self.is_said(&messages)) {
             Some((_, rest)) => rest,
             None => &text,
         };
@@ -114,7 +113,17 @@ impl Early<'_> {
         if self.is_check() {
             self.unknown(&error.message);
         }
+        let messages = self.messages();
+        if self.is_said(&messages) && !self.wants_json() && self.log_format() == LogFormat::Text {
+            error.hints.iter().for_each(|hint| messages.note(format!("  try: {hint}")));
+            return error.exit;
+        }
         self.report(error)
+    }
+
+    /// Whether the verdict of a check has been said where these messages are read.
+    fn is_said(&self, messages: &Messages) -> bool {
+        self.is_check() && io::stdout().is_terminal() && messages.is_terminal()
     }
 
     /// Where messages go.
