@@ -297,3 +297,30 @@ fn a_stopping_slot_waits_two_seconds_for_the_server_to_hang_up() {
     bench.turn();
     assert!(!bench.role.0.is_connected());
 }
+
+/// A slot that waits for nobody looks once a second whether its connection still stands, and sleeps meanwhile.
+#[test]
+fn a_slot_with_a_running_handler_looks_at_its_connection_once_a_second() {
+    let (mut bench, mut tube) = (ByHand::new(WorkerSlot::new(&options(1), 0, 1)), Tube::new());
+    tube.put();
+    bench.turn();
+    bench.opens();
+    tube.connected();
+    while !std::iter::from_fn(|| bench.role.0.next_action())
+        .any(|next| matches!(next, Action::Run(_)))
+    {
+        bench.turn();
+        let (asked, mut answer) = (bench.takes_all(), Vec::new());
+        tube.received(&asked, &mut answer);
+        bench.comes(&answer);
+        bench.turn();
+    }
+    let begun = bench.now;
+    for second in 1..4 {
+        let look = begun + Duration::from_secs(second);
+        assert_eq!(bench.turn(), Pulse::Rest(Some(look)), "{second}");
+        bench.now = look;
+        assert_eq!(bench.turn(), Pulse::Peek, "{second}");
+        bench.looked();
+    }
+}
