@@ -36,7 +36,8 @@ pub enum ProducerEventKind {
     Disconnected(Error),
     /// The server is not tried again until this time has passed, unless a put needs it. Reported for each failure.
     BackingOff(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
-    /// The server currently accepts no jobs: `DRAINING` or `OUT_OF_MEMORY`. They go to another server, if there is one.
+    /// The server currently accepts no jobs: `DRAINING` or `OUT_OF_MEMORY`. They go to another server, or wait for one
+    /// that took jobs before and has lost its connection. Without such a server they fail.
     Refused {
         /// The error of the first refused put.
         error: Error,

@@ -85,6 +85,7 @@ impl Outbox {
         let error = match response {
             Response::Inserted(id) => {
                 lane.health.proven();
+                lane.has_served = true;
                 self.settle(parcel, Ok(Inserted::Ready(id)));
                 return Ok(());
             }
@@ -144,7 +145,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// The server accepts no jobs now; another one may.
+    /// The server accepts no jobs now; another one may, also one that has only lost its connection.
     fn refused(&mut self, server: usize, taken: Taken, error: Error, now: Instant) {
         if let Some(lane) = self.lanes.get_mut(server) {
             lane.health.failed(now);
@@ -152,7 +153,8 @@ impl Outbox {
         }
         self.note(server, ProducerEventKind::Refused { error: error.share(), puts: 1 });
         let may_move = self.lanes.len() > 1 && taken.parcel.owner.is_some();
-        match may_move.then(|| self.choose_usable(taken.parcel.key, now)).flatten() {
+        let other = may_move.then(|| self.choose_usable(taken.parcel.key, now)).flatten();
+        match other.or_else(|| self.returning().filter(|_| may_move)) {
             Some(other) => {
                 self.moved(server);
                 self.queue(other, taken, now);
@@ -184,8 +186,8 @@ impl Outbox {
         for mut put in taken {
             let is_live = put.parcel.owner.is_some();
             let again = match put.fate {
-                Fate::NotSent => put.parcel.retries,
-                Fate::Unknown | Fate::Refused => put.parcel.delivery == Delivery::AtLeastOnce,
+                Fate::NotSent | Fate::Refused => put.parcel.retries,
+                Fate::Unknown => put.parcel.delivery == Delivery::AtLeastOnce,
             };
             if !(is_live && again) {
                 let fate = put.fate;

@@ -56,6 +56,8 @@ pub(super) struct Lane {
     pub(super) told: Option<ErrorKind>,
     /// Number of finished attempts to connect.
     pub(super) attempts: u64,
+    /// Whether the server has ever accepted a job.
+    pub(super) has_served: bool,
     /// Connect even if there is nothing to send.
     pub(super) is_wanted: bool,
     /// Whether a driver moves the bytes of this lane.
@@ -101,6 +103,7 @@ impl Lane {
             last_error: None,
             told: None,
             attempts: 0,
+            has_served: false,
             is_wanted: false,
             is_driven: false,
             driver: None,
@@ -120,6 +123,11 @@ impl Lane {
             Phase::Connecting | Phase::Greeting => has_not_failed,
             Phase::Idle | Phase::Backoff => self.health.quarantine(now).is_none(),
         }
+    }
+
+    /// Whether the server, which has served, has lost its connection and is to have another.
+    pub(super) fn is_returning(&self) -> bool {
+        self.has_served && !matches!(self.phase, Phase::Ready | Phase::Closed)
     }
 
     pub(super) fn is_connected(&self) -> bool {

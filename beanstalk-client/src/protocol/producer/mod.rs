@@ -294,6 +294,12 @@ impl Outbox {
             .choose(key, |server| lanes.get(server).is_some_and(|lane| lane.is_usable(now, probes)))
     }
 
+    /// The server that is tried next of those that have served and are away.
+    fn returning(&self) -> Option<usize> {
+        let lanes = self.lanes.iter().enumerate().filter(|(_, lane)| lane.is_returning());
+        lanes.min_by_key(|(_, lane)| lane.health.not_before()).map(|(server, _)| server)
+    }
+
     /// A mark that [is passed](Self::poll_passed) when everything accepted before has its answer.
     pub(crate) fn mark(&mut self) -> u64 {
         self.barrier.raise()

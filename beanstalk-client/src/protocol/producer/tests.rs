@@ -681,6 +681,34 @@ fn a_draining_server_hands_its_puts_to_the_next() {
 }
 
 #[test]
+fn a_put_that_a_draining_server_refuses_waits_for_a_server_that_is_only_away() {
+    let mut world = World::new(2, Selection::InOrder, some_probes());
+    world.servers[0].refuses = true;
+    let turns = |world: &mut World| {
+        for _ in 0..8 {
+            world.turn(0, usize::MAX, usize::MAX);
+            world.turn(1, usize::MAX, usize::MAX);
+        }
+        world.collect();
+    };
+    world.put(0, Delivery::AtMostOnce, 60);
+    turns(&mut world);
+    assert_eq!(world.servers[1].stored.len(), 1);
+    // After its time, the draining one is asked again.
+    world.now += Duration::from_secs(11);
+    world.servers[1].is_down = true;
+    turns(&mut world);
+    world.put(0, Delivery::AtMostOnce, 60);
+    turns(&mut world);
+    assert!(world.jobs[1].outcome.is_none(), "{:?}", world.jobs[1].outcome);
+    world.servers[1].is_down = false;
+    world.now += Duration::from_secs(11);
+    turns(&mut world);
+    assert!(matches!(world.jobs[1].outcome, Some(Ok(_))), "{:?}", world.jobs[1].outcome);
+    assert_eq!(world.servers[1].stored.len(), 2);
+}
+
+#[test]
 fn a_refused_use_never_lets_puts_go_to_the_wrong_tube_unsaid() {
     let mut world = World::new(1, Selection::InOrder, some_probes());
     world.put(0, Delivery::AtMostOnce, 60);
