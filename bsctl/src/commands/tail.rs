@@ -131,7 +131,7 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let left = args.count.unwrap_or(u64::MAX);
     let wait = Wait::new(&tool.messages, "waiting for jobs", None);
-    let waiting = Waiting::from(wait.showing(tool.globals.progress));
+    let waiting = wait.showing(tool.globals.progress).shown();
     match args.action {
         Then::Peek => {
             let wanted = Wanted { tubes, filters, ..Wanted::default() };
@@ -210,7 +210,8 @@ impl Looker<'_> {
         self.server = Some(arrivals.server().to_owned());
         absence.settle(Ok(()))?;
         let mut is_away = false;
-        while self.left > 0 && self.waiting.sleep(interrupts, pause(interval, is_away)).is_ok() {
+        while self.left > 0 && self.waiting.sleep(interrupts, pause(interval, is_away), "").is_ok()
+        {
             // Its return is reported before its jobs.
             if is_away && absence.settle(self.link.call(Stats))?.is_none() {
                 continue;
@@ -297,7 +298,7 @@ impl Passer<'_> {
                 is_away = absence.settle(passed)?.is_none();
             }
             let pause = pause(interval, is_away);
-            if self.left > 0 && self.waiting.sleep(interrupts, pause).is_err() {
+            if self.left > 0 && self.waiting.sleep(interrupts, pause, "").is_err() {
                 break;
             }
         }
@@ -402,7 +403,7 @@ fn take(
         if taken.is_empty() {
             // Away from the terminal, jobs are counted.
             if is_shown {
-                waiting.see();
+                waiting.see("");
             } else {
                 bulk.see();
             }

@@ -12,7 +12,7 @@ use crate::commands::ping::PATIENCE;
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::messages::Messages;
-use crate::output::progress::{Wait, Waiting};
+use crate::output::progress::Wait;
 use crate::output::{Column, Record, Shape};
 use crate::output::{times, units};
 use crate::system::at_once::at_once;
@@ -77,7 +77,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
     let (addresses, links): (Vec<String>, Vec<T::Link>) = servers.into_iter().unzip();
     let blank = Times::new()?;
     let wait = Wait::new(&messages, "measuring", Some(args.every));
-    let mut waiting = Waiting::from(wait.showing(context.globals.progress));
+    let mut waiting = wait.showing(context.globals.progress).shown();
     let mut wholes = vec![blank.clone(); addresses.len()];
     thread::scope(|scope| {
         let (lines, told) = mpsc::sync_channel(addresses.len());
@@ -92,7 +92,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
             let (server, times) = match told.recv_timeout(TICK) {
                 Ok(told) => told,
                 Err(RecvTimeoutError::Timeout) if interrupts.requested().is_none() => {
-                    waiting.see();
+                    waiting.see("");
                     continue;
                 }
                 Err(_) => break Ok(()),

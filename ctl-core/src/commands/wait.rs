@@ -35,9 +35,6 @@ pub struct WaitFlags {
 /// The result of a check: whether the condition holds, and the observed value.
 pub type Look = (bool, String);
 
-/// How often a long pause shows the time.
-const STEP: Duration = Duration::from_secs(1);
-
 /// The default of `--timeout`.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -73,16 +70,7 @@ pub fn until<T: Tool>(
             let what = format!("`{}` did not become true within {within}", flags.condition);
             return Err(CliError::timeout(format!("{what} (last seen: {found})")));
         }
-        let mut pause = flags.interval.min(rest);
-        loop {
-            shown.see(&found);
-            let step = pause.min(STEP);
-            interrupts.sleep(step)?;
-            pause -= step;
-            if pause.is_zero() {
-                break;
-            }
-        }
+        shown.sleep(&interrupts, flags.interval.min(rest), &found)?;
     }
     drop(shown);
     let waited = u64::try_from(wait.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -144,9 +144,9 @@ impl<L: Link> Fleet<L> {
     }
 }
 
-/// Connects to all servers at the same time, and runs a command on each in turn. Results name the server, and its questions are asked as one about all servers
-/// before anything is changed. A server that fails is reported, and the others continue; the exit code is the worst. A
-/// usage error or a signal ends it.
+/// Connects to all servers at the same time, and runs a command on each in turn. Results name the server, and its
+/// questions are asked as one about all servers before anything is changed. A server that fails is reported, and the
+/// others continue; the exit code is the worst. A usage error or a signal ends it.
 ///
 /// # Errors
 /// Nothing was done on any server: the worst of their failures. Write failures.

@@ -2,7 +2,6 @@
 
 mod rate;
 mod wait;
-mod waiting;
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +16,7 @@ use crate::output::messages::Messages;
 use crate::output::units;
 
 use self::rate::Rate;
-pub use self::wait::{Shown, Wait};
-pub use self::waiting::Waiting;
+pub use self::wait::{Wait, Waiting};
 
 /// The value of `--progress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]

@@ -2,17 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Progress, ProgressWhen};
+use super::{Mode, Progress, ProgressWhen};
+use crate::error::CliError;
 use crate::output::messages::Messages;
+use crate::system::signals::Interrupts;
 
 /// A wait, which may have an end. It shows nothing unless told to.
 #[derive(Clone)]
 pub struct Wait {
     messages: Messages,
     label: String,
-    pub(super) bound: Option<Duration>,
+    bound: Option<Duration>,
     when: ProgressWhen,
-    pub(super) began: Instant,
+    began: Instant,
 }
 
 impl Wait {
@@ -53,27 +55,62 @@ impl Wait {
         self.rest().is_zero()
     }
 
-    pub(super) fn progress(&self) -> Progress {
-        Progress::since(self.began, self.when, &self.messages, self.label.as_str(), None)
+    /// Whether anybody is to see it.
+    #[must_use]
+    pub fn is_seen(&self) -> bool {
+        !matches!(Mode::of(self.when, &self.messages), Mode::Hidden)
     }
 
-    /// What shows it from the first [`Shown::see`] on, until it is dropped.
+    /// What shows it from the first [`Waiting::see`] on, until it is dropped.
     #[must_use]
-    pub fn shown(&self) -> Shown<'_> {
-        Shown { wait: self, progress: None }
+    pub fn shown(&self) -> Waiting {
+        Waiting { wait: self.clone(), progress: None }
     }
 }
 
 /// Shows a wait. One that is over at once shows nothing.
-pub struct Shown<'a> {
-    wait: &'a Wait,
+pub struct Waiting {
+    wait: Wait,
     progress: Option<Progress>,
 }
 
-impl Shown<'_> {
+/// How often a pause shows the time.
+const STEP: Duration = Duration::from_secs(1);
+
+impl Waiting {
     /// It goes on, and this is seen, if anything.
     pub fn see(&mut self, seen: &str) {
-        self.progress.get_or_insert_with(|| self.wait.progress()).see(seen, self.wait.bound);
+        let Wait { messages, label, bound, when, began } = &self.wait;
+        let progress = || Progress::since(*began, *when, messages, label.as_str(), None);
+        self.progress.get_or_insert_with(progress).see(seen, *bound);
+    }
+
+    /// It goes on for this long, and this is seen, if anything.
+    ///
+    /// # Errors
+    /// A signal came.
+    pub fn sleep(
+        &mut self,
+        interrupts: &Interrupts,
+        pause: Duration,
+        seen: &str,
+    ) -> Result<(), CliError> {
+        let mut left = pause;
+        loop {
+            self.see(seen);
+            let step = left.min(STEP);
+            interrupts.sleep(step)?;
+            left -= step;
+            if left.is_zero() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes room for a result; the wait for the next begins.
+    pub fn over(&mut self) {
+        self.progress = None;
+        self.wait.began = Instant::now();
     }
 }
 
@@ -100,5 +137,21 @@ mod tests {
         let messages = Messages::to(Box::new(std::io::sink()), "tool", false, false);
         let wait = Wait::new(&messages, "waiting for a job", None);
         assert!(!wait.is_over() && wait.rest() == Duration::MAX);
+    }
+
+    #[test]
+    fn each_result_ends_a_wait() {
+        let sink = Memory::default();
+        let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
+        let wait = Wait::new(&messages, "waiting for jobs", None).showing(Some(ProgressWhen::Json));
+        let mut waiting = wait.shown();
+        waiting.sleep(&Interrupts::none(), Duration::from_millis(1), "").unwrap();
+        waiting.over();
+        waiting.over();
+        waiting.see("");
+        drop(waiting);
+        drop((wait, messages));
+        let text = sink.text();
+        assert_eq!(text.matches("\"waiting for jobs\"").count(), 2, "{text}");
     }
 }
