@@ -62,8 +62,10 @@ impl Taker {
             if !taken.jobs.is_empty() || self.interrupts.requested().is_some() || !looks_on {
                 return Ok(taken.jobs);
             }
-            let seen = paused::told(&paused::among(link, &self.tubes)?).unwrap_or_default();
-            shown.see(&seen);
+            if self.wait.is_seen() {
+                let seen = paused::told(&paused::among(link, &self.tubes)?);
+                shown.see(&seen.unwrap_or_default());
+            }
             taken = if taken.damaged.is_empty() {
                 reserve(link, 1, rest.min(SLICE), held)?
             } else {
