@@ -7,7 +7,7 @@ use queue_core::earliest;
 use super::{
     Outbox, Slot,
     gate::Change,
-    lane::Phase,
+    lane::{Lane, Phase},
     log::{Item, Taken},
     parcel::{Owner, Parcel},
     too_big, tube_is_full,
@@ -84,13 +84,12 @@ impl Outbox {
         lane.log.release();
         let error = match response {
             Response::Inserted(id) => {
-                lane.health.proven();
-                lane.has_served = true;
+                lane.accepted();
                 self.settle(parcel, Ok(Inserted::Ready(id)));
                 return Ok(());
             }
             Response::Buried(Some(id)) => {
-                lane.health.proven();
+                lane.accepted();
                 self.settle(parcel, Ok(Inserted::Buried(id)));
                 return Ok(());
             }
@@ -154,7 +153,7 @@ impl Outbox {
         self.note(server, ProducerEventKind::Refused { error: error.share(), puts: 1 });
         let may_move = self.lanes.len() > 1 && taken.parcel.owner.is_some();
         let other = may_move.then(|| self.choose_usable(taken.parcel.key, now)).flatten();
-        match other.or_else(|| self.returning().filter(|_| may_move)) {
+        match other.or_else(|| self.soonest(Lane::is_returning).filter(|_| may_move)) {
             Some(other) => {
                 self.moved(server);
                 self.queue(other, taken, now);

@@ -57,7 +57,7 @@ pub(super) struct Lane {
     /// Number of finished attempts to connect.
     pub(super) attempts: u64,
     /// Whether the server has ever accepted a job.
-    pub(super) has_served: bool,
+    has_served: bool,
     /// Connect even if there is nothing to send.
     pub(super) is_wanted: bool,
     /// Whether a driver moves the bytes of this lane.
@@ -123,6 +123,12 @@ impl Lane {
             Phase::Connecting | Phase::Greeting => has_not_failed,
             Phase::Idle | Phase::Backoff => self.health.quarantine(now).is_none(),
         }
+    }
+
+    /// The server has taken a job.
+    pub(super) fn accepted(&mut self) {
+        self.health.proven();
+        self.has_served = true;
     }
 
     /// Whether the server, which has served, has lost its connection and is to have another.

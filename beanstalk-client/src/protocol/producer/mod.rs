@@ -281,11 +281,7 @@ impl Outbox {
         if self.lanes.len() == 1 {
             return 0;
         }
-        self.choose_usable(key, now).unwrap_or_else(|| {
-            let waits =
-                self.lanes.iter().enumerate().min_by_key(|(_, lane)| lane.health.not_before());
-            waits.map_or(0, |(server, _)| server)
-        })
+        self.choose_usable(key, now).or_else(|| self.soonest(|_| true)).unwrap_or(0)
     }
 
     fn choose_usable(&mut self, key: Option<u64>, now: Instant) -> Option<usize> {
@@ -294,9 +290,9 @@ impl Outbox {
             .choose(key, |server| lanes.get(server).is_some_and(|lane| lane.is_usable(now, probes)))
     }
 
-    /// The server that is tried next of those that have served and are away.
-    fn returning(&self) -> Option<usize> {
-        let lanes = self.lanes.iter().enumerate().filter(|(_, lane)| lane.is_returning());
+    /// The first server to be tried of those that are wanted.
+    fn soonest(&self, is_wanted: impl Fn(&Lane) -> bool) -> Option<usize> {
+        let lanes = self.lanes.iter().enumerate().filter(|(_, lane)| is_wanted(lane));
         lanes.min_by_key(|(_, lane)| lane.health.not_before()).map(|(server, _)| server)
     }
 
