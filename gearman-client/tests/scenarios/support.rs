@@ -3,7 +3,6 @@
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
-    sync::Arc,
     thread,
     time::Duration,
 };
@@ -12,6 +11,7 @@ use gearman_client::{
     FunctionName, SubmitOptions, WorkerHandle, WorkerReport, blocking,
     protocol::{Decoder, Magic, Packet, PacketType},
 };
+use queue_core::proof::Scripts;
 
 /// How long a test waits for an expected event before it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -195,19 +195,10 @@ impl Peer {
     }
 }
 
-/// A server where each connection is a conversation of this kind, in a thread of its own.
+/// A server where each connection is a conversation of this kind, in a thread of its own. It ends with the process.
 pub(crate) fn serve(conversation: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let conversation = Arc::new(conversation);
-    // It ends with the test.
-    thread::spawn(move || {
-        for (number, stream) in listener.incoming().enumerate() {
-            let conversation = conversation.clone();
-            thread::spawn(move || conversation(stream.unwrap(), number));
-        }
-    });
-    address
+    let scripts = Scripts::start(move |number, stream| conversation(stream, number - 1));
+    Box::leak(Box::new(scripts)).address()
 }
 
 /// Reads packets until the end, and passes each to `answer`, until that returns `false`.

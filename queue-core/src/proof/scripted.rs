@@ -98,7 +98,7 @@ impl Scripted {
                 self.reads.push_front(Step::End);
                 Ok(0)
             }
-            other => Err(self.error(other)),
+            other => Err(Self::error(other)),
         })
     }
 
@@ -110,7 +110,7 @@ impl Scripted {
                 self.writes.push_front(Step::Reset);
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
-            Some(other) => return Err(self.error(other)),
+            Some(other) => return Err(Self::error(other)),
         };
         self.written.lock().unwrap().extend_from_slice(&bytes[..accepted]);
         if let Some(reader) = self.reader.take() {
@@ -119,7 +119,7 @@ impl Scripted {
         Ok(accepted)
     }
 
-    fn error(&mut self, step: Step) -> io::Error {
+    fn error(step: Step) -> io::Error {
         match step {
             Step::Interrupted => io::ErrorKind::Interrupted.into(),
             Step::WouldBlock => io::ErrorKind::WouldBlock.into(),

@@ -269,6 +269,16 @@ fn the_fate_of_a_job_is_unknown_only_if_its_last_command_was_sent_whole() {
     assert_eq!(fate_of_a_delete_that_was_cut_after("delete 1\r\n".len()), JobFate::Unknown);
 }
 
+/// The slot's next commands, and their answers.
+fn converse(bench: &mut ByHand<WorkerSlot>, tube: &mut Tube) -> Vec<u8> {
+    bench.turn();
+    let (asked, mut answer) = (bench.takes_all(), Vec::new());
+    tube.received(&asked, &mut answer);
+    bench.comes(&answer);
+    bench.turn();
+    asked
+}
+
 /// B23: a half-close cancels a waiting reserve, so that no job is given out in the last moment. The server answers it
 /// with the end of the connection, for which the slot waits, but not for ever.
 #[test]
@@ -277,15 +287,7 @@ fn a_stopping_slot_waits_two_seconds_for_the_server_to_hang_up() {
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     bench.opens();
     tube.connected();
-    let mut asked = Vec::new();
-    while !asked.windows(7).any(|word| word == b"reserve") {
-        bench.turn();
-        asked = bench.takes_all();
-        let mut answer = Vec::new();
-        tube.received(&asked, &mut answer);
-        bench.comes(&answer);
-    }
-    bench.turn();
+    while !converse(&mut bench, &mut tube).windows(7).any(|word| word == b"reserve") {}
     let stopped = bench.now;
     bench.role.0.stop(stopped);
     let until = Some(stopped + Duration::from_secs(2));
@@ -309,11 +311,7 @@ fn a_slot_with_a_running_handler_looks_at_its_connection_once_a_second() {
     while !std::iter::from_fn(|| bench.role.0.next_action())
         .any(|next| matches!(next, Action::Run(_)))
     {
-        bench.turn();
-        let (asked, mut answer) = (bench.takes_all(), Vec::new());
-        tube.received(&asked, &mut answer);
-        bench.comes(&answer);
-        bench.turn();
+        converse(&mut bench, &mut tube);
     }
     let begun = bench.now;
     for second in 1..4 {
