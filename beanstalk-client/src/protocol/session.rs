@@ -269,6 +269,11 @@ impl Session {
         self.pending.front().is_some_and(|oldest| oldest.end <= self.sent)
     }
 
+    /// How long the server may hold back the oldest reply, if its command was completely sent.
+    pub(crate) fn oldest_wait(&self) -> Option<ServerWait> {
+        self.pending.front().filter(|oldest| oldest.end <= self.sent).map(|oldest| oldest.wait)
+    }
+
     /// Whether a pump has read only whole replies.
     pub(crate) fn is_at_boundary_in<F>(&self, io: &Io<F>) -> bool {
         self.decoder.parser.is_at_boundary(io)

@@ -38,7 +38,7 @@ impl ClientSession {
         self.session.metrics_mut().connected();
         io.limit(self.session.largest_reply());
         self.line = Line { has_served: false, is_ending: false, is_over: false };
-        self.leftover = Default::default();
+        (self.leftover, self.heard) = Default::default();
         self.used_at = Some(now);
         let Some(task) = &mut self.task else { return };
         task.attempts = task.attempts.saturating_sub(1);

@@ -13,10 +13,10 @@ use queue_core::{Health, Io, Operation, Pace, Pulse, Role};
 use self::{
     connection::Line,
     task::{Goal, Stage, Task},
-    wait::Leftover,
+    wait::{Heard, Leftover},
 };
 use super::{Command, Effect, Response, ServerWait, Session, Ticket, session::Frame};
-use crate::{ConnectOptions, Error, ErrorKind, Fate, Result, trace};
+use crate::{ConnectOptions, Deadline, Error, ErrorKind, Fate, Result, trace};
 
 /// Decides everything about a client's connection: when to make it, what to send, which reply belongs to whom, what
 /// became of a command, and what to do about dropped calls.
@@ -42,8 +42,9 @@ pub(crate) struct ClientSession {
     line: Line,
     health: Health,
     pace: Pace,
-    /// When the connection was last known to be good.
+    /// When the connection was last known to be good, or a call began.
     used_at: Option<Instant>,
+    heard: Heard,
     leftover: Leftover,
     /// The command to send, and the one to send in the same write.
     frames: [Frame; 2],
@@ -69,6 +70,7 @@ impl ClientSession {
             pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
             options,
             used_at: None,
+            heard: Heard::default(),
             leftover: Leftover::default(),
             frames: [Frame::default(), Frame::default()],
             is_pair: false,
@@ -258,7 +260,8 @@ impl Role for ClientSession {
             self.connected(io, now);
         }
         self.session.follow(io);
-        self.start(now);
+        self.heard.follow(io, now);
+        self.start(io, now);
         if let Err(error) = self.read(io, now) {
             self.lose(error, io, now);
         }
@@ -374,7 +377,15 @@ impl ClientSession {
             return Some(if io.is_open() { Pulse::Close(None) } else { self.dial(now) });
         }
         if look.is_some() && io.looked_at() < look {
-            return Some(Pulse::Peek);
+            return Some(if self.is_silent(io, now) { Pulse::Look } else { Pulse::Peek });
+        }
+        if self.is_silent(io, now) {
+            self.session.close();
+            self.leave_line(now);
+            if let Some(task) = &mut self.task {
+                task.last = Some(Error::timed_out(Deadline::Reply));
+            }
+            return Some(Pulse::Close(None));
         }
         if let Err(error) = self.send(now) {
             self.settle(Err(error));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use queue_core::Overdue;
+use queue_core::{Io, Overdue};
 
 use super::{ClientSession, IDLE};
 use crate::{
@@ -94,7 +94,8 @@ impl Task {
 
 impl ClientSession {
     /// Starts the clock of a task at its first poll: a call that was never polled has done nothing.
-    pub(super) fn start(&mut self, now: Instant) {
+    pub(super) fn start(&mut self, io: &Io<Error>, now: Instant) {
+        let is_silent = self.is_silent(io, now);
         let Some(task) = self.task.as_mut().filter(|task| task.began.is_none()) else { return };
         task.began = Some(now);
         match task.goal {
@@ -107,7 +108,8 @@ impl ClientSession {
                     self.pair_total = task.total;
                 }
                 let is_idle = |at: Instant| now.saturating_duration_since(at) > IDLE;
-                task.look = self.used_at.replace(now).filter(|at| is_idle(*at)).and(Some(now));
+                let is_idle = self.used_at.replace(now).is_some_and(is_idle);
+                task.look = (is_idle || is_silent).then_some(now);
             }
             Goal::Reply { .. } => {}
         }

@@ -627,6 +627,43 @@ fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
     assert_eq!(bench.write(), "put 1024 0 60 1\r\nb\r\n");
 }
 
+/// A command on it would wait behind that reply, and its fate would be unknown.
+#[test]
+fn a_connection_that_owes_an_overdue_reply_to_nobody_is_left_before_anything_is_sent() {
+    let dropped = |waited: Duration| {
+        let mut bench = Bench::new(options().reply_timeout(3 * SECOND));
+        bench.begin(&put("a"));
+        bench.hear("INSERTED 1\r\n");
+        bench.begin(&put("dropped"));
+        bench.hand.now += waited;
+        bench.hand.role.0.begin(&Use("more".try_into().unwrap()));
+        let pulse = bench.ask();
+        (bench, pulse)
+    };
+    let (mut bench, pulse) = dropped(3 * SECOND);
+    assert_eq!(pulse, Pulse::Look, "what has arrived is read first");
+    bench.hand.looked();
+    assert_eq!(bench.ask(), Pulse::Close(None));
+    bench.hand.closes();
+    assert!(matches!(bench.ask(), Pulse::Dial { .. }), "the call goes on elsewhere");
+    assert_eq!(bench.hand.unsent(), b"");
+
+    // A part of the reply gives the rest its full time.
+    let (mut bench, _) = dropped(3600 * SECOND);
+    bench.hand.comes(b"INSER");
+    assert_eq!(bench.ask(), Pulse::Peek);
+    bench.hand.looked();
+    bench.ask();
+    assert_eq!(bench.write(), "use more\r\n");
+    assert!(bench.hear("TED 2\r\nUSING more\r\n").unwrap().is_ok());
+
+    let (mut bench, pulse) = dropped(2 * SECOND);
+    assert_eq!(pulse, Pulse::Peek, "it was idle, and the reply is not due yet");
+    bench.hand.looked();
+    bench.ask();
+    assert_eq!(bench.write(), "use more\r\n");
+}
+
 #[test]
 fn the_end_of_the_stream_is_the_reply_to_quit() {
     let mut bench = Bench::new(options());

@@ -45,7 +45,35 @@ impl Leftover {
     }
 }
 
+/// When bytes were last received on a connection.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    received: u64,
+    at: Option<Instant>,
+}
+
+impl Heard {
+    pub(super) fn follow(&mut self, io: &Io<Error>, now: Instant) {
+        if io.received() != self.received {
+            *self = Heard { received: io.received(), at: Some(now) };
+        }
+    }
+}
+
 impl ClientSession {
+    /// Whether the reply to a command whose caller is gone is overdue, as far as was read: nobody waited for it, so no
+    /// deadline has ended the connection. A command sent on it would only wait in turn.
+    pub(super) fn is_silent(&self, io: &Io<Error>, now: Instant) -> bool {
+        let Some(wait) = self.session.oldest_wait().filter(|_| io.is_drained()) else {
+            return false;
+        };
+        io.written_at()
+            .max(self.heard.at)
+            .zip(reply_time(self.options.reply_timeout, wait))
+            .and_then(|(since, time)| since.checked_add(time))
+            .is_some_and(|due| due <= now)
+    }
+
     /// The next deadline, or the error of one that has passed.
     pub(super) fn deadline(&mut self, io: &Io<Error>, now: Instant) -> Result<Option<Instant>> {
         let Some(task) = &mut self.task else { return Ok(None) };
