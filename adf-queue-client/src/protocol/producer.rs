@@ -264,6 +264,10 @@ impl Course {
         }
         match outcome {
             Err(error) if ready.is_none() => {
+                if *error.kind() == ErrorKind::Timeout(Deadline::Total) && self.found_full.is_some()
+                {
+                    return Some(Err(self.over(router)));
+                }
                 let error = error.with_fate(Fate::NotSent);
                 if !is_of_the_server(error.kind()) {
                     return Some(Err(self.told(error)));
@@ -518,10 +522,16 @@ mod tests {
         assert!(matches!(other.next(&mut router, now), Ok(Step::Count(0))));
         assert!(other.counted(&mut router, 0, Ok(2), now).is_none());
         assert!(matches!(other.next(&mut router, now), Ok(Step::Wait(..))));
+        let full = (&ErrorKind::QueueFull, Fate::NotSent);
         let error = other.next(&mut router, now + 5 * SECOND).unwrap_err();
-        assert_eq!((error.kind(), error.fate()), (&ErrorKind::QueueFull, Fate::NotSent));
+        assert_eq!((error.kind(), error.fate()), full);
+        // Its time may also end while it asks once more.
+        assert!(matches!(other.next(&mut router, now + SECOND), Ok(Step::Count(0))));
+        let late = Err(Error::timed_out(Deadline::Total));
+        let error = other.counted(&mut router, 0, late, now).unwrap().unwrap_err();
+        assert_eq!((error.kind(), error.fate()), full);
         // A missing queue is left to the push to report.
-        now += SECOND;
+        now += 2 * SECOND;
         let mut last = new(&router, now);
         assert!(matches!(last.next(&mut router, now), Ok(Step::Count(0))));
         let missing = Err(Refusal::QueueNotFound.into());

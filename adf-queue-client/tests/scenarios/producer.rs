@@ -417,7 +417,7 @@ fn pushes_to_a_full_queue_wait_for_a_consumer<F: Produces>(world: &World) {
     for _ in 0..3 {
         producer.rpush(&queue, "x").unwrap();
     }
-    let hurried = F::Producer::new(options.timeout(Duration::from_millis(50)));
+    let hurried = F::Producer::new(options.timeout(Duration::from_secs(1)));
     let error = hurried.rpush(&queue, "late").unwrap_err();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::QueueFull, Fate::NotSent), "{error}");
     assert_eq!(client.count(&queue).unwrap(), 3);
