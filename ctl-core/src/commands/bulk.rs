@@ -6,6 +6,7 @@ mod gate;
 mod manner;
 mod rate;
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -44,7 +45,7 @@ pub struct Bulk {
     /// The expected number of items.
     total: Option<u64>,
     gate: Gate,
-    progress: Progress,
+    progress: Arc<Mutex<Progress>>,
     messages: Messages,
     started: Instant,
     succeeded: u64,
@@ -110,12 +111,14 @@ impl Bulk {
     ) -> Self {
         let manner = manner.into();
         let label = format!("{} {}s", action.past, action.noun);
+        let progress = Progress::start(progress, messages, label, total);
+        let progress = Arc::new(Mutex::new(progress));
         Self {
             action,
             on_error: manner.on_error,
             total,
-            gate: Gate::new(manner, interrupts),
-            progress: Progress::start(progress, messages, label, total),
+            gate: Gate::new(manner, interrupts, &progress),
+            progress,
             messages: messages.clone(),
             started: Instant::now(),
             succeeded: 0,
@@ -156,13 +159,13 @@ impl Bulk {
     pub fn successes(&mut self, count: u64) {
         self.succeeded = self.succeeded.saturating_add(count);
         self.show_failures();
-        self.progress.advance_by(count);
+        self.progress().advance_by(count);
     }
 
     /// Counts an item that no longer exists, or must not be changed.
     pub fn skip(&mut self) {
         self.skipped += 1;
-        self.progress.advance();
+        self.progress().advance();
     }
 
     /// Counts a failure of `item`.
@@ -171,7 +174,7 @@ impl Bulk {
     /// The connection itself failed, so nothing more can be done: [`Bulk::abort`] reports the completed work.
     pub fn failure(&mut self, item: impl Into<String>, error: CliError) -> Result<(), CliError> {
         self.failed += 1;
-        self.progress.advance();
+        self.progress().advance();
         if self.on_error == OnError::Stop {
             self.gate.close();
         }
@@ -218,7 +221,7 @@ impl Bulk {
             true => self.unknown += 1,
             false => self.not_sent += 1,
         }
-        self.progress.advance();
+        self.progress().advance();
         self.gate.close();
         self.broken.get_or_insert(error);
     }
@@ -246,7 +249,7 @@ impl Bulk {
 
     /// Bases the progress on this file, if its size is known.
     pub fn measure(&mut self, meter: Option<Meter>) {
-        self.progress.measure(meter);
+        self.progress().measure(meter);
     }
 
     /// Results that arrive one by one on a terminal are their own progress.
@@ -258,12 +261,17 @@ impl Bulk {
 
     /// Shows the progress even though nothing has happened: the command waits.
     pub fn see(&mut self) {
-        self.progress.advance_by(0);
+        self.progress().advance_by(0);
     }
 
     /// Hides the progress.
     pub fn hide(&mut self) {
-        self.progress = Progress::start(ProgressWhen::Never, &self.messages, "", None);
+        let hidden = Progress::start(ProgressWhen::Never, &self.messages, "", None);
+        *self.progress() = hidden;
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Continues to the end, unless the work itself failed.
@@ -284,7 +292,7 @@ impl Bulk {
         if let Some(broken) = self.broken.take() {
             return self.tell_fates(broken);
         }
-        self.progress.finish();
+        self.progress().finish();
         self.show_failures_from(0);
         if !self.is_single() {
             self.messages.note(format!("before that: {}", self.sentence()));
@@ -294,7 +302,7 @@ impl Bulk {
 
     /// The error with the fates of all items, in its last line.
     fn tell_fates(mut self, mut error: CliError) -> CliError {
-        self.progress.finish();
+        self.progress().finish();
         self.show_failures_from(0);
         if let Some(total) = self.total {
             self.not_sent = total.saturating_sub(self.attempted() + self.unknown);
@@ -392,7 +400,7 @@ impl Bulk {
         if let Some(error) = self.broken.take() {
             return Err(self.tell_fates(error));
         }
-        self.progress.finish();
+        self.progress().finish();
         let signal = self.gate.signal();
         let listed = u64::try_from(self.failures.len()).unwrap_or(u64::MAX);
         if self.failed > listed {

@@ -1,11 +1,12 @@
 //! Whether a bulk command takes more work.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::manner::{Manner, OnError};
 use super::rate::Pace;
 use crate::error::Exit;
+use crate::output::progress::Progress;
 use crate::system::signals::Interrupts;
 
 /// Decides whether new work may be taken; closes on a signal or, under `--on-error stop`, after a failure.
@@ -16,29 +17,47 @@ pub struct Gate {
     stops: bool,
     interrupts: Interrupts,
     pace: Option<Arc<Pace>>,
+    /// What shows that the command waits for its turn.
+    progress: Weak<Mutex<Progress>>,
 }
 
 impl Gate {
     /// The gate of a command that proceeds like this.
-    pub(super) fn new(manner: Manner, interrupts: Interrupts) -> Self {
+    pub(super) fn new(
+        manner: Manner,
+        interrupts: Interrupts,
+        progress: &Arc<Mutex<Progress>>,
+    ) -> Self {
         let Manner { on_error, rate } = manner;
         let pace = rate.map(|rate| Arc::new(Pace::new(rate)));
-        Self { closed: Arc::default(), stops: on_error == OnError::Stop, interrupts, pace }
+        let (closed, stops) = (Arc::default(), on_error == OnError::Stop);
+        Self { closed, stops, interrupts, pace, progress: Arc::downgrade(progress) }
     }
 
     /// A gate that closes on a signal, for work without counts.
     #[must_use]
     pub fn of(interrupts: &Interrupts) -> Self {
-        Self { closed: Arc::default(), stops: false, interrupts: interrupts.clone(), pace: None }
+        let interrupts = interrupts.clone();
+        Self { closed: Arc::default(), stops: false, interrupts, pace: None, progress: Weak::new() }
     }
 
     /// Waits for the turn of `count` more items, if there is a rate; returns whether they may be taken.
     #[must_use]
     pub fn turn(&self, count: usize) -> bool {
         if let Some(pace) = &self.pace {
-            pace.wait(count, || !self.is_open());
+            pace.wait(count, || {
+                self.see();
+                !self.is_open()
+            });
         }
         self.is_open()
+    }
+
+    /// Keeps the progress moving although nothing happens.
+    fn see(&self) {
+        if let Some(progress) = self.progress.upgrade() {
+            progress.lock().unwrap_or_else(PoisonError::into_inner).advance_by(0);
+        }
     }
 
     /// Whether new work may be taken.

@@ -187,3 +187,22 @@ fn a_bulk_command_that_only_waits_shows_its_progress() {
     }
     assert!(sink.text().contains("\"done\":0,\"total\":3"), "{}", sink.text());
 }
+
+#[test]
+fn a_command_that_waits_for_its_turn_shows_how_far_it_is() {
+    let (sink, interrupts) = (Memory::default(), Interrupts::none());
+    let action = Action { past: "deleted", noun: "job", place: String::new() };
+    let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
+    let manner = Manner { on_error: OnError::Continue, rate: Some("30/m".parse().unwrap()) };
+    let mut bulk = Bulk::start(action, manner, Some(2), ProgressWhen::Json, interrupts, &messages);
+    let gate = bulk.gate();
+    assert!(gate.turn(1));
+    bulk.success();
+    assert_eq!(sink.text(), "", "it has only begun");
+    assert!(gate.turn(1));
+    let text = sink.text();
+    let object: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!((&object["done"], &object["total"]), (&1.into(), &2.into()));
+    drop(bulk);
+    assert!(gate.turn(1), "a gate may outlive its command");
+}
