@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{JobKey, Settings, lease::Lease};
-use crate::{Heartbeat, Job, JobFate, JobRef, JobStats, Outcome, ReleaseOptions};
+use crate::{Heartbeat, Job, JobFate, JobId, JobRef, JobStats, Outcome, ReleaseOptions};
 
 /// All jobs, in order of arrival. The number in each phase is counted, since every step needs it.
 #[derive(Debug, Default)]
@@ -48,6 +48,12 @@ impl Jobs {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Held> {
         self.all.iter()
+    }
+
+    /// The reservation of this job, if the server has reserved it for us.
+    pub(super) fn active_of(&self, id: JobId) -> Option<JobKey> {
+        let mut held = self.all.iter();
+        held.find(|held| held.job.id() == id && held.phase.is_active()).map(|held| held.key)
     }
 
     pub(super) fn keys(&self) -> Vec<JobKey> {
@@ -231,7 +237,6 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::JobId;
 
     #[test]
     fn counts_are_those_of_the_phases() {

@@ -176,7 +176,12 @@ impl WorkerSlot {
         }
     }
 
+    /// Holds a job from now on. If it is held already, its time to run expired before the server reserved it again: a
+    /// handler that still runs for that reservation would act on this one.
     fn hold(&mut self, job: JobRef, body: Option<Job>, sent: Instant) -> JobKey {
+        if let Some(key) = self.held.active_of(job.id()) {
+            self.lose(key, LostReason::TimeToRun);
+        }
         self.keys += 1;
         let key = JobKey(self.keys);
         self.held.push(Held::new(key, job, body, sent));

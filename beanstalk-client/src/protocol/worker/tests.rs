@@ -322,3 +322,50 @@ fn a_slot_with_a_running_handler_looks_at_its_connection_once_a_second() {
         bench.looked();
     }
 }
+
+/// The network holds back the second of two reserves for longer than the job's time to run, so both bring the same job.
+#[test]
+fn a_job_that_comes_twice_runs_once() {
+    let slot = WorkerSlot::new(&options(1).prefetch(2), 0, 1);
+    let (mut bench, mut tube) = (ByHand::new(slot), Tube::new());
+    bench.turn();
+    bench.opens();
+    tube.connected();
+    let runs = |bench: &mut ByHand<WorkerSlot>| -> Vec<JobKey> {
+        let actions = std::iter::from_fn(|| bench.role.0.next_action());
+        actions
+            .filter_map(|action| match action {
+                Action::Run(taken) => Some(taken.key),
+                _ => None,
+            })
+            .collect()
+    };
+    // Full places, so that it asks for two jobs at once when they are free.
+    (tube.put(), tube.put());
+    let mut running = Vec::new();
+    while running.len() < 2 {
+        converse(&mut bench, &mut tube);
+        running.extend(runs(&mut bench));
+    }
+    let now = bench.now;
+    running.into_iter().for_each(|key| bench.role.0.finish(key, Outcome::Delete, now));
+    bench.turn();
+    let asked = bench.takes_all();
+    let late = b"reserve-with-timeout 0\r\n";
+    let early = asked.strip_suffix(late).unwrap();
+    assert_eq!(early, b"delete 1\r\ndelete 2\r\nreserve-with-timeout 15\r\n");
+    tube.ask("put 77 0 5 4\r\nbody\r\n");
+    let mut answer = Vec::new();
+    tube.received(early, &mut answer);
+    bench.now += Duration::from_secs(6);
+    tube.server.advance(Duration::from_secs(6));
+    tube.received(late, &mut answer);
+    assert_eq!(answer, b"DELETED\r\nDELETED\r\nRESERVED 3 4\r\nbody\r\nRESERVED 3 4\r\nbody\r\n");
+    bench.comes(&answer);
+    bench.turn();
+    while converse(&mut bench, &mut tube) != b"" {}
+    let [key] = runs(&mut bench)[..] else { panic!("{:?}", bench.role) };
+    let now = bench.now;
+    bench.role.0.finish(key, Outcome::Delete, now);
+    assert!(converse(&mut bench, &mut tube).starts_with(b"delete 3\r\n"));
+}
