@@ -17,9 +17,10 @@ use crate::{
     ConnectOptions, Error, Metrics, QueueName, Result,
     protocol::client::{
         Answer, Ask,
-        course::{Course, Step, Terms},
+        course::Course,
         exchange::{Exchange, HttpRequest, Reply, unasked},
         pool::{Lane, Pool, Wired, unmoved},
+        step::{Step, Terms},
     },
     trace,
 };

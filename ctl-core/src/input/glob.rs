@@ -38,8 +38,8 @@ pub fn is_wanted(name: &str, patterns: &[String]) -> bool {
 
 /// Whether a name matches one of the patterns.
 #[must_use]
-pub fn fits(name: &str, patterns: &[String]) -> bool {
-    patterns.iter().any(|pattern| glob(pattern, name))
+pub fn fits(name: &str, patterns: &[impl AsRef<str>]) -> bool {
+    patterns.iter().any(|pattern| glob(pattern.as_ref(), name))
 }
 
 /// Whether a name matches a pattern: `*` matches any text, `?` any one character, everything else itself.

@@ -14,8 +14,8 @@ use tokio::time::{Sleep, sleep};
 use crate::{
     Address, Fate, Origin, Result,
     asynchronous::{
-        client::Route,
         link::{Link, Mailbox},
+        route::Route,
     },
     protocol::{
         Request,

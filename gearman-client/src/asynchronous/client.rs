@@ -11,14 +11,13 @@ use std::{
 };
 
 use queue_core::{Duplex, Limit, Measures, Operation, lock, sync::Mutex, within};
-use tokio::time::sleep;
 
 use crate::{
     Address, ConnectOptions, ConnectionState, Deadline, Error, JobHandle, Metrics, Result, Servers,
-    asynchronous::{call::Call, link::Link},
+    asynchronous::{call::Call, link::Link, route::Route},
     protocol::{
         Epoch, Request,
-        client::route::{Attempts, Order, Router, Step, no_server},
+        client::route::{Attempts, Router, no_server},
     },
     trace,
 };
@@ -176,7 +175,7 @@ impl Client {
         idempotent: bool,
         limit: Limit,
     ) -> Call<'a, R> {
-        Call::new(Route::new(self, request.route(), idempotent).until(limit), request)
+        Call::new(self.route(request.route(), idempotent).until(limit), request)
     }
 
     /// Runs a call in its span, and counts its failure. `server` returns the server that has answered.
@@ -233,6 +232,25 @@ impl Client {
             Some(link) => (link.options.total_limit(), link.options.retry.attempts()),
             None => (Limit::never(), 0),
         }
+    }
+
+    /// The servers for a call with this key, in turn.
+    pub(crate) fn route(&self, key: Option<&[u8]>, idempotent: bool) -> Route<'_> {
+        let turn = match self.inner.links.as_slice() {
+            [_] => 0,
+            _ => self.inner.turn.fetch_add(1, Ordering::Relaxed),
+        };
+        let (total, rounds) = self.policy();
+        let attempts = Attempts::new(self.inner.router.order(turn, key), rounds, idempotent);
+        Route::new(&self.inner.links, attempts, total)
+    }
+
+    /// The way to this server alone, for a question about its jobs.
+    pub(crate) fn route_to(&self, server: usize) -> Route<'_> {
+        let (total, rounds) = self.policy();
+        let reply_timeout = self.inner.links.get(server).map(|link| link.options.reply_timeout);
+        let attempts = Attempts::question(server, rounds, reply_timeout.unwrap_or_default());
+        Route::new(&self.inner.links, attempts, total)
     }
 
     /// Closes the connections and connects to the servers again now. The events of foreground jobs submitted over the
@@ -292,69 +310,6 @@ impl Client {
     pub(crate) fn server_of(&self, handle: &JobHandle) -> Option<usize> {
         let server = handle.server()?;
         self.inner.links.iter().position(|link| *link.address == *server)
-    }
-}
-
-/// The servers for a call, in turn.
-pub(crate) struct Route<'a> {
-    client: &'a Client,
-    pub(crate) attempts: Attempts,
-    pub(crate) total: Limit,
-}
-
-impl<'a> Route<'a> {
-    pub(crate) fn new(client: &'a Client, route: Option<&[u8]>, idempotent: bool) -> Self {
-        let turn = match client.inner.links.as_slice() {
-            [_] => 0,
-            _ => client.inner.turn.fetch_add(1, Ordering::Relaxed),
-        };
-        Self::among(client, client.inner.router.order(turn, route), idempotent)
-    }
-
-    fn among(client: &'a Client, order: Order, idempotent: bool) -> Self {
-        let (total, rounds) = client.policy();
-        Route { client, attempts: Attempts::new(order, rounds, idempotent), total }
-    }
-
-    /// A query to this server.
-    pub(crate) fn question(client: &'a Client, server: usize) -> Self {
-        let (total, rounds) = client.policy();
-        let reply_timeout = client.inner.links.get(server).map(|link| link.options.reply_timeout);
-        let attempts = Attempts::question(server, rounds, reply_timeout.unwrap_or_default());
-        Route { client, attempts, total }
-    }
-
-    /// Limits the route further.
-    pub(crate) fn until(mut self, limit: Limit) -> Self {
-        self.total = self.total.sooner(limit);
-        self
-    }
-
-    pub(crate) fn step(&mut self) -> Step {
-        let links = &self.client.inner.links;
-        let step = self.attempts.step(|index| links.get(index)?.quarantine(), self.total);
-        if let Step::Try(next) = step
-            && let Some((failed, news)) = self.attempts.news(next)
-            && let Some(link) = links.get(failed)
-        {
-            news.tell(&link.options);
-        }
-        step
-    }
-
-    pub(crate) fn link(&self, index: usize) -> Result<&'a Arc<Link>> {
-        self.client.inner.links.get(index).ok_or_else(no_server)
-    }
-
-    /// The next server to try; waits while none may be tried yet.
-    pub(crate) async fn next(&mut self) -> Result<(usize, &'a Arc<Link>)> {
-        loop {
-            match self.step() {
-                Step::Try(index) => return self.link(index).map(|link| (index, link)),
-                Step::Wait(time) => sleep(time).await,
-                Step::GiveUp(error) => return Err(error),
-            }
-        }
     }
 }
 

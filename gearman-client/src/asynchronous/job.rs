@@ -9,7 +9,7 @@ use tokio::{task::consume_budget, time::sleep};
 use crate::{
     Client, ClientEventKind, Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome,
     Result, SubmitOptions, UniqueId,
-    asynchronous::{call::Call, client::Route, link::Mailbox},
+    asynchronous::{call::Call, link::Mailbox},
     protocol::{
         GetStatusUnique, Request, Submit, Submitted,
         client::{
@@ -268,6 +268,6 @@ impl Client {
     }
 
     async fn ask<R: Request>(&self, index: usize, request: &R, limit: Limit) -> Result<R::Reply> {
-        Call::new(Route::question(self, index).until(limit), request).await
+        Call::new(self.route_to(index).until(limit), request).await
     }
 }

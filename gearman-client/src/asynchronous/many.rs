@@ -12,7 +12,7 @@ use queue_core::{Batch as Told, Limit};
 
 use crate::{
     Client, JobEvent, Origin, Result,
-    asynchronous::{client::Route, link::Mailbox},
+    asynchronous::link::Mailbox,
     protocol::{
         Epoch, Request, Submit,
         client::{
@@ -145,7 +145,7 @@ impl Boxes {
     /// queued nothing.
     async fn send<R: Request>(&mut self, request: &R, tag: u32) -> Result<usize> {
         let client = self.client.clone();
-        let mut route = Route::new(&client, request.route(), false);
+        let mut route = client.route(request.route(), false);
         loop {
             let (index, link) = route.next().await?;
             let Some(place) = self.boxes.get_mut(index) else { return Err(no_server()) };

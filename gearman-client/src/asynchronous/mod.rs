@@ -20,6 +20,8 @@ pub(crate) mod many;
 pub(crate) mod packets;
 #[cfg(feature = "tokio")]
 pub(crate) mod requests;
+#[cfg(feature = "tokio")]
+pub(crate) mod route;
 #[cfg(feature = "stream")]
 pub(crate) mod streams;
 #[cfg(feature = "tokio")]

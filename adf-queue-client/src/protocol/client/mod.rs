@@ -16,6 +16,7 @@ mod loss;
 pub(crate) mod pool;
 pub(crate) mod pulling;
 mod pulls;
+pub(crate) mod step;
 mod task;
 pub(crate) mod window;
 

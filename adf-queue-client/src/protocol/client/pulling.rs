@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    course::{Step, Terms},
     exchange::{HttpRequest, Reply, unasked},
+    step::{Step, Terms},
 };
 use queue_core::Limit;
 

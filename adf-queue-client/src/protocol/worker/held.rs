@@ -1,28 +1,12 @@
-//! The messages that a lane holds, and what becomes of them.
+//! The messages that a lane holds.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    mem,
-    task::Poll,
-    time::Instant,
-};
+use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use queue_core::Epoch;
 
-use super::{
-    lane::{Job, Lane},
-    line::Line,
-};
-use crate::{
-    Delivery, Error, ErrorKind, Fate, JobFate, LostReason, MessageId, Outcome, QueueName, Refusal,
-    RequestId, Result, WorkerEventKind,
-    protocol::{
-        Action,
-        client::{Answer, Ask},
-    },
-};
+use crate::{Delivery, JobFate, MessageId, QueueName, RequestId};
 
 /// Identifies a held message to a lane and its handlers. Keys are never reused.
 pub(crate) type Key = u64;
@@ -31,12 +15,12 @@ pub(crate) type Key = u64;
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) queue: QueueName,
-    id: RequestId,
-    message: MessageId,
-    duplications: u16,
-    epoch: Option<Epoch>,
+    pub(super) id: RequestId,
+    pub(super) message: MessageId,
+    pub(super) duplications: u16,
+    pub(super) epoch: Option<Epoch>,
     /// For the dead-letter queue, if there is one.
-    body: Bytes,
+    pub(super) body: Bytes,
     pub(super) stage: Stage,
 }
 
@@ -56,20 +40,17 @@ pub(super) enum Stage {
 
 #[derive(Debug, Default)]
 pub(super) struct Hold {
-    messages: HashMap<Key, Held, FixedState>,
-    last: Key,
+    pub(super) messages: HashMap<Key, Held, FixedState>,
+    pub(super) last: Key,
     /// Messages with a copy or settlement in flight, with its task, in order.
-    asked: VecDeque<(u64, Key)>,
+    pub(super) asked: VecDeque<(u64, Key)>,
     /// Messages with running handlers, including lost ones.
-    running: Vec<Key>,
+    pub(super) running: Vec<Key>,
     /// Messages that wait for a handler, oldest first.
-    waiting: VecDeque<Key>,
+    pub(super) waiting: VecDeque<Key>,
     /// Number given to handlers since the connection was last checked.
-    started: usize,
+    pub(super) started: usize,
 }
-
-/// Maximum number of messages given to handlers before the connection is checked.
-const MAX_STARTED: usize = 64;
 
 impl Hold {
     pub(super) fn len(&self) -> usize {
@@ -95,14 +76,14 @@ impl Hold {
         self.asked.len()
     }
 
-    fn add(&mut self, held: Held) -> Key {
+    pub(super) fn add(&mut self, held: Held) -> Key {
         self.last += 1;
         self.messages.insert(self.last, held);
         self.last
     }
 
     /// The next message to run. A message whose earlier run is still active waits for that run to end.
-    fn next(&mut self) -> Option<Key> {
+    pub(super) fn next(&mut self) -> Option<Key> {
         let name = |key: &Key| self.messages.get(key).map(|held| (&held.queue, held.message));
         let is_twin = |key: &Key| self.running.iter().any(|other| name(other) == name(key));
         let place = self.waiting.iter().position(|key| !is_twin(key))?;
@@ -110,12 +91,12 @@ impl Hold {
     }
 
     /// A handler has stopped running it.
-    fn stopped(&mut self, key: Key) {
+    pub(super) fn stopped(&mut self, key: Key) {
         self.running.retain(|running| *running != key);
     }
 
     /// The messages in this stage, oldest first.
-    fn keys(&self, is: impl Fn(&Stage) -> bool) -> Vec<Key> {
+    pub(super) fn keys(&self, is: impl Fn(&Stage) -> bool) -> Vec<Key> {
         let held = self.messages.iter().filter(|(_, held)| is(&held.stage));
         let mut keys: Vec<Key> = held.map(|(key, _)| *key).collect();
         keys.sort_unstable();
@@ -123,246 +104,10 @@ impl Hold {
     }
 
     /// Messages with running handlers that are not lost, oldest first.
-    fn own_running(&self) -> impl Iterator<Item = Key> {
+    pub(super) fn own_running(&self) -> impl Iterator<Item = Key> {
         let is_own = |key: &Key| {
             self.messages.get(key).is_some_and(|held| matches!(held.stage, Stage::Running))
         };
         self.running.iter().copied().filter(is_own)
-    }
-}
-
-impl Lane {
-    /// Handles a new message.
-    pub(super) fn hold(&mut self, delivery: Delivery, now: Instant) {
-        let mut held = Held {
-            queue: delivery.queue().clone(),
-            id: *delivery.request_id(),
-            message: delivery.message_id(),
-            duplications: delivery.duplications(),
-            epoch: delivery.epoch(),
-            body: Bytes::new(),
-            stage: Stage::Copying,
-        };
-        if self.terms.dead_letter.is_some() {
-            held.body = delivery.body().clone();
-        }
-        let (queue, message, duplications) = (held.queue.clone(), held.message, held.duplications);
-        if duplications <= self.terms.max_duplications {
-            self.line(&queue, Line::note_work);
-            held.stage = Stage::Waiting(delivery);
-            let key = self.hold.add(held);
-            self.hold.waiting.push_back(key);
-            return;
-        }
-        self.claimed.give_back();
-        self.line(&queue, |line| line.note_poison(now));
-        self.tell(WorkerEventKind::Poisoned { queue, message, duplications });
-        let key = self.hold.add(held);
-        self.set_aside(key, now);
-    }
-
-    /// Gives messages to free handlers. A handler that finishes at once makes room for the next message, so that many
-    /// are settled in one write; but the connection is checked after a limited number.
-    pub(super) fn start_waiting(&mut self) {
-        self.hold.started = 0;
-        self.start_next();
-    }
-
-    fn start_next(&mut self) {
-        while self.is_working()
-            && self.hold.started < MAX_STARTED
-            && self.hold.running.len() < self.terms.slots
-            && let Some(key) = self.hold.next()
-        {
-            if !self.claimed.take() {
-                return self.hold.waiting.push_front(key);
-            }
-            if let Some(held) = self.hold.messages.get_mut(&key)
-                && let Stage::Waiting(delivery) = mem::replace(&mut held.stage, Stage::Running)
-            {
-                self.hold.running.push(key);
-                self.hold.started += 1;
-                self.jobs.push(Job { key, delivery });
-            }
-        }
-    }
-
-    /// A handler has ended with this outcome.
-    pub(crate) fn finish(&mut self, key: Key, outcome: Outcome, now: Instant) {
-        let Some(held) = self.hold.messages.get(&key) else { return };
-        let is_last_time = held.duplications >= self.terms.max_duplications;
-        match held.stage {
-            Stage::Running => {
-                self.hold.stopped(key);
-                self.decided(key, outcome, is_last_time, now);
-            }
-            Stage::Lost => {
-                self.hold.stopped(key);
-                self.hold.messages.remove(&key);
-            }
-            Stage::Waiting(_) | Stage::Copying | Stage::Settling(_) => return,
-        }
-        self.start_next();
-    }
-
-    fn decided(&mut self, key: Key, outcome: Outcome, is_last_time: bool, now: Instant) {
-        match outcome {
-            Outcome::Delete => self.settle(key, JobFate::Deleted, now),
-            Outcome::ReturnLeft => self.settle(key, JobFate::ReturnedLeft, now),
-            Outcome::ReturnRight => self.settle(key, JobFate::ReturnedRight, now),
-            Outcome::DeadLetter => self.set_aside(key, now),
-            Outcome::Retry if is_last_time => self.set_aside(key, now),
-            Outcome::Retry => self.settle(key, JobFate::ReturnedRight, now),
-        }
-    }
-
-    /// Copies a message to the dead-letter queue, or returns it if there is none.
-    fn set_aside(&mut self, key: Key, now: Instant) {
-        let Some(queue) = self.terms.dead_letter.clone() else {
-            return self.settle(key, JobFate::ReturnedRight, now);
-        };
-        let Some(held) = self.hold.messages.get_mut(&key) else { return };
-        held.stage = Stage::Copying;
-        let copy = Ask::Plain(Action::Rpush, queue, held.body.clone());
-        match self.begin(copy, None, now) {
-            Ok(task) => self.hold.asked.push_back((task, key)),
-            Err(error) => self.not_copied(key, error, now),
-        }
-    }
-
-    /// The dead-letter queue did not accept a message, so it stays.
-    fn not_copied(&mut self, key: Key, error: Error, now: Instant) {
-        let Some(held) = self.hold.messages.get(&key) else { return };
-        let (source, queue) = (held.queue.clone(), self.terms.dead_letter.clone());
-        let pause = self.line(&source, |line| line.back_off(now)).unwrap_or_default();
-        self.tell(WorkerEventKind::Refused { queue: queue.unwrap_or(source), error, pause });
-        self.settle(key, JobFate::ReturnedRight, now);
-    }
-
-    /// Settles a message on the server.
-    fn settle(&mut self, key: Key, fate: JobFate, now: Instant) {
-        let action = match fate {
-            JobFate::ReturnedLeft => Action::Lcancel,
-            JobFate::ReturnedRight => Action::Rcancel,
-            _ => Action::Delete,
-        };
-        let Some(held) = self.hold.messages.get_mut(&key) else { return };
-        let ask = Ask::Settle(action, held.queue.clone(), held.id, held.epoch);
-        let message = held.message;
-        held.stage = Stage::Settling(fate);
-        match self.begin(ask, Some(message), now) {
-            Ok(task) => self.hold.asked.push_back((task, key)),
-            // The connection that pulled it is gone.
-            Err(_) => self.ended(key, JobFate::Lost(LostReason::ConnectionLost)),
-        }
-    }
-
-    /// Handles the answers about messages, which arrive in order.
-    pub(super) fn take_ends(&mut self, now: Instant) {
-        while let Some((task, key)) = self.hold.asked.front().copied()
-            && let Poll::Ready(outcome) = self.poll(task)
-        {
-            self.hold.asked.pop_front();
-            self.answered(key, outcome, now);
-        }
-    }
-
-    fn answered(&mut self, key: Key, outcome: Result<Answer>, now: Instant) {
-        let Some(held) = self.hold.messages.get(&key) else { return };
-        let (queue, fate) = match held.stage {
-            Stage::Settling(fate) => (held.queue.clone(), fate),
-            _ => {
-                return match outcome {
-                    Ok(_) => self.settle(key, JobFate::DeadLettered, now),
-                    Err(error) if matches!(error.kind(), ErrorKind::Refused(_)) => {
-                        self.not_copied(key, error, now);
-                    }
-                    Err(_) => self.ended(key, JobFate::Lost(LostReason::ConnectionLost)),
-                };
-            }
-        };
-        match outcome {
-            Ok(_) => {
-                if matches!(fate, JobFate::ReturnedLeft | JobFate::ReturnedRight) {
-                    self.line(&queue, Line::was_returned);
-                }
-                self.ended(key, fate);
-            }
-            Err(error) => self.ended(key, unsettled(&error)),
-        }
-    }
-
-    /// Reports the fate of a message.
-    fn ended(&mut self, key: Key, fate: JobFate) {
-        if let Some(held) = self.hold.messages.remove(&key) {
-            let Held { queue, message, .. } = held;
-            self.tell(WorkerEventKind::Settled { queue, message, fate });
-        }
-    }
-
-    /// The server has taken back the unsettled messages.
-    pub(super) fn lose_held(&mut self, now: Instant) {
-        for (task, key) in mem::take(&mut self.hold.asked) {
-            match self.poll(task) {
-                Poll::Ready(outcome) => self.answered(key, outcome, now),
-                // A copy must not be made over the next connection: the message belongs to another client by then.
-                Poll::Pending => self.leave(task),
-            }
-        }
-        self.drop_waiting(JobFate::Lost(LostReason::ConnectionLost));
-        let copying = self.hold.keys(|stage| matches!(stage, Stage::Copying | Stage::Settling(_)));
-        for key in copying {
-            self.ended(key, JobFate::Lost(LostReason::ConnectionLost));
-        }
-        self.lose_running(LostReason::ConnectionLost);
-    }
-
-    /// Gives up messages that were not handed to a handler, unless they have used up some of a limit.
-    pub(super) fn take_back_untaken(&mut self) {
-        if self.claimed.is_limited() {
-            return;
-        }
-        for Job { key, delivery } in mem::take(&mut self.jobs).into_iter().rev() {
-            if let Some(held) = self.hold.messages.get_mut(&key) {
-                held.stage = Stage::Waiting(delivery);
-                self.hold.stopped(key);
-                self.hold.waiting.push_front(key);
-            }
-        }
-    }
-
-    /// Leaves messages without a running handler to the server.
-    pub(super) fn drop_waiting(&mut self, fate: JobFate) {
-        for key in mem::take(&mut self.hold.waiting) {
-            self.claimed.give_back();
-            self.ended(key, fate);
-        }
-    }
-
-    /// Marks messages with running handlers as lost.
-    pub(super) fn lose_running(&mut self, reason: LostReason) {
-        for key in self.hold.own_running().collect::<Vec<_>>() {
-            let Some(held) = self.hold.messages.get_mut(&key) else { continue };
-            held.stage = Stage::Lost;
-            let (queue, message) = (held.queue.clone(), held.message);
-            self.lost(key, reason);
-            let fate = JobFate::Lost(reason);
-            self.tell(WorkerEventKind::Settled { queue, message, fate });
-        }
-    }
-
-    /// Whether handlers have messages that are not lost.
-    pub(super) fn has_running(&self) -> bool {
-        self.hold.own_running().next().is_some()
-    }
-}
-
-/// The fate of a message whose settlement was not acknowledged.
-fn unsettled(error: &Error) -> JobFate {
-    match (error.kind(), error.fate()) {
-        (ErrorKind::Refused(Refusal::NotPulled), _) => JobFate::Lost(LostReason::NotPulled),
-        (ErrorKind::Refused(Refusal::QueueNotFound), _) => JobFate::Lost(LostReason::QueueDeleted),
-        (_, Fate::NotSent) => JobFate::Lost(LostReason::ConnectionLost),
-        _ => JobFate::Unknown,
     }
 }

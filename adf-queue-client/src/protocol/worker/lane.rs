@@ -1,6 +1,7 @@
 //! Decisions about a worker's connections to one server.
 
 mod asking;
+mod holding;
 
 use std::{
     mem,

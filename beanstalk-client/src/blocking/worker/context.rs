@@ -11,7 +11,6 @@ use queue_core::{
     sync::{Condvar, Mutex},
 };
 
-use super::desk::{Ask, Desk};
 use crate::{
     Address, Job, JobStats, LostReason, Result, TubeName,
     protocol::{Change, JobKey, Taken},
@@ -32,9 +31,22 @@ pub(super) struct Inner {
     stopping: Arc<Signal>,
 }
 
+/// A handler's request to its slot.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ask {
+    Touch(JobKey),
+    Look(JobKey),
+}
+
+/// What a handler's requests go to.
+pub(super) trait Answers: Send + Sync {
+    /// Takes a request; the answer changes the job's view.
+    fn ask(&self, ask: Ask);
+}
+
 /// Answers the handler's requests.
 pub(super) enum Slot {
-    Worker(Arc<Desk>),
+    Worker(Arc<dyn Answers>),
     /// A [test](super::TestJob) of a handler has no slot.
     Test,
 }
@@ -56,7 +68,7 @@ impl JobContext {
     pub(super) fn new(
         taken: Taken,
         server: Arc<Address>,
-        desk: Arc<Desk>,
+        desk: Arc<dyn Answers>,
         stopping: Arc<Signal>,
     ) -> Self {
         JobContext(Inner::new(taken, server, Slot::Worker(desk), stopping))

@@ -13,20 +13,13 @@ use queue_core::{
     sync::{Condvar, Mutex},
 };
 
-use super::context::JobContext;
+use super::context::{Answers, Ask, JobContext};
 use crate::{
     IntoOutcome, WorkerEventKind,
     protocol::JobKey,
     trace::Telling,
     work::{board::Board, outcome::Ended, view::View},
 };
-
-/// A handler's request to its slot.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Ask {
-    Touch(JobKey),
-    Look(JobKey),
-}
 
 /// Passes jobs to the handler thread, and outcomes and requests back.
 #[derive(Default)]
@@ -167,16 +160,6 @@ impl Desk {
         self.jobs.notify_one();
     }
 
-    pub(super) fn ask(&self, ask: Ask) {
-        let mut state = lock(&self.state);
-        if state.asks.len() < MAX_ASKS {
-            state.asks.push_back(ask);
-        }
-        drop(state);
-        self.begun.notify_one();
-        self.news.notify_one();
-    }
-
     pub(super) fn take_news(&self) -> News {
         let mut state = lock(&self.state);
         let (ended, asks) = (std::mem::take(&mut state.ended), std::mem::take(&mut state.asks));
@@ -210,6 +193,18 @@ impl Desk {
         if let Some(job) = known {
             job.update(change);
         }
+    }
+}
+
+impl Answers for Desk {
+    fn ask(&self, ask: Ask) {
+        let mut state = lock(&self.state);
+        if state.asks.len() < MAX_ASKS {
+            state.asks.push_back(ask);
+        }
+        drop(state);
+        self.begun.notify_one();
+        self.news.notify_one();
     }
 }
 

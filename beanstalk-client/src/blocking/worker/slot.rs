@@ -13,10 +13,7 @@ use queue_core::{
     now,
 };
 
-use super::{
-    context::JobContext,
-    desk::{Ask, Desk},
-};
+use super::{context::Ask, context::JobContext, desk::Desk};
 use crate::{
     Address, Error, WorkerEventKind, WorkerOptions,
     protocol::{Action, JobKey, WorkerSlot},

@@ -341,7 +341,8 @@ fn a_job_that_comes_twice_runs_once() {
             .collect()
     };
     // Full places, so that it asks for two jobs at once when they are free.
-    (tube.put(), tube.put());
+    tube.put();
+    tube.put();
     let mut running = Vec::new();
     while running.len() < 2 {
         converse(&mut bench, &mut tube);

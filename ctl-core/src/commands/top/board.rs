@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::view::View;
 use crate::commands::exporter::{Kind, Look, Metrics};
 use crate::error::CliError;
 use crate::output::{Column, Shape};
@@ -209,10 +208,6 @@ pub(crate) struct Known {
     pub(super) noun: &'static str,
     pub(super) board: &'static Board,
     pub(super) servers: Vec<Server>,
-    /// The selection where there is no screen.
-    view: View,
-    /// Whether rows are in the order of the view.
-    is_ordered: bool,
 }
 
 /// The data of a server.
@@ -252,9 +247,8 @@ impl Known {
         (tool, noun): (&'static str, &'static str),
         addresses: impl Iterator<Item = &'a str>,
     ) -> Self {
-        let view = View::new(board.figure(None), Duration::ZERO);
         let servers = addresses.map(Server::new).collect();
-        Self { tool, noun, board, servers, view, is_ordered: false }
+        Self { tool, noun, board, servers }
     }
 
     /// Stores a server's answer or error.
@@ -265,21 +259,6 @@ impl Known {
             Ok(look) => server.came(self.board, self.noun, look),
             Err(error) => server.failed(error.message),
         }
-    }
-
-    /// Selects only what matches this filter, ordered by this figure as on the screen, if given.
-    pub(super) fn choose(&mut self, filter: Option<&str>, order: Option<usize>) {
-        self.view.filter = filter.unwrap_or_default().to_owned();
-        self.view.sort = order.unwrap_or(self.view.sort);
-        self.is_ordered = order.is_some();
-    }
-
-    /// The data of all selected queues.
-    pub(super) fn chosen(&self) -> Vec<Row<'_>> {
-        if self.is_ordered {
-            return self.view.rows(self);
-        }
-        self.rows().filter(|row| self.view.wants(row)).collect()
     }
 
     /// The data of all queues.

@@ -5,6 +5,7 @@ pub mod board;
 mod frame;
 mod pace;
 mod screen;
+mod selection;
 mod snapshot;
 mod view;
 
@@ -21,6 +22,7 @@ pub(crate) use self::board::Known;
 pub use self::board::{Act, Board, Figure, Row, Source, Unit, columns};
 use self::pace::Pace;
 use self::screen::{Happened, Screen};
+use self::selection::Selection;
 use self::snapshot::Recording;
 pub(crate) use self::snapshot::document;
 use self::view::{Action, Prompt, View};
@@ -134,9 +136,10 @@ where
     }
     // As on the screen, the busiest come first.
     let order = context.out.style.sort_by.take().map(|_| sort);
-    known.choose(args.filter.as_deref(), order);
+    let filter = args.filter.as_deref().unwrap_or_default();
+    let selection = Selection { filter, sort: order, ..Selection::default() };
     let mut looks = Some(first);
-    snapshot::all(context, args, &interrupts, &mut known, recording, |known| {
+    snapshot::all(context, args, &interrupts, (&mut known, selection), recording, |known| {
         let looks = looks.take().unwrap_or_else(|| collector.looks());
         let worst = looks.iter().filter_map(|look| look.as_ref().err()).map(|error| error.exit);
         let worst = worst.max_by_key(|exit| exit.code());
@@ -168,7 +171,7 @@ where
             is_new = true;
         }
         if let Some(recording) = &mut recording {
-            recording.add(&context.out, &known)?;
+            recording.add(&context.out, &known, Selection::default())?;
         }
         if let Some(exit) = interrupts.requested() {
             return Ok(exit);

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::TopArgs;
 use super::board::{Figure, Known, Row, Server, Source, Unit};
+use super::selection::Selection;
 use crate::error::{CliError, Exit};
 use crate::output::escape;
 use crate::output::{Format, Output, Record};
@@ -21,7 +22,7 @@ pub(super) fn all<T: Tool>(
     context: &mut Context<T>,
     args: &TopArgs,
     interrupts: &Interrupts,
-    known: &mut Known,
+    (known, selection): (&mut Known, Selection<'_>),
     mut recording: Option<Recording>,
     mut look: impl FnMut(&mut Known) -> Exit,
 ) -> Result<Exit, CliError> {
@@ -34,12 +35,14 @@ pub(super) fn all<T: Tool>(
         let exit = look(known);
         looks += 1;
         if let Some(recording) = &mut recording {
-            recording.add(&context.out, known)?;
+            recording.add(&context.out, known, selection)?;
         }
         match context.out.style.format {
-            Format::Json | Format::Yaml => documents.push(document(&context.out, known)?),
+            Format::Json | Format::Yaml => {
+                documents.push(selected(&context.out, known, selection)?);
+            }
             Format::Ndjson => {
-                let document = document(&context.out, known)?;
+                let document = selected(&context.out, known, selection)?;
                 context.out.document(&document)?;
             }
             _ => {
@@ -49,7 +52,7 @@ pub(super) fn all<T: Tool>(
                     (_, Format::Csv) => context.out.style.headers = false,
                     _ => context.out.text("\n")?,
                 }
-                rows(&mut context.out, known)?;
+                rows(&mut context.out, known, selection)?;
             }
         }
         context.out.flush()?;
@@ -87,23 +90,28 @@ impl Recording {
     ///
     /// # Errors
     /// The file cannot be written: exit 74.
-    pub(super) fn add(&mut self, out: &Output, known: &Known) -> Result<(), CliError> {
+    pub(super) fn add(
+        &mut self,
+        out: &Output,
+        known: &Known,
+        selection: Selection<'_>,
+    ) -> Result<(), CliError> {
         let looks = known.looks();
         if looks == self.looks {
             return Ok(());
         }
         self.looks = looks;
-        let line = format!("{}\n", document(out, known)?);
+        let line = format!("{}\n", selected(out, known, selection)?);
         self.file.write_all(line.as_bytes()).map_err(|error| CliError::writing(&self.name, &error))
     }
 }
 
-fn rows(out: &mut Output, known: &Known) -> Result<(), CliError> {
+fn rows(out: &mut Output, known: &Known, selection: Selection<'_>) -> Result<(), CliError> {
     let mut list = out.list(known.board.shape)?;
     if known.servers.len() == 1 {
         list = list.without(Figure::server().column.key);
     }
-    for row in known.chosen() {
+    for row in selection.rows(known) {
         list.push(record(known, &row))?;
     }
     list.finish()
@@ -135,14 +143,19 @@ fn number(figure: &Figure, value: Option<f64>) -> Value {
     }
 }
 
-/// `{"ts": .., "servers": [..], "tubes": [..]}`.
+/// `{"ts": .., "servers": [..], "tubes": [..]}`, with all queues.
 pub(crate) fn document(out: &Output, known: &Known) -> Result<Value, CliError> {
+    selected(out, known, Selection::default())
+}
+
+fn selected(out: &Output, known: &Known, selection: Selection<'_>) -> Result<Value, CliError> {
     let board = known.board;
     let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let servers: Vec<Value> =
         known.servers.iter().map(|server| of_server(board.server, server)).collect();
     // A list, to which --columns and --sort-by apply as usual.
-    let rows = out.values(board.shape, known.chosen().iter().map(|row| record(known, row)))?;
+    let rows =
+        out.values(board.shape, selection.rows(known).iter().map(|row| record(known, row)))?;
     let mut document = Map::new();
     document.insert("ts".to_owned(), now.into());
     document.insert("servers".to_owned(), servers.into());

@@ -1,12 +1,11 @@
 //! The user's choices in the live view, and the meaning of the keys.
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::board::{Board, Known, Row, Source};
-use crate::input::glob::fits;
+use super::board::{Known, Row};
+use super::selection::Selection;
 use crate::output::escape;
 
 /// The minimum and maximum polling interval.
@@ -87,41 +86,10 @@ impl View {
         }
     }
 
-    /// Whether the filter matches this row.
-    pub(super) fn wants(&self, row: &Row<'_>) -> bool {
-        let filter = &self.filter;
-        if filter.contains(['*', '?']) {
-            fits(row.name, std::slice::from_ref(filter))
-        } else {
-            row.name.contains(filter)
-        }
-    }
-
     /// The rows in the order of the view.
     pub(super) fn rows<'k>(&self, known: &'k Known) -> Vec<Row<'k>> {
-        let mut rows: Vec<Row<'k>> = known.rows().filter(|row| self.wants(row)).collect();
-        rows.sort_by(|one, other| {
-            let order = self.compare(known.board, one, other);
-            let order = if self.reversed { order.reverse() } else { order };
-            order.then_with(|| one.name.cmp(other.name)).then_with(|| one.server.cmp(other.server))
-        });
-        rows
-    }
-
-    /// Text in ascending order, numbers in descending order.
-    fn compare(&self, board: &Board, one: &Row<'_>, other: &Row<'_>) -> Ordering {
-        match board.figures.get(self.sort).map(|figure| figure.source) {
-            Some(Source::Name) => one.name.cmp(other.name),
-            Some(Source::Server) => one.server.cmp(other.server),
-            Some(Source::Problem) => {
-                let has = |row| (board.problem)(row).is_some();
-                has(other).cmp(&has(one))
-            }
-            _ => {
-                let number = |row: &Row<'_>| row.at(self.sort).unwrap_or(f64::NEG_INFINITY);
-                number(other).total_cmp(&number(one))
-            }
-        }
+        let Self { filter, sort, reversed, .. } = self;
+        Selection { filter, sort: Some(*sort), reversed: *reversed }.rows(known)
     }
 
     /// Handles a key, with this number of figures, and of rows on a page.

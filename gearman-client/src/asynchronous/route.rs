@@ -1,0 +1,58 @@
+//! The servers for a call of the async client, in turn.
+
+use std::sync::Arc;
+
+use queue_core::Limit;
+use tokio::time::sleep;
+
+use crate::{
+    Result,
+    asynchronous::link::Link,
+    protocol::client::route::{Attempts, Step, no_server},
+};
+
+/// The servers for a call, in turn.
+pub(crate) struct Route<'a> {
+    links: &'a [Arc<Link>],
+    pub(crate) attempts: Attempts,
+    pub(crate) total: Limit,
+}
+
+impl<'a> Route<'a> {
+    pub(crate) fn new(links: &'a [Arc<Link>], attempts: Attempts, total: Limit) -> Self {
+        Route { links, attempts, total }
+    }
+
+    /// Limits the route further.
+    pub(crate) fn until(mut self, limit: Limit) -> Self {
+        self.total = self.total.sooner(limit);
+        self
+    }
+
+    pub(crate) fn step(&mut self) -> Step {
+        let links = self.links;
+        let step = self.attempts.step(|index| links.get(index)?.quarantine(), self.total);
+        if let Step::Try(next) = step
+            && let Some((failed, news)) = self.attempts.news(next)
+            && let Some(link) = links.get(failed)
+        {
+            news.tell(&link.options);
+        }
+        step
+    }
+
+    pub(crate) fn link(&self, index: usize) -> Result<&'a Arc<Link>> {
+        self.links.get(index).ok_or_else(no_server)
+    }
+
+    /// The next server to try; waits while none may be tried yet.
+    pub(crate) async fn next(&mut self) -> Result<(usize, &'a Arc<Link>)> {
+        loop {
+            match self.step() {
+                Step::Try(index) => return self.link(index).map(|link| (index, link)),
+                Step::Wait(time) => sleep(time).await,
+                Step::GiveUp(error) => return Err(error),
+            }
+        }
+    }
+}
