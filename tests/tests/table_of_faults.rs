@@ -35,7 +35,7 @@ const TABLES: [(&str, &[Rows]); 27] = [
     ("Found by attack and daily use / Gearman: clients", &[]),
     ("Found by attack and daily use / Gearman: workers", &[]),
     ("Found by attack and daily use / Other servers of the field", &[]),
-    ("Found by attack and daily use / Adf.QueueServer: workers", &[]),
+    ("Found by attack and daily use / Adf.QueueServer: producers and workers", &[]),
     ("Found by attack and daily use / Tools: shell lines, files and terminals", &[]),
     ("Found by attack and daily use / Tools: jobs that leave a queue", &[]),
     ("Found by attack and daily use / Tools: bounds and other servers", &[]),
