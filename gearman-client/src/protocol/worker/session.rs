@@ -74,6 +74,8 @@ pub struct WorkerSession {
     has_brought_job: bool,
     /// Unanswered grabs that were replaced by others. Their answers may still arrive.
     given_up: VecDeque<Grab>,
+    /// How many grabs of kind `Uniq` were sent on this connection, and how many JOB_ASSIGN_UNIQ have come.
+    unique: (u64, u64),
     confirmations: Confirmations,
     /// Maximum number of grabs in flight.
     window: usize,
@@ -151,6 +153,7 @@ impl WorkerSession {
             is_grab_proven: false,
             has_brought_job: false,
             given_up: VecDeque::new(),
+            unique: (0, 0),
             confirmations: Confirmations::default(),
             window: 1,
             running: HashMap::default(),
@@ -410,6 +413,7 @@ impl WorkerSession {
             }
         }
         self.given_up.clear();
+        self.unique = (0, 0);
         self.confirmations.close(self.running.len() + self.left);
         let epoch = self.origin.epoch;
         let begun = self.running.drain().filter(|(_, held)| held.has_begun);

@@ -445,8 +445,35 @@ fn a_slow_server_answers_every_grab_that_was_given_up() {
         bench.gets(PacketType::JobAssignUniq, &[handle, "f", "u", "w"]).unwrap();
     }
     bench.gets(PacketType::JobAssign, &["H:x:3", "f", "w"]).unwrap();
-    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"], "that is known for certain");
+    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"], "each has its answer");
     bench.gets(PacketType::JobAssignUniq, &["H:x:4", "f", "u", "w"]).unwrap();
+}
+
+/// A server that was slow once was asked for jobs without their reducers for an hour.
+#[test]
+fn a_server_that_was_slow_is_asked_with_the_newest_grab_again() {
+    let mut bench = Bench::started(1);
+    bench.now += Duration::from_secs(1);
+    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    let first = bench.gets(PacketType::JobAssignUniq, &["H:x:1", "f", "u", "w"]).unwrap();
+    // So far, it may have ignored the first grab.
+    assert_eq!(bench.gets(PacketType::JobAssignUniq, &["H:x:2", "f", "u", "w"]), None);
+    bench.completes(&first);
+    let second = bench.worker.released().unwrap().handle;
+    bench.completes(&second);
+    assert_eq!(bench.sent(), ["WORK_COMPLETE", "WORK_COMPLETE", "GRAB_JOB_ALL"]);
+}
+
+#[test]
+fn a_server_that_ignores_the_newest_grab_is_asked_with_an_older_one_from_then_on() {
+    let mut bench = Bench::started(1);
+    bench.now += Duration::from_secs(1);
+    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    for handle in ["H:x:1", "H:x:2", "H:x:3"] {
+        let job = bench.gets(PacketType::JobAssignUniq, &[handle, "f", "u", "w"]).unwrap();
+        bench.completes(&job);
+        assert_eq!(bench.sent(), ["WORK_COMPLETE", "GRAB_JOB_UNIQ"]);
+    }
 }
 
 #[test]

@@ -70,6 +70,7 @@ impl WorkerSession {
         let grab = self.dialect.grab();
         let told = self.asking.grabs(grab.packet_type(), self.only_function(), &self.origin.server);
         self.put(grab.packet_type(), &[], b"");
+        self.unique.0 += u64::from(grab == Grab::Uniq);
         self.confirmations.asked(Some(grab), self.queued, told, now);
     }
 
@@ -99,6 +100,10 @@ impl WorkerSession {
                 (grab, Answer::Expected, told)
             }
         };
+        self.unique.1 += u64::from(named == Some(Grab::Uniq));
+        let (asked, answered) = self.unique;
+        // Among more of these answers than such grabs, one was to a grab for all.
+        let grab = if answered > asked { Some(Grab::All) } else { grab };
         if let Some(grab) = grab {
             self.dialect.understood(grab, now);
         }
