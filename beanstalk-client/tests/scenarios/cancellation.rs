@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use crate::support::{
     Async, Environment, Face, Place, both_faces,
     catalogue::{self, Visitor},
-    place::{PATIENCE, connect, options},
+    place::{LATE, PATIENCE, connect, options},
     scenarios,
 };
 
@@ -623,9 +623,9 @@ fn a_touch_that_a_dropped_reserve_outlasts_is_not_sent_and_its_job_is_still_held
     environment: Environment,
 ) {
     let place = environment.start();
-    let options = options(place.address()).reply_timeout(Duration::from_millis(100));
-    let mut client = F::connect(options).unwrap();
+    let mut client = F::connect(options(place.address())).unwrap();
     let job = hold_behind_a_reserve(&place, &mut client, Duration::from_secs(3600));
+    client.set_reply_timeout(Duration::from_millis(100));
     let expect = |error: beanstalk_client::Error| {
         assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply), "{error}");
         assert_eq!(error.fate(), Fate::NotSent, "{error}");
@@ -736,7 +736,7 @@ fn a_job_that_nobody_waited_for_is_forgotten_with_its_connection<F: Face>() {
 fn a_long_reply_that_came_while_nobody_read_is_read<F: Face>() {
     let second = Duration::from_secs(1);
     let server = Server::builder().max_job_size(1 << 25).start().unwrap();
-    let mut client = F::connect(options(server.address()).reply_timeout(second)).unwrap();
+    let mut client = F::connect(options(server.address()).reply_timeout(LATE)).unwrap();
     let epoch = client.epoch();
     let reserve = ReserveWithTimeout::new(second).unwrap();
     let commands = [AnyCommand::new(&ListTubeUsed), AnyCommand::new(&reserve)];
@@ -744,7 +744,7 @@ fn a_long_reply_that_came_while_nobody_read_is_read<F: Face>() {
     assert_eq!(client.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
     let id = seed(&server, &"x".repeat(1 << 25), 7);
     // Longer than the reserve may wait, and its reply take.
-    std::thread::sleep(3 * second);
+    std::thread::sleep(LATE + 2 * second);
     let job = client.reserve_with_timeout(PATIENCE).unwrap().job().unwrap();
     assert_eq!((job.id.get(), job.body.len(), client.epoch()), (id, 1 << 25, epoch));
 }
@@ -755,7 +755,7 @@ fn an_abandoned_reserve_that_is_never_answered_ends_its_connection() {
     let short = Duration::from_secs(1);
     let server = Server::start().unwrap();
     let silent = || server.faults().add(Fault::nth(1).of("reserve-with-timeout").hang());
-    let options = options(server.address()).reply_timeout(short);
+    let options = options(server.address()).reply_timeout(LATE);
 
     silent();
     seed(&server, "for the async face", 0);

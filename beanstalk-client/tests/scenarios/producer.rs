@@ -18,7 +18,7 @@ use crate::support::{
     Blocking, Environment, Face,
     connectors::{NARROW, narrow, narrowed},
     damaged::next_whole,
-    place::{PATIENCE, connect, options},
+    place::{LATE, PATIENCE, connect, options},
     producing::Producing,
 };
 
@@ -313,7 +313,7 @@ fn a_put_that_finds_no_room_in_its_tube_in_time_was_not_sent<P: Producing>(
     for _ in 0..2 {
         let _ = producer.put_plain("full", b"x").unwrap();
     }
-    let hurried = producer.timeout(Duration::from_millis(50));
+    let hurried = producer.timeout(LATE);
     let error = hurried.put_plain("full", b"late").unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::QueueFull, Fate::NotSent), "{error}");
     assert!(error.to_string().contains("tube full is full"), "{error}");
@@ -344,7 +344,7 @@ fn an_observer_is_told_of_connections_and_of_full_tubes<P: Producing>(environmen
     });
     let producer = P::connect(observed.depth_interval(Duration::from_millis(5))).unwrap();
     let _ = producer.put_plain("one", b"x").unwrap();
-    let hurried = producer.timeout(Duration::from_millis(200));
+    let hurried = producer.timeout(LATE);
     hurried.put_plain("one", b"x").unwrap_err();
     let mut client: Blocking = place.connect();
     client.watch_only(vec!["one"]).unwrap();

@@ -26,7 +26,7 @@ use queue_core::proof::{Scripts, read_bytes, read_line, read_to_end};
 
 use super::producer::{drain, greet, producer_options, total_jobs};
 use crate::support::{
-    place::{PATIENCE, options},
+    place::{LATE, PATIENCE, options},
     producing::{AsyncProducer, Producing},
 };
 
@@ -53,7 +53,7 @@ crate::support::both_producers!(
     a_put_after_an_outage_does_not_wait_for_a_delay_to_end,
 );
 
-/// Short, but longer than a round trip takes on a busy machine.
+/// For what nothing has to meet.
 const SHORT: Duration = Duration::from_millis(800);
 
 /// The attempt was started with the remaining time of the put that waited for it, and was cut short with each. (In the
@@ -89,13 +89,13 @@ fn a_stream_that_cannot_tell_whether_something_came_is_read_before_an_answer_is_
 fn reads_a_late_answer_first(over: impl FnOnce(ConnectOptions, SocketAddr) -> ConnectOptions) {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(2).of("put").delay(SHORT / 4));
-    let to = options(server.address()).reply_timeout(SHORT);
+    let to = options(server.address()).reply_timeout(LATE);
     let to = over(to, server.socket_addr().unwrap());
     let producer = blocking::Producer::connect(ProducerOptions::from(to)).unwrap();
     let put = |body: &[u8]| producer.enqueue("a", body, PutOptions::default()).unwrap();
     let (first, second) = (put(b"1"), put(b"2"));
     let _ = first.wait().unwrap();
-    thread::sleep(SHORT * 2);
+    thread::sleep(LATE + SHORT);
     let _ = second.wait().unwrap();
     assert_eq!(producer.close().connections, 1);
 }
@@ -188,7 +188,7 @@ fn without_retries_the_first_failure_ends_a_put<P: Producing>() {
 fn a_silent_server_ends_puts_by_the_reply_deadline<P: Producing>() {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(1).of("put").hang());
-    let to = options(server.address()).reply_timeout(SHORT);
+    let to = options(server.address()).reply_timeout(LATE);
     let producer = P::connect(ProducerOptions::from(to)).unwrap();
     let error = producer.put_plain("a", b"x").unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
@@ -530,7 +530,7 @@ fn a_server_that_stops_reading_meets_the_write_deadline<P: Producing>() {
         let _ = stream.write_all(b"INSERTED 5\r\n");
         read_to_end(&mut stream);
     });
-    let to = options(&server.address()).write_timeout(SHORT);
+    let to = options(&server.address()).write_timeout(LATE);
     let producer = P::connect(ProducerOptions::from(to)).unwrap();
     // Its last byte was not written, so it is sent again.
     let inserted = producer.put_plain("default", &vec![b'x'; 24 << 20]).unwrap();

@@ -16,13 +16,11 @@ use queue_core::proof::{Scripts, read_to_end};
 
 use crate::support::{
     Async, Environment, Face, both_faces,
-    place::{PATIENCE, connect, options},
+    place::{LATE, PATIENCE, connect, options},
     scenarios,
 };
 
 const NOW: Duration = Duration::ZERO;
-/// Longer than a round trip takes on a busy machine.
-const LATE: Duration = Duration::from_millis(800);
 
 // A. The reply belongs to someone else.
 

@@ -22,7 +22,7 @@ use fixtures::{
 use super::producer::{drain, total_jobs};
 use crate::support::{
     Environment, Face,
-    place::{PATIENCE, connect, options},
+    place::{LATE, PATIENCE, connect, options},
     producing::Producing,
 };
 
@@ -175,8 +175,7 @@ fn a_hanging_server_holds_up_only_what_it_was_given<P: Producing>() {
     let (first, second) = (Server::start().unwrap(), Server::start().unwrap());
     first.faults().add(Fault::nth(1).of("put").hang());
     let servers = [first.address(), second.address()];
-    let short = Duration::from_millis(800);
-    let servers = Servers::new(servers.map(|address| options(address).reply_timeout(short)));
+    let servers = Servers::new(servers.map(|address| options(address).reply_timeout(LATE)));
     let producer = P::connect(servers.unwrap().into()).unwrap();
     let error = producer.put_plain("a", b"x").unwrap_err();
     assert_eq!(error.fate(), Fate::Unknown);

@@ -13,6 +13,10 @@ use super::Face;
 /// Longer than anything takes here, even on a busy machine; only a hang reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A deadline that passes while the server is silent, but that every answer meets, even if a busy machine stops its
+/// thread for two seconds.
+pub(crate) const LATE: Duration = Duration::from_secs(3);
+
 /// Which server a scenario is to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Environment {
