@@ -17,7 +17,7 @@ use socket2::SockRef;
 
 use super::{
     face::{Face, both_faces, runtime},
-    support::{PATIENCE, Peer, function, options, wire},
+    support::{LATE, PATIENCE, Peer, function, options, wire},
 };
 
 both_faces!(
@@ -68,16 +68,14 @@ fn impatient(address: &str) -> ConnectOptions {
     options.exceptions(false).write_timeout(short).reply_timeout(short).retry(RetryPolicy::never())
 }
 
-/// Twenty megabytes through small buffers took longer than the write timeout, and were given up while bytes flowed.
+/// Many megabytes through small buffers took longer than the write timeout, and were given up while bytes flowed.
 fn a_write_goes_on_as_long_as_the_server_takes_its_share<F: Face>() {
     let address = slow_reader(1 << 16, Duration::from_millis(10));
-    // A busy machine may keep the server from its next share for long.
-    let timeout = Duration::from_secs(2);
-    let patient = impatient(&address).write_timeout(timeout).reply_timeout(PATIENCE);
+    let patient = impatient(&address).write_timeout(LATE).reply_timeout(PATIENCE);
     let mut client = F::connect(patient).unwrap();
     let started = Instant::now();
-    client.submit_background("f", &vec![b'x'; 20 << 20], options()).unwrap();
-    assert!(started.elapsed() > timeout, "it was too quick to show anything");
+    client.submit_background("f", &vec![b'x'; 24 << 20], options()).unwrap();
+    assert!(started.elapsed() > LATE, "it was too quick to show anything");
 }
 
 /// C4: a byte is taken well within every time limit, forever.
@@ -128,7 +126,7 @@ fn a_total_timeout_covers_all_servers_and_leaves_time_for_each<F: Face>() {
     let to = |address: &str| {
         let options: ConnectOptions = address.parse().unwrap();
         let options = options.exceptions(false).reply_timeout(PATIENCE * 100);
-        options.total_timeout(Some(Duration::from_secs(2))).retry(RetryPolicy::new(100))
+        options.total_timeout(Some(2 * LATE)).retry(RetryPolicy::new(100))
     };
     let servers = Servers::new([to(&silent), to(&knows)]).unwrap();
     let mut client = F::connect(servers).unwrap();
@@ -146,10 +144,9 @@ fn a_total_timeout_covers_all_servers_and_leaves_time_for_each<F: Face>() {
 /// The same for the text protocol: attempts share the total.
 #[test]
 fn a_total_timeout_covers_all_attempts_of_an_admin_call() {
-    let total = Duration::from_millis(300);
     let options = |address: &str| {
         let options: ConnectOptions = address.parse().unwrap();
-        options.total_timeout(Some(total)).retry(RetryPolicy::new(1000))
+        options.total_timeout(Some(LATE)).retry(RetryPolicy::new(1000))
     };
     let (listener, address) = silent();
     let started = Instant::now();
@@ -164,7 +161,7 @@ fn a_total_timeout_covers_all_attempts_of_an_admin_call() {
         assert!(admin.version().await.is_err());
     });
     assert!(admin.version().is_err());
-    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+    assert!(started.elapsed() < 2 * PATIENCE, "{:?}", started.elapsed());
     // A foreground job that is never created has the same limit.
     let (listener, address) = silent();
     let mut client = blocking::Client::connect(options(&address)).unwrap();
@@ -176,7 +173,6 @@ fn a_total_timeout_covers_all_attempts_of_an_admin_call() {
 /// Four jobs are in progress. When two have ended, the next two are submitted, and an event of the third is still
 /// unread.
 fn a_caller_who_takes_long_over_events_finds_the_answers_that_came_meanwhile<F: Face>() {
-    const REPLY: Duration = Duration::from_secs(1);
     let (answered, answers) = mpsc::channel();
     let (address, _server) = Peer::serve(vec![Box::new(move |mut peer: Peer| {
         let handles = ["H:x:0", "H:x:1", "H:x:2", "H:x:3", "H:x:4", "H:x:5"];
@@ -196,7 +192,7 @@ fn a_caller_who_takes_long_over_events_finds_the_answers_that_came_meanwhile<F: 
         peer.wait_for_end();
     })]);
     let to: ConnectOptions = address.parse().unwrap();
-    let to = to.exceptions(false).reply_timeout(REPLY).retry(RetryPolicy::never());
+    let to = to.exceptions(false).reply_timeout(LATE).retry(RetryPolicy::never());
     let mut client = F::connect(to).unwrap();
     let job = |_| Submit::foreground(function("f"), Vec::new(), options()).unwrap();
     let mut ended = 0;
@@ -204,7 +200,7 @@ fn a_caller_who_takes_long_over_events_finds_the_answers_that_came_meanwhile<F: 
         JobEvent::Data(_) => {
             assert_eq!((number, ended), (2, 2));
             answers.recv_timeout(PATIENCE).expect("two more are submitted before this is given");
-            thread::sleep(REPLY + REPLY / 5);
+            thread::sleep(LATE + LATE / 5);
         }
         event => ended += usize::from(event.is_last()),
     });

@@ -8,7 +8,7 @@ use gearman_client::{
     protocol::{Echo, GetStatus, Submit},
 };
 
-use super::support::{Background, PATIENCE, function, options};
+use super::support::{Background, LATE, PATIENCE, function, options};
 use super::support::{each_server, each_server_async};
 
 each_server!(
@@ -396,7 +396,7 @@ fn a_stream_of_the_callers_own_serves_both_faces(address: &str) {
 
 /// Asked again, one face said that no server could be reached, and the other that it had not been sent.
 fn the_outcome_of_a_job_whose_end_was_read_is_given_again(address: &str) {
-    let in_time = || options().timeout(std::time::Duration::from_millis(50));
+    let in_time = || options().timeout(LATE);
     let late = |error: gearman_client::Error| {
         let kind = ErrorKind::Timeout(gearman_client::Deadline::Job);
         assert_eq!((error.kind(), error.fate()), (kind, gearman_client::Fate::Unknown));

@@ -20,16 +20,13 @@ use gearman_client::{
 
 use super::{
     face::{Face, WorkFace, both_faces},
-    support::{PATIENCE, function, options, real},
+    support::{LATE, PATIENCE, function, options, real},
 };
 
 fn quick(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
     let retry = RetryPolicy::new(5).backoff(Duration::from_millis(5), Duration::from_millis(50));
-    options
-        .reply_timeout(Duration::from_secs(1))
-        .connect_timeout(Duration::from_secs(1))
-        .retry(retry)
+    options.reply_timeout(LATE).connect_timeout(LATE).retry(retry)
 }
 
 fn all<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Servers {
@@ -162,12 +159,13 @@ fn a_flapping_server_costs_no_call_and_is_tried_ever_less<F: Face>() {
     flapping.reset_connections();
     let (started, before) = (Instant::now(), proxy.accepted());
     let mut calls = 0;
-    while started.elapsed() < Duration::from_secs(2) {
+    // A busy machine takes longer for so many calls.
+    while started.elapsed() < Duration::from_secs(2) || calls <= 100 {
         client.submit_background("f", b"w", options().idempotent(true)).unwrap();
         calls += 1;
     }
     let tried = proxy.accepted() - before;
-    assert!(calls > 100 && tried < 60, "{tried} connections for {calls} calls");
+    assert!(tried < 60, "{tried} connections for {calls} calls");
 }
 
 /// G3: coalescing needs the same server.
@@ -322,9 +320,7 @@ fn a_full_backlog_of_a_listener_meets_the_connect_deadline<F: Face>() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let mut waiting = Vec::new();
-    while let Ok(stream) =
-        std::net::TcpStream::connect_timeout(&address, Duration::from_millis(200))
-    {
+    while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, LATE) {
         waiting.push(stream);
         assert!(waiting.len() < 10_000);
     }
@@ -339,12 +335,11 @@ fn a_full_backlog_of_a_listener_meets_the_connect_deadline<F: Face>() {
 fn the_total_deadline_bounds_retries<F: Face>() {
     let server = Server::start().unwrap();
     let patient = quick(server.address()).retry(RetryPolicy::new(1_000_000));
-    let total = Duration::from_secs(1);
-    let mut client = F::connect(patient.total_timeout(Some(total))).unwrap();
+    let mut client = F::connect(patient.total_timeout(Some(LATE))).unwrap();
     drop(server);
     let started = Instant::now();
     let error = client.submit_background("f", b"w", options().idempotent(true)).unwrap_err();
-    assert!(started.elapsed() >= total - Duration::from_millis(1), "{:?}", started.elapsed());
+    assert!(started.elapsed() >= LATE - Duration::from_millis(1), "{:?}", started.elapsed());
     assert!(started.elapsed() < PATIENCE);
     assert_ne!(error.fate(), Fate::Refused, "{error}");
 }
@@ -375,26 +370,34 @@ fn a_slow_network_changes_nothing<F: Face>() {
 /// A job that is submitted repeatedly, and queried in between, still keeps its caller's deadline.
 fn the_deadline_of_a_job_bounds_its_repetitions<F: Face>() {
     let own_id = Unique::Id(UniqueId::try_from("own").unwrap());
-    for verb in ["SUBMIT_JOB", "GET_STATUS_UNIQUE"] {
-        for (total, job) in [(Some(500), None), (None, Some(500)), (Some(500), Some(500_000))] {
-            let server = Server::start().unwrap();
-            server.faults().add(Fault::always().of("SUBMIT_JOB").executed().hang());
-            server.faults().add(Fault::always().of(verb).executed().hang());
-            let patient = quick(server.address()).retry(RetryPolicy::new(1_000_000));
-            let mut client =
-                F::connect(patient.total_timeout(total.map(Duration::from_millis))).unwrap();
-            let mut again = options().unique(own_id).idempotent(true);
-            if let Some(job) = job {
-                again = again.timeout(Duration::from_millis(job));
-            }
-            let started = Instant::now();
-            for error in [
-                client.submit("f", b"w", again).map(drop).unwrap_err(),
-                client.run("f", b"w", again).unwrap_err(),
-            ] {
-                assert_eq!(error.fate(), Fate::Unknown, "{error}");
-            }
-            assert!(started.elapsed() < PATIENCE, "{verb} {total:?} {job:?}");
+    let bounds = |verb: &str, total: Option<Duration>, job: Option<Duration>| {
+        let server = Server::start().unwrap();
+        server.faults().add(Fault::always().of("SUBMIT_JOB").executed().hang());
+        server.faults().add(Fault::always().of(verb).executed().hang());
+        let patient = quick(server.address()).retry(RetryPolicy::new(1_000_000));
+        // Several attempts fit into the time of the call.
+        let patient = patient.reply_timeout(LATE / 4).total_timeout(total);
+        let mut client = F::connect(patient).unwrap();
+        let mut again = options().unique(own_id).idempotent(true);
+        if let Some(job) = job {
+            again = again.timeout(job);
         }
-    }
+        let started = Instant::now();
+        for error in [
+            client.submit("f", b"w", again).map(drop).unwrap_err(),
+            client.run("f", b"w", again).unwrap_err(),
+        ] {
+            assert_eq!(error.fate(), Fate::Unknown, "{error}");
+        }
+        assert!(started.elapsed() < PATIENCE, "{verb} {total:?} {job:?}");
+    };
+    thread::scope(|scope| {
+        for verb in ["SUBMIT_JOB", "GET_STATUS_UNIQUE"] {
+            for (total, job) in
+                [(Some(LATE), None), (None, Some(LATE)), (Some(LATE), Some(1000 * LATE))]
+            {
+                scope.spawn(move || bounds(verb, total, job));
+            }
+        }
+    });
 }

@@ -7,7 +7,7 @@ use gearman_client::{ConnectOptions, Fate, RetryPolicy, WorkerOptions};
 
 use super::{
     face::{Face, WorkFace, both_faces},
-    support::options,
+    support::{LATE, options},
 };
 
 both_faces!(
@@ -23,7 +23,7 @@ fn quick(server: &Server) -> ConnectOptions {
     let options: ConnectOptions = server.address().parse().unwrap();
     let retry = RetryPolicy::new(5).backoff(Duration::from_millis(1), Duration::from_millis(2));
     // Only silence is waited for.
-    options.reply_timeout(Duration::from_secs(1)).retry(retry)
+    options.reply_timeout(LATE).retry(retry)
 }
 
 /// How a connection breaks.

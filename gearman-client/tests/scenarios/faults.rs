@@ -9,11 +9,11 @@ use gearman_client::{
 };
 use queue_core::proof::runtime;
 
-use super::support::{Peer, options, wire};
+use super::support::{LATE, Peer, options, wire};
 
 fn impatient(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
-    options.reply_timeout(Duration::from_secs(1)).retry(RetryPolicy::new(1))
+    options.reply_timeout(LATE).retry(RetryPolicy::new(1))
 }
 
 /// Two conversations: the first goes wrong, the second shows that the client recovers.
@@ -67,7 +67,7 @@ fn a_submission_whose_total_time_is_over_before_its_answer_came_may_have_been_ca
     };
     let short = |address: &str| {
         let options: ConnectOptions = address.parse().unwrap();
-        options.total_timeout(Some(Duration::from_secs(1)))
+        options.total_timeout(Some(LATE))
     };
     let expected = (ErrorKind::Timeout(Deadline::Total), Fate::Unknown);
 

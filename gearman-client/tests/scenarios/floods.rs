@@ -15,7 +15,7 @@ use gearman_client::{
 
 use super::{
     face::{Face, both_faces},
-    support::{PATIENCE, Peer, function, options, wire},
+    support::{LATE, PATIENCE, Peer, function, options, wire},
 };
 
 both_faces!(
@@ -67,7 +67,7 @@ fn a_flood_does_not_put_off_the_reply_deadline<F: Face>() {
 fn a_flood_does_not_put_off_the_total_deadline<F: Face>() {
     for babble in babble() {
         let address = flooding(PacketType::EchoReq, Vec::new(), &babble);
-        let mut client = F::connect(to(&address).total_timeout(Some(SHORT))).unwrap();
+        let mut client = F::connect(to(&address).total_timeout(Some(LATE))).unwrap();
         let started = Instant::now();
         let error = client.call(&Echo("x")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total), "{error}");
@@ -100,8 +100,8 @@ fn events_that_came_in_time_are_given_after_the_deadline<F: Face>() {
         peer.wait_for_end();
     })]);
     let mut client = F::connect(to(&address)).unwrap();
-    let submit = options().timeout(SHORT);
-    let events = client.submit_slowly("f", submit, SHORT * 2).unwrap();
+    let submit = options().timeout(LATE);
+    let events = client.submit_slowly("f", submit, LATE + SHORT).unwrap();
     let events: Vec<_> = events.into_iter().map(|event| event.unwrap()).collect();
     let data = |text: &'static str| JobEvent::Data(text.into());
     assert_eq!(events, [data("a"), data("b"), JobEvent::Complete("c".into())]);

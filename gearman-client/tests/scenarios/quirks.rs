@@ -12,12 +12,12 @@ use gearman_client::{
 
 use super::{
     face::{Face, WorkFace, both_faces, scenarios},
-    support::{Peer, function, options, wire},
+    support::{LATE, Peer, function, options, wire},
 };
 
 fn to_peer(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
-    options.reply_timeout(Duration::from_secs(1)).retry(RetryPolicy::never())
+    options.reply_timeout(LATE).retry(RetryPolicy::never())
 }
 
 both_faces!(

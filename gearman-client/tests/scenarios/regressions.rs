@@ -6,6 +6,10 @@ use std::{
     io::{Read, Write},
     net::TcpListener,
     pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::Poll,
     thread,
     time::{Duration, Instant},
@@ -24,12 +28,8 @@ use gearman_client::{
 
 use super::{
     face::{Async, Face, WorkFace, both_faces, scenarios},
-    support::{Background, PATIENCE, Peer, function, options, real},
+    support::{Background, LATE, PATIENCE, Peer, function, options, real},
 };
-
-/// A deadline that passes while the server holds back an answer, but that every other answer meets even on a busy
-/// machine.
-const LATE: Duration = Duration::from_millis(700);
 
 fn late(server: &Server) -> ConnectOptions {
     patient(server).reply_timeout(LATE)
@@ -450,7 +450,7 @@ fn regress_python_gearman_37_a_missed_wake_up_is_made_up_for<F: Face>() {
 fn regress_gearmand_301_a_refused_result_costs_no_job<F: Face>(address: &str) {
     let mut client = F::to(address);
     let mut timed = blocking::Worker::connect(address).unwrap();
-    timed.can_do("timed", Some(Duration::from_secs(1))).unwrap();
+    timed.can_do("timed", Some(LATE)).unwrap();
     client.submit_background("timed", b"1", options()).unwrap();
     let late = timed.next_job(PATIENCE).unwrap().unwrap();
     // The server has given it to another when that has it.
@@ -519,21 +519,26 @@ fn regress_net_gearman_11_a_server_that_accepts_and_closes_is_not_hammered<F: Fa
     let mut worker = worker.unwrap();
     worker.can_do("f");
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let counts = Arc::new(AtomicUsize::new(0));
+    let accepted = Arc::clone(&counts);
     let accepts = thread::spawn(move || {
-        let mut accepted = 0;
         while stopped.try_recv().is_err() {
             match listener.accept() {
-                Ok(_) => accepted += 1,
+                Ok(_) => drop(accepted.fetch_add(1, Ordering::SeqCst)),
                 Err(_) => thread::sleep(Duration::from_millis(1)),
             }
         }
-        accepted
     });
-    assert!(worker.next_within(Duration::from_secs(1)).is_none());
+    let started = Instant::now();
+    while counts.load(Ordering::SeqCst) < 2 || started.elapsed() < Duration::from_secs(1) {
+        assert!(worker.next_within(Duration::from_millis(100)).is_none());
+        assert!(started.elapsed() < PATIENCE, "it does not try again");
+    }
     stop.send(()).unwrap();
-    let accepted = accepts.join().unwrap();
+    accepts.join().unwrap();
+    let accepted = counts.load(Ordering::SeqCst);
     // Full jitter from 100 ms, doubling: a handful, with bad luck a few more.
-    assert!((2..60).contains(&accepted), "{accepted} connections in a second");
+    assert!(accepted < 60, "{accepted} connections in a second");
 }
 
 // G. The life of workers.

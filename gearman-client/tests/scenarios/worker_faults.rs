@@ -19,7 +19,7 @@ use gearman_client::{
 use super::support::each_server_async;
 use super::{
     face::{Face, WorkFace, both_faces, scenarios},
-    support::{PATIENCE, function, options, real, wire},
+    support::{LATE, PATIENCE, function, options, real, wire},
 };
 
 each_server_async!(a_job_that_outlasts_the_grace_goes_back_to_the_server,);
@@ -27,7 +27,7 @@ each_server_async!(a_job_that_outlasts_the_grace_goes_back_to_the_server,);
 fn quick(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
     let retry = RetryPolicy::new(20).backoff(Duration::from_millis(5), Duration::from_millis(50));
-    options.reply_timeout(Duration::from_secs(1)).retry(retry)
+    options.reply_timeout(LATE).retry(retry)
 }
 
 fn worker<F: Face>(address: &str) -> F::Worker {
@@ -146,6 +146,8 @@ fn a_result_cut_at_any_byte_is_accounted_for_and_its_job_runs_again<F: Face>() {
             assert_eq!(report.completed, 0, "cut after {cut}: {report}");
             // A face that reconnects on its own may have had it twice.
             assert!(report.unknown + report.abandoned >= 1, "cut after {cut}: {report}");
+            // The server has what came before the end: only the client is left.
+            assert!(server.wait_for(PATIENCE, |view| view.connections == 1));
             // Long handles are longer packets: this one may be cut there, too.
             if server.view().jobs == 1 {
                 let mut second = worker::<F>(server.address());
@@ -277,6 +279,8 @@ fn a_flood_of_noop_costs_next_to_nothing<F: Face>() {
     };
     // Some spurious wake-ups are normal and cost their answer.
     flood(&mut worker, Duration::from_secs(1));
+    // What it has sent until now is not counted, however late the server reads it.
+    worker.barrier().unwrap();
     server.clear_requests();
     let seconds = flood(&mut worker, Duration::from_secs(3));
     let packets = server.requests().len();
@@ -301,9 +305,13 @@ fn a_server_that_is_away_is_tried_less_and_less<F: Face>() {
     proxy.spoil_replies(Toxics::new().end_after(0, Ending::Close));
     server.reset_connections();
     let before = proxy.accepted();
-    assert!(worker.next_within(Duration::from_secs(2)).is_none());
+    let started = Instant::now();
+    while proxy.accepted() - before < 2 || started.elapsed() < Duration::from_secs(2) {
+        assert!(worker.next_within(Duration::from_millis(100)).is_none());
+        assert!(started.elapsed() < PATIENCE, "it is not tried again");
+    }
     let tried = proxy.accepted() - before;
-    assert!((2..60).contains(&tried), "{tried} connections in two seconds");
+    assert!(tried < 60, "{tried} connections in two seconds");
     proxy.heal();
     F::to(server.address()).submit_background("f", b"", options()).unwrap();
     let job = worker.next();
@@ -471,14 +479,13 @@ async fn a_job_that_outlasts_the_grace_goes_back_to_the_server(address: String) 
 fn a_frozen_server_is_used_again_when_it_thaws() {
     fn with<F: Face>() {
         let Some(server) = real() else { return };
-        let mut client =
-            F::connect(quick(server.address()).connect_timeout(Duration::from_secs(1))).unwrap();
+        let mut client = F::connect(quick(server.address()).connect_timeout(LATE)).unwrap();
         let mut worker = worker::<F>(server.address());
         assert!(worker.next_within(Duration::from_millis(20)).is_none());
         server.freeze().unwrap();
         let error = client.echo("x").unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Timeout(_)), "{error}");
-        assert!(worker.next_within(Duration::from_millis(1200)).is_none());
+        assert!(worker.next_within(LATE + LATE / 5).is_none());
         server.thaw().unwrap();
         let started = Instant::now();
         while client.echo("x").is_err() {

@@ -18,7 +18,7 @@ use gearman_client::{
 use super::{
     face::{Face, WorkFace, both_faces},
     handlers::HandlerFace,
-    support::{PATIENCE, answer_grab, options, serve, wire},
+    support::{LATE, PATIENCE, answer_grab, options, serve, wire},
 };
 
 both_faces!(
@@ -31,7 +31,7 @@ both_faces!(
 fn quick(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
     let retry = RetryPolicy::new(20).backoff(Duration::from_millis(50), Duration::from_secs(10));
-    options.reply_timeout(Duration::from_secs(1)).retry(retry)
+    options.reply_timeout(LATE).retry(retry)
 }
 
 /// Endless NOOPs, perhaps after the answer to the first grab.
@@ -45,7 +45,8 @@ fn flood(mut stream: TcpStream, has_answers: bool) {
 
 fn a_barrier_under_a_flood_ends_with_its_deadline<F: Face>() {
     let address = serve(|stream, _| flood(stream, false));
-    let mut worker = F::Worker::connect(WorkerOptions::from(quick(&address))).unwrap();
+    let to = quick(&address).reply_timeout(Duration::from_secs(1));
+    let mut worker = F::Worker::connect(WorkerOptions::from(to)).unwrap();
     worker.can_do("f");
     let started = Instant::now();
     let error = worker.barrier().unwrap_err();

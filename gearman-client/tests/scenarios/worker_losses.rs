@@ -19,7 +19,7 @@ use super::support::each_server_async;
 use super::{
     face::{WorkFace, both_faces, scenarios},
     handlers::{Door, HandlerFace},
-    support::{PATIENCE, options},
+    support::{LATE, PATIENCE, options},
 };
 
 each_server_async!(a_job_taken_by_hand_is_lost_with_its_worker, a_panic_behind_an_await_is_told,);
@@ -114,10 +114,9 @@ fn a_handler_learns_that_its_job_is_lost<F: HandlerFace>(address: &str) {
 fn a_handler_learns_that_the_time_of_its_job_is_over<F: HandlerFace>(address: &str) {
     let (began, begun) = mpsc::channel();
     let (told, lost) = mpsc::channel();
-    let second = Duration::from_secs(1);
     let door = Door::default();
     let opened = door.clone();
-    let worker = F::start_with(quick(address), Some(second), move |job| {
+    let worker = F::start_with(quick(address), Some(LATE), move |job| {
         assert!(!job.is_lost());
         began.send(()).unwrap();
         told.send(job.wait_lost()).unwrap();
@@ -273,11 +272,10 @@ fn a_long_handler_costs_no_connection_that_answered_meanwhile<F: HandlerFace>() 
     for _ in 0..2 {
         client.submit_background("f", b"", options()).unwrap();
     }
-    const REPLY: Duration = Duration::from_millis(300);
     let to: ConnectOptions = server.address().parse().unwrap();
-    let options_ = WorkerOptions::from(to.reply_timeout(REPLY)).slots(2);
+    let options_ = WorkerOptions::from(to.reply_timeout(LATE)).slots(2);
     let worker = F::start(options_, |_| {
-        std::thread::sleep(2 * REPLY);
+        std::thread::sleep(LATE + LATE / 5);
         Ok(String::new())
     });
     worker.until("both are done", |view| {
