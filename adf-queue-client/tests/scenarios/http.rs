@@ -181,8 +181,10 @@ fn the_message_of_a_pull_that_was_dropped_goes_to_the_next() {
             let queue = queue_name();
             let client = Client::connect(world.options()).await.unwrap();
             client.create_queue(&queue).await.unwrap();
-            timeout(Duration::from_millis(300), client.pull(&queue)).await.unwrap_err();
-            waits(&client, &queue, 1).await;
+            tokio::select! {
+                pulled = client.pull(&queue) => panic!("{pulled:?}"),
+                () = waits(&client, &queue, 1) => {}
+            }
             client.rpush(&queue, "a").await.unwrap();
             assert_eq!(client.count(&queue).await.unwrap(), 0);
             let pulled = client.try_pull(&queue).await.unwrap();
@@ -203,9 +205,10 @@ fn a_pull_that_was_dropped_with_its_client_is_recovered_by_its_id() {
             let (queue, id) = (queue_name(), RequestId::unique());
             let client = Client::connect(world.options()).await.unwrap();
             client.create_queue(&queue).await.unwrap();
-            let pull = client.pull_with_id(&queue, id);
-            timeout(Duration::from_millis(300), pull).await.unwrap_err();
-            waits(&client, &queue, 1).await;
+            tokio::select! {
+                pulled = client.pull_with_id(&queue, id) => panic!("{pulled:?}"),
+                () = waits(&client, &queue, 1) => {}
+            }
             drop(client);
             let client = Client::connect(world.options()).await.unwrap();
             client.rpush(&queue, "a").await.unwrap();

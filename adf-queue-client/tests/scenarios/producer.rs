@@ -23,7 +23,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     face::{Async, Blocking, Face, both_faces, over_websocket, runtime},
-    support::{PATIENCE, World, queue_name},
+    support::{LATE, PATIENCE, World, queue_name},
 };
 
 over_websocket! {
@@ -417,7 +417,7 @@ fn pushes_to_a_full_queue_wait_for_a_consumer<F: Produces>(world: &World) {
     for _ in 0..3 {
         producer.rpush(&queue, "x").unwrap();
     }
-    let hurried = F::Producer::new(options.timeout(Duration::from_secs(1)));
+    let hurried = F::Producer::new(options.timeout(LATE));
     let error = hurried.rpush(&queue, "late").unwrap_err();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::QueueFull, Fate::NotSent), "{error}");
     assert_eq!(client.count(&queue).unwrap(), 3);

@@ -18,7 +18,7 @@ use fixtures::{
 
 use crate::{
     face::{Face, both_faces},
-    support::{PATIENCE, queue_name},
+    support::{LATE, PATIENCE, queue_name},
 };
 
 both_faces!(
@@ -100,7 +100,7 @@ fn a_client_that_goes_does_not_wait_for_the_answer_to_its_close<F: Face>() {
 fn a_request_that_gets_no_answer_is_given_up_and_the_next_one_has_its_own<F: Face>() {
     let server = Server::builder().queue("/q").start().unwrap();
     let queue = "/q".parse().unwrap();
-    let quick = options(&server, Transport::WsBin).reply_timeout(Duration::from_millis(200));
+    let quick = options(&server, Transport::WsBin).reply_timeout(LATE);
     let mut client = F::connect(quick.retry(RetryPolicy::never())).unwrap();
     server.faults().add(Fault::nth(1).of("rpush").hang());
     let error = client.rpush(&queue, "x".into()).unwrap_err();
@@ -166,7 +166,7 @@ fn a_host_that_the_server_would_not_read_is_refused<F: Face>() {
 fn a_call_has_a_total_time<F: Face>() {
     let server = Server::builder().queue("/q").start().unwrap();
     let queue = "/q".parse().unwrap();
-    let quick = options(&server, Transport::WsBin).total_timeout(Some(Duration::from_millis(200)));
+    let quick = options(&server, Transport::WsBin).total_timeout(Some(LATE));
     let mut client = F::connect(quick).unwrap();
     server.faults().add(Fault::nth(1).of("count").hang());
     let error = client.count(&queue).unwrap_err();

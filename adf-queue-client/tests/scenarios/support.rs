@@ -12,6 +12,10 @@ use fixtures::adf_queue::Server;
 /// How long a test waits for an expected event before it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A deadline that passes while the server is silent, but that every answer meets, even if a busy machine stops its
+/// thread for two seconds.
+pub(crate) const LATE: Duration = Duration::from_secs(3);
+
 /// A server, and a transport to speak to it.
 pub(crate) struct World {
     pub(crate) address: Address,
