@@ -127,10 +127,13 @@ pub enum Command {
     #[command(visible_alias = "info", after_help = server::HELP)]
     Server(server::ServerArgs),
     /// Show the server's version (version)
+    #[command(after_help = server::VERSION_HELP)]
     Version(server::VersionArgs),
     /// Show the server's process id (getpid)
+    #[command(after_help = server::PID_HELP)]
     Pid(server::PidArgs),
     /// Show the server's log level (verbose)
+    #[command(after_help = server::VERBOSE_HELP)]
     Verbose(server::VerboseArgs),
     /// Shut the server down, where it supports that (shutdown)
     #[command(after_help = shutdown::HELP)]

@@ -1,8 +1,5 @@
 //! Specifics of the formats of some commands.
 
-use bsctl::Bsctl;
-use ctl_core::tool::cli::tree;
-
 use crate::harness::*;
 
 #[test]
@@ -12,24 +9,6 @@ fn touch_explains_itself() {
     let error = ran.error();
     assert!(error["message"].as_str().unwrap().contains("only the connection"), "{error}");
     assert!(error["hints"].to_string().contains("repl"), "{error}");
-}
-
-#[test]
-fn every_command_names_its_protocol_command_in_its_help() {
-    for command in tree::<Bsctl>().get_subcommands().filter(|command| !command.is_hide_set()) {
-        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        let name = command.get_name();
-        let groups = ctl_core::tool::help::GROUPS.iter();
-        let mut of_every_tool = groups.flat_map(|(_, names)| names.iter()).chain(&["help"]);
-        assert!(
-            of_every_tool.any(|of_tool| *of_tool == name) || about.contains('('),
-            "{name}: {about}"
-        );
-        if name != "help" {
-            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(!help.is_empty(), "{name} has no examples");
-        }
-    }
 }
 
 /// A job of Laravel, whose command is in PHP's serialization.

@@ -1,6 +1,7 @@
 //! Completions, man pages and the README match the grammar.
 
 use clap::Command;
+use clap::builder::StyledStr;
 
 use super::program::Program;
 use super::{Case, lines};
@@ -9,6 +10,7 @@ use crate::repl::{lexer, tree};
 use crate::tool::Tool;
 use crate::tool::cli;
 use crate::tool::docs::{section, visible};
+use crate::tool::help;
 
 fn names<T: Tool>() -> Vec<String> {
     visible(&cli::tree::<T>()).map(|command| command.get_name().to_owned()).collect()
@@ -23,6 +25,23 @@ pub fn completions_know_every_command<T: Tool>(Case { program, .. }: &Case<T>) {
         }
     }
     program.bare(&["completions", "nonsense"]).exits(2);
+}
+
+/// In the line that lists it, unless it sends none of its own; a command below another one is explained with that one.
+pub fn every_command_names_its_protocol_command_in_its_help<T: Tool>(_: &Case<T>) {
+    let groups = help::GROUPS.iter().flat_map(|(_, names)| names.iter());
+    let of_every_tool: Vec<&str> = groups.copied().chain(["help"]).collect();
+    for command in visible(&cli::tree::<T>()) {
+        let text = |text: Option<&StyledStr>| text.map(ToString::to_string).unwrap_or_default();
+        let (name, about) = (command.get_name(), text(command.get_about()));
+        assert!(of_every_tool.contains(&name) || about.contains('('), "{name}: {about}");
+        let end = text(command.get_after_help());
+        assert!(name == "help" || !end.is_empty(), "{name} has no examples");
+        for inner in visible(command) {
+            let its_end = text(inner.get_after_help());
+            assert_eq!(its_end, end, "{name} {}", inner.get_name());
+        }
+    }
 }
 
 /// The tool's own page has exit codes and environment.

@@ -136,6 +136,7 @@ macro_rules! tool_contract {
             }
             $crate::tool_contract! { @case documents
                 completions_know_every_command,
+                every_command_names_its_protocol_command_in_its_help,
                 every_option_is_explained_on_every_man_page,
                 there_is_a_man_page_for_every_command_with_exit_codes_and_environment,
                 the_generated_sections_list_commands_and_exit_codes,

@@ -138,7 +138,18 @@ impl Common {
 pub fn tree<T: Tool>() -> Command {
     let Program { name, version, about, tls, .. } = T::PROGRAM;
     let tree = Cli::<T>::command().name(name).version(version).about(about);
-    with_help(tls::with_names(tree, &tls), &T::PROGRAM)
+    with_help(tls::with_names(tree, &tls), &T::PROGRAM).mut_subcommands(handed_down)
+}
+
+/// The end of a command's help is about all the commands below it, so it also ends theirs.
+fn handed_down(command: Command) -> Command {
+    let Some(end) = command.get_after_help().cloned() else {
+        return command;
+    };
+    command.mut_subcommands(|inner| match inner.get_after_help() {
+        Some(_) => inner,
+        None => inner.after_help(end.clone()),
+    })
 }
 
 /// Parses a command line, and also returns its words; `line` begins with the program's name.

@@ -32,6 +32,30 @@ With several servers, each row shows its server; one that does not answer is nam
 Example:
   gearctl server -o json";
 
+/// The end of `version --help`.
+pub const VERSION_HELP: &str = "\
+Protocol: version.
+With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
+
+Example:
+  gearctl version";
+
+/// The end of `pid --help`.
+pub const PID_HELP: &str = "\
+Protocol: getpid. The id is that of a process on the server's machine.
+With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
+
+Example:
+  gearctl pid";
+
+/// The end of `verbose --help`.
+pub const VERBOSE_HELP: &str = "\
+Protocol: verbose. The level is set by gearmand's --verbose when the server starts.
+With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
+
+Example:
+  gearctl verbose";
+
 /// Arguments of `server`.
 #[derive(Debug, Args)]
 pub struct ServerArgs {}
