@@ -341,6 +341,7 @@ macro_rules! tool_contract {
                 no_word_of_a_wrong_line_acts_on_the_terminal,
                 a_person_works_with_the_embedded_server,
                 a_command_can_be_edited_with_the_editor,
+                a_body_can_be_written_in_the_editor,
                 control_c_ends_a_watch_and_nothing_else,
                 a_session_begins_as_its_person_likes,
                 bodies_of_several_lines_have_a_prompt_of_their_own,

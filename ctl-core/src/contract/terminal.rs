@@ -10,6 +10,7 @@ use rexpect::session::{PtySession, spawn_command};
 
 use super::Case;
 use super::program::Program;
+use super::session::repl;
 use crate::tool::Tool;
 
 /// Time limit in milliseconds, which only broken code reaches.
@@ -303,6 +304,30 @@ pub fn a_command_can_be_edited_with_the_editor<T: Tool>(case: &Case<T>) {
     terminal.sees(READS);
     terminal.leaves();
     assert_eq!((case.jobs)(&server), 3);
+}
+
+/// `-e`: nothing is added without one, nor by a script.
+pub fn a_body_can_be_written_in_the_editor<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let line = format!("{} -e", case.add);
+    let write = |editor: &str, answer: &str| {
+        let variables = [("NO_COLOR", "1"), ("EDITOR", editor)];
+        let mut terminal = Terminal::start(&case.program, &address, &variables);
+        terminal.says(&line, answer);
+        terminal.leaves();
+    };
+    write("printf -- '-1\n@two\n' >", READS);
+    let pop: Vec<&str> = case.pop.split(' ').chain(["-o", "json"]).collect();
+    assert_eq!(case.program.at(&address, &pop).exits(0).json()[0]["body"], "-1\n@two");
+    write("true", "no body was written");
+    write("false", "exited with code 1");
+    let ended = repl(&case.program, &address, &[], &line).exits(2);
+    assert!(ended.says("stdin:1: -e needs an interactive terminal"), "{ended:?}");
+    let ended = repl(&case.program, &address, &[], format!("expect count==1 {line}")).exits(2);
+    assert!(ended.says("stdin:1: -e needs"), "{ended:?}");
+    let ended = repl(&case.program, &address, &["--echo", "-o", "ndjson"], &line).exits(2);
+    assert!(ended.error_alone()["message"].to_string().contains("-e needs"), "{ended:?}");
+    assert_eq!((case.jobs)(&server), 0);
 }
 
 /// The session continues.

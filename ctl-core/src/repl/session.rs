@@ -179,7 +179,9 @@ impl<'s, S: Shell> Session<'s, S> {
         let is_builtin = verb != builtin::CONNECT.as_bytes()
             && builtin::VERBS.iter().any(|known| known.as_bytes() == verb);
         let (flow, result) = match grammar::parse(self.shell.grammar(), words) {
-            Ok(grammar::Parsed::Matches(matches)) if !is_more && !is_builtin => {
+            Ok(grammar::Parsed::Matches(matches))
+                if !is_more && !is_builtin && !grammar::asks_for_editor(&matches) =>
+            {
                 match self.shell.result(&matches, words) {
                     Ok((exit, result)) if exit.is_done() => (Flow::Next, result),
                     Ok((exit, result)) => (Flow::Failed(exit), result),
@@ -285,7 +287,7 @@ impl<'s, S: Shell> Session<'s, S> {
             ":watch" => return self.watch(words.get(1..).unwrap_or_default(), terminal),
             "!" => self.outside(words.get(1), terminal.is_some())?,
             "\\e" => {
-                return Err(CliError::usage("\\e needs an interactive terminal"));
+                return Err(needs_person("\\e"));
             }
             ":pager" => match text("when") {
                 Some(when) => self.shell.set("pager", when)?,
@@ -308,6 +310,7 @@ impl<'s, S: Shell> Session<'s, S> {
                 self.shell.show(&shown)?;
             }
             ":source" => return self.source(words, terminal),
+            _ if grammar::asks_for_editor(&matches) => return self.written(words, terminal),
             _ => {
                 let exit = self.shell.run(&matches, words, terminal)?;
                 return Ok(if exit.is_done() { Flow::Next } else { Flow::Failed(exit) });
@@ -369,6 +372,9 @@ impl<'s, S: Shell> Session<'s, S> {
         let condition = Condition::parse(condition).map_err(CliError::usage)?;
         let words = words.get(2..).unwrap_or_default();
         let result = match grammar::parse(self.shell.grammar(), words)? {
+            grammar::Parsed::Matches(matches) if grammar::asks_for_editor(&matches) => {
+                return Err(needs_person("-e"));
+            }
             grammar::Parsed::Matches(matches) => self.shell.result(&matches, words)?.1,
             grammar::Parsed::Help(_) => Value::Null,
         };
@@ -424,6 +430,11 @@ pub fn open(file: &Path) -> Result<(String, FileScript), CliError> {
 fn upright(words: &[Word]) -> Option<&[Word]> {
     let (last, words) = words.split_last()?;
     (!last.literal && last.bytes == b"\\G" && !words.is_empty()).then_some(words)
+}
+
+/// The error for what opens an editor where nobody could use it.
+fn needs_person(what: &str) -> CliError {
+    CliError::usage(format!("{what} needs an interactive terminal"))
 }
 
 fn lex_error(error: &LexError) -> CliError {

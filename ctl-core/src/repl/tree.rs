@@ -5,6 +5,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, Subcommand};
 
 use super::builtin;
+use super::grammar::with_editor;
 use super::guest::Interactive;
 use super::help::Group;
 use crate::tool::{cli, help};
@@ -97,8 +98,8 @@ pub fn grammar<T: Interactive>() -> Command {
         .disable_help_subcommand(true)
         .disable_version_flag(true)
         .args(flags)
-        .subcommands(kept.cloned().map(T::here))
-        .subcommands(verbs.get_subcommands().cloned())
+        .subcommands(kept.cloned().map(T::here).map(with_editor))
+        .subcommands(verbs.get_subcommands().cloned().map(with_editor))
         .subcommands(builtin::commands(FORMATS, program.servers.forms));
     grammar = help::reflow(grammar, Some(help::width()));
     grammar.build();

@@ -1,12 +1,13 @@
-//! What a person types: texts of any number of statements, and `\e`, which edits one.
+//! What a person types: texts of any number of statements, `\e`, which edits one, and `-e`, which edits a body.
 
 use std::time::{Duration, Instant};
 
-use super::{Flow, Session, lex_error};
+use super::{Flow, Session, lex_error, needs_person};
 use crate::error::{CliError, Exit};
 use crate::repl::editor::Edited;
+use crate::repl::grammar;
 use crate::repl::history::{self, Keep};
-use crate::repl::lexer::{self, Statement};
+use crate::repl::lexer::{self, Statement, Word};
 use crate::repl::outside;
 use crate::repl::shell::{Leaving, Shell, Terminal};
 
@@ -128,6 +129,41 @@ impl<S: Shell> Session<'_, S> {
         let shown = String::from_utf8_lossy(&edited).into_owned();
         shown.lines().for_each(|line| self.shell.note(&format!("> {line}")));
         self.typed(&edited, terminal)
+    }
+
+    /// Runs a line with one more body, which the person writes in the editor.
+    pub(super) fn written(
+        &mut self,
+        words: &[Word],
+        terminal: Option<&mut dyn Terminal>,
+    ) -> Result<Flow, CliError> {
+        if terminal.is_none() {
+            return Err(needs_person("-e"));
+        }
+        let opened = Instant::now();
+        let edited = outside::edit(b"", |name| std::env::var(name).ok());
+        self.slept += opened.elapsed();
+        let mut body = edited?;
+        // Editors end the last line, too; the body is what is in the lines, as after `<<`.
+        let ends = [&b"\r\n"[..], b"\n"];
+        if let Some(end) = ends.into_iter().find(|end| body.ends_with(end)) {
+            body.truncate(body.len() - end.len());
+        }
+        if body.is_empty() {
+            let text = "nothing was done: no body was written";
+            return Err(CliError::new(Exit::Negative, "CANCELLED", text));
+        }
+        let at = words.last().map_or(0, |word| word.end);
+        let body =
+            Word { bytes: body, literal: true, start: at, end: at, heredoc: true, filled: false };
+        let words = [words, &[body]].concat();
+        match grammar::parse(self.shell.grammar(), &words)? {
+            grammar::Parsed::Matches(matches) => {
+                let exit = self.shell.run(&matches, &words, terminal)?;
+                Ok(if exit.is_done() { Flow::Next } else { Flow::Failed(exit) })
+            }
+            grammar::Parsed::Help(text) => self.shell.show(&text).map(|()| Flow::Next),
+        }
     }
 
     fn remember(&mut self, text: &[u8], statement: &Statement, terminal: &mut dyn Terminal) {
