@@ -102,6 +102,14 @@ pub trait Link: Sized + Send {
         Self::new(self.dialer().clone())
     }
 
+    /// As [`Link::sibling`], for what happens behind a line that somebody is typing: no message of it is shown.
+    #[must_use]
+    fn behind(&self) -> Self {
+        let mut dialer = self.dialer().clone();
+        dialer.mute();
+        Self::new(dialer)
+    }
+
     /// A new link without open connections: to the server at `to`, with its address, or otherwise to the same servers.
     /// A server that this link already uses, under any name, is refused.
     ///

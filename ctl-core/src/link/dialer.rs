@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::link::plan::{Plan, Target};
 use crate::link::tls::{Tls, TlsArgs};
 use crate::link::who;
-use crate::output::messages::{Messages, Trace};
+use crate::output::messages::{Filter, Messages, Trace};
 use crate::program::Program;
 use crate::tool::args::GlobalArgs;
 
@@ -273,6 +273,11 @@ impl<L: Link> Dialer<L> {
     #[must_use]
     pub fn messages(&self) -> &Messages {
         &self.messages
+    }
+
+    /// Shows no messages from now on.
+    pub(crate) fn mute(&mut self) {
+        self.messages = self.messages.with_filter(Filter::none());
     }
 
     /// The protocol trace.

@@ -65,7 +65,7 @@ pub(super) fn go_to<G: Guest>(guest: &mut G, matches: &ArgMatches) -> Result<Exi
     let Parts { tool, names, .. } = guest.parts();
     tool.link.close();
     goal.aim(tool.link.dialer_mut())?;
-    names.go_to(G::Tool::live_names(tool.link.sibling()));
+    names.go_to(G::Tool::live_names(tool.link.behind()));
     tool.link.connect()?;
     let address = tool.link.dialer_mut().address()?;
     guest.notice_loss();

@@ -65,7 +65,7 @@ pub fn run<T: Interactive>(
     context.input = if start.from == Origin::Stdin { Input::Taken } else { Input::Stdin };
     let person = start.from == Origin::Person;
     let names = match person {
-        true => KnownNames::live(T::live_names(context.link.sibling())),
+        true => KnownNames::live(T::live_names(context.link.behind())),
         false => KnownNames::default(),
     };
     settings::keep_names(context.settings(), &T::PROGRAM, &names);

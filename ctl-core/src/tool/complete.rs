@@ -42,7 +42,7 @@ pub(super) fn run<T: Interactive>(
     tree.build();
     let asks = points_to_servers(context, &words);
     let names = match asks {
-        true => KnownNames::live(T::live_names(context.link.sibling())),
+        true => KnownNames::live(T::live_names(context.link.behind())),
         false => KnownNames::default(),
     };
     settings::keep_names(context.settings(), &T::PROGRAM, &names);

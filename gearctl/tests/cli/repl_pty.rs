@@ -10,7 +10,7 @@ use gearman_client::blocking::{Admin, Client, JobContext, Worker};
 use gearman_client::protocol::JobLimit;
 use gearman_client::{Failure, Servers, SubmitOptions, WorkerOptions};
 
-use crate::harness::{PROGRAM, on_both};
+use crate::harness::{PROGRAM, gearctl, on_both};
 
 /// A session with these environment variables on top of a plain one.
 fn start(address: &str, variables: &[(&str, &str)]) -> Terminal {
@@ -69,6 +69,33 @@ fn tab_completes_verbs_flags_handles_and_live_function_names() {
         terminal.says("quit", "\n");
         assert_eq!(terminal.ends(), 0);
     });
+}
+
+/// They are fetched while a line is typed, which no message may disturb.
+#[test]
+fn names_that_forge_rows_do_not_disturb_the_line() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let packet = ["SUBMIT_JOB_BG", "news\nletter", "", "x"];
+    gearctl(address, &[&["raw", "--packet"], &packet[..]].concat()).exits(0);
+    let warning = "corrupt the rows";
+    let ran = gearctl(address, &["functions"]).exits(0);
+    assert!(ran.err.contains(warning), "{}", ran.err);
+    let mut terminal = plain(address);
+    for attempt in 0.. {
+        assert!(attempt < 1000, "{}", terminal.shown);
+        terminal.types("submit lett\t");
+        let (before, heard) = terminal.pty.exp_regex("letter|\u{7}").unwrap();
+        assert!(!before.contains(warning), "{before}");
+        terminal.types("\u{15}");
+        if heard == "letter" {
+            break;
+        }
+    }
+    terminal.leaves();
+    assert!(!terminal.shown.contains(warning), "{}", terminal.shown);
+    let ran = gearctl(address, &["complete", "zsh", "--", "submit", "lett"]);
+    assert!(ran.out().contains("letter") && ran.err.is_empty(), "{ran:?}");
 }
 
 #[test]

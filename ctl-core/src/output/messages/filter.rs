@@ -47,6 +47,12 @@ impl Filter {
         Self { rules: vec![(String::new(), Some(level))] }
     }
 
+    /// Nothing at all.
+    #[must_use]
+    pub(crate) fn none() -> Self {
+        Self { rules: vec![(String::new(), None)] }
+    }
+
     /// From the level of `-q` or `-v`, which takes precedence, or the variable `PREFIX_LOG`.
     ///
     /// # Errors
