@@ -28,7 +28,7 @@ starts with ~, since bash expands it: 'ready=~:10'.
 Metrics:
   server:     ready buried delayed reserved urgent waiting workers connections uptime draining binlog-lag timeouts/s rtt
   a tube:     ready buried delayed reserved urgent waiting watching workers oldest-age pause-left rtt
-              and matching, the number of jobs that fit --filter and --older-than
+              and matching, the number of jobs that fit --filter and --older-than, which change no other metric
   a job:      age time-left reserves timeouts releases buries kicks, and 1 or 0 for ready reserved delayed buried
   roundtrip:  rtt (milliseconds)
 binlog-lag is the number of log files older than the current one. timeouts/s is measured over a second, and only if a

@@ -25,7 +25,7 @@ pub struct JobArgs {
     #[arg(value_name = "ID")]
     id: u64,
 
-    /// Include its body
+    /// Include its body; so does --decode
     #[arg(long)]
     with_body: bool,
 }
@@ -65,7 +65,7 @@ pub fn run(tool: &mut Tool, args: JobArgs) -> Result<Exit, CliError> {
     let stats = tool.link.call(StatsJob(id))?.ok_or_else(missing)?;
     let mut shown = record(&stats)?;
     let raw = tool.out.style.format == ctl_core::output::Format::Raw;
-    if args.with_body || raw {
+    if args.with_body || raw || tool.out.style.decodes() {
         let job = tool.link.call(Peek(id))?.ok_or_else(missing)?;
         shown = shown.with_body(job.body);
     }

@@ -231,6 +231,9 @@ fn the_jobs_that_fit_are_counted() {
         assert!(ran.out().contains("matching 1 (range 0)"), "{}", ran.out());
         check(&["--filter", "body~=thr", "-c", "matching=0"]).exits(0);
         check(&["--older-than", "1h", "-c", "matching=0"]).exits(0);
+        // A filter without a threshold of its own is not left out of what others alert about.
+        let ran = check(&["--filter", "body~=tw", "-w", "ready=0"]).exits(1);
+        assert!(ran.out().contains("'t_matching'=1;"), "{}", ran.out());
         check(&["--filter", "nonsense"]).exits(3);
         check(&["-c", "matching=0"]).exits(3);
         let args = ["check", "tube", "none", "--filter", "size>1", "-c", "matching=0"];

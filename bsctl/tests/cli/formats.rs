@@ -31,7 +31,9 @@ fn what_is_in_bodies_is_shown_beside_them() {
         });
         for line in [
             &["peek", &id][..],
+            &["jobs", "mail"],
             &["jobs", "mail", "--with-body"],
+            &["job", &id],
             &["job", &id, "--with-body"],
             &["export", "mail"],
             &["reserve", "-t", "mail"],

@@ -289,7 +289,7 @@ pub fn in_a_pipe_one_look_is_taken<T: Tool>(case: &Case<T>) {
     let main = if T::PROGRAM.name == "gearctl" { "queued" } else { "ready" };
     assert_eq!(top(&[]).len(), 3);
     assert_eq!(top(&["--sort-by", main]), ["busy", "other", "quiet"]);
-    assert_eq!(top(&["--filter", "*u*", "--sort-by", main]), ["busy", "quiet"]);
+    assert_eq!(top(&["--filter", "*u*", "--sort", main]), ["busy", "quiet"]);
     assert_eq!(top(&["--filter", "the"]), ["other"]);
     // An interval asks for more than one sample.
     assert_eq!(top(&["-i", "100ms", "--iterations", "2", "--filter", "busy"]), ["busy", "busy"]);

@@ -47,8 +47,9 @@ impl Rows {
         if out.style.format == Format::Raw && shape.key_of(BODY).is_none() {
             return Err(no_body());
         }
-        let decodes = out.style.decode.is_some_and(|decode| decode != Decode::None);
-        if decodes && matches!(out.style.format, Format::Raw | Format::Csv | Format::Name) {
+        if out.style.decodes()
+            && matches!(out.style.format, Format::Raw | Format::Csv | Format::Name)
+        {
             return Err(CliError::usage(
                 "--decode shows what is in bodies, which this output format cannot",
             )

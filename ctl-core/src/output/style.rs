@@ -97,6 +97,12 @@ impl Style {
         self
     }
 
+    /// Whether decoded bodies were asked for, so that a command that would leave bodies out has to read them.
+    #[must_use]
+    pub fn decodes(&self) -> bool {
+        self.decode.is_some_and(|decode| decode != Decode::None)
+    }
+
     /// How to decode bodies.
     #[must_use]
     pub(crate) fn decoding(&self) -> Decode {

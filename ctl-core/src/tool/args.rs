@@ -52,7 +52,7 @@ pub struct GlobalArgs {
     pub columns: Option<Vec<String>>,
 
     /// Sort lists by this column
-    #[arg(long, global = true, hide_short_help = true, value_name = "COLUMN")]
+    #[arg(long, alias = "sort", global = true, hide_short_help = true, value_name = "COLUMN")]
     pub sort_by: Option<String>,
 
     /// Print tables without a header row

@@ -45,7 +45,7 @@ pub(super) fn measure(
                     matching(link, tube.clone(), filters, messages)?
                 };
                 let metric = Metric::new(MATCHING, count as f64, "").of(tube.as_str());
-                measured.metrics.push(metric.usual());
+                measured.metrics.push(metric.usual().asked());
             }
             Ok(measured)
         }

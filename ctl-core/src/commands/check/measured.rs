@@ -18,13 +18,15 @@ pub struct Metric {
     pub unattended: Option<&'static str>,
     /// Whether the verdict depends on it even without a threshold, so that it is always reported.
     pub usual: bool,
+    /// Whether it is reported even if no threshold names it, because the command line asks for it in another way.
+    pub asked: bool,
 }
 
 impl Metric {
     /// A figure about the server as a whole.
     #[must_use]
     pub fn new(name: &'static str, value: f64, unit: &'static str) -> Self {
-        Self { name, subject: None, value, unit, unattended: None, usual: false }
+        Self { name, subject: None, value, unit, unattended: None, usual: false, asked: false }
     }
 
     /// The figure of a subject that has nothing.
@@ -37,6 +39,12 @@ impl Metric {
     #[must_use]
     pub fn usual(self) -> Self {
         Self { usual: true, ..self }
+    }
+
+    /// Reports it whether or not a threshold names it.
+    #[must_use]
+    pub fn asked(self) -> Self {
+        Self { asked: true, ..self }
     }
 
     /// Makes it describe this queue.

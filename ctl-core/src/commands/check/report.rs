@@ -121,8 +121,8 @@ impl Report {
         Self { verdict, summary: format!("{}: {}", error.code, error.message), judged }
     }
 
-    /// The reported figures: those that thresholds name and those that alert; without thresholds, those that the
-    /// verdict depends on.
+    /// The reported figures: those that the command line asks for and those that alert; without thresholds, also those
+    /// that the verdict depends on.
     pub(super) fn reported(&self) -> impl Iterator<Item = &Judged> {
         let is_asked = self.judged.iter().any(Judged::has_threshold);
         let is_reported =
@@ -237,9 +237,9 @@ impl Judged {
         self.warning.is_some() || self.critical.is_some()
     }
 
-    /// Whether a threshold names it, or it alerts on its own.
+    /// Whether the command line asks for it, or it alerts on its own.
     pub(super) fn is_asked_for(&self) -> bool {
-        self.has_threshold() || self.is_alert()
+        self.has_threshold() || self.metric.asked || self.is_alert()
     }
 
     /// The range that it violates.
