@@ -33,13 +33,30 @@ fn every_step_passes_and_nothing_is_left() {
 
 #[test]
 fn a_step_that_fails_is_named_and_cleaned_up_after() {
-    for (step, action) in [STEPS[0], STEPS[1], STEPS[2], STEPS[3], STEPS[4], STEPS[6]] {
+    for (at, (step, action)) in STEPS.into_iter().enumerate() {
         let server = Server::start().unwrap();
-        server.faults().add(Fault::nth(1).of(action).reply("not today."));
+        let same = STEPS[..=at].iter().filter(|(_, other)| *other == action).count();
+        server.faults().add(Fault::nth(same as u64).of(action).reply("not today."));
         let rows = adfctl(server.address(), &["smoke", "-o", "json"]).exits(1).json();
-        let last = rows.as_array().unwrap().last().unwrap().clone();
+        assert_eq!(rows.as_array().unwrap().len(), at + 1, "{step}: {rows}");
+        let last = rows[at].clone();
         assert_eq!((last["step"].as_str(), &last["ok"]), (Some(step), &false.into()), "{last}");
         assert!(last["got"].as_str().unwrap().contains("not today."), "{last}");
         assert_eq!(server.queues(), [], "{step}");
+    }
+}
+
+#[test]
+fn a_broken_connection_has_its_own_code_and_the_row_says_where() {
+    for (fault, code) in [
+        (Fault::nth(1).of("lcancel").cut_after(0), 69),
+        (Fault::nth(1).of("lcancel").hang(), 124),
+        (Fault::nth(1).of("lcancel").reply_bytes(*b"\x82\x01\xff"), 76),
+    ] {
+        let server = Server::start().unwrap();
+        server.faults().add(fault);
+        let ran = adfctl(server.address(), &["smoke", "--timeout", "1s"]).exits(code);
+        let last = ran.lines().last().copied().unwrap_or_default();
+        assert!(last.starts_with("lcancel\t") && last.ends_with("\tfalse"), "{ran:?}");
     }
 }

@@ -1,15 +1,19 @@
 //! Bulk commands: they ask first, they end, and they report what they did.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Case;
 use super::program::{Ran, Running, fed, signal};
+use crate::input::sizes::Random;
 use crate::tool::Tool;
 
 /// The error names the flag to use.
@@ -72,6 +76,55 @@ pub fn what_is_drained_and_imported_is_as_it_was<T: Tool>(case: &Case<T>) {
 
 fn every_byte() -> Vec<u8> {
     (0..=u8::MAX).collect()
+}
+
+/// With any bytes, in queues whose names a YAML parser, a glob or a path could misread. An export takes nothing away.
+pub fn a_thousand_jobs_are_exported_and_imported_as_they_were<T: Tool>(case: &Case<T>) {
+    let seed = RandomState::new().hash_one(0);
+    let mut random = Random::new(seed);
+    let long = "n".repeat(200);
+    let names = ["123", "true", "a/b", &long];
+    let mut body = || {
+        let length = random.below(300);
+        (0..length).map(|_| random.below(256) as u8).collect::<Vec<u8>>()
+    };
+    let largest = [0, b'"', 0xff].map(|byte| vec![byte; 65_535]);
+    let mut bodies: Vec<Vec<u8>> = (0..1000).map(|_| body()).collect();
+    bodies.extend([Vec::new(), every_byte()].into_iter().chain(largest));
+    let record = |(at, body): (usize, &Vec<u8>)| {
+        let name = names[at % names.len()];
+        format!("{}\n", json!({case.noun: name, "body_base64": STANDARD.encode(body)}))
+    };
+    let put: String = bodies.iter().enumerate().map(record).collect();
+    let export = [&["export", "--yes"][..], &names[..]].concat();
+    let through = |records: &[u8]| {
+        let (server, address) = Case::<T>::server();
+        let import = [T::PROGRAM.seed, &["-"]].concat();
+        case.program.fed(&address, &import, records).exits(0);
+        assert_eq!((case.jobs)(&server), bodies.len(), "seed {seed}");
+        let exported = case.program.at(&address, &export).exits(0);
+        assert_eq!((case.jobs)(&server), bodies.len(), "seed {seed}");
+        exported.bytes
+    };
+    let first = through(put.as_bytes());
+    let second = through(&first);
+    let found = |records: &[u8]| {
+        let read = |line: &str| {
+            let record: Value = serde_json::from_str(line).unwrap();
+            let body = match (record["body"].as_str(), record["body_base64"].as_str()) {
+                (Some(text), None) => text.as_bytes().to_vec(),
+                (None, Some(text)) => STANDARD.decode(text).unwrap(),
+                _ => panic!("{line}"),
+            };
+            (record[case.noun].as_str().unwrap().to_owned(), body)
+        };
+        let text = std::str::from_utf8(records).unwrap();
+        let mut found: Vec<(String, Vec<u8>)> = text.lines().map(read).collect();
+        found.sort();
+        found
+    };
+    let wanted = found(put.as_bytes());
+    assert!(found(&first) == wanted && found(&second) == wanted, "seed {seed}");
 }
 
 /// Adds jobs while `run` runs, which starts once some are there.

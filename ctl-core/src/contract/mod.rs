@@ -168,6 +168,7 @@ macro_rules! tool_contract {
                 a_clear_ends_though_a_producer_goes_on,
                 control_c_midway_reports_what_was_done,
                 what_is_drained_and_imported_is_as_it_was,
+                a_thousand_jobs_are_exported_and_imported_as_they_were,
             }
             $crate::tool_contract! { @case judging
                 thresholds_are_judged_by_table,
@@ -228,6 +229,7 @@ macro_rules! tool_contract {
                 a_wrong_setting_is_2_wherever_it_came_from,
                 what_counts_more_is_used_and_named,
                 contexts_are_kept_in_a_file_with_its_comments,
+                changes_of_settings_are_told_in_json,
                 a_wrong_configuration_file_is_78_with_its_line,
                 what_is_protected_is_changed_by_its_name_only,
                 what_goes_to_a_protected_server_is_confirmed_by_its_name,

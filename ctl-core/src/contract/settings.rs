@@ -191,6 +191,33 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
     assert!(shown.says_out(&folder.file().to_string_lossy()), "{:?}", shown.bytes);
 }
 
+/// Each as one document; stderr has no JSON.
+pub fn changes_of_settings_are_told_in_json<T: Tool>(case: &Case<T>) {
+    for line in [
+        &["context", "add", "c", "retry=1"][..],
+        &["context", "copy", "a", "c"],
+        &["context", "edit", "a", "retry=1"],
+        &["context", "previous"],
+        &["context", "rm", "a", "b"],
+        &["context", "select", "a"],
+        &["context", "unselect"],
+        &["config", "set", "retry", "1"],
+        &["config", "unset", "retry"],
+        &["config", "edit"],
+    ] {
+        let folder = Folder::with(
+            "context = \"b\"\nprevious-context = \"a\"\n[defaults]\nretry = 2\n[contexts.a]\n[contexts.b]\n",
+        );
+        let before = folder.text();
+        let editor = ("EDITOR", "sed -i s/2/1/");
+        let ran = folder.run(case, &[editor], &[line, &["-o", "json"]].concat()).exits(0);
+        assert!(!ran.json().is_null(), "{line:?}");
+        let is_json = |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok();
+        assert!(!ran.err.lines().any(is_json), "{line:?}: {}", ran.err);
+        assert_ne!(folder.text(), before, "{line:?}");
+    }
+}
+
 /// With the line number, but without its content.
 pub fn a_wrong_configuration_file_is_78_with_its_line<T: Tool>(case: &Case<T>) {
     for (text, line, said) in [
