@@ -54,32 +54,26 @@ impl Taker {
                 return Ok(taken);
             }
             shown.see("");
-            if let Some(message) = self.pull(link, rest.min(SLICE))? {
+            if let Some(message) = pull(link, &self.queue, rest.min(SLICE))? {
                 return Ok(vec![message]);
             }
         }
     }
 
-    /// What is ready now. If another client takes it first, the pull waits for a moment, and the client keeps it for
-    /// the next one.
+    /// What is ready now.
     fn ready(&self, link: &mut Link, most: usize) -> Result<Vec<Delivery>, CliError> {
         let queue = &self.queue;
         let ready = link.ask(format!("count {queue}"), |client| client.count(queue.clone()))?;
         let most = usize::try_from(ready).unwrap_or(most).min(most);
         let mut taken = Vec::new();
         while taken.len() < most {
-            match self.pull(link, SLICE) {
+            match pull_ready(link, queue) {
                 Ok(Some(message)) => taken.push(message),
                 Ok(None) => break,
                 Err(error) => return Err(link.give_back_after(&taken, error)),
             }
         }
         Ok(taken)
-    }
-
-    fn pull(&self, link: &mut Link, wait: Duration) -> Result<Option<Delivery>, CliError> {
-        let queue = &self.queue;
-        link.ask(format!("pull {queue}"), |client| client.pull_within(queue.clone(), wait))
     }
 
     /// The error for getting no message.
@@ -95,4 +89,24 @@ impl Taker {
         let within = units::show_duration(bound);
         CliError::timeout(format!("no message arrived in {queue} within {within}"))
     }
+}
+
+/// A message that is ready. If another client takes it first, the pull waits for a moment, and the client keeps it for
+/// the next one.
+///
+/// A server that is late is not one without messages: an answer to a later question shows that it has seen the pull.
+///
+/// # Errors
+/// The queue does not exist, or the failure of the connection.
+pub fn pull_ready(link: &mut Link, queue: &QueueName) -> Result<Option<Delivery>, CliError> {
+    let pulled = pull(link, queue, SLICE)?;
+    if pulled.is_some() {
+        return Ok(pulled);
+    }
+    link.ask(format!("count {queue}"), |client| client.count(queue.clone()))?;
+    pull(link, queue, SLICE)
+}
+
+fn pull(link: &mut Link, queue: &QueueName, wait: Duration) -> Result<Option<Delivery>, CliError> {
+    link.ask(format!("pull {queue}"), |client| client.pull_within(queue.clone(), wait))
 }

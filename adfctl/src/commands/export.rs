@@ -18,7 +18,7 @@ use super::queues::list;
 use crate::link::Link;
 use crate::messages::{BODIES, Candidate, FILTER, check_whole, filter_help, label, record};
 use crate::names::{Queue, queue};
-use crate::taker::SLICE;
+use crate::taker::pull_ready;
 use crate::targets::Targets;
 use crate::tool::Tool;
 
@@ -178,9 +178,7 @@ impl Look<'_> {
         let (gate, transport, queue) = (bulk.gate(), link.transport()?, self.queue);
         let mut fitting = 0;
         while pulled.count < self.ready && fitting < self.most && gate.turn(1) {
-            let pull = format!("pull {queue}");
-            let pull = link.ask(pull, |client| client.pull_within(queue.clone(), SLICE))?;
-            let Some(message) = pull else {
+            let Some(message) = pull_ready(link, queue)? else {
                 pulled.waiting += 1;
                 return Ok(());
             };

@@ -9,6 +9,7 @@ use ctl_core::contract::program::ended;
 use ctl_core::contract::program::{hears, signal};
 use fixtures::adf_queue::Server;
 use fixtures::fault::Fault;
+use fixtures::proxy::{Proxy, Toxics};
 use serde_json::json;
 
 use crate::harness::*;
@@ -127,11 +128,32 @@ fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
     });
 }
 
+/// They were taken for an empty queue, and the command ended well.
+#[test]
+fn messages_that_take_longer_than_a_moment_are_all_taken() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    adfctl(server.address(), &["push", "/q", "1", "2"]).exits(0);
+    let proxy = Proxy::start(server.socket_addr().unwrap()).unwrap();
+    proxy.spoil_replies(Toxics::new().latency(Duration::from_millis(800)));
+    let address = proxy.address().to_string();
+    assert_eq!(adfctl(&address, &["export", "/q"]).exits(0).lines().len(), 2);
+    assert_eq!(
+        adfctl(&address, &["pop", "/q", "-c", "2", "-o", "json"])
+            .exits(0)
+            .json()
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    assert_eq!(ready(server.address(), "/q"), 0);
+}
+
 #[test]
 fn a_wait_for_several_messages_is_shown() {
     let server = Server::builder().queue("/q").start().unwrap();
     for command in ["pull", "pop"] {
-        let line = [command, "/q", "-c", "2", "--wait", "500ms", "--progress", "json"];
+        let line = [command, "/q", "-c", "2", "--wait", "3s", "--progress", "json"];
         let ran = adfctl(server.address(), &line).exits(124);
         assert!(ran.err.contains("\"label\":\"waiting for a message\""), "{command}: {}", ran.err);
     }
