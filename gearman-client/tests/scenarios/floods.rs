@@ -60,7 +60,7 @@ fn a_flood_does_not_put_off_the_reply_deadline<F: Face>() {
         let started = Instant::now();
         let error = client.call(&Echo("x")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply), "{error}");
-        assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+        assert!(started.elapsed() < 3 * PATIENCE, "{:?}", started.elapsed());
     }
 }
 
@@ -71,7 +71,7 @@ fn a_flood_does_not_put_off_the_total_deadline<F: Face>() {
         let started = Instant::now();
         let error = client.call(&Echo("x")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total), "{error}");
-        assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+        assert!(started.elapsed() < 3 * PATIENCE, "{:?}", started.elapsed());
     }
 }
 
@@ -83,7 +83,7 @@ fn a_chatty_worker_does_not_put_off_the_jobs_deadline<F: Face>() {
         let started = Instant::now();
         let error = client.run("f", b"", options().timeout(SHORT)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Job), "{error}");
-        assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+        assert!(started.elapsed() < 3 * PATIENCE, "{:?}", started.elapsed());
     }
 }
 
