@@ -37,22 +37,38 @@ enum Action {
 use Action::{Close, Drain, HalfClose, Hear, HearNudging, Say};
 
 fn run(script: &[Action]) {
+    let Some(mut replies) = both(script) else { return };
+    // A busy machine may keep a server from what falls due until more has; not every time.
+    for _ in 0..4 {
+        if replies.0 != replies.1 {
+            replies = both(script).expect("beanstalkd was there a moment ago");
+        }
+    }
+    let (in_memory, by_real) = replies;
+    assert_eq!(in_memory, by_real, "in memory on the left, real on the right");
+}
+
+/// All replies of all connections.
+type Replies = Vec<Vec<String>>;
+
+/// The replies in memory and of the real server, if that is installed.
+fn both(script: &[Action]) -> Option<(Replies, Replies)> {
     let Some(real) = Beanstalkd::start() else {
         eprintln!("skipped: beanstalkd is not installed");
-        return;
+        return None;
     };
     let memory = Server::builder().version(version()).start().unwrap();
     probe(memory.socket_addr().unwrap());
-    let (in_memory, by_real) = thread::scope(|scope| {
+    let replies = thread::scope(|scope| {
         let in_memory =
             scope.spawn(|| play(script, memory.socket_addr().unwrap(), || memory.drain()));
         let by_real = play(script, real.socket_addr().unwrap(), || real.drain().unwrap());
         (in_memory.join().unwrap(), by_real)
     });
-    assert_eq!(in_memory, by_real, "in memory on the left, real on the right");
+    Some(replies)
 }
 
-fn play(script: &[Action], address: SocketAddr, drain: impl Fn()) -> Vec<Vec<String>> {
+fn play(script: &[Action], address: SocketAddr, drain: impl Fn()) -> Replies {
     let mut conversation = Conversation::new(address);
     for action in script {
         match action {
