@@ -45,7 +45,7 @@ fn conditions_are_waited_for() {
         wait(&["--for", "server"]).exits(0);
         wait(&["--for", "empty", &queue.name]).exits(0);
         wait(&["--for", "empty", &queue.name, "--must-exist"]).exits(1);
-        let late = wait(&["--for", "queue-exists", &queue.name, "--timeout", "200ms"]).exits(124);
+        let late = wait(&["--for", "queue-exists", &queue.name, "--timeout", "3s"]).exits(124);
         assert!(late.err.contains("no such queue"), "{}", late.err);
         adfctl(address, &["push", &queue.name, "--create", "x"]).exits(0);
         wait(&["--for", "queue-exists", "-Q", &queue.name]).exits(0);

@@ -167,9 +167,9 @@ fn a_dead_server_is_critical_and_a_silent_one_is_what_the_flag_says() {
         server
     };
     let server = silent();
-    bsctl(server.address(), &["check", "server", "--timeout", "100ms"]).exits(2);
+    bsctl(server.address(), &["check", "server", "--timeout", "3s"]).exits(2);
     let server = silent();
-    let line = ["check", "server", "--timeout", "100ms", "--on-timeout", "unknown"];
+    let line = ["check", "server", "--timeout", "3s", "--on-timeout", "unknown"];
     bsctl(server.address(), &line).exits(3);
 }
 

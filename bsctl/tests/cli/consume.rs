@@ -96,7 +96,7 @@ fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
 fn a_wait_for_several_jobs_is_shown() {
     let server = Server::start().unwrap();
     for verb in ["reserve", "pop"] {
-        let line = [verb, "-c", "2", "--wait", "1s", "--progress", "json"];
+        let line = [verb, "-c", "2", "--wait", "3s", "--progress", "json"];
         let ran = bsctl(server.address(), &line).exits(124);
         assert!(ran.err.contains("\"label\":\"waiting for a job\""), "{verb}: {}", ran.err);
     }

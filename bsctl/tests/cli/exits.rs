@@ -41,7 +41,7 @@ const WAYS: &[(i32, Way)] = &[
     (78, |_| bare(&["--context", "none", "ping"])),
     (124, |server| {
         server.faults().add(Fault::nth(1).of("stats").hang());
-        bsctl(server.address(), &["stats", "--timeout", "200ms"])
+        bsctl(server.address(), &["stats", "--timeout", "3s"])
     }),
     #[cfg(target_os = "linux")]
     (74, |server| {

@@ -23,10 +23,16 @@ fn a_tube_is_named_by_place_or_by_flag() {
             [&["clear", "mail", "-n"], &["clear", "-t", "mail", "-n"]],
             [&["drain", "mail", "-n"], &["drain", "-t", "mail", "-n"]],
         ] {
-            let (place, flag) =
-                (bsctl(address, by_place).exits(0), bsctl(address, by_flag).exits(0));
+            let both = || {
+                let (place, flag) = (bsctl(address, by_place), bsctl(address, by_flag));
+                (place.exits(0).out().to_owned(), flag.exits(0).out().to_owned())
+            };
             if ["jobs", "tubes", "kick", "clear", "drain"].contains(&by_place[0]) {
-                assert_eq!(place.out(), flag.out(), "{by_place:?}");
+                // A second may pass between the two, and their jobs get older; not every time.
+                let mut all = (0..5).map(|_| both());
+                assert!(all.any(|(place, flag)| place == flag), "{by_place:?}: {:?}", both());
+            } else {
+                both();
             }
         }
         assert_eq!(bsctl(address, &["pop", "mail", "-o", "raw"]).exits(0).out(), "x");

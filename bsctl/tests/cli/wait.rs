@@ -11,7 +11,7 @@ use crate::harness::*;
 fn a_wait_that_runs_out_says_what_was_seen_last() {
     let server = Server::start().unwrap();
     put(server.address(), "t", "");
-    let line = ["wait", "--for", "empty", "-t", "t", "--timeout", "100ms", "-o", "json"];
+    let line = ["wait", "--for", "empty", "-t", "t", "--timeout", "3s", "-o", "json"];
     let ran = bsctl(server.address(), &line).exits(124);
     assert!(ran.error()["message"].as_str().unwrap().contains("last seen: 1 job"));
 }
@@ -46,7 +46,7 @@ fn a_wait_for_the_server_or_a_job_names_no_tube() {
         let line = ["wait", "--for", condition, "-t", "t", "-o", "json"];
         assert_eq!(bsctl(server.address(), &line).exits(0).json()["tube"], json!(tube));
     }
-    let line = ["wait", "--for", "job-state=9:ready", "--timeout", "500ms", "--progress", "json"];
+    let line = ["wait", "--for", "job-state=9:ready", "--timeout", "3s", "--progress", "json"];
     let ran = bsctl(server.address(), &line).exits(124);
     assert!(ran.err.contains("\"label\":\"waiting for `job-state=9:ready`\""), "{}", ran.err);
 }

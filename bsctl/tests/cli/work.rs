@@ -315,7 +315,7 @@ fn a_worker_ends_when_it_is_enough() {
         };
         assert_eq!(ran(&["--once"]), 1);
         assert_eq!(ran(&["--max-jobs", "2", "-j", "4"]), 2);
-        assert_eq!(ran(&["--max-idle", "300ms"]), 2);
+        assert_eq!(ran(&["--max-idle", "3s"]), 2);
         assert_eq!(ran(&["--exit-when-empty"]), 0);
     });
 }

@@ -81,5 +81,6 @@ pub fn a_wait_that_runs_out_is_124_and_not_early<T: Tool>(case: &Case<T>) {
     assert_eq!((&error["code"], &error["exit"]), (&"TIMEOUT".into(), &124.into()));
     let pop: Vec<&str> = case.pop.split(' ').collect();
     case.program.at(&address, &pop).exits(0);
+    let wait: Vec<&str> = case.empty.split(' ').collect();
     case.program.at(&address, &wait).exits(0);
 }

@@ -70,22 +70,27 @@ pub fn a_silent_one_of_several_servers_is_named<T: Tool>(case: &Case<T>) {
     let both = format!("{silent},{address}");
     let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
     case.program.at(&address, &add).exits(0);
-    for line in [
-        case.list,
-        case.figures,
-        "ping",
-        "latency -c 1 --every 100ms",
-        "top --once",
-        "doctor",
-        "exporter --once",
-    ] {
-        let words: Vec<&str> = line.split(' ').chain(["--timeout", "1s"]).collect();
-        let ran = case.program.at(&both, &words);
-        let said = format!("{}{}", ran.out(), ran.err);
-        assert!([Some(69), Some(124)].contains(&ran.code), "{line}: {:?} {said}", ran.code);
-        assert!(ran.out().contains(&address) && said.contains(&silent), "{line}: {said}");
-    }
-    let line = ["latency", "-c", "2", "--every", "100ms", "--timeout", "1s", "-o", "json"];
+    thread::scope(|scope| {
+        for line in [
+            case.list,
+            case.figures,
+            "ping",
+            "latency -c 1 --every 100ms",
+            "top --once",
+            "doctor",
+            "exporter --once",
+        ] {
+            let (program, both, address, silent) = (&case.program, &both, &address, &silent);
+            scope.spawn(move || {
+                let words: Vec<&str> = line.split(' ').chain(["--timeout", "3s"]).collect();
+                let ran = program.at(both, &words);
+                let said = format!("{}{}", ran.out(), ran.err);
+                assert!([Some(69), Some(124)].contains(&ran.code), "{line}: {:?} {said}", ran.code);
+                assert!(ran.out().contains(address) && said.contains(silent), "{line}: {said}");
+            });
+        }
+    });
+    let line = ["latency", "-c", "2", "--every", "100ms", "--timeout", "3s", "-o", "json"];
     let ran = case.program.at(&both, &line).exits(69).json();
     let lost = |server: &str| -> Vec<bool> {
         let rows = ran.as_array().unwrap().iter().filter(|row| row["server"] == server);

@@ -233,7 +233,7 @@ fn raw_packets_that_come_later_are_waited_for() {
         let line = ["-s", address, "work", "-f", "up", "--builtin", "upper"];
         let _worker = Running::of(command(&line).spawn().unwrap());
         workers(address, "up", 1);
-        let line = ["raw", "--wait", "1s", "--packet", "SUBMIT_JOB", "up", "", "x", "-o", "name"];
+        let line = ["raw", "--wait", "3s", "--packet", "SUBMIT_JOB", "up", "", "x", "-o", "name"];
         assert_eq!(gearctl(address, &line).exits(0).out(), "JOB_CREATED\nWORK_COMPLETE\n");
     });
 }

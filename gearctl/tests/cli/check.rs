@@ -59,7 +59,7 @@ fn a_roundtrip_tells_server_and_worker_apart() {
         assert!(other.out().contains("result: X"), "{}", other.out());
         drop(worker);
         workers(address, "up", 0);
-        let late = ["up", "--timeout", "0.2"];
+        let late = ["up", "--timeout", "3"];
         check(&late).exits(2);
         check(&[&late[..], &["--on-timeout", "unknown"]].concat()).exits(3);
     });
@@ -97,7 +97,7 @@ fn what_is_queued_is_told_by_priority_where_it_is_asked_for() {
 #[test]
 fn a_run_that_nobody_takes_says_why_in_a_pipe_too() {
     let server = Server::start().unwrap();
-    let ran = gearctl(server.address(), &["run", "nobody", "x", "--timeout", "300ms"]).exits(124);
+    let ran = gearctl(server.address(), &["run", "nobody", "x", "--timeout", "3s"]).exits(124);
     assert!(ran.err.contains("(no worker serves nobody)"), "{}", ran.err);
 }
 

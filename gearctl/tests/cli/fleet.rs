@@ -142,7 +142,7 @@ fn functions_are_changed_on_every_server_that_knows_them() {
 fn a_condition_is_about_all_servers_together() {
     let fleet = Fleet::start();
     let wait = |servers: &str, what: &[&str]| {
-        gearctl(servers, &[&["wait", "--timeout", "50ms", "-i", "1ms"], what].concat())
+        gearctl(servers, &[&["wait", "--timeout", "3s", "-i", "1ms"], what].concat())
     };
     let (one, two) = (fleet.one.address(), fleet.two.address());
     wait(&fleet.alive(), &["--for", "queued==0", "-f", "mail"]).exits(0);
@@ -211,7 +211,7 @@ fn a_server_that_keeps_a_job_waiting_is_named() {
     let silent = listener.local_addr().unwrap().to_string();
     let both = format!("{silent},{}", server.address());
     let mut late = (0..32).map(|n| {
-        let line = ["submit", "mail", "x", "-u", &n.to_string(), "--timeout", "1s"];
+        let line = ["submit", "mail", "x", "-u", &n.to_string(), "--timeout", "3s"];
         gearctl(&both, &line)
     });
     let ran = late.find(|ran| ran.code != Some(0)).unwrap().exits(124);

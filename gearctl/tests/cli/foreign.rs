@@ -266,7 +266,7 @@ fn every_command_does_what_the_server_can_and_says_what_it_cannot() {
 fn shell_workers_serve_every_server() {
     on_all(|kind, address| {
         let line = ["-s", address, "work", "-f", "up", "-j", "2", "--builtin", "upper"];
-        let line = [&line[..], &["--timeout", "1"], &PATIENT].concat();
+        let line = [&line[..], &["--timeout", "5"], &PATIENT].concat();
         let _worker = Running::of(command(&line).spawn().unwrap());
         serving(address, "up", 2);
         let lines: String = (0..50).map(|n| format!("line {n}\n")).collect();

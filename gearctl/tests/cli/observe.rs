@@ -44,7 +44,7 @@ fn a_step_that_fails_is_named_and_cleaned_up_after() {
             _ => Fault::always(),
         };
         server.faults().add(fault.of(command).reply_bytes(refusal));
-        let ran = gearctl(server.address(), &["smoke", "-o", "json", "--timeout", "1s"]);
+        let ran = gearctl(server.address(), &["smoke", "-o", "json", "--timeout", "3s"]);
         assert!(![Some(0), None].contains(&ran.code), "{step}: {ran:?}");
         let rows: Vec<Value> = serde_json::from_slice(&ran.bytes).unwrap();
         let last = rows.last().unwrap();
@@ -74,7 +74,7 @@ fn a_broken_connection_has_its_own_code_and_the_row_says_where() {
         for at in 2..10 {
             server.faults().add(fault(Fault::nth(at).of("GET_STATUS")));
         }
-        let ran = gearctl(server.address(), &["smoke", "--timeout", "1s"]).exits(code);
+        let ran = gearctl(server.address(), &["smoke", "--timeout", "3s"]).exits(code);
         let last = ran.lines().last().copied().unwrap_or_default();
         assert!(last.starts_with("status\t") && last.ends_with("\tfalse"), "{ran:?}");
     }
@@ -96,11 +96,11 @@ fn waiting_ends_when_the_condition_is_true() {
         wait(&["function-exists", "-f", "f"]).exits(0);
         wait(&["queued==1", "-f", "f", "--stable", "2"]).exits(0);
         let error =
-            wait(&["idle", "-f", "f", "--timeout", "1", "-o", "json"]).exits(124).error_alone();
+            wait(&["idle", "-f", "f", "--timeout", "3", "-o", "json"]).exits(124).error_alone();
         assert!(error["message"].as_str().unwrap().contains("last seen: total 1"), "{error}");
 
         let done = format!("handle-done={handle}");
-        let seen = wait(&[&done, "--timeout", "1"]).exits(124);
+        let seen = wait(&[&done, "--timeout", "3"]).exits(124);
         assert!(seen.err.contains("queued"), "{}", seen.err);
         let line = ["-s", address, "-v", "wait", "-i", "10ms", "--for", &done];
         let mut waiting = command(&line).spawn().unwrap();

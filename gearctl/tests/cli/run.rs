@@ -101,7 +101,7 @@ fn some_jobs_that_fail_are_3() {
 fn nobody_serves_the_job_and_the_time_runs_out() {
     on_both(|server| {
         let ran =
-            gearctl(server.address(), &["run", "nobody", "x", "--timeout", "0.3", "-o", "json"]);
+            gearctl(server.address(), &["run", "nobody", "x", "--timeout", "3", "-o", "json"]);
         assert_eq!(ran.exits(124).error_alone()["code"], "TIMEOUT");
     });
 }
@@ -247,7 +247,7 @@ fn results_come_in_order_when_asked_for_and_lines_say_whose_they_are() {
 fn background_jobs_can_be_waited_for() {
     on_both(|server| {
         let address = server.address();
-        let line = ["submit", "up", "x", "--wait", "--timeout", "0.3", "-q"];
+        let line = ["submit", "up", "x", "--wait", "--timeout", "3", "-q"];
         let late = gearctl(address, &line).exits(124);
         assert!(late.out().starts_with("H:"), "{}", late.out());
         let line = ["-s", address, "work", "-f", "up", "--builtin", "sleep=100ms"];
