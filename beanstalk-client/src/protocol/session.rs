@@ -270,6 +270,7 @@ impl Session {
     }
 
     /// How long the server may hold back the oldest reply, if its command was completely sent.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn oldest_wait(&self) -> Option<ServerWait> {
         self.pending.front().filter(|oldest| oldest.end <= self.sent).map(|oldest| oldest.wait)
     }

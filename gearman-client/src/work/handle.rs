@@ -59,6 +59,21 @@ impl WorkerHandle {
         self.lanes.iter().map(|lane| lane.update(|seen| seen.running)).sum()
     }
 
+    /// Whether no job is left for the worker: every server that can be reached has answered its last request with
+    /// `NO_JOB`, and will wake it for the next one (`PRE_SLEEP`, `NOOP`). At least one server can be reached.
+    ///
+    /// A worker that takes jobs until there are none asks this when
+    /// [`next_job`](crate::blocking::Worker::next_job) has brought none for a while; that alone may also mean that a
+    /// server is slow. Jobs that the worker already [holds](Self::running) do not matter.
+    #[must_use]
+    pub fn is_asleep(&self) -> bool {
+        let of = |lane: &Gauge| lane.update(|seen| (seen.state, seen.is_asleep));
+        let mut reached = self.lanes.iter().map(of).filter(|(state, _)| {
+            !matches!(state, ConnectionState::Backoff | ConnectionState::Closed)
+        });
+        reached.next().is_some_and(|(_, first)| first && reached.all(|(_, is_asleep)| is_asleep))
+    }
+
     /// The state of each connection: one for each server, in order, repeated for each of the worker's
     /// [connections](crate::WorkerOptions::connections) to it.
     #[must_use]
@@ -86,6 +101,7 @@ pub(crate) struct Seen {
     pub(crate) metrics: Metrics,
     pub(crate) report: WorkerReport,
     pub(crate) running: usize,
+    pub(crate) is_asleep: bool,
     pub(crate) state: ConnectionState,
 }
 
@@ -95,6 +111,7 @@ impl Default for Seen {
             metrics: Metrics::default(),
             report: WorkerReport::default(),
             running: 0,
+            is_asleep: false,
             state: ConnectionState::Idle,
         }
     }
@@ -129,5 +146,6 @@ impl Seen {
         }
         self.running = lane.session.running();
         self.state = lane.state();
+        self.is_asleep = self.state == ConnectionState::Ready && lane.session.is_asleep();
     }
 }

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fixtures::fault::Fault;
 use gearman_client::{
     Client, ErrorKind, Failure, JobEvent, JobLimit, Outcome, Servers, Worker, WorkerOptions,
     blocking, protocol::Submit,
@@ -24,6 +25,7 @@ each_server!(
     no_result_waits_for_the_handler_of_the_next_job,
     results_in_a_batch_are_all_written_when_the_worker_stops,
     one_worker_serves_two_servers_and_starves_none,
+    a_worker_knows_when_no_job_is_left,
     a_thousand_functions_are_served_and_an_idle_worker_is_woken,
     handlers_of_a_blocking_worker_run_in_parallel,
 );
@@ -32,6 +34,7 @@ each_server_async!(
     what_an_error_makes_of_an_async_job_is_the_callers_to_say,
     a_handler_that_panics_before_it_gives_a_future_fails_its_job_only,
     a_dropped_job_is_failed,
+    an_async_worker_knows_when_no_job_is_left,
     several_jobs_run_at_once_on_one_connection,
     stopping_finishes_what_runs_and_gives_the_rest_back,
     a_job_of_a_lost_connection_cannot_be_ended_and_runs_again,
@@ -310,6 +313,77 @@ fn serves_two_servers_fairly(one: &str) -> bool {
     }
     assert_eq!((from_one, worker.stop().completed), (50, 100));
     is_fair
+}
+
+/// Beside a server that cannot be reached.
+fn beside_nobody(address: &str) -> WorkerOptions {
+    WorkerOptions::new(format!("{address},127.0.0.1:1").parse::<Servers>().unwrap())
+}
+
+fn a_worker_knows_when_no_job_is_left(address: &str) {
+    let mut client = blocking::Client::connect(address).unwrap();
+    let mut worker = blocking::Worker::connect(beside_nobody(address)).unwrap();
+    worker.can_do("left", None).unwrap();
+    let handle = worker.handle();
+    assert!(!handle.is_asleep(), "it has not asked yet");
+    for jobs in [3, 1] {
+        for n in 0..jobs {
+            client.submit_background("left", n.to_string(), options()).unwrap();
+        }
+        // The server wakes the worker.
+        let mut next = worker.next_job(PATIENCE).unwrap();
+        while let Some(job) = next {
+            assert!(!handle.is_asleep());
+            worker.complete(job, "").unwrap();
+            next = None;
+            while next.is_none() && !handle.is_asleep() {
+                next = worker.next_job(Duration::from_millis(1)).unwrap();
+            }
+        }
+    }
+    assert_eq!(worker.stop().completed, 4);
+    assert!(!handle.is_asleep(), "it has ended");
+}
+
+async fn an_async_worker_knows_when_no_job_is_left(address: String) {
+    let client = Client::connect(&address).await.unwrap();
+    for n in 0..3 {
+        client.submit_background("left", n.to_string(), options()).await.unwrap();
+    }
+    let mut worker = Worker::connect(beside_nobody(&address)).await.unwrap();
+    let handle = worker.handle();
+    worker.can_do("left", None).unwrap();
+    let mut completed = 0;
+    while !(handle.is_asleep() && handle.running() == 0) {
+        let next = tokio::time::timeout(Duration::from_millis(1), worker.next_job());
+        if let Ok(job) = next.await {
+            job.complete("").await.unwrap();
+            completed += 1;
+        }
+    }
+    assert_eq!((completed, worker.stop().await.completed), (3, 3));
+}
+
+/// It waits for the answer, however long no job comes.
+#[test]
+fn a_worker_of_a_slow_server_is_not_asleep() {
+    let server = fixtures::gearmand::Server::start().unwrap();
+    for grab in ["GRAB_JOB_ALL", "GRAB_JOB_UNIQ"] {
+        server.faults().add(Fault::always().of(grab).delay(Duration::from_millis(300)));
+    }
+    let mut client = blocking::Client::connect(server.address()).unwrap();
+    client.submit_background("slow", "", options()).unwrap();
+    let mut worker = blocking::Worker::connect(server.address()).unwrap();
+    worker.can_do("slow", None).unwrap();
+    let handle = worker.handle();
+    let job = loop {
+        if let Some(job) = worker.next_job(Duration::from_millis(1)).unwrap() {
+            break job;
+        }
+        assert!(!handle.is_asleep());
+    };
+    worker.complete(job, "").unwrap();
+    assert_eq!(worker.stop().completed, 1);
 }
 
 fn a_thousand_functions_are_served_and_an_idle_worker_is_woken(address: &str) {

@@ -436,6 +436,12 @@ impl WorkerSession {
         self.running.len() - self.waiting.len()
     }
 
+    /// Whether the server has no job for it: it has answered NO_JOB, and will send NOOP for the next one.
+    #[must_use]
+    pub fn is_asleep(&self) -> bool {
+        matches!(self.rest, Rest::Asleep(_))
+    }
+
     /// The server and the number of this connection.
     #[must_use]
     pub fn origin(&self) -> &Origin {
