@@ -8,11 +8,11 @@ use ctl_core::error::{CliError, Exit};
 #[cfg(feature = "tls")]
 use ctl_core::link::tls::Tls;
 use ctl_core::link::{Dialer, Endpoint, Link as _, Pong, RequestLog, Setters};
-use ctl_core::output::{Column, Shape};
+use ctl_core::output::{Column, Shape, units};
 use ctl_core::system::at_once::at_once;
 use fixtures::fault::Faults;
 use fixtures::gearmand::{Listen, Server};
-use gearman_client::blocking::{Admin, Client, Packets, Worker};
+use gearman_client::blocking::{Admin, Client, GrabbedJob, Packets, Worker};
 use gearman_client::protocol::{AdminCommand, AdminReply, Echo, PacketType, Request};
 use gearman_client::{
     Address, ConnectOptions, FunctionName, Grab, Listing, RetryPolicy, Row, Servers, WorkerOptions,
@@ -87,6 +87,33 @@ pub fn worker(options: WorkerOptions, function: &FunctionName) -> Result<Worker,
     let mut worker = Worker::connect(options).map_err(cli_error)?;
     worker.can_do(function.clone(), None).map_err(cli_error)?;
     Ok(worker)
+}
+
+/// How long a command that takes jobs waits for one before it checks whether to stop.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// The worker's next job; none once its server has said that there is none, or if `is_over`.
+///
+/// # Errors
+/// The connection failed; the server has said nothing for this long: exit 124.
+pub fn next_job(
+    worker: &mut Worker,
+    patience: Duration,
+    mut is_over: impl FnMut() -> bool,
+) -> Result<Option<GrabbedJob>, CliError> {
+    let (handle, start) = (worker.handle(), Instant::now());
+    loop {
+        let is_over = is_over();
+        let job = worker.next_job(SLICE).map_err(cli_error)?;
+        if job.is_some() || is_over || handle.is_asleep() {
+            return Ok(job);
+        }
+        if start.elapsed() >= patience {
+            let patience = units::show_duration(patience);
+            let text = format!("the server has not said within {patience} whether it has a job");
+            return Err(CliError::timeout(text).hint("a longer --timeout gives it more time"));
+        }
+    }
 }
 
 /// `GET_STATUS` of a job that does not exist, because geard leaves `ECHO_REQ` unanswered.
@@ -181,7 +208,7 @@ impl ctl_core::link::Link for Link {
             return self.round_trip().map(|took| pong(PacketType::GetStatus, took));
         }
         let data = format!("gearctl {n}");
-        let bound = self.dialer.timeout().unwrap_or(USUAL_REPLY_TIMEOUT);
+        let bound = self.patience();
         let client = self.client()?;
         let start = Instant::now();
         client.set_reply_timeout(bound / 2);
@@ -245,7 +272,7 @@ impl Link {
             Some(client) => client,
             None => self.open_client()?,
         };
-        client.set_reply_timeout(self.dialer.timeout().unwrap_or(USUAL_REPLY_TIMEOUT));
+        client.set_reply_timeout(self.patience());
         client.set_total_timeout(self.dialer.call_bound());
         Ok(self.client.insert(client))
     }
@@ -292,6 +319,12 @@ impl Link {
     /// An address is wrong: exit 2.
     pub fn servers(&mut self) -> Result<Servers, CliError> {
         Servers::new(self.dialer.options()?).map_err(cli_error)
+    }
+
+    /// How long to wait for an answer.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.dialer.timeout().unwrap_or(USUAL_REPLY_TIMEOUT)
     }
 
     /// The single server, for a worker or client of it alone.

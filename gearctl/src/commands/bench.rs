@@ -18,7 +18,7 @@ use gearman_client::{FunctionName, SubmitOptions};
 
 use super::functions::status_of;
 use crate::error::cli_error;
-use crate::link::{Answer, Link, worker};
+use crate::link::{Answer, Link, next_job, worker};
 use crate::names::{self, show_function};
 use crate::scratch;
 use crate::tool::Tool;
@@ -139,7 +139,9 @@ fn measure(
             workers.start(link, function)?;
         }
         clients.push(match mode {
-            Mode::Worker => BenchClient::Grabs(worker(link.worker_options()?, function)?),
+            Mode::Worker => {
+                BenchClient::Grabs(worker(link.worker_options()?, function)?, link.patience())
+            }
             _ => BenchClient::Submits(Submitter::new(link, mode, function)?),
         });
     }
@@ -149,16 +151,17 @@ fn measure(
 
 enum BenchClient {
     Submits(Submitter),
-    Grabs(Worker),
+    /// With the time that the server may take to say whether it has a job.
+    Grabs(Worker, Duration),
 }
 
 impl bench::Client for BenchClient {
     fn perform(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError> {
         match self {
             Self::Submits(submitter) => submitter.perform(bodies, done),
-            Self::Grabs(worker) => {
+            Self::Grabs(worker, patience) => {
                 for _ in bodies {
-                    let Some(job) = worker.next_job(PATIENCE).map_err(cli_error)? else { break };
+                    let Some(job) = next_job(worker, *patience, || false)? else { break };
                     done(worker.complete(job, b"").map_err(cli_error));
                 }
                 Ok(())
@@ -256,8 +259,6 @@ impl Drop for Workers {
     }
 }
 
-/// If no job arrives for this long, there is none.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// How long connections that have just been closed may keep a function in use.
 const BOUND: Duration = Duration::from_secs(5);
 
@@ -282,7 +283,7 @@ fn empty(link: &mut Link, function: &FunctionName) -> Result<(), CliError> {
         return Ok(());
     }
     let mut worker = worker(link.worker_options()?, function)?;
-    while let Some(job) = worker.next_job(PATIENCE).map_err(cli_error)? {
+    while let Some(job) = next_job(&mut worker, link.patience(), || false)? {
         worker.complete(job, b"").map_err(cli_error)?;
     }
     let _ = worker.stop();

@@ -1,7 +1,5 @@
 //! `peek` and `export`: jobs are shown only to workers, so they are taken, shown, and given back.
 
-use std::time::{Duration, Instant};
-
 use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError, Rate};
 use ctl_core::error::{CliError, Exit};
@@ -9,12 +7,11 @@ use ctl_core::input::named::{One, Several};
 use ctl_core::link::fleet::{Fleet, name_at};
 use ctl_core::output::{BodiesArgs, List, Record};
 use ctl_core::output::{records, units};
-use gearman_client::blocking::{GrabbedJob, Worker};
+use gearman_client::blocking::GrabbedJob;
 use gearman_client::{FunctionName, JobLimit};
 
 use super::drain::{RECORDS, targets};
-use crate::error::cli_error;
-use crate::link::{Link, worker};
+use crate::link::{Link, next_job, worker};
 use crate::names::{Function, show_function, show_handle};
 use crate::tool::Tool;
 
@@ -79,10 +76,6 @@ pub struct ExportArgs {
 
 /// Maximum held at once: number of jobs, and bytes.
 const MOST: (u64, usize) = (10_000, 256 << 20);
-/// If nothing arrives for this long, there is nothing.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How often a waiting worker checks for signals.
-const SLICE: Duration = Duration::from_millis(100);
 
 /// Runs `peek`.
 ///
@@ -214,7 +207,12 @@ fn borrow(
         if !bulk.gate().turn(1) {
             break Ok(());
         }
-        let job = match next(&mut worker, bulk) {
+        let gate = bulk.gate();
+        let is_over = || {
+            bulk.see();
+            !gate.is_open()
+        };
+        let job = match next_job(&mut worker, link.patience(), is_over) {
             Ok(Some(job)) => job,
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
@@ -232,17 +230,6 @@ fn borrow(
     drop(worker);
     drop(held);
     taken.map(|()| borrowed)
-}
-
-fn next(worker: &mut Worker, bulk: &mut Bulk) -> Result<Option<GrabbedJob>, CliError> {
-    let start = Instant::now();
-    loop {
-        let job = worker.next_job(SLICE).map_err(cli_error)?;
-        if job.is_some() || start.elapsed() >= PATIENCE || !bulk.gate().is_open() {
-            return Ok(job);
-        }
-        bulk.see();
-    }
 }
 
 fn record(job: &GrabbedJob, function: &FunctionName) -> Record {

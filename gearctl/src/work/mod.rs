@@ -310,11 +310,12 @@ impl Shift {
 
     /// Waits for a job; none once the shift is over.
     fn next_job(&self, worker: &mut Worker) -> Option<GrabbedJob> {
-        let mut reported = false;
+        let (mut reported, handle) = (false, worker.handle());
+        let is_enough = || (self.limits.empty && handle.is_asleep()) || self.is_enough();
         while !self.is_stopped() {
             match worker.next_job(SLICE) {
                 Ok(Some(job)) => return Some(job),
-                Ok(None) if self.limits.empty || self.is_enough() => return None,
+                Ok(None) if is_enough() => return None,
                 Ok(None) => reported = false,
                 // It reconnects on its own; losses are events.
                 Err(error) => {

@@ -1,5 +1,8 @@
 //! `drain` removes jobs, and no client loses a result by accident.
 
+use std::time::Duration;
+
+use fixtures::fault::Fault;
 use serde_json::{Value, json};
 
 use crate::harness::*;
@@ -197,4 +200,34 @@ fn a_reader_who_goes_away_loses_nothing() {
         // The one that could not be written goes back.
         eventually("the rest", || (queued(address, "mail") == 200 - taken).then_some(()));
     });
+}
+
+/// Each answer to a request for a job takes longer than any fixed time that would do for a fast server.
+#[test]
+fn a_slow_server_is_not_taken_for_an_empty_one() {
+    let server = fixtures::gearmand::Server::start().unwrap();
+    let address = server.address();
+    for grab in ["GRAB_JOB_ALL", "GRAB_JOB_UNIQ"] {
+        server.faults().add(Fault::always().of(grab).delay(Duration::from_millis(1200)));
+    }
+    queue(address, "mail", b"1");
+    let shown = gearctl(address, &["export", "mail", "-y", "-o", "ndjson"]).exits(0);
+    assert_eq!(shown.out().lines().count(), 1, "{shown:?}");
+    let drained = gearctl(address, &["drain", "mail", "-y", "-o", "json"]).exits(0).json();
+    assert_eq!((&drained["succeeded"], queued(address, "mail")), (&json!(1), 0));
+    queue(address, "mail", b"2");
+    gearctl(address, &["work", "-f", "mail", "--builtin", "echo", "--exit-when-empty"]).exits(0);
+    assert_eq!(queued(address, "mail"), 0);
+}
+
+#[test]
+fn a_server_that_does_not_say_whether_it_has_jobs_is_late() {
+    let server = fixtures::gearmand::Server::start().unwrap();
+    let address = server.address();
+    queue(address, "mail", b"1");
+    for grab in ["GRAB_JOB_ALL", "GRAB_JOB_UNIQ", "GRAB_JOB"] {
+        server.faults().add(Fault::always().of(grab).delay(Duration::from_secs(60)));
+    }
+    let late = gearctl(address, &["drain", "mail", "-y", "--timeout", "2s"]).exits(124);
+    assert!(late.err.contains("the server has not said within 2s whether"), "{}", late.err);
 }

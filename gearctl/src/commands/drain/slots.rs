@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use ctl_core::commands::bulk::Gate;
@@ -18,13 +18,9 @@ use gearman_client::{FunctionName, JobLimit, WorkerOptions};
 use super::waiting::{Lookout, refusal};
 use super::{End, TakeArgs, Target, record};
 use crate::error::cli_error;
-use crate::link::{Link, worker};
+use crate::link::{Link, next_job, worker};
 use crate::names::show_handle;
 
-/// If nothing arrives for this long, there is nothing.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How often a waiting slot checks whether to stop.
-const SLICE: Duration = Duration::from_millis(100);
 /// Maximum number of jobs that are left alone, each on a connection of its own.
 const MOST_LEFT_ALONE: usize = 64;
 
@@ -117,6 +113,7 @@ impl<'a> Slots<'a> {
         let (function, limit) = (&target.function, JobLimit::new(most));
         let options = link.worker_options()?.limit(limit.clone());
         let (sender, news) = mpsc::sync_channel(0);
+        let patience = link.patience();
         for _ in 0..self.count {
             let plan = self.plan;
             // It then does not matter which clients are told that their jobs failed.
@@ -127,6 +124,7 @@ impl<'a> Slots<'a> {
                 function: function.clone(),
                 options: options.clone(),
                 limit: limit.clone(),
+                patience,
                 lookout: looks.then(|| Lookout::new(link.sibling())),
                 plan,
                 gate: self.gate.clone(),
@@ -149,6 +147,8 @@ struct Slot {
     function: FunctionName,
     options: WorkerOptions,
     limit: JobLimit,
+    /// How long the server may take to say whether it has a job.
+    patience: Duration,
     /// None if it does not matter whether clients wait.
     lookout: Option<Lookout>,
     plan: Plan,
@@ -218,18 +218,15 @@ impl Slot {
 
     /// The next job; none if there is none, or if no more should be taken.
     fn next(&mut self) -> Result<Option<GrabbedJob>, CliError> {
-        let start = Instant::now();
-        loop {
-            let is_open = self.gate.is_open();
+        let Self { worker, gate, limit, patience, .. } = self;
+        let handle = worker.handle();
+        next_job(worker, *patience, || {
+            let is_open = gate.is_open();
             if !is_open {
-                self.worker.handle().stop();
+                handle.stop();
             }
-            let job = self.worker.next_job(SLICE).map_err(cli_error)?;
-            let over = !is_open || self.limit.is_reached() || start.elapsed() >= PATIENCE;
-            if job.is_some() || over {
-                return Ok(job);
-            }
-        }
+            !is_open || limit.is_reached()
+        })
     }
 
     /// Ends the job once its record is safe. Returns false if nobody listens any more.
