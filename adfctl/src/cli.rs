@@ -10,7 +10,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Connect;
 use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::program::Program;
-use ctl_core::tool::Nature;
+use ctl_core::tool::{Later, Nature};
 
 use crate::commands::settle::Fate;
 use crate::commands::{
@@ -54,82 +54,82 @@ impl Connect for Server {
 pub enum Command {
     /// Push messages (rpush, lpush)
     #[command(visible_aliases = ["put", "add"], after_help = push::HELP)]
-    Push(push::PushArgs),
+    Push(Later<push::PushArgs>),
     /// Pull messages, then give them back or delete them (pull, lcancel, rcancel, delete)
     #[command(after_help = pull::HELP)]
-    Pull(pull::PullArgs),
+    Pull(Later<pull::PullArgs>),
     /// Take messages for good: write them out, then delete them (pull, delete)
     #[command(after_help = pop::HELP)]
-    Pop(pop::PopArgs),
+    Pop(Later<pop::PopArgs>),
     /// Run a command for every message (pull, delete, lcancel, rcancel)
     #[command(after_help = work::HELP)]
-    Work(Box<work::WorkArgs>),
+    Work(Later<Box<work::WorkArgs>>),
     /// Delete a message pulled over HTTP (delete)
     #[command(after_help = settle::DELETE_HELP)]
-    Delete(settle::SettleArgs),
+    Delete(Later<settle::SettleArgs>),
     /// Put a message pulled over HTTP back at the left end (lcancel)
     #[command(after_help = settle::LCANCEL_HELP)]
-    Lcancel(settle::SettleArgs),
+    Lcancel(Later<settle::SettleArgs>),
     /// Put a message pulled over HTTP back at the right end (rcancel)
     #[command(after_help = settle::RCANCEL_HELP)]
-    Rcancel(settle::SettleArgs),
+    Rcancel(Later<settle::SettleArgs>),
     /// Put back a message swallowed by an abandoned HTTP pull (lcancel)
     #[command(after_help = settle::RECOVER_HELP)]
-    Recover(settle::SettleArgs),
+    Recover(Later<settle::SettleArgs>),
     /// List queues with their message counts (status page)
     #[command(visible_aliases = ["ls", "list"], after_help = queues::HELP)]
-    Queues(queues::QueuesArgs),
+    Queues(Later<queues::QueuesArgs>),
     /// Count the ready messages of queues (count)
     #[command(after_help = count::HELP)]
-    Count(count::CountArgs),
+    Count(Later<count::CountArgs>),
     /// Create or delete queues (createqueue, deletequeue)
     #[command(after_help = queue::HELP)]
-    Queue(queue::QueueArgs),
+    Queue(Later<queue::QueueArgs>),
     /// Delete the ready messages of queues (clear)
     #[command(visible_aliases = ["flush", "purge", "empty"], after_help = clear::HELP)]
-    Clear(clear::ClearArgs),
+    Clear(Later<clear::ClearArgs>),
     /// Move the messages of queues into a file or pipe (pull, delete)
     #[command(after_help = drain::HELP)]
-    Drain(drain::DrainArgs),
+    Drain(Later<drain::DrainArgs>),
     /// Move messages to another queue or server (pull, rpush, delete)
     #[command(after_help = transfer::MOVE_HELP)]
-    Move(transfer::TransferArgs),
+    Move(Later<transfer::TransferArgs>),
     /// Copy messages to another queue or server, then give them back (pull, rpush)
     #[command(after_help = transfer::COPY_HELP)]
-    Copy(transfer::TransferArgs),
+    Copy(Later<transfer::TransferArgs>),
     /// Write the messages of queues as records, then give them back (pull)
     #[command(after_help = export::HELP)]
-    Export(export::ExportArgs),
+    Export(Later<export::ExportArgs>),
     /// Push messages from records (rpush)
     #[command(after_help = import::HELP)]
-    Import(import::ImportArgs),
+    Import(Later<import::ImportArgs>),
     /// Check that client, network and server work together (createqueue to deletequeue, in a queue of its own)
     #[command(after_help = smoke::HELP)]
     Smoke(SmokeArgs),
     /// Compare metrics with thresholds, for monitoring and CI (status page)
     #[command(after_help = check::HELP)]
-    Check(check::CheckArgs),
+    Check(Later<check::CheckArgs>),
     /// Monitor the queues live: backlog, rates and problems (status page)
     #[command(after_help = top::HELP)]
-    Top(TopArgs),
+    Top(Later<TopArgs>),
     /// Measure the server's throughput and latency (rpush, pull, delete, count, in a queue of its own)
     #[command(after_help = bench::HELP)]
-    Bench(Box<bench::BenchArgs>),
+    Bench(Later<Box<bench::BenchArgs>>),
     /// Serve metrics for Prometheus and counts for autoscalers (status page)
     #[command(after_help = exporter::HELP)]
-    Exporter(ExporterArgs),
+    Exporter(Later<ExporterArgs>),
     /// Serve a live web page of servers and queues (as top, and commands of this tool)
     #[command(after_help = web::HELP)]
-    Web(WebArgs),
+    Web(Later<WebArgs>),
     /// Show the traffic between applications and the server by relaying it (any action)
     #[command(after_help = tap::HELP)]
-    Tap(TapArgs),
+    Tap(Later<TapArgs>),
     /// Wait until a condition is true (status page)
     #[command(after_help = wait::HELP)]
-    Wait(wait::WaitArgs),
+    Wait(Later<wait::WaitArgs>),
     /// Send one request and print the reply (any action but pull)
     #[command(after_help = raw::HELP)]
-    Raw(raw::RawArgs),
+    Raw(Later<raw::RawArgs>),
 }
 
 impl ctl_core::tool::Tool for Adfctl {
@@ -142,9 +142,9 @@ impl ctl_core::tool::Tool for Adfctl {
 
     fn run(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         match command {
-            Command::Push(args) => push::run(tool, args),
-            Command::Pull(args) => pull::run(tool, args),
-            Command::Pop(args) => pop::run(tool, args),
+            Command::Push(args) => push::run(tool, args.0),
+            Command::Pull(args) => pull::run(tool, args.0),
+            Command::Pop(args) => pop::run(tool, args.0),
             Command::Work(args) => work::run(tool, &args),
             Command::Delete(args) => settle::run(tool, &args, Fate::Delete),
             Command::Lcancel(args) => settle::run(tool, &args, Fate::Lcancel),
@@ -158,10 +158,10 @@ impl ctl_core::tool::Tool for Adfctl {
             Command::Move(args) => transfer::run_move(tool, &args),
             Command::Copy(args) => transfer::run_copy(tool, &args),
             Command::Export(args) => export::run(tool, &args),
-            Command::Import(args) => import::run(tool, args),
+            Command::Import(args) => import::run(tool, args.0),
             Command::Smoke(SmokeArgs {}) => smoke::run(tool),
             Command::Check(args) => check::run(tool, &args),
-            Command::Bench(args) => bench::run(tool, *args),
+            Command::Bench(args) => bench::run(tool, *args.0),
             Command::Wait(args) => wait::run(tool, &args),
             Command::Top(args) => {
                 ctl_core::commands::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD)

@@ -10,7 +10,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Connect;
 use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::program::Program;
-use ctl_core::tool::Nature;
+use ctl_core::tool::{Later, Nature};
 
 use crate::commands::{
     bench, bury_all, bury_release, check, clear, delete, drain, export, exporter, import, job,
@@ -44,118 +44,118 @@ impl Connect for Server {
 pub enum Command {
     /// Put jobs into a tube (put)
     #[command(visible_aliases = ["add", "enqueue"], after_help = put::HELP)]
-    Put(put::PutArgs),
+    Put(Later<put::PutArgs>),
     /// Put test data (put)
     #[command(after_help = populate::HELP)]
-    Populate(populate::PopulateArgs),
+    Populate(Later<populate::PopulateArgs>),
     /// Reserve jobs, then release or finish them (reserve-with-timeout, reserve-job)
     #[command(after_help = reserve::HELP)]
-    Reserve(reserve::ReserveArgs),
+    Reserve(Later<reserve::ReserveArgs>),
     /// Take jobs for good: write them out, then delete them (reserve-with-timeout, delete)
     #[command(after_help = pop::HELP)]
-    Pop(pop::PopArgs),
+    Pop(Later<pop::PopArgs>),
     /// Show jobs as they arrive (stats, stats-job, peek; reserve-with-timeout with --action)
     #[command(visible_alias = "follow", after_help = tail::HELP)]
-    Tail(tail::TailArgs),
+    Tail(Later<tail::TailArgs>),
     /// Run a command for every job (reserve-with-timeout, touch, delete, release, bury)
     #[command(after_help = work::HELP)]
-    Work(Box<work::WorkArgs>),
+    Work(Later<Box<work::WorkArgs>>),
     /// Show jobs without changing them (peek, peek-ready, peek-delayed, peek-buried)
     #[command(after_help = peek::HELP)]
-    Peek(peek::PeekArgs),
+    Peek(Later<peek::PeekArgs>),
     /// List jobs (stats-job and peek for every id)
     #[command(visible_aliases = ["ls-jobs", "list"], after_help = jobs::HELP)]
-    Jobs(jobs::JobsArgs),
+    Jobs(Later<jobs::JobsArgs>),
     /// Show everything about one job (stats-job)
     #[command(visible_aliases = ["stats-job", "show"], after_help = job::HELP)]
-    Job(job::JobArgs),
+    Job(Later<job::JobArgs>),
     /// List tubes with their job counts (list-tubes, stats-tube)
     #[command(visible_aliases = ["ls", "list-tubes"], after_help = tubes::HELP)]
-    Tubes(tubes::TubesArgs),
+    Tubes(Later<tubes::TubesArgs>),
     /// Show server statistics (stats)
     #[command(after_help = stats::HELP)]
-    Stats(stats::StatsArgs),
+    Stats(Later<stats::StatsArgs>),
     /// Show tube statistics (stats-tube)
     #[command(after_help = stats::TUBE_HELP)]
-    StatsTube(stats::StatsTubeArgs),
+    StatsTube(Later<stats::StatsTubeArgs>),
     /// Show the server's version and features (stats, reserve-job)
     #[command(visible_aliases = ["info", "version", "whoami"], after_help = server::HELP)]
-    Server(server::ServerArgs),
+    Server(Later<server::ServerArgs>),
     /// Delete jobs by id (delete)
     #[command(visible_aliases = ["rm", "del"], after_help = delete::HELP)]
-    Delete(delete::DeleteArgs),
+    Delete(Later<delete::DeleteArgs>),
     /// Make buried or delayed jobs ready again (kick, kick-job)
     #[command(after_help = kick::HELP)]
-    Kick(kick::KickArgs),
+    Kick(Later<kick::KickArgs>),
     /// Bury jobs (reserve-job, bury)
     #[command(after_help = bury_release::BURY_HELP)]
-    Bury(bury_release::BuryArgs),
+    Bury(Later<bury_release::BuryArgs>),
     /// Make jobs ready or delayed (reserve-job, release)
     #[command(after_help = bury_release::RELEASE_HELP)]
-    Release(bury_release::ReleaseArgs),
+    Release(Later<bury_release::ReleaseArgs>),
     /// Extend a reservation (REPL only)
     #[command(after_help = bury_release::TOUCH_HELP)]
-    Touch(bury_release::TouchArgs),
+    Touch(Later<bury_release::TouchArgs>),
     /// Pause a tube: its jobs cannot be reserved for a while (pause-tube)
     #[command(after_help = pause::PAUSE_HELP)]
-    Pause(pause::PauseArgs),
+    Pause(Later<pause::PauseArgs>),
     /// Resume a paused tube (pause-tube with 0)
     #[command(visible_alias = "unpause", after_help = pause::RESUME_HELP)]
-    Resume(pause::ResumeArgs),
+    Resume(Later<pause::ResumeArgs>),
     /// Delete the jobs of tubes (reserve-with-timeout, peek-delayed, peek-buried, delete)
     #[command(visible_aliases = ["flush", "purge", "empty"], after_help = clear::HELP)]
-    Clear(clear::ClearArgs),
+    Clear(Later<clear::ClearArgs>),
     /// Move the jobs of tubes into a file or pipe (as clear, each written before it is deleted)
     #[command(after_help = drain::HELP)]
-    Drain(drain::DrainArgs),
+    Drain(Later<drain::DrainArgs>),
     /// Move jobs to another tube or server (as drain, each put there before it is deleted)
     #[command(after_help = transfer::MOVE_HELP)]
-    Move(transfer::MoveArgs),
+    Move(Later<transfer::MoveArgs>),
     /// Copy jobs to another tube or server (stats-job and peek for every id, put)
     #[command(after_help = transfer::COPY_HELP)]
-    Copy(transfer::CopyArgs),
+    Copy(Later<transfer::CopyArgs>),
     /// Put the jobs of a tube again as new jobs (put, delete)
     #[command(after_help = transfer::REQUEUE_HELP)]
-    Requeue(transfer::RequeueArgs),
+    Requeue(Later<transfer::RequeueArgs>),
     /// Kick all buried jobs of a tube (kick, kick-job)
     #[command(after_help = retry::HELP)]
-    Retry(retry::RetryArgs),
+    Retry(Later<retry::RetryArgs>),
     /// Bury the ready jobs of tubes (reserve-with-timeout, bury)
     #[command(after_help = bury_all::HELP)]
-    BuryAll(bury_all::BuryAllArgs),
+    BuryAll(Later<bury_all::BuryAllArgs>),
     /// Write jobs as NDJSON records (stats-job and peek for every id)
     #[command(after_help = export::HELP)]
-    Export(export::ExportArgs),
+    Export(Later<export::ExportArgs>),
     /// Put jobs from NDJSON records (put; reserve-job and bury for buried ones)
     #[command(after_help = import::HELP)]
-    Import(import::ImportArgs),
+    Import(Later<import::ImportArgs>),
     /// Check that client, network and server work together (put to stats-tube, in a tube of its own)
     #[command(after_help = smoke::HELP)]
     Smoke(SmokeArgs),
     /// Compare metrics with thresholds, for monitoring and CI (stats, stats-tube)
     #[command(after_help = check::HELP)]
-    Check(check::CheckArgs),
+    Check(Later<check::CheckArgs>),
     /// Monitor the tubes live: backlog, rates and problems (stats, list-tubes, stats-tube)
     #[command(after_help = top::HELP)]
-    Top(TopArgs),
+    Top(Later<TopArgs>),
     /// Measure the server's throughput and latency (put, reserve-with-timeout, delete, in a tube of its own)
     #[command(after_help = bench::HELP)]
-    Bench(Box<bench::BenchArgs>),
+    Bench(Later<Box<bench::BenchArgs>>),
     /// Serve metrics for Prometheus and counts for autoscalers (stats, list-tubes, stats-tube)
     #[command(after_help = exporter::HELP)]
-    Exporter(ExporterArgs),
+    Exporter(Later<ExporterArgs>),
     /// Serve a live web page of servers and queues (as top, and commands of this tool)
     #[command(after_help = web::HELP)]
-    Web(WebArgs),
+    Web(Later<WebArgs>),
     /// Show the traffic between applications and the server by relaying it (any command)
     #[command(after_help = tap::HELP)]
-    Tap(TapArgs),
+    Tap(Later<TapArgs>),
     /// Wait until a condition is true (stats-tube, stats-job)
     #[command(after_help = wait::HELP)]
-    Wait(wait::WaitArgs),
+    Wait(Later<wait::WaitArgs>),
     /// Send one protocol line and print the reply (any command)
     #[command(after_help = raw::HELP)]
-    Raw(raw::RawArgs),
+    Raw(Later<raw::RawArgs>),
 }
 
 impl ctl_core::tool::Tool for Bsctl {
@@ -232,39 +232,39 @@ impl ctl_core::tool::Tool for Bsctl {
 
 fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
     match command {
-        Command::Put(args) => put::run(tool, args),
-        Command::Populate(args) => populate::run(tool, args),
-        Command::Reserve(args) => reserve::run(tool, args),
-        Command::Pop(args) => pop::run(tool, args),
-        Command::Tail(args) => tail::run(tool, args),
-        Command::Work(args) => work::run(tool, *args),
-        Command::Peek(args) => peek::run(tool, args),
-        Command::Jobs(args) => jobs::run(tool, args),
-        Command::Job(args) => job::run(tool, args),
-        Command::Tubes(args) => tubes::run(tool, args),
-        Command::Stats(args) => stats::run(tool, args),
-        Command::StatsTube(args) => stats::run_tube(tool, args),
-        Command::Server(args) => server::run(tool, args),
-        Command::Delete(args) => delete::run(tool, args),
-        Command::Kick(args) => kick::run(tool, args),
-        Command::Bury(args) => bury_release::bury(tool, args),
-        Command::Release(args) => bury_release::release(tool, args),
-        Command::Touch(args) => bury_release::touch(tool, args),
-        Command::Pause(args) => pause::pause(tool, args),
-        Command::Resume(args) => pause::resume(tool, args),
-        Command::Clear(args) => clear::run(tool, args),
-        Command::Drain(args) => drain::run(tool, args),
-        Command::Move(args) => transfer::run_move(tool, args),
-        Command::Copy(args) => transfer::run_copy(tool, args),
-        Command::Requeue(args) => transfer::run_requeue(tool, args),
-        Command::Retry(args) => retry::run(tool, args),
-        Command::BuryAll(args) => bury_all::run(tool, args),
-        Command::Export(args) => export::run(tool, args),
-        Command::Import(args) => import::run(tool, args),
+        Command::Put(args) => put::run(tool, args.0),
+        Command::Populate(args) => populate::run(tool, args.0),
+        Command::Reserve(args) => reserve::run(tool, args.0),
+        Command::Pop(args) => pop::run(tool, args.0),
+        Command::Tail(args) => tail::run(tool, args.0),
+        Command::Work(args) => work::run(tool, *args.0),
+        Command::Peek(args) => peek::run(tool, args.0),
+        Command::Jobs(args) => jobs::run(tool, args.0),
+        Command::Job(args) => job::run(tool, args.0),
+        Command::Tubes(args) => tubes::run(tool, args.0),
+        Command::Stats(args) => stats::run(tool, args.0),
+        Command::StatsTube(args) => stats::run_tube(tool, args.0),
+        Command::Server(args) => server::run(tool, args.0),
+        Command::Delete(args) => delete::run(tool, args.0),
+        Command::Kick(args) => kick::run(tool, args.0),
+        Command::Bury(args) => bury_release::bury(tool, args.0),
+        Command::Release(args) => bury_release::release(tool, args.0),
+        Command::Touch(args) => bury_release::touch(tool, args.0),
+        Command::Pause(args) => pause::pause(tool, args.0),
+        Command::Resume(args) => pause::resume(tool, args.0),
+        Command::Clear(args) => clear::run(tool, args.0),
+        Command::Drain(args) => drain::run(tool, args.0),
+        Command::Move(args) => transfer::run_move(tool, args.0),
+        Command::Copy(args) => transfer::run_copy(tool, args.0),
+        Command::Requeue(args) => transfer::run_requeue(tool, args.0),
+        Command::Retry(args) => retry::run(tool, args.0),
+        Command::BuryAll(args) => bury_all::run(tool, args.0),
+        Command::Export(args) => export::run(tool, args.0),
+        Command::Import(args) => import::run(tool, args.0),
         Command::Smoke(SmokeArgs {}) => smoke::run(tool),
-        Command::Check(args) => check::run(tool, args),
-        Command::Bench(args) => bench::run(tool, *args),
-        Command::Wait(args) => wait::run(tool, args),
+        Command::Check(args) => check::run(tool, args.0),
+        Command::Bench(args) => bench::run(tool, *args.0),
+        Command::Wait(args) => wait::run(tool, args.0),
         Command::Top(args) => {
             ctl_core::commands::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD)
         }
@@ -277,6 +277,6 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Tap(args) => {
             ctl_core::commands::tap::run(tool, &args, tap::Lines::default, tap::Lines::default)
         }
-        Command::Raw(args) => raw::run(tool, args),
+        Command::Raw(args) => raw::run(tool, args.0),
     }
 }

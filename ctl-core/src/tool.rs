@@ -7,6 +7,7 @@ pub mod docs;
 mod early;
 pub mod examples;
 pub mod help;
+mod later;
 pub mod run;
 pub mod shells;
 pub(crate) mod tip;
@@ -25,6 +26,8 @@ use crate::output::messages::Messages;
 use crate::program::Program;
 use crate::system::signals::Interrupts;
 use crate::tool::args::GlobalArgs;
+
+pub use self::later::Later;
 
 /// A tool: its names, flags, commands and connections.
 pub trait Tool: Sized + 'static {

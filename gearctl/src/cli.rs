@@ -10,7 +10,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Connect;
 use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::program::Program;
-use ctl_core::tool::Nature;
+use ctl_core::tool::{Later, Nature};
 
 use crate::commands::{
     bench, cancel, check, drain, exporter, function, functions, import, job, jobs, map,
@@ -52,95 +52,95 @@ impl Connect for Servers {
 pub enum Command {
     /// Run jobs and print their results (SUBMIT_JOB)
     #[command(visible_aliases = ["do", "call"], after_help = run::HELP)]
-    Run(run::RunArgs),
+    Run(Later<run::RunArgs>),
     /// Submit background jobs and print their handles (SUBMIT_JOB_BG, SUBMIT_JOB_EPOCH)
     #[command(visible_alias = "bg", after_help = submit::HELP)]
-    Submit(submit::SubmitArgs),
+    Submit(Later<submit::SubmitArgs>),
     /// Run a job for every line and print a line for every result (SUBMIT_JOB)
     #[command(after_help = map::HELP)]
-    Map(map::MapArgs),
+    Map(Later<map::MapArgs>),
     /// Serve functions: run a command for every job (CAN_DO, GRAB_JOB_ALL, WORK_COMPLETE)
     #[command(after_help = work::HELP)]
-    Work(work::WorkArgs),
+    Work(Later<work::WorkArgs>),
     /// Show whether the server knows a job, and its progress (GET_STATUS, GET_STATUS_UNIQUE)
     #[command(visible_alias = "job-status", after_help = job::HELP)]
-    Job(job::JobArgs),
+    Job(Later<job::JobArgs>),
     /// List the server's jobs (show jobs)
     #[command(after_help = jobs::HELP)]
-    Jobs(jobs::JobsArgs),
+    Jobs(Later<jobs::JobsArgs>),
     /// List the unique ids of the server's jobs (show unique jobs)
     #[command(after_help = jobs::UNIQUE_HELP)]
-    UniqueJobs(jobs::UniqueJobsArgs),
+    UniqueJobs(Later<jobs::UniqueJobsArgs>),
     /// Cancel queued jobs (cancel job)
     #[command(after_help = cancel::HELP)]
-    Cancel(cancel::CancelArgs),
+    Cancel(Later<cancel::CancelArgs>),
     /// List functions with their job and worker counts (status, prioritystatus)
     #[command(visible_aliases = ["ls", "status"], after_help = functions::HELP)]
-    Functions(functions::FunctionsArgs),
+    Functions(Later<functions::FunctionsArgs>),
     /// Create, drop or limit a function (create function, drop function, maxqueue)
     #[command(after_help = function::HELP)]
-    Function(function::FunctionArgs),
+    Function(Later<function::FunctionArgs>),
     /// List the server's connections and their functions (workers)
     #[command(after_help = workers::HELP)]
-    Workers(workers::WorkersArgs),
+    Workers(Later<workers::WorkersArgs>),
     /// Remove queued jobs (GRAB_JOB_UNIQ, WORK_COMPLETE, WORK_FAIL)
     #[command(visible_aliases = ["clear", "purge"], after_help = drain::HELP)]
-    Drain(drain::DrainArgs),
+    Drain(Later<drain::DrainArgs>),
     /// Move queued jobs to another function or server (as drain, each submitted there before it is ended)
     #[command(after_help = drain::relocate::HELP)]
-    Move(drain::relocate::MoveArgs),
+    Move(Later<drain::relocate::MoveArgs>),
     /// Show the next jobs; the server may drop them because of it (GRAB_JOB_UNIQ)
     #[command(after_help = peek_export::PEEK_HELP)]
-    Peek(peek_export::PeekArgs),
+    Peek(Later<peek_export::PeekArgs>),
     /// Write queued jobs as records and give them back; the server may drop them (GRAB_JOB_UNIQ)
     #[command(after_help = peek_export::EXPORT_HELP)]
-    Export(peek_export::ExportArgs),
+    Export(Later<peek_export::ExportArgs>),
     /// Submit jobs from records as background jobs (SUBMIT_JOB_BG)
     #[command(after_help = import::HELP)]
-    Import(import::ImportArgs),
+    Import(Later<import::ImportArgs>),
     /// Check that client, worker, network and server work together (SUBMIT_JOB to WORK_COMPLETE)
     #[command(after_help = smoke::HELP)]
     Smoke(SmokeArgs),
     /// Compare metrics with thresholds, for monitoring and CI (status, GET_STATUS, SUBMIT_JOB)
     #[command(after_help = check::HELP)]
-    Check(check::CheckArgs),
+    Check(Later<check::CheckArgs>),
     /// Monitor the functions live: backlog, rates and problems (status)
     #[command(after_help = top::HELP)]
-    Top(TopArgs),
+    Top(Later<TopArgs>),
     /// Measure the server's throughput and latency (SUBMIT_JOB_BG, ECHO_REQ, SUBMIT_JOB, GRAB_JOB_UNIQ, with a function
     /// of its own)
     #[command(after_help = bench::HELP)]
-    Bench(Box<bench::BenchArgs>),
+    Bench(Later<Box<bench::BenchArgs>>),
     /// Serve metrics for Prometheus and counts for autoscalers (status)
     #[command(after_help = exporter::HELP)]
-    Exporter(ExporterArgs),
+    Exporter(Later<ExporterArgs>),
     /// Serve a live web page of servers and queues (as top, and commands of this tool)
     #[command(after_help = web::HELP)]
-    Web(WebArgs),
+    Web(Later<WebArgs>),
     /// Show the traffic between applications and the server by relaying it (any packet)
     #[command(after_help = tap::HELP)]
-    Tap(TapArgs),
+    Tap(Later<TapArgs>),
     /// Wait until a condition is true (status, GET_STATUS)
     #[command(after_help = wait::HELP)]
-    Wait(wait::WaitArgs),
+    Wait(Later<wait::WaitArgs>),
     /// Show the server's version and features (version, getpid, verbose, status, workers)
     #[command(visible_alias = "info", after_help = server::HELP)]
-    Server(server::ServerArgs),
+    Server(Later<server::ServerArgs>),
     /// Show the server's version (version)
     #[command(after_help = server::VERSION_HELP)]
-    Version(server::VersionArgs),
+    Version(Later<server::VersionArgs>),
     /// Show the server's process id (getpid)
     #[command(after_help = server::PID_HELP)]
-    Pid(server::PidArgs),
+    Pid(Later<server::PidArgs>),
     /// Show the server's log level (verbose)
     #[command(after_help = server::VERBOSE_HELP)]
-    Verbose(server::VerboseArgs),
+    Verbose(Later<server::VerboseArgs>),
     /// Shut the server down, where it supports that (shutdown)
     #[command(after_help = shutdown::HELP)]
-    Shutdown(shutdown::ShutdownArgs),
+    Shutdown(Later<shutdown::ShutdownArgs>),
     /// Send a line of the text protocol or packets and print the replies (any command or packet)
     #[command(after_help = raw::HELP)]
-    Raw(raw::RawArgs),
+    Raw(Later<raw::RawArgs>),
 }
 
 impl ctl_core::tool::Tool for Gearctl {
@@ -153,26 +153,26 @@ impl ctl_core::tool::Tool for Gearctl {
 
     fn run(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         match command {
-            Command::Run(args) => run::run(tool, args),
-            Command::Map(args) => map::run(tool, args),
-            Command::Submit(args) => submit::run(tool, args),
-            Command::Work(args) => work::run(tool, args),
-            Command::Job(args) => job::run(tool, args),
-            Command::Jobs(args) => jobs::run(tool, args),
-            Command::UniqueJobs(args) => jobs::run_unique(tool, args),
-            Command::Drain(args) => drain::run(tool, args),
-            Command::Move(args) => drain::relocate::run(tool, args),
-            Command::Peek(args) => peek_export::peek(tool, args),
-            Command::Export(args) => peek_export::export(tool, args),
-            Command::Import(args) => import::run(tool, args),
-            Command::Cancel(args) => cancel::run(tool, args),
-            Command::Functions(args) => functions::run(tool, args),
-            Command::Function(args) => function::run(tool, args),
-            Command::Workers(args) => workers::run(tool, args),
+            Command::Run(args) => run::run(tool, args.0),
+            Command::Map(args) => map::run(tool, args.0),
+            Command::Submit(args) => submit::run(tool, args.0),
+            Command::Work(args) => work::run(tool, args.0),
+            Command::Job(args) => job::run(tool, args.0),
+            Command::Jobs(args) => jobs::run(tool, args.0),
+            Command::UniqueJobs(args) => jobs::run_unique(tool, args.0),
+            Command::Drain(args) => drain::run(tool, args.0),
+            Command::Move(args) => drain::relocate::run(tool, args.0),
+            Command::Peek(args) => peek_export::peek(tool, args.0),
+            Command::Export(args) => peek_export::export(tool, args.0),
+            Command::Import(args) => import::run(tool, args.0),
+            Command::Cancel(args) => cancel::run(tool, args.0),
+            Command::Functions(args) => functions::run(tool, args.0),
+            Command::Function(args) => function::run(tool, args.0),
+            Command::Workers(args) => workers::run(tool, args.0),
             Command::Smoke(SmokeArgs {}) => smoke::run(tool),
-            Command::Check(args) => check::run(tool, args),
-            Command::Bench(args) => bench::run(tool, *args),
-            Command::Wait(args) => wait::run(tool, args),
+            Command::Check(args) => check::run(tool, args.0),
+            Command::Bench(args) => bench::run(tool, *args.0),
+            Command::Wait(args) => wait::run(tool, args.0),
             Command::Top(args) => {
                 ctl_core::commands::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD)
             }
@@ -192,12 +192,12 @@ impl ctl_core::tool::Tool for Gearctl {
                 tap::Packets::default,
                 tap::Packets::default,
             ),
-            Command::Server(args) => server::run(tool, args),
-            Command::Version(args) => server::version(tool, args),
-            Command::Pid(args) => server::pid(tool, args),
-            Command::Verbose(args) => server::verbose(tool, args),
-            Command::Shutdown(args) => shutdown::run(tool, args),
-            Command::Raw(args) => raw::run(tool, args),
+            Command::Server(args) => server::run(tool, args.0),
+            Command::Version(args) => server::version(tool, args.0),
+            Command::Pid(args) => server::pid(tool, args.0),
+            Command::Verbose(args) => server::verbose(tool, args.0),
+            Command::Shutdown(args) => shutdown::run(tool, args.0),
+            Command::Raw(args) => raw::run(tool, args.0),
         }
     }
 

@@ -1,5 +1,8 @@
 //! The grammar of every tool: its flags, its own commands, and the common ones.
 
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::latency::LatencyArgs;
@@ -16,6 +19,7 @@ use crate::settings::doctor::DoctorArgs;
 use crate::tool::args::GlobalArgs;
 use crate::tool::docs::commands::{CompletionsArgs, DocsArgs, ManArgs};
 use crate::tool::examples::{self, ExamplesArgs};
+use crate::tool::later;
 use crate::tool::shells::CompleteArgs;
 use crate::tool::{Nature, Tool};
 
@@ -136,9 +140,13 @@ impl Common {
 /// The grammar of a tool as a value: for parsing, sessions, completions and man pages.
 #[must_use]
 pub fn tree<T: Tool>() -> Command {
+    base::<T>().mut_subcommands(handed_down)
+}
+
+fn base<T: Tool>() -> Command {
     let Program { name, version, about, tls, .. } = T::PROGRAM;
     let tree = Cli::<T>::command().name(name).version(version).about(about);
-    with_help(tls::with_names(tree, &tls), &T::PROGRAM).mut_subcommands(handed_down)
+    with_help(tls::with_names(tree, &tls), &T::PROGRAM)
 }
 
 /// The end of a command's help is about all the commands below it, so it also ends theirs.
@@ -157,9 +165,20 @@ fn handed_down(command: Command) -> Command {
 /// # Errors
 /// The errors of clap: usage errors, and also `--help` and `--version`.
 pub fn parse<T: Tool>(
-    line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
+    line: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> Result<(Cli<T>, ArgMatches), clap::Error> {
-    let mut tree = tree::<T>();
+    let line: Vec<OsString> = line.into_iter().map(Into::into).collect();
+    match parse_by(later::lazily(base::<T>), &line) {
+        // Help and suggestions may be about any command.
+        Err(error) if error.kind() != ErrorKind::DisplayVersion => parse_by(tree::<T>(), &line),
+        parsed => parsed,
+    }
+}
+
+fn parse_by<T: Tool>(
+    mut tree: Command,
+    line: &[OsString],
+) -> Result<(Cli<T>, ArgMatches), clap::Error> {
     let matches = tree.try_get_matches_from_mut(line)?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut tree))?;
     Ok((cli, matches))
