@@ -53,14 +53,44 @@ pub struct Cli<T: Tool> {
 }
 
 /// A command.
-#[derive(Subcommand)]
 pub enum Line<T: Tool> {
     /// One of the tool's own.
-    #[command(flatten)]
     Own(T::Command),
     /// One that every tool has.
-    #[command(flatten)]
     Common(Common),
+}
+
+impl<T: Tool> FromArgMatches for Line<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Self::from_arg_matches_mut(&mut matches.clone())
+    }
+
+    fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
+        match matches.subcommand_name().is_some_and(Common::has_subcommand) {
+            true => Common::from_arg_matches_mut(matches).map(Self::Common),
+            false => T::Command::from_arg_matches_mut(matches).map(Self::Own),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl<T: Tool> Subcommand for Line<T> {
+    fn augment_subcommands(tree: Command) -> Command {
+        let own = T::Command::augment_subcommands(Command::new("own"));
+        later::add_commands(tree, &Common::augment_subcommands(own))
+    }
+
+    fn augment_subcommands_for_update(tree: Command) -> Command {
+        Self::augment_subcommands(tree)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        T::Command::has_subcommand(name) || Common::has_subcommand(name)
+    }
 }
 
 /// The commands of every tool.
@@ -168,7 +198,7 @@ pub fn parse<T: Tool>(
     line: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> Result<(Cli<T>, ArgMatches), clap::Error> {
     let line: Vec<OsString> = line.into_iter().map(Into::into).collect();
-    match parse_by(later::lazily(base::<T>), &line) {
+    match parse_by(later::of_line(&line, base::<T>), &line) {
         // Help and suggestions may be about any command.
         Err(error) if error.kind() != ErrorKind::DisplayVersion => parse_by(tree::<T>(), &line),
         parsed => parsed,
@@ -202,6 +232,20 @@ pub fn server_flags<T: Tool>() -> Vec<String> {
     letters.chain([T::PROGRAM.servers.flag.to_owned()]).collect()
 }
 
+trait Change {
+    /// Changes a command, if the grammar has it.
+    fn change(self, name: &str, change: impl FnOnce(Command) -> Command) -> Self;
+}
+
+impl Change for Command {
+    fn change(self, name: &str, change: impl FnOnce(Command) -> Command) -> Self {
+        match self.find_subcommand(name).is_some() {
+            true => self.mut_subcommand(name, change),
+            false => self,
+        }
+    }
+}
+
 /// Adds the tool's help texts to the common commands.
 fn with_help(tree: Command, program: &Program) -> Command {
     let Program { name, help, .. } = program;
@@ -228,22 +272,19 @@ fn with_help(tree: Command, program: &Program) -> Command {
     let contexts = contexts_help(program);
     let config = config_help(program);
     let doctor = doctor_help(program);
-    let examples = examples::with_topics(
-        tree.find_subcommand("examples").cloned().unwrap_or_default(),
-        program,
-        &tree,
-    );
-    tree.mut_subcommand("examples", |_| examples)
-        .mut_subcommand("doctor", |command| command.after_help(doctor))
-        .mut_subcommand("context", |command| command.after_help(contexts))
-        .mut_subcommand("config", |command| command.after_help(config))
-        .mut_subcommand("ping", |command| {
+    let examples = tree.find_subcommand("examples").cloned();
+    let examples = examples.map(|examples| examples::with_topics(examples, program, &tree));
+    tree.change("examples", |command| examples.unwrap_or(command))
+        .change("doctor", |command| command.after_help(doctor))
+        .change("context", |command| command.after_help(contexts))
+        .change("config", |command| command.after_help(config))
+        .change("ping", |command| {
             let about = format!("Measure a round trip to the server ({question})");
             command.about(about).after_help(format!(
                 "{ping}\n\nExamples:\n  {name} ping\n  {name} ping --count 10 --interval 100ms"
             ))
         })
-    .mut_subcommand("latency", |command| {
+    .change("latency", |command| {
         let about = format!("Measure round trips over time and show their distribution ({question})");
         command.about(about).after_help(format!(
             "Prints a line per period (--every) and server with the minimum, average, median, 99th percentile and maximum in\n\
@@ -252,14 +293,14 @@ fn with_help(tree: Command, program: &Program) -> Command {
              {name} latency\n  {name} latency --interval 1ms --every 10s -o ndjson --count 60"
         ))
     })
-        .mut_subcommand("watch", |command| command.after_help(watch))
-        .mut_subcommand("repl", |command| {
+        .change("watch", |command| command.after_help(watch))
+        .change("repl", |command| {
             let command = command.about(repl_about).after_help(repl);
             command.mut_arg("strict", |flag| flag.long(strict).help(strict_help))
         })
-        .mut_subcommand("serve", |command| command.after_help(help.serve))
-        .mut_subcommand("completions", |command| command.after_help(completions))
-        .mut_subcommand("man", |command| command.after_help(man))
+        .change("serve", |command| command.after_help(help.serve))
+        .change("completions", |command| command.after_help(completions))
+        .change("man", |command| command.after_help(man))
 }
 
 fn contexts_help(program: &Program) -> String {

@@ -1,22 +1,37 @@
-//! Arguments that the parser learns only when their command is given: a tool has some fifty commands with a thousand
-//! flags, and a command line needs those of one.
+//! A grammar for one command line: a tool has some fifty commands with a thousand flags, and a line needs those of one.
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::ffi::{OsStr, OsString};
 use std::ops::Deref;
 
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Id};
 
 thread_local! {
-    static IS_LAZY: Cell<bool> = const { Cell::new(false) };
+    /// The words of the line that a grammar is built for.
+    static LINE: RefCell<Option<Vec<OsString>>> = const { RefCell::new(None) };
 }
 
-/// Builds a grammar for one command line: its commands learn their arguments when they are selected. Any other grammar,
-/// such as that of help or completions, is whole.
-pub(super) fn lazily(build: impl FnOnce() -> Command) -> Command {
-    IS_LAZY.set(true);
+/// Builds the grammar of this line: it has only the commands that a word of the line names, and they learn their
+/// arguments when they are selected. Any other grammar, such as that of help or completions, is whole.
+pub(super) fn of_line(line: &[OsString], build: impl FnOnce() -> Command) -> Command {
+    LINE.set(Some(line.to_vec()));
     let built = build();
-    IS_LAZY.set(false);
+    LINE.set(None);
     built
+}
+
+/// Those of the commands of `all` that the grammar has, added to `tree`.
+pub(super) fn add_commands(tree: Command, all: &Command) -> Command {
+    let commands = all.get_subcommands();
+    LINE.with_borrow(|line| match line {
+        Some(line) => tree.subcommands(commands.filter(|command| is_named(command, line)).cloned()),
+        None => tree.subcommands(commands.cloned()),
+    })
+}
+
+fn is_named(command: &Command, line: &[OsString]) -> bool {
+    let mut names = std::iter::once(command.get_name()).chain(command.get_all_aliases());
+    names.any(|name| line.iter().any(|word| word == OsStr::new(name)))
 }
 
 /// The arguments of a command, as they are.
@@ -37,7 +52,10 @@ impl<A: Args> Args for Later<A> {
     }
 
     fn augment_args(command: Command) -> Command {
-        if IS_LAZY.get() { command.defer(A::augment_args) } else { A::augment_args(command) }
+        match LINE.with_borrow(Option::is_some) {
+            true => command.defer(A::augment_args),
+            false => A::augment_args(command),
+        }
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -61,7 +79,7 @@ impl<A: FromArgMatches> FromArgMatches for Later<A> {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, Parser, Subcommand};
+    use clap::Subcommand;
 
     use super::*;
 
@@ -76,25 +94,31 @@ mod tests {
         /// Put a job
         #[command(visible_alias = "add")]
         Put(Later<Put>),
+        /// Show the tubes
+        Tubes,
     }
 
-    #[derive(Debug, Parser)]
-    struct Tool {
-        #[command(subcommand)]
-        line: Line,
+    fn tool() -> Command {
+        add_commands(Command::new("tool"), &Line::augment_subcommands(Command::new("all")))
     }
 
     #[test]
-    fn a_command_learns_its_arguments_when_it_is_given() {
-        let (whole, lazy) = (Tool::command(), lazily(Tool::command));
+    fn a_line_has_the_grammar_of_its_command_only() {
+        let line = ["tool", "add", "--tube", "mail"].map(OsString::from);
+        let (whole, lazy) = (tool(), of_line(&line, tool));
+        let names = |tool: &Command| -> Vec<String> {
+            tool.get_subcommands().map(|command| command.get_name().to_owned()).collect()
+        };
         let flags = |tool: &Command| tool.find_subcommand("put").unwrap().get_arguments().count();
-        assert_eq!((flags(&whole), flags(&lazy)), (1, 0));
+        assert_eq!((names(&whole).len(), flags(&whole)), (2, 1));
+        assert_eq!((names(&lazy), flags(&lazy)), (vec!["put".to_owned()], 0));
         for tool in [whole, lazy] {
             let about = tool.find_subcommand("add").unwrap().get_about().unwrap().to_string();
             assert_eq!(about, "Put a job");
-            let matches = tool.try_get_matches_from(["tool", "add", "--tube", "mail"]).unwrap();
-            let Line::Put(args) = Tool::from_arg_matches(&matches).unwrap().line;
+            let matches = tool.try_get_matches_from(&line).unwrap();
+            let Line::Put(args) = Line::from_arg_matches(&matches).unwrap() else { panic!() };
             assert_eq!(args.tube, "mail");
         }
+        assert_eq!(names(&tool()).len(), 2, "the next one is whole again");
     }
 }
