@@ -302,8 +302,11 @@ impl WorkerSlot {
 
     /// Handles a refusal of a request that will be repeated. Reported once for each pause.
     fn refuse(&mut self, command: &'static str, reply: &Response, now: Instant) {
+        self.refuse_for(command, reply.word(), now);
+    }
+
+    fn refuse_for(&mut self, command: &'static str, reply: &'static str, now: Instant) {
         if let Some((in_a_row, pause)) = self.refusals.refused(now) {
-            let reply = reply.word();
             self.tell(WorkerEventKind::Refused { command, reply, in_a_row, pause });
         }
     }

@@ -50,10 +50,12 @@ impl Jobs {
         self.all.iter()
     }
 
-    /// The reservation of this job, if the server has reserved it for us.
-    pub(super) fn active_of(&self, id: JobId) -> Option<JobKey> {
-        let mut held = self.all.iter();
-        held.find(|held| held.job.id() == id && held.phase.is_active()).map(|held| held.key)
+    /// A reservation of this job that may have expired by now.
+    pub(super) fn stale_of(&self, id: JobId, now: Instant) -> Option<JobKey> {
+        let is_it = |held: &&Held| {
+            held.job.id() == id && held.phase.is_active() && !held.lease.is_fresh(now)
+        };
+        self.all.iter().find(is_it).map(|held| held.key)
     }
 
     pub(super) fn keys(&self) -> Vec<JobKey> {

@@ -128,7 +128,7 @@ impl WorkerSlot {
         now: Instant,
     ) -> Result<(), Error> {
         let _ = self.claimed.take();
-        let key = self.hold(job, None, sent);
+        let key = self.hold(job, None, sent, now);
         self.tell(WorkerEventKind::Poisoned { job: job.id(), why });
         self.conclude(key, Verdict::Outcome(Outcome::bury()), now)
     }
@@ -177,10 +177,13 @@ impl WorkerSlot {
     }
 
     /// Holds a job from now on. If it is held already, its time to run expired before the server reserved it again: a
-    /// handler that still runs for that reservation would act on this one.
-    fn hold(&mut self, job: JobRef, body: Option<Job>, sent: Instant) -> JobKey {
-        if let Some(key) = self.held.active_of(job.id()) {
+    /// handler that still runs for that reservation would act on this one. Replies that are so late are followed by a
+    /// pause, and a server that gives one job out forever by longer and longer ones. No time to run expires while the
+    /// reservation is fresh: what such a server says is for the checks of the job to find out.
+    fn hold(&mut self, job: JobRef, body: Option<Job>, sent: Instant, now: Instant) -> JobKey {
+        if let Some(key) = self.held.stale_of(job.id(), now) {
             self.lose(key, LostReason::TimeToRun);
+            self.refuse_for(ReserveWithTimeout::NAME, "RESERVED", now);
         }
         self.keys += 1;
         let key = JobKey(self.keys);
@@ -196,7 +199,7 @@ impl WorkerSlot {
             return;
         }
         let id = job.id;
-        let key = self.hold(JobRef::from(&job), Some(job), sent);
+        let key = self.hold(JobRef::from(&job), Some(job), sent, now);
         if self.ending == Ending::Stopping {
             return;
         }
