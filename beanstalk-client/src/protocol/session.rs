@@ -272,7 +272,7 @@ impl Session {
     /// How long the server may hold back the oldest reply, if its command was completely sent.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn oldest_wait(&self) -> Option<ServerWait> {
-        self.pending.front().filter(|oldest| oldest.end <= self.sent).map(|oldest| oldest.wait)
+        self.pending.front().filter(|_| self.oldest_is_sent()).map(|oldest| oldest.wait)
     }
 
     /// Whether a pump has read only whole replies.

@@ -13,7 +13,10 @@ use queue_core::{
     now,
 };
 
-use super::{context::Ask, context::JobContext, desk::Desk};
+use super::{
+    context::{Ask, JobContext},
+    desk::Desk,
+};
 use crate::{
     Address, Error, WorkerEventKind, WorkerOptions,
     protocol::{Action, JobKey, WorkerSlot},

@@ -95,8 +95,11 @@ impl Task {
 impl ClientSession {
     /// Starts the clock of a task at its first poll: a call that was never polled has done nothing.
     pub(super) fn start(&mut self, io: &Io<Error>, now: Instant) {
+        if self.task.as_ref().is_none_or(|task| task.began.is_some()) {
+            return;
+        }
         let is_silent = self.is_silent(io, now);
-        let Some(task) = self.task.as_mut().filter(|task| task.began.is_none()) else { return };
+        let Some(task) = &mut self.task else { return };
         task.began = Some(now);
         match task.goal {
             Goal::Look => task.look = Some(now),
