@@ -196,6 +196,7 @@ fn borrow(
         .limit(JobLimit::new(slots));
     let mut worker = worker(options, function)?;
     let (mut held, mut bytes): (Vec<GrabbedJob>, usize) = (Vec::new(), 0);
+    let gate = bulk.gate();
     let taken = loop {
         if borrowed.count == most {
             break Ok(());
@@ -204,10 +205,9 @@ fn borrow(
             borrowed.is_full = true;
             break Ok(());
         }
-        if !bulk.gate().turn(1) {
+        if !gate.turn(1) {
             break Ok(());
         }
-        let gate = bulk.gate();
         let is_over = || {
             bulk.see();
             !gate.is_open()
