@@ -269,15 +269,12 @@ fn with_help(tree: Command, program: &Program) -> Command {
         "Without --out, the main page of {name} goes to stdout; with it, one file is written per command.\n\n\
          Examples:\n  {name} man | man -l -\n  {name} man --out ~/.local/share/man/man1"
     );
-    let contexts = contexts_help(program);
-    let config = config_help(program);
-    let doctor = doctor_help(program);
     let examples = tree.find_subcommand("examples").cloned();
     let examples = examples.map(|examples| examples::with_topics(examples, program, &tree));
     tree.change("examples", |command| examples.unwrap_or(command))
-        .change("doctor", |command| command.after_help(doctor))
-        .change("context", |command| command.after_help(contexts))
-        .change("config", |command| command.after_help(config))
+        .change("doctor", |command| command.after_help(doctor_help(program)))
+        .change("context", |command| command.after_help(contexts_help(program)))
+        .change("config", |command| command.after_help(config_help(program)))
         .change("ping", |command| {
             let about = format!("Measure a round trip to the server ({question})");
             command.about(about).after_help(format!(
