@@ -37,13 +37,19 @@ impl Row {
         self.peers.iter().find(|(peer, _)| *peer == name).map(|(_, rates)| rates)
     }
 
+    /// The peer of this name as it runs for this face: `gearman multi`, if there is one, or else `gearman`.
+    fn peer_for(&self, name: &str, face: &str) -> Option<&Rates> {
+        self.peer(&format!("{name} {face}")).or_else(|| self.peer(name))
+    }
+
     fn best_peer(&self) -> Option<&Rates> {
         self.peers.iter().map(|(_, rates)| rates).max_by(|a, b| a.median().total_cmp(&b.median()))
     }
 
-    /// The peer to be compared with: the one that a target names, or else the best.
-    fn compared(&self) -> Option<(&Rates, Option<f64>)> {
-        let named = self.peer_target.and_then(|(name, target)| Some((self.peer(name)?, target)));
+    /// The peer that a face is compared with: the one that a target names, or else the best.
+    fn compared(&self, face: &str) -> Option<(&Rates, Option<f64>)> {
+        let of_target = |(name, target)| Some((self.peer_for(name, face)?, target));
+        let named = self.peer_target.and_then(of_target);
         match named {
             Some((peer, target)) => Some((peer, Some(target))),
             None => Some((self.best_peer()?, None)),
@@ -77,7 +83,7 @@ impl Row {
             let best = self.best_peer().map(|best| ratio(face.ours.ratio_to(best)));
             row.insert(format!("ratio_peer_{name}"), json!(best));
             if let Some((peer, target)) = self.peer_target {
-                let reached = self.peer(peer).map(|peer| ratio(face.ours.ratio_to(peer)));
+                let reached = self.peer_for(peer, name).map(|peer| ratio(face.ours.ratio_to(peer)));
                 row.insert(format!("ratio_{peer}_{name}"), json!(reached));
                 row.insert(format!("target_{peer}"), json!(target));
             }
@@ -126,7 +132,7 @@ impl Report {
                 cells.push(of_peer.map_or_else(nothing, |rates| short(rates.median())));
             }
             cells.push(
-                row.compared().map_or_else(nothing, |(peer, target)| {
+                row.compared(face.name).map_or_else(nothing, |(peer, target)| {
                     verdict(face.ours.ratio_to(peer), target)
                 }),
             );

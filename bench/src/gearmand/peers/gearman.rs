@@ -1,4 +1,4 @@
-//! The crate `gearman`, async, on a current-thread runtime. Its client is shared by callers; its worker has one
+//! The crate `gearman`, async, on either kind of runtime. Its client is shared by callers; its worker has one
 //! connection for each processor.
 
 use std::{
@@ -30,11 +30,12 @@ use crate::{
 
 pub struct Gearman {
     address: String,
+    kind: Kind,
 }
 
 impl Gearman {
-    pub fn new(address: SocketAddr) -> Self {
-        Gearman { address: address.to_string() }
+    pub fn new(address: SocketAddr, kind: Kind) -> Self {
+        Gearman { address: address.to_string(), kind }
     }
 }
 
@@ -49,11 +50,18 @@ struct Jobs {
 
 impl Contender for Gearman {
     fn name(&self) -> &'static str {
-        "gearman"
+        match self.kind {
+            Kind::Multi => "gearman multi",
+            _ => "gearman",
+        }
     }
 
     fn can(&self, scenario: &Scenario) -> bool {
         if scenario.functions > 1 || scenario.size > 64 {
+            return false;
+        }
+        // Only callers that share a client are measured on both runtimes.
+        if self.kind == Kind::Multi && !matches!(scenario.task, Task::SubmitCallers { .. }) {
             return false;
         }
         // A caller for each of 10,000 jobs would measure tokio.
@@ -78,7 +86,7 @@ impl Contender for Gearman {
         let task = work.task;
         let address = self.address.clone();
         // A runtime for each run, because leftovers of the last one must not request jobs of this one.
-        let runtime = Kind::Async.runtime()?;
+        let runtime = self.kind.runtime()?;
         let running = async move {
             let client = ClientBuilder::new().servers([address.clone()]).connect();
             let client = client.await.map_err(said)?;

@@ -8,12 +8,13 @@ use std::net::SocketAddr;
 
 use anyhow::anyhow;
 
-use super::scenario::Contender;
+use super::scenario::{Contender, Kind};
 
 /// Every peer that can be run here; a message on stderr for each one that cannot.
 pub fn all(address: SocketAddr) -> Vec<Box<dyn Contender>> {
     let mut peers: Vec<Box<dyn Contender>> = vec![
-        Box::new(gearman::Gearman::new(address)),
+        Box::new(gearman::Gearman::new(address, Kind::Async)),
+        Box::new(gearman::Gearman::new(address, Kind::Multi)),
         Box::new(rustygear::Rustygear::new(address)),
     ];
     match libgearman::Libgearman::connect(address) {

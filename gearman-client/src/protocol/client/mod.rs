@@ -5,6 +5,7 @@ mod inbox;
 mod link;
 #[cfg(test)]
 mod link_tests;
+mod recent;
 mod ring;
 pub(crate) mod route;
 mod slots;

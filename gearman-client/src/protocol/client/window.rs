@@ -1,11 +1,10 @@
 //! Many foreground jobs at once: which are in flight, and which events are to be returned.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
-use super::route::may_repeat;
+use super::{recent::Recent, route::may_repeat};
 use crate::{
     Error, JobEvent, JobHandle, Result,
-    names::keys::Keys,
     protocol::{Request, Submit},
 };
 
@@ -14,7 +13,7 @@ pub(crate) const WINDOW: usize = 256;
 /// The jobs of one caller, with a window of them in flight.
 pub(crate) struct Batch<W> {
     /// Unfinished jobs, by the tag of their request.
-    running: HashMap<u32, Running<W>, Keys>,
+    running: Recent<Running<W>>,
     /// How many of them each link has.
     links: Vec<usize>,
     ready: VecDeque<(usize, Result<JobEvent>)>,
@@ -35,7 +34,7 @@ pub(crate) struct Running<W> {
 
 impl<W: AsRef<[u8]>> Batch<W> {
     pub(crate) fn new(attempts: u32) -> Self {
-        let (running, ready) = (HashMap::default(), VecDeque::new());
+        let (running, ready) = (Recent::default(), VecDeque::new());
         Batch { running, links: Vec::new(), ready, window: WINDOW, taken: 0, attempts }
     }
 
@@ -73,7 +72,7 @@ impl<W: AsRef<[u8]>> Batch<W> {
 
     /// A job is in flight no longer.
     fn remove(&mut self, tag: u32) -> Option<Running<W>> {
-        let job = self.running.remove(&tag)?;
+        let job = self.running.remove(tag)?;
         self.left(&job);
         Some(job)
     }
@@ -91,7 +90,7 @@ impl<W: AsRef<[u8]>> Batch<W> {
         event: impl FnOnce(&Submit<W>) -> Result<JobEvent>,
     ) -> Option<Running<W>> {
         // Mail for a job after an error is ignored.
-        let job = self.running.get_mut(&tag)?;
+        let job = self.running.get_mut(tag)?;
         let error = match event(&job.submit) {
             Ok(event) => {
                 if let JobEvent::Created(handle) = &event {
@@ -129,7 +128,8 @@ impl<W: AsRef<[u8]>> Batch<W> {
     /// Nothing more can arrive for the jobs in flight.
     pub(crate) fn lost(&mut self, error: &Error) {
         self.links.clear();
-        for (_, job) in std::mem::take(&mut self.running) {
+        let running = std::mem::take(&mut self.running);
+        for job in running.into_values() {
             self.failed(&job, error.share());
         }
     }
