@@ -291,6 +291,18 @@ macro_rules! wrap_error {
                 $error(self.0.with_cause(cause.0))
             }
 
+            /// Adds why an earlier attempt has failed, if the time of the whole call ended in this one.
+            pub(crate) fn after(self, earlier: Option<$error>) -> Self {
+                match earlier {
+                    Some(earlier)
+                        if matches!(self.0.kind(), $kind::Timeout($crate::Deadline::Total)) =>
+                    {
+                        self.with_cause(earlier)
+                    }
+                    _ => self,
+                }
+            }
+
             pub(crate) fn with_fate(self, fate: $crate::Fate) -> Self {
                 $error(self.0.with_fate(fate))
             }

@@ -377,16 +377,12 @@ impl Course {
             );
             return self.told(Error::new(ErrorKind::QueueFull, Fate::NotSent, message));
         }
-        let error = Error::timed_out(Deadline::Total);
-        let error = match self.last_error.take() {
-            Some(last) => error.with_cause(last),
-            None => error,
-        };
-        self.told(error)
+        self.told(Error::timed_out(Deadline::Total))
     }
 
     /// The error as reported to the caller.
-    fn told(&self, error: Error) -> Error {
+    fn told(&mut self, error: Error) -> Error {
+        let error = error.after(self.last_error.take());
         match self.may_be_there {
             true => error.with_fate(Fate::Unknown),
             false => error,
@@ -468,6 +464,18 @@ mod tests {
         assert!(error.to_string().ends_with(": lost"), "{error}");
         assert_eq!(order[..3], [0, 1, 2]);
         assert!((4..500).contains(&order.len()), "{}", order.len());
+    }
+
+    #[test]
+    fn a_push_whose_time_ends_in_a_later_attempt_tells_why_the_earlier_one_failed() {
+        let (mut router, now) = (router(Selection::RoundRobin), Instant::now());
+        let mut push = course(false, now);
+        assert!(matches!(push.next(&mut router, now), Ok(Step::Push(0))));
+        assert!(push.pushed(&mut router, 0, failed(Fate::NotSent), now).is_none());
+        let late = Err(Error::timed_out(Deadline::Total));
+        let error = push.pushed(&mut router, 1, late, now).unwrap().unwrap_err();
+        assert_eq!(error.kind(), &ErrorKind::Timeout(Deadline::Total));
+        assert!(error.to_string().ends_with(": lost"), "{error}");
     }
 
     #[test]

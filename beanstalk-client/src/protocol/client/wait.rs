@@ -82,8 +82,7 @@ impl ClientSession {
                 // A connection made on request is not part of a call.
                 (Goal::Connection, Some(error)) => error,
                 (Goal::Connection, None) => Error::timed_out(Deadline::Connect),
-                (_, Some(cause)) => Error::timed_out(Deadline::Total).with_cause(cause),
-                (_, None) => Error::timed_out(Deadline::Total),
+                (_, last) => Error::timed_out(Deadline::Total).after(last),
             });
         }
         let (total, began, stage) = (task.total, task.began.unwrap_or(now), task.stage);

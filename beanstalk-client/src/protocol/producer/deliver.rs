@@ -359,9 +359,5 @@ fn check_used(response: Response, tube: &TubeName) -> Result<()> {
 
 /// The error of a put whose own deadline has passed.
 fn overdue(fate: Fate, cause: Option<Error>) -> Error {
-    let error = Error::timed_out(Deadline::Total).with_fate(fate).with_command("put");
-    match cause {
-        Some(cause) => error.with_cause(cause),
-        None => error,
-    }
+    Error::timed_out(Deadline::Total).with_fate(fate).with_command("put").after(cause)
 }

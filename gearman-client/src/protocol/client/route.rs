@@ -143,7 +143,7 @@ impl Attempts {
         self.failed = Some((index, is_unknown));
         let error = if self.may_have_acted { error.with_fate(Fate::Unknown) } else { error };
         if !may_repeat {
-            return Err(error);
+            return Err(error.after(self.last.take()));
         }
         // The same unique id on the same server names the same job, so try that server first.
         if is_unknown && !self.has_repeated {
@@ -389,6 +389,15 @@ mod tests {
         let refused = Error::refused(ErrorKind::QueueFull, "QUEUE_ERROR", "full");
         let error = attempts.failed(1, refused).unwrap_err();
         assert_eq!((error.kind(), error.fate()), (ErrorKind::QueueFull, Fate::Unknown));
+    }
+
+    #[test]
+    fn a_call_whose_time_ends_in_a_later_attempt_tells_why_the_earlier_one_failed() {
+        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, false);
+        attempts.failed(0, lost(Fate::NotSent)).unwrap();
+        let error = attempts.failed(1, Error::timed_out(Deadline::Total)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total));
+        assert!(error.to_string().ends_with(&lost(Fate::NotSent).to_string()), "{error}");
     }
 
     #[test]
