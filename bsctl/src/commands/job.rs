@@ -64,8 +64,7 @@ pub fn run(tool: &mut Tool, args: JobArgs) -> Result<Exit, CliError> {
     };
     let stats = tool.link.call(StatsJob(id))?.ok_or_else(missing)?;
     let mut shown = record(&stats)?;
-    let raw = tool.out.style.format == ctl_core::output::Format::Raw;
-    if args.with_body || raw || tool.out.style.decodes() {
+    if args.with_body || tool.out.style.needs_bodies() {
         let job = tool.link.call(Peek(id))?.ok_or_else(missing)?;
         shown = shown.with_body(job.body);
     }

@@ -85,9 +85,7 @@ fn list(tool: &mut Tool, wanted: &Wanted, with_body: bool) -> Result<Exit, CliEr
     let action = Action { past: "listed", noun: "job", place: String::new() };
     let mut bulk = tool.bulk(action, OnError::Stop, None)?;
     let gate = bulk.gate();
-    // If only bodies are printed, or what is in them, they are needed, too.
-    let raw = tool.out.style.format == ctl_core::output::Format::Raw;
-    let with_body = with_body || raw || tool.out.style.decodes();
+    let with_body = with_body || tool.out.style.needs_bodies();
     let shape = if with_body { &JOBS_WITH_BODY } else { &JOBS };
     tool.out.expect(shape)?;
     tell_absent(tool, &wanted.tubes)?;

@@ -97,9 +97,16 @@ impl Style {
         self
     }
 
-    /// Whether decoded bodies were asked for, so that a command that would leave bodies out has to read them.
+    /// Whether only bodies are printed, or what is in them, so that a command that would leave them out has to read
+    /// them.
     #[must_use]
-    pub fn decodes(&self) -> bool {
+    pub fn needs_bodies(&self) -> bool {
+        self.format == Format::Raw || self.decodes()
+    }
+
+    /// Whether decoded bodies were asked for.
+    #[must_use]
+    pub(crate) fn decodes(&self) -> bool {
         self.decode.is_some_and(|decode| decode != Decode::None)
     }
 
