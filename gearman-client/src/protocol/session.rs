@@ -259,8 +259,6 @@ impl<T: Copy> Session<T> {
             PacketType::Error if self.refuses_exceptions(&packet) => {
                 Ok(self.told_of_exceptions(Exceptions::Refused))
             }
-            // An error without a request concerns something that this connection does not wait for.
-            PacketType::Error if self.pending.is_empty() => Ok(Delivery::Nobody),
             PacketType::Error => Ok(self.answer(packet)),
             answer => match self.pending.front() {
                 Some(head) if head.answered_by == answer && head.has_events => {
@@ -325,6 +323,7 @@ impl<T: Copy> Session<T> {
                 self.pass_over_exceptions();
                 Delivery::Answer(answered.waiter, packet)
             }
+            // An error without a request concerns something that this connection does not wait for.
             None => Delivery::Nobody,
         }
     }

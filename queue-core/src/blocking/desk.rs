@@ -151,6 +151,7 @@ mod tests {
             }
             assert!((1..=3).contains(&threads), "{threads}");
         });
+        assert_eq!(desk.lock().ended, 100);
         assert_eq!(run.into_inner(), 5050);
     }
 

@@ -4,6 +4,8 @@ mod admin;
 mod consumer;
 mod producer;
 mod raw;
+#[cfg(test)]
+mod tests;
 
 pub use self::{
     admin::{

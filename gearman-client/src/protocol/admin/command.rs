@@ -284,9 +284,35 @@ mod tests {
         let hostile = FunctionName::lossless("a\r\nshutdown").unwrap();
         let error = encode(&AdminCommand::CreateFunction(hostile)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
-        assert!(AdminCommand::raw("status\r\nshutdown").is_err());
-        assert!(AdminCommand::raw("\0REQ").is_err());
-        assert!(AdminCommand::raw("").is_err());
+        for line in ["status\r\nshutdown", "status\nshutdown", "status\rshutdown", "\0REQ", ""] {
+            assert!(AdminCommand::raw(line).is_err(), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_raw_line_fits_the_servers_buffer() {
+        assert!(AdminCommand::raw("x".repeat(MAX_COMMAND)).is_ok());
+        let error = AdminCommand::raw("x".repeat(MAX_COMMAND + 1)).unwrap_err();
+        assert!(error.to_string().contains("longer than the server's receive buffer"), "{error}");
+    }
+
+    #[test]
+    fn commands_know_how_their_reply_ends_as_their_lines_do() {
+        for command in [
+            AdminCommand::Workers,
+            AdminCommand::Status,
+            AdminCommand::PriorityStatus,
+            AdminCommand::ShowJobs,
+            AdminCommand::ShowUniqueJobs,
+            AdminCommand::CancelJob("H:x:1".parse().unwrap()),
+            AdminCommand::GetPid,
+            AdminCommand::Verbose,
+            AdminCommand::Version,
+            AdminCommand::Shutdown { graceful: true },
+        ] {
+            let line = encode(&command).unwrap();
+            assert_eq!(command.shape(), shape_of(line.trim_end().as_bytes()), "{line}");
+        }
     }
 
     #[test]

@@ -48,6 +48,21 @@ fn answers_come_in_the_order_of_the_requests() {
     assert_eq!(session.pending(), 0);
 }
 
+#[test]
+fn replies_and_unfinished_jobs_are_counted() {
+    let mut session = asking();
+    let mut counts = |packet| {
+        session.accept(packet).unwrap();
+        (session.metrics().replies, session.running())
+    };
+    assert_eq!(counts(packet(PacketType::OptionRes, &["exceptions"])), (1, 0));
+    assert_eq!(counts(packet(PacketType::JobCreated, &["H:x:1"])), (2, 1));
+    assert_eq!(counts(packet(PacketType::EchoRes, &["a"])), (3, 1));
+    // Events are no replies.
+    assert_eq!(counts(packet(PacketType::WorkWarning, &["H:x:1", "w"])), (3, 1));
+    assert_eq!(counts(packet(PacketType::WorkComplete, &["H:x:1", "r"])), (3, 0));
+}
+
 fn asking() -> Session<u32> {
     let mut session = session();
     session.ask_for_exceptions();
@@ -158,9 +173,15 @@ fn events_find_their_job_in_any_order() {
     accept(&mut session, packet(PacketType::JobCreated, &["H:x:2"]));
     let data = packet(PacketType::WorkData, &["H:x:2", "ab"]);
     assert_eq!(accept(&mut session, data), got(2, "Data(2 bytes)"));
+    let warning = packet(PacketType::WorkWarning, &["H:x:2", "abc"]);
+    assert_eq!(accept(&mut session, warning), got(2, "Warning(3 bytes)"));
     let complete = packet(PacketType::WorkComplete, &["H:x:2", ""]);
     assert_eq!(accept(&mut session, complete), got(2, "Complete(0 bytes)"));
     assert_eq!(accept(&mut session, packet(PacketType::WorkFail, &["H:x:1"])), got(1, "Fail"));
+    session.send(&foreground(), 3);
+    accept(&mut session, packet(PacketType::JobCreated, &["H:x:3"]));
+    let exception = packet(PacketType::WorkException, &["H:x:3", "no"]);
+    assert_eq!(accept(&mut session, exception), got(3, "Exception(2 bytes)"));
     assert_eq!(session.running(), 0);
 }
 

@@ -1,0 +1,272 @@
+//! The line of every command, and what it makes of every reply.
+
+use std::{fmt::Debug, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+
+use super::*;
+use crate::{
+    Error, ErrorKind, Inserted, Job, JobId, JobRef, PutOptions, ReleaseOptions, Released, Reserved,
+    TubeName,
+    protocol::{Command, Effect, Response, ServerWait},
+};
+
+const ID: u64 = 42;
+
+fn id() -> JobId {
+    JobId::from(ID)
+}
+
+fn tube() -> TubeName {
+    TubeName::try_from("mail").unwrap()
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn job(id: u64) -> Job {
+    Job::for_test(id, "body")
+}
+
+fn text(yaml: &str) -> Response {
+    Response::Ok(Bytes::from(yaml.to_owned()))
+}
+
+/// Every reply of a healthy server that is not about a failure, and some that are.
+fn replies() -> Vec<Response> {
+    vec![
+        Response::Inserted(id()),
+        Response::Buried(Some(id())),
+        Response::Buried(None),
+        Response::Using(Bytes::from_static(b"mail")),
+        Response::Using(Bytes::from_static(b"other")),
+        Response::Reserved(job(ID)),
+        Response::Reserved(job(7)),
+        Response::Found(job(ID)),
+        Response::Found(job(7)),
+        Response::Deleted,
+        Response::Released,
+        Response::Touched,
+        Response::Watching(3),
+        Response::NotIgnored,
+        Response::Kicked(Some(5)),
+        Response::Kicked(Some(6)),
+        Response::Kicked(None),
+        Response::Paused,
+        Response::TimedOut,
+        Response::DeadlineSoon,
+        Response::NotFound,
+        Response::Draining,
+        Response::BadFormat,
+        Response::UnknownCommand,
+        Response::Closed,
+    ]
+}
+
+/// What a command says, and which replies it accepts, as `reply: result`; it must refuse all others.
+fn said<C: Command<Reply: Debug>>(command: &C) -> (String, String) {
+    let mut out = BytesMut::new();
+    command.encode(&mut out);
+    assert!(out.starts_with(command.name().as_bytes()), "{}", C::NAME);
+    let mut accepted = Vec::new();
+    for response in replies() {
+        let reply = format!("{response:?}");
+        if let Ok(result) = command.decode(response) {
+            accepted.push(format!("{reply}: {result:?}"));
+        }
+    }
+    (String::from_utf8(out.to_vec()).unwrap(), accepted.join("; "))
+}
+
+fn line<C: Command<Reply: Debug>>(command: &C) -> String {
+    said(command).0
+}
+
+/// The names of the accepted replies.
+fn accepted<C: Command<Reply: Debug>>(command: &C) -> String {
+    said(command).1
+}
+
+#[test]
+fn every_command_is_one_line_and_a_put_has_its_body() {
+    let put = PutOptions::default().priority(1).delay(seconds(2)).ttr(seconds(3));
+    let release = ReleaseOptions::new(4).delay(seconds(5));
+    for (said, expected) in [
+        (line(&Put::new("ab\r\n", put).unwrap()), "put 1 2 3 4\r\nab\r\n"),
+        (line(&Use(tube())), "use mail"),
+        (line(&Reserve), "reserve"),
+        (line(&ReserveWithTimeout::new(seconds(9)).unwrap()), "reserve-with-timeout 9"),
+        (line(&ReserveJob(id())), "reserve-job 42"),
+        (line(&Delete::new(ID)), "delete 42"),
+        (line(&Release::new(ID, release).unwrap()), "release 42 4 5"),
+        (line(&Bury::new(ID, 6)), "bury 42 6"),
+        (line(&Touch::new(ID)), "touch 42"),
+        (line(&Watch(tube())), "watch mail"),
+        (line(&Ignore(tube())), "ignore mail"),
+        (line(&Peek(id())), "peek 42"),
+        (line(&PeekReady), "peek-ready"),
+        (line(&PeekDelayed), "peek-delayed"),
+        (line(&PeekBuried), "peek-buried"),
+        (line(&Kick(5)), "kick 5"),
+        (line(&Kick(u64::MAX)), "kick 4294967295"),
+        (line(&KickJob::new(ID)), "kick-job 42"),
+        (line(&StatsJob(id())), "stats-job 42"),
+        (line(&StatsTube(tube())), "stats-tube mail"),
+        (line(&Stats), "stats"),
+        (line(&ListTubes), "list-tubes"),
+        (line(&ListTubeUsed), "list-tube-used"),
+        (line(&ListTubesWatched), "list-tubes-watched"),
+        (line(&PauseTube::new(tube(), seconds(8)).unwrap()), "pause-tube mail 8"),
+        (line(&Quit), "quit"),
+    ] {
+        assert_eq!(said, format!("{expected}\r\n"));
+    }
+}
+
+#[test]
+fn every_command_takes_its_own_replies_and_refuses_those_of_others() {
+    let reserved = |reply: &Reserved| matches!(reply, Reserved::Job(job) if job.id == id());
+    assert!(reserved(&Reserve.decode(Response::Reserved(job(ID))).unwrap()));
+    assert!(matches!(Reserve.decode(Response::TimedOut), Ok(Reserved::TimedOut)));
+    assert!(matches!(Reserve.decode(Response::DeadlineSoon), Ok(Reserved::DeadlineSoon)));
+
+    let put = Put::new("", PutOptions::default()).unwrap();
+    assert_eq!(put.decode(Response::Inserted(id())).unwrap(), Inserted::Ready(id()));
+    assert_eq!(put.decode(Response::Buried(Some(id()))).unwrap(), Inserted::Buried(id()));
+    let release = Release::new(ID, ReleaseOptions::new(0)).unwrap();
+    assert_eq!(release.decode(Response::Released).unwrap(), Released::Queued);
+    assert_eq!(release.decode(Response::Buried(None)).unwrap(), Released::Buried);
+    assert_eq!(Watch(tube()).decode(Response::Watching(3)).unwrap(), 3);
+    assert_eq!(Kick(5).decode(Response::Kicked(Some(5))).unwrap(), 5);
+    assert_eq!(Kick(5).decode(Response::Kicked(Some(0))).unwrap(), 0);
+
+    let count = |accepted: String| accepted.split("; ").filter(|one| !one.is_empty()).count();
+    for (name, accepted, replies) in [
+        ("put", accepted(&put), 2),
+        ("use", accepted(&Use(tube())), 1),
+        ("reserve", accepted(&Reserve), 4),
+        ("reserve-with-timeout", accepted(&ReserveWithTimeout::new(seconds(0)).unwrap()), 4),
+        ("reserve-job", accepted(&ReserveJob(id())), 2),
+        ("delete", accepted(&Delete::new(ID)), 1),
+        ("release", accepted(&release), 3),
+        ("bury", accepted(&Bury::new(ID, 0)), 2),
+        ("touch", accepted(&Touch::new(ID)), 1),
+        ("watch", accepted(&Watch(tube())), 1),
+        ("ignore", accepted(&Ignore(tube())), 1),
+        ("peek", accepted(&Peek(id())), 2),
+        ("peek-ready", accepted(&PeekReady), 3),
+        ("peek-delayed", accepted(&PeekDelayed), 3),
+        ("peek-buried", accepted(&PeekBuried), 3),
+        ("kick", accepted(&Kick(5)), 1),
+        ("kick-job", accepted(&KickJob::new(ID)), 1),
+        ("stats-job", accepted(&StatsJob(id())), 1),
+        ("stats-tube", accepted(&StatsTube(tube())), 1),
+        ("stats", accepted(&Stats), 0),
+        ("list-tubes", accepted(&ListTubes), 0),
+        ("list-tube-used", accepted(&ListTubeUsed), 2),
+        ("pause-tube", accepted(&PauseTube::new(tube(), seconds(0)).unwrap()), 1),
+        ("quit", accepted(&Quit), 1),
+    ] {
+        assert_eq!(count(accepted.clone()), replies, "{name}: {accepted}");
+    }
+}
+
+#[test]
+fn a_reply_about_another_job_or_tube_is_out_of_step() {
+    let protocol = |error: Error| assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    protocol(Peek(id()).decode(Response::Found(job(7))).unwrap_err());
+    protocol(ReserveJob(id()).decode(Response::Reserved(job(7))).unwrap_err());
+    protocol(Kick(5).decode(Response::Kicked(Some(6))).unwrap_err());
+    protocol(StatsJob(id()).decode(text("---\nid: 7\n")).unwrap_err());
+    protocol(StatsTube(tube()).decode(text("---\nname: other\n")).unwrap_err());
+    assert_eq!(StatsJob(id()).decode(text("---\nid: 42\n")).unwrap().unwrap().id, id());
+    assert_eq!(StatsTube(tube()).decode(text("---\nname: mail\n")).unwrap().unwrap().name, tube());
+    assert_eq!(Peek(id()).decode(Response::Found(job(ID))).unwrap().unwrap().id, id());
+    assert_eq!(PeekReady.decode(Response::Found(job(7))).unwrap().unwrap().id, JobId::from(7));
+    assert_eq!(Peek(id()).decode(Response::NotFound).unwrap(), None);
+    let used = |tube: &'static str| Response::Using(Bytes::from_static(tube.as_bytes()));
+    assert!(Use(tube()).decode(used("mail")).is_ok());
+    assert!(Use(tube()).decode(used("other")).is_err());
+    let list = || text("---\n- default\n- mail\n");
+    let tubes = [TubeName::try_from("default").unwrap(), tube()];
+    assert_eq!(ListTubes.decode(list()).unwrap(), tubes);
+    assert_eq!(ListTubesWatched.decode(list()).unwrap(), tubes);
+    assert_eq!(ListTubeUsed.decode(Response::Using(Bytes::from_static(b"mail"))).unwrap(), tube());
+}
+
+#[test]
+fn an_old_server_does_not_know_reserve_job() {
+    for reply in [Response::BadFormat, Response::UnknownCommand] {
+        let error = ReserveJob(id()).decode(reply).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
+}
+
+#[test]
+fn commands_tell_what_they_change_and_how_long_the_server_waits() {
+    assert_eq!(Use(tube()).effect(), Effect::Use(tube()));
+    assert_eq!(Watch(tube()).effect(), Effect::Watch(tube()));
+    assert_eq!(Ignore(tube()).effect(), Effect::Ignore(tube()));
+    assert_eq!(Put::new("", PutOptions::default()).unwrap().effect(), Effect::Put);
+    assert_eq!(Reserve.effect(), Effect::Reserve);
+    assert_eq!(ReserveJob(id()).effect(), Effect::ReserveJob);
+    assert_eq!(Touch::new(ID).effect(), Effect::Touch);
+    assert_eq!(Quit.effect(), Effect::Quit);
+    assert_eq!(Delete::new(ID).effect(), Effect::None);
+    assert_eq!(Reserve.server_wait(), ServerWait::Forever);
+    let patient = ReserveWithTimeout::new(seconds(9)).unwrap();
+    assert_eq!(patient.effect(), Effect::Reserve);
+    assert_eq!(patient.server_wait(), ServerWait::AtMost(seconds(9)));
+    assert_eq!(ReserveJob(id()).server_wait(), ServerWait::None);
+    let release = Release::new(ID, ReleaseOptions::new(0)).unwrap();
+    let about = [
+        Delete::new(ID).job(),
+        release.job(),
+        Bury::new(ID, 0).job(),
+        Touch::new(ID).job(),
+        KickJob::new(ID).job(),
+    ];
+    assert_eq!(about, [Some(JobRef::from(ID)); 5]);
+    assert_eq!(Kick(1).job(), None);
+}
+
+#[test]
+fn a_mixed_pipeline_keeps_what_a_command_is() {
+    let any = AnyCommand::new(&Watch(tube()));
+    assert_eq!(
+        (line(&any), any.name(), any.effect()),
+        (line(&Watch(tube())), "watch", Effect::Watch(tube()))
+    );
+    let any = AnyCommand::new(&Reserve);
+    assert_eq!((any.server_wait(), any.job()), (ServerWait::Forever, None));
+    assert_eq!(AnyCommand::new(&Delete::new(ID)).job(), Some(JobRef::from(ID)));
+    assert!(matches!(any.decode(Response::Draining), Ok(Response::Draining)));
+}
+
+#[test]
+fn a_raw_line_means_what_the_server_will_read() {
+    let effect = |line: &str| RawCommand::new(line).unwrap().effect();
+    assert_eq!(effect("use mail"), Effect::Use(tube()));
+    assert_eq!(effect("watch mail"), Effect::Watch(tube()));
+    assert_eq!(effect("ignore mail"), Effect::Ignore(tube()));
+    assert_eq!(effect("reserve-job 1"), Effect::ReserveJob);
+    assert_eq!(effect("reserve-with-timeout 1"), Effect::Reserve);
+    assert_eq!(effect("quit"), Effect::Quit);
+    assert_eq!(effect("stats"), Effect::None);
+    assert_eq!(RawCommand::new("reserve").unwrap().server_wait(), ServerWait::Forever);
+    assert_eq!(RawCommand::new("stats").unwrap().server_wait(), ServerWait::None);
+    let put = RawCommand::with_body("put 1 2 3 4", "body").unwrap();
+    assert_eq!((put.effect(), put.job()), (Effect::Put, None));
+    let mut out = BytesMut::new();
+    put.encode(&mut out);
+    assert_eq!(out, "put 1 2 3 4\r\nbody\r\n");
+    for line in ["put 1 2 3 5", "put 1 2 3", "put x 2 3 4", "use mail", "put 1 2 3 4 5"] {
+        assert!(RawCommand::with_body(line, "body").is_err(), "{line}");
+    }
+    for line in ["", "put 1 2 3 4", "stats\r", "stats\n", "stats\0"] {
+        assert!(RawCommand::new(line).is_err(), "{line:?}");
+    }
+    assert!(RawCommand::new("x".repeat(RawCommand::MAX_LINE)).is_ok());
+    assert!(RawCommand::new("x".repeat(RawCommand::MAX_LINE + 1)).is_err());
+}
