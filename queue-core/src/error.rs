@@ -145,14 +145,15 @@ impl<K, A> Error<K, A> {
         error
     }
 
-    /// Sets the cause, an error of the same client, and appends it to the message.
+    /// Sets the cause, an error of the same client, and appends it to the message. If that has no cause of its own, the
+    /// present one stays.
     #[must_use]
     pub fn with_cause(self, cause: Self) -> Self
     where
         A: About,
     {
         let mut error = self.with_detail(&cause);
-        error.0.cause = cause.0.cause;
+        error.0.cause = cause.0.cause.or(error.0.cause);
         error
     }
 
@@ -408,6 +409,10 @@ mod tests {
             "not done within the total timeout: cannot connect to h:1: connection refused";
         assert_eq!(chain(&late), [expected]);
         assert_eq!(kind(&late), Some(io::ErrorKind::ConnectionRefused));
+
+        let late = Error::timed_out(Deadline::Total).with_source(refused());
+        let late = late.with_cause(Error::invalid("no"));
+        assert_eq!(kind(&late), Some(io::ErrorKind::ConnectionRefused), "it has no other");
 
         assert_eq!(kind(&Error::invalid("no").with_detail("why")), None);
     }
