@@ -149,6 +149,9 @@ impl Link {
         outcome: Result<Success, Refusal>,
         now: Instant,
     ) {
+        if let Waiter::Check(queue) = &waiter {
+            self.pulls.checked(queue);
+        }
         match (waiter, outcome) {
             (Waiter::Task(number), outcome) => self.settle(number, outcome, now),
             (Waiter::Pull(queue), Ok(Success::Delivered(delivered))) => {
@@ -320,11 +323,14 @@ impl Link {
             if let Some(number) = self.queued.pop() {
                 self.send_task(number);
             } else if let Some(queue) = self.pulls.lacking() {
-                self.pulls.sent(&queue);
                 match self.encoding {
-                    Encoding::Binary => self.pull(&queue),
+                    Encoding::Binary => {
+                        self.pulls.sent(&queue);
+                        self.pull(&queue);
+                    }
                     // A JSON pull from a missing queue crashes the server.
                     Encoding::Json => {
+                        self.pulls.checks(&queue);
                         self.send_for(Action::Count, &queue, Waiter::Check(queue.clone()));
                     }
                 }

@@ -352,6 +352,11 @@ impl Link {
         self.doom.is_none() && self.session.as_ref().is_some_and(Session::is_open)
     }
 
+    /// Whether no pull from this queue waits to be sent, so that a count that begins now follows all of them.
+    pub(crate) fn has_pulled(&self, queue: &QueueName) -> bool {
+        self.pulls.are_sent(queue)
+    }
+
     pub(crate) fn connection_state(&self, now: Instant) -> ConnectionState {
         match &self.session {
             Some(_) if self.is_open() => ConnectionState::Ready,

@@ -43,6 +43,8 @@ struct Line {
     callers: InOrder,
     /// Number of pulls in flight.
     outstanding: usize,
+    /// Number of these for which only the count before them has been sent.
+    checked: usize,
     kept: VecDeque<Kept>,
 }
 
@@ -93,9 +95,28 @@ impl Pulls {
         self.lacking.first().cloned()
     }
 
-    /// A pull, or the count before it, is in flight.
+    /// Whether each pull that callers of the queue have asked for is in flight itself.
+    pub(super) fn are_sent(&self, queue: &QueueName) -> bool {
+        let is_checked = self.lines.get(queue).is_some_and(|line| line.checked > 0);
+        !is_checked && !self.lacking.contains(queue)
+    }
+
+    /// A pull is in flight.
     pub(super) fn sent(&mut self, queue: &QueueName) {
         self.change(queue, |line| line.outstanding += 1);
+    }
+
+    /// The count before a pull is in flight, which counts as the pull.
+    pub(super) fn checks(&mut self, queue: &QueueName) {
+        self.change(queue, |line| {
+            line.outstanding += 1;
+            line.checked += 1;
+        });
+    }
+
+    /// The count before a pull was answered.
+    pub(super) fn checked(&mut self, queue: &QueueName) {
+        self.change(queue, |line| line.checked = line.checked.saturating_sub(1));
     }
 
     /// Whether the caller for which a pull was counted is gone, so that the pull need not be sent.

@@ -456,8 +456,7 @@ impl Lane {
         match self.life {
             Life::Working if self.has_room() => {
                 let moments = self.lines.iter().filter(|line| line.look.is_none()).map(|line| {
-                    let look_at = line.look_at.filter(|_| self.link.is_open());
-                    let look_at = look_at.filter(|_| !line.pulls.is_empty());
+                    let look_at = line.look_at.filter(|_| asking::may_count(&self.link, line));
                     line.resting(now).or(look_at)
                 });
                 moments.flatten().min()

@@ -420,6 +420,27 @@ fn what_fails_is_run_again_though_a_pull_waits_already() {
     }
 }
 
+/// With a pull more than needed, it would have to wait for the next periodic count.
+#[test]
+fn a_worker_until_its_queues_are_empty_pulls_no_more_than_it_found() {
+    for seed in 0..4 {
+        let recheck = Duration::from_secs(100_000);
+        let terms = Terms { slots: 1, until_empty: true, recheck, ..terms() };
+        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        face.push("/q", "x");
+        for times in 1..=5 {
+            while face.running.is_empty() {
+                face.step();
+            }
+            face.quiet();
+            assert_eq!(face.lane().pulls(), 0, "seed {seed}, {times}");
+            face.end_one(if times == 5 { Outcome::Delete } else { Outcome::Retry });
+        }
+        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
+        assert_eq!(face.started, ["x"; 5]);
+    }
+}
+
 #[test]
 fn what_comes_too_often_is_put_back_without_being_run_and_asked_for_less_and_less() {
     for seed in 0..2 {

@@ -10,7 +10,7 @@ use queue_core::Claim;
 use super::Lane;
 use crate::protocol::{
     Action,
-    client::Ask,
+    client::{Ask, Link},
     worker::line::{Line, Look},
 };
 
@@ -21,6 +21,11 @@ const MAX_PULLS: usize = 256;
 /// How long to wait for messages that other lanes have requested under a limit, or for ready messages that do not
 /// arrive.
 pub(super) const SHARED: Duration = Duration::from_millis(10);
+
+/// Whether a count behind the pulls of this queue may begin. One that overtook a pull would find its message, too.
+pub(super) fn may_count(link: &Link, line: &Line) -> bool {
+    link.is_open() && !line.pulls.is_empty() && link.has_pulled(&line.queue)
+}
 
 impl Lane {
     /// Maximum number of messages held for handlers.
@@ -81,7 +86,7 @@ impl Lane {
             }
             true if looks_first => Look::First,
             true => return self.pull(index, now),
-            false if !self.link.is_open() => return,
+            false if !may_count(&self.link, line) => return,
             false if mem::take(&mut line.has_returned) => Look::Returned,
             false if line.look_at.is_some_and(|at| at <= now) => Look::Again,
             false if is_last && !line.is_dry => Look::Last,
