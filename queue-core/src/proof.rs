@@ -38,7 +38,8 @@ pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Asks a role twice at every exchange, and checks that it says the same again without taking or queueing anything.
+/// Asks a role twice at every exchange, and checks that it says the same again without taking or queueing anything, and
+/// that it does not ask to be asked at once, which would keep its pump busy.
 #[derive(Debug)]
 pub struct Steady<R>(pub R);
 
@@ -47,7 +48,7 @@ impl<R: Role> Role for Steady<R> {
 
     /// # Panics
     ///
-    /// When the second answer differs.
+    /// When the second answer differs, or its moment has come.
     fn exchange(&mut self, io: &mut Io<R::Failure>, now: Instant) -> Pulse {
         let pulse = self.0.exchange(io, now);
         let left = |io: &Io<R::Failure>| (io.data().len(), io.unwritten(), io.wake.len());
@@ -55,6 +56,12 @@ impl<R: Role> Role for Steady<R> {
         let again = self.0.exchange(io, now);
         assert_eq!(again, pulse, "asked again with nothing new, a role says the same");
         assert_eq!(left(io), before, "asked again with nothing new, a role does nothing");
+        let at = match pulse {
+            // The pump ends the attempt at that moment, and the role is told.
+            Pulse::Dial { ask, .. } => ask,
+            pulse => pulse.until(),
+        };
+        assert!(at.is_none_or(|at| at > now), "with nothing new, a role asks to be asked at once");
         pulse
     }
 }

@@ -22,7 +22,8 @@ use crate::Io;
 ///
 /// A role's answer is a level, not an event. A pump may ask at any time, even before the moment it was given, and may
 /// be dropped between any two exchanges. So a role never remembers its answers to a pump: it compares [`Io::epoch`],
-/// [`Io::is_open`] and `now`, and when asked again without news, it says the same.
+/// [`Io::is_open`] and `now`, and when asked again without news, it says the same. The moment to ask it again, if any,
+/// is after `now`: otherwise the pump would ask in a busy loop.
 pub trait Role {
     /// The error of a failure to connect.
     type Failure;
