@@ -7,8 +7,7 @@
 //! scripts of its own, with margins of half a second and more.
 //!
 //! Usually it is the same 300 sequences, so that a run says something about the change it tests;
-//! `DIFFERENTIAL_CASES=10000` runs as many new ones. About one in 30,000 depends on which connection the real server
-//! turns to first, after one has woken another in the middle of a write.
+//! `DIFFERENTIAL_CASES=10000` runs as many new ones.
 
 #[path = "beanstalk_differential/script.rs"]
 mod script;

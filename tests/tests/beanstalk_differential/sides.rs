@@ -212,6 +212,11 @@ impl<'a> Side<'a> {
         client.waits_since.is_some_and(|replies| replies == client.replies.len())
     }
 
+    fn known_to_wait(&self) -> usize {
+        let numbers = 0..self.clients.len();
+        numbers.filter(|&n| self.is_waiting(n) && !self.clients[n].has_ended).count()
+    }
+
     fn replies(&self) -> Vec<(&[Masked], bool)> {
         self.clients.iter().map(|c| (c.replies.as_slice(), c.has_ended)).collect()
     }
@@ -233,7 +238,6 @@ impl<'a> Pair<'a> {
             self.memory.apply(step);
             return self.real.apply(step);
         };
-        let waiting = self.memory.waiting();
         let number = connection % self.memory.clients.len();
         let mut commands = commands.clone();
         if self.memory.is_waiting(number) {
@@ -242,7 +246,8 @@ impl<'a> Pair<'a> {
         let step = Step::Send { connection: number, commands, cut: *cut };
         self.memory.apply(&step);
         self.real.apply(&step);
-        if self.memory.waiting() > waiting {
+        // It may have ended another's wait before its own began.
+        if self.memory.waiting() > self.memory.known_to_wait() {
             let client = &mut self.memory.clients[number];
             client.waits_since = Some(client.replies.len());
         }
