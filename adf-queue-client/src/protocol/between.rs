@@ -229,6 +229,16 @@ mod tests {
         let head = RequestHead::read(data).unwrap().unwrap();
         assert_eq!((head.len, head.body, head.upgrades), (data.len() - 5, 5, false));
         assert_eq!(head.action(), Some((Action::Rpush, Encoding::Binary)));
+        for (target, action) in [
+            ("/queue/pull.json?queue=%2Fq", Some((Action::Pull, Encoding::Json))),
+            ("/queue/count?queue=%2Fq", Some((Action::Count, Encoding::Json))),
+            ("/queue/pull.xml", None),
+            ("/stats", None),
+        ] {
+            let data = format!("GET {target} HTTP/1.1\r\n\r\n");
+            let head = RequestHead::read(data.as_bytes()).unwrap().unwrap();
+            assert_eq!(head.action(), action, "{target}");
+        }
         let upgrade = b"GET /queue/json HTTP/1.1\nUpgrade: WebSocket\n\n";
         let head = RequestHead::read(upgrade).unwrap().unwrap();
         assert!(head.upgrades && head.action().is_none());
@@ -274,5 +284,13 @@ mod tests {
         let head = FrameHead::read(&[0x81, 126, 1, 0]).unwrap().unwrap();
         assert_eq!((head.kind, head.len, head.payload), (FrameKind::Text, 4, 256));
         assert_eq!(FrameHead::read(&[0x81]).unwrap(), None);
+        for (first, kind) in [
+            (0x80, FrameKind::Part),
+            (0x88, FrameKind::Close),
+            (0x89, FrameKind::Ping),
+            (0x8a, FrameKind::Pong),
+        ] {
+            assert_eq!(FrameHead::read(&[first, 0]).unwrap().unwrap().kind, kind);
+        }
     }
 }

@@ -203,6 +203,24 @@ fn what_binary_frames_cannot_carry_is_refused() {
         refused(&Request::rpush(id("1"), queue("/q"), vec![0; 65_536])),
         "body of 65536 bytes is too long: binary frames carry up to 65535 (use JSON, or HTTP)"
     );
+    let most = Request::rpush(id("1"), queue("/q"), vec![0; 65_535]);
+    Encoding::Binary.encode(&most, &mut frame).unwrap();
+    assert_eq!(frame.len(), "before".len() + 1 + (2 + 1) + (2 + 2) + (2 + 65_535));
+}
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[test]
+fn only_the_answer_to_a_successful_push_is_read_as_one() {
+    let read = |frame: &[u8]| {
+        let pushed = super::binary::pushed(frame);
+        pushed.map(|(action, id, message)| (action, id.to_vec(), message.get()))
+    };
+    let ok = b"\x02\0\x017\0\x02/q\0\x02ok\0\0\0\0\0\0\0\x09";
+    assert_eq!(read(ok), Some((Action::Rpush, b"7".to_vec(), 9)));
+    assert_eq!(read(&ok[..ok.len() - 1]), None);
+    assert_eq!(read(b"\x02\0\x017\0\x02/q\0\x02no\0\0\0\0\0\0\0\x09"), None);
+    let delivery = [&[Action::Pull.code()][..], &ok[1..]].concat();
+    assert_eq!(read(&delivery), None);
 }
 
 #[test]

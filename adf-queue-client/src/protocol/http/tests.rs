@@ -54,6 +54,17 @@ fn what_the_server_would_not_take_is_refused_before_a_byte_is_made() {
     assert!(refused(Encoding::Json, &foreign, "q\r\nX: y").contains("visible ASCII"));
 }
 
+#[test]
+fn a_host_that_no_request_could_carry_is_refused() {
+    for host in ["localhost:6230", &"h".repeat(506)] {
+        crate::protocol::check_host(host).unwrap();
+    }
+    for (host, said) in [("q\r\nX: y", "visible ASCII"), (&"h".repeat(507), "up to 512")] {
+        let error = crate::protocol::check_host(host).unwrap_err();
+        assert!(error.kind() == &ErrorKind::InvalidInput && error.to_string().contains(said));
+    }
+}
+
 /// Row 10, and a page where a result should be.
 #[test]
 fn a_page_is_a_page_and_nothing_else() {
