@@ -47,6 +47,7 @@ fn what_the_server_would_not_take_is_refused_before_a_byte_is_made() {
     let text = push(b"ok\xff".to_vec());
     assert!(refused(Encoding::Json, &text, "q").contains("not UTF-8 at byte 2"));
     encode(Encoding::Binary, &text, "q", &mut BytesMut::new()).unwrap();
+    encode(Encoding::Json, &push(vec![b'x'; MAX_BODY]), "q", &mut BytesMut::new()).unwrap();
     let long = Request::pull(id("1"), queue(&"q".repeat(470)));
     assert!(refused(Encoding::Json, &long, "q").contains("lines of up to 512"));
     let foreign = Request::pull(id("1"), queue("队"));
@@ -190,6 +191,11 @@ fn answers_are_bounded() {
     assert!(read(trailer.as_bytes(), 100).unwrap_err().to_string().contains("16384"));
     let endless = format!("HTTP/1.1 200 OK\r\nx: {}", "1".repeat(20_000));
     assert!(read(endless.as_bytes(), 100).unwrap_err().to_string().contains("16384"));
+    // What just fits is taken, behind which a line or two may stand.
+    let mut answer = Answer::new(4);
+    let full = format!("{head}4\r\nbody\r\n0\r\nx: y\r\nz: 1\r\n\r\n");
+    assert_eq!(answer.read(full.as_bytes()).unwrap(), full.len());
+    assert!(answer.is_whole());
     let mut answer = Answer::new(3);
     let counted = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n";
     assert!(answer.read(counted).unwrap_err().to_string().contains("limit of 3"));
