@@ -253,7 +253,7 @@ mod tests {
             let (mut waits, mut last) = (Vec::new(), None);
             let end = loop {
                 match pull.next(last.take(), now) {
-                    Step::Adopt(..) => {}
+                    Step::Adopt(..) => assert!(now < start + 10 * SECOND, "its patience is over"),
                     Step::Ask(ask, _) if ask.pull().is_none() => last = counted(0),
                     Step::Wait(at) => {
                         waits.push(at - now);

@@ -10,7 +10,7 @@ use queue_core::{
 
 use super::{Job, Key, Lane, News, Terms};
 use crate::{
-    ConnectOptions, JobFate, LostReason, Outcome, QueueName, WorkerEventKind,
+    ConnectOptions, ConnectionState, JobFate, LostReason, Outcome, QueueName, WorkerEventKind,
     protocol::client::{
         link_proof::Served,
         link_tests::{SECOND, refused},
@@ -125,7 +125,14 @@ impl Face {
     /// One exchange, and its face's reaction.
     fn step(&mut self) -> Pulse {
         let pulse = self.proof.step();
+        #[cfg(feature = "blocking")]
+        assert_eq!(self.lane().is_over(), pulse == Pulse::Over);
+        #[cfg(feature = "blocking")]
+        let has_news = self.lane().has_news();
+        #[cfg(not(feature = "blocking"))]
+        let has_news = true;
         while let Some((jobs, news)) = self.lane().take() {
+            assert!(has_news);
             for job in jobs {
                 let body = body(&job);
                 self.started.push(body);
@@ -355,6 +362,8 @@ fn handlers_that_outlast_the_grace_lose_their_messages() {
     assert!(face.proof.now() >= start + 25 * SECOND);
     assert!(face.lost.contains(&job.key));
     assert_eq!(face.settled_as(JobFate::Lost(LostReason::Stopped)), 1);
+    let now = face.proof.now();
+    assert_eq!(face.lane().connection_state(now), ConnectionState::Closed);
     face.hang_up();
     assert_eq!(face.ready("/q"), ["slow"]);
 }
@@ -377,7 +386,8 @@ fn a_queue_that_was_deleted_and_made_again_while_its_pull_waits_is_served() {
     for seed in 0..4 {
         let mut face = Face::new(seed, terms(), &["/q", "/other"], server(&["/q", "/other"]));
         face.quiet();
-        for round in 1..=3 {
+        // More often than pulls may wait: those on a deleted queue are never answered.
+        for round in 1..=8 {
             assert!(face.ask("deletequeue", "/q", "").contains("ok"));
             assert!(face.ask("createqueue", "/q", "").contains("ok"));
             face.push("/q", "x");
@@ -414,18 +424,51 @@ fn what_fails_is_run_again_though_a_pull_waits_already() {
         }
         // A pull waits for the second slot.
         face.quiet();
+        let connection = face.lane().link.epoch();
         face.end_one(Outcome::Retry);
         face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
         assert_eq!(face.started, ["x", "x"]);
+        assert_eq!(face.lane().link.epoch(), connection, "its pulls are good");
+    }
+}
+
+#[test]
+fn a_queue_whose_pull_waits_is_counted_now_and_then() {
+    for seed in 0..4 {
+        let mut face = Face::new(seed, Terms { slots: 1, ..terms() }, &["/q"], server(&["/q"]));
+        face.quiet();
+        let (start, before) = (face.proof.now(), face.lane().metrics().commands);
+        while face.proof.now() < start + 100 * SECOND {
+            face.step();
+        }
+        let counts = face.lane().metrics().commands - before;
+        assert!((5..=11).contains(&counts), "seed {seed}: {counts} in 100 s, every 10 s");
+    }
+}
+
+#[test]
+fn as_many_handlers_run_as_there_are_slots_and_the_end_of_the_connection_concerns_them() {
+    for seed in 0..4 {
+        let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
+        for body in ["a", "b", "c", "d"] {
+            face.push("/q", body);
+        }
+        face.quiet();
+        let mut running: Vec<_> = face.running.iter().map(body).collect();
+        running.sort();
+        assert_eq!(running, ["a", "b", "c"], "seed {seed}");
+        assert!(matches!(face.step(), Pulse::Go(_)));
+        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 4);
     }
 }
 
 /// With a pull more than needed, it would have to wait for the next periodic count.
 #[test]
 fn a_worker_until_its_queues_are_empty_pulls_no_more_than_it_found() {
-    for seed in 0..4 {
+    for seed in 0..8 {
         let recheck = Duration::from_secs(100_000);
-        let terms = Terms { slots: 1, until_empty: true, recheck, ..terms() };
+        let slots = if seed < 4 { 1 } else { 2 };
+        let terms = Terms { slots, until_empty: true, recheck, ..terms() };
         let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
         face.push("/q", "x");
         for times in 1..=5 {
