@@ -107,6 +107,8 @@ struct Settings {
     heartbeat: Heartbeat,
     retries: crate::Retries,
     wait: Duration,
+    /// Whether connections to other servers have the same limit.
+    shares_limit: bool,
     until_empty: bool,
     grace: Duration,
 }
@@ -171,6 +173,7 @@ impl WorkerSlot {
             heartbeat: options.heartbeat,
             retries: options.retries,
             wait: if options.until_empty { Duration::ZERO } else { options.reserve_wait },
+            shares_limit: options.limit.is_some() && options.servers.options().len() > 1,
             until_empty: options.until_empty,
             grace: options.grace,
         };

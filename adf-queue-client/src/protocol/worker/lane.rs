@@ -66,6 +66,9 @@ pub(crate) struct Lane {
     told: Vec<(u64, Operation)>,
 }
 
+/// Longest pause between two counts of an empty queue, where pulls that wait would keep a limit from others.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// The settings of a lane.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
@@ -335,9 +338,7 @@ impl Lane {
         }
         line.is_dry = matches!(count, Ok(0));
         match (look, count) {
-            (Look::First, Ok(0)) => {
-                line.back_off(now);
-            }
+            (Look::First, Ok(0)) => line.rest_dry(LOOK_EVERY, now),
             (Look::First, Ok(count)) => {
                 if self.terms.until_empty {
                     line.known = count - 1;
@@ -351,12 +352,15 @@ impl Lane {
             (Look::Last, Ok(_)) => line.rest_for(SHARED, now),
             (look, Ok(_)) => {
                 line.found += u32::from(look == Look::Again);
-                let found = line.found;
-                if line.pulls.len() <= most {
+                let (found, waiting) = (line.found, line.pulls.len());
+                if waiting <= most {
                     self.pull(index, now);
                 }
+                // Under a limit, a pull that the message did not wake may hold the last claim.
+                let is_stuck = self.claimed.is_limited()
+                    && self.lines.get(index).is_some_and(|line| line.pulls.len() == waiting);
                 // Some messages are left, so these pulls may belong to a queue that was deleted.
-                self.wants_renewal |= found > 1;
+                self.wants_renewal |= found > 1 || is_stuck;
                 self.is_draining |= found > 2;
             }
             (_, Err(error)) => {

@@ -1,6 +1,9 @@
 //! The worker role over any schedule and any network, against the in-memory server.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
 
 use fixtures::{adf_queue::Server, offline::Offline};
 use queue_core::{
@@ -30,6 +33,7 @@ struct Face {
     poisoned: usize,
     refused: usize,
     requests: u64,
+    start: Instant,
 }
 
 fn terms() -> Terms {
@@ -59,14 +63,16 @@ impl Face {
     fn new(seed: u64, terms: Terms, queues: &[&str], server: Offline) -> Self {
         let scheme = if seed.is_multiple_of(2) { "adf" } else { "adf+json" };
         let options: ConnectOptions = format!("{scheme}://server:1").parse().unwrap();
-        let retry = RetryPolicy::default().seed(seed).backoff(SECOND / 100, SECOND);
+        let retry = RetryPolicy::default().seed(seed).backoff(SECOND / 100, 10 * SECOND);
         let options = options.seed(seed).retry(retry).ping_interval(None);
         let options = options.reply_timeout(Duration::MAX).write_timeout(Duration::MAX);
         let options = options.connect_timeout(Duration::MAX);
         let lane = Lane::new(options, terms, queues.iter().map(|queue| name(queue)));
         let peer = Served { server, connection: None };
+        let proof = Proof::new(lane, peer, refused, seed);
         Face {
-            proof: Proof::new(lane, peer, refused, seed),
+            start: proof.now(),
+            proof,
             random: Random::new(seed),
             running: Vec::new(),
             lost: HashSet::new(),
@@ -481,6 +487,59 @@ fn a_worker_until_its_queues_are_empty_pulls_no_more_than_it_found() {
         }
         face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
         assert_eq!(face.started, ["x"; 5]);
+    }
+}
+
+/// The pull that waits, and that a returned message does not wake, holds the only claim.
+#[test]
+fn what_others_put_back_is_found_under_a_limit_at_the_first_count() {
+    for seed in 0..4 {
+        let limit = Some(JobLimit::new(1));
+        let mut face = Face::new(seed, Terms { limit, ..terms() }, &["/q"], server(&["/q"]));
+        face.push("/q", "x");
+        assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
+        let pulled = face.requests;
+        face.quiet();
+        face.proof.leaps = false;
+        let start = face.proof.now();
+        face.requests = pulled - 1;
+        assert!(face.ask("rcancel", "/q", "").contains("\"result\":\"ok\""));
+        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
+        let took = face.proof.now() - start;
+        assert!(took < 15 * SECOND, "seed {seed}: {took:?}, with a count every 10 s");
+    }
+}
+
+#[test]
+fn a_queue_that_shares_a_limit_is_looked_at_every_second() {
+    for seed in 0..4 {
+        let limit = Some(JobLimit::new(10));
+        let queues = ["/q", "/other"];
+        let mut face = Face::new(seed, Terms { limit, ..terms() }, &queues, server(&queues));
+        while face.proof.now() < face.start + 100 * SECOND {
+            face.step();
+        }
+        face.proof.leaps = false;
+        let before = face.proof.now();
+        face.push("/q", "x");
+        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
+        let took = face.proof.now() - before;
+        assert!(took < 3 * SECOND, "seed {seed}: {took:?}");
+    }
+}
+
+/// A count of nothing while it is held is no reason to run it again at once.
+#[test]
+fn what_comes_too_often_to_a_worker_until_empty_is_asked_for_less_and_less() {
+    for seed in 0..4 {
+        let terms = Terms { max_duplications: 0, until_empty: true, ..terms() };
+        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        face.proof.leaps = false;
+        face.push("/q", "x");
+        while face.proof.now() < face.start + 20 * SECOND {
+            face.step();
+        }
+        assert!((5..40).contains(&face.poisoned), "seed {seed}: {} times in 20 s", face.poisoned);
     }
 }
 

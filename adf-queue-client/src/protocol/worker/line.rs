@@ -24,6 +24,8 @@ pub(super) struct Line {
     pub(super) has_returned: bool,
     /// Nothing is requested before this.
     rest_until: Option<Instant>,
+    /// It rests because there was nothing, and for no other reason.
+    rests_dry: bool,
     backoff: Backoff,
     /// Number of consecutive messages not run because they were delivered too often.
     poisoned: u32,
@@ -57,6 +59,7 @@ impl Line {
             look_at: None,
             has_returned: false,
             rest_until: None,
+            rests_dry: false,
             backoff: retry.delays(),
             poisoned: 0,
             found: 0,
@@ -73,6 +76,14 @@ impl Line {
     /// Requests nothing for this long.
     pub(super) fn rest_for(&mut self, pause: Duration, now: Instant) {
         self.rest_until = now.checked_add(pause);
+        self.rests_dry = false;
+    }
+
+    /// The queue was empty: starts a pause that grows up to `most`.
+    pub(super) fn rest_dry(&mut self, most: Duration, now: Instant) {
+        let pause = self.backoff.next_delay().min(most);
+        self.rest_for(pause, now);
+        self.rests_dry = true;
     }
 
     /// The queue was fruitless again: starts a growing pause, and returns its length.
@@ -84,7 +95,8 @@ impl Line {
 
     /// The queue may have messages again.
     pub(super) fn wet(&mut self) {
-        if std::mem::take(&mut self.is_dry) {
+        let was_dry = std::mem::take(&mut self.is_dry);
+        if was_dry && self.rests_dry {
             self.rest_until = None;
         }
     }

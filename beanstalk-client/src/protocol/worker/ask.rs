@@ -10,6 +10,9 @@ use crate::{Error, protocol::ReserveWithTimeout};
 /// How long to wait for jobs that other slots have asked for under a limit.
 pub(super) const SHARED: Duration = Duration::from_millis(10);
 
+/// How long a reserve waits for jobs while it keeps its share of a limit from other servers.
+const TURN: Duration = Duration::from_secs(1);
+
 impl WorkerSlot {
     /// Asks for jobs while there is room for them.
     pub(super) fn ask(&mut self, now: Instant) -> Result<(), Error> {
@@ -34,9 +37,9 @@ impl WorkerSlot {
                 // ended.
                 return Ok(());
             }
+            let wait = self.patience();
             self.is_dry = false;
-            let claim =
-                if free > 0 { self.reserve(self.settings.wait, now)? } else { Claim::Granted };
+            let claim = if free > 0 { self.reserve(wait, now)? } else { Claim::Granted };
             match claim {
                 Claim::Granted => {}
                 Claim::Later => {
@@ -60,6 +63,16 @@ impl WorkerSlot {
             free -= 1;
         }
         Ok(())
+    }
+
+    /// How long the next reserve waits. One that waits keeps its share of a limit from servers with jobs: it looks
+    /// first, and waits for a short time.
+    fn patience(&self) -> Duration {
+        match (self.settings.shares_limit, self.is_dry) {
+            (false, _) => self.settings.wait,
+            (true, false) => Duration::ZERO,
+            (true, true) => self.settings.wait.min(TURN),
+        }
     }
 
     /// Sends a reserve, unless the limit is reached.

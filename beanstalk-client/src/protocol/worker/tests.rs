@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use fixtures::{beanstalkd::broker::ConnectionId, offline::Offline};
 use queue_core::{
-    End, Io, Pulse, Role,
+    End, Io, JobLimit, Pulse, Role,
     proof::{ByHand, Faults, Peer, Proof},
 };
 
@@ -298,6 +298,49 @@ fn a_stopping_slot_waits_two_seconds_for_the_server_to_hang_up() {
     bench.now = stopped + Duration::from_secs(2);
     bench.turn();
     assert!(!bench.role.0.is_connected());
+}
+
+/// A reserve that waits for a job would keep its share of the limit from a server with jobs.
+#[test]
+fn a_slot_that_shares_a_limit_with_another_server_looks_first_and_waits_for_a_second() {
+    for (servers, limit, waits) in [
+        ("127.0.0.1:1,127.0.0.1:2", Some(5), ["0", "1"]),
+        ("127.0.0.1:1,127.0.0.1:2", None, ["15"; 2]),
+        ("127.0.0.1:1", Some(5), ["15"; 2]),
+    ] {
+        let mut options = WorkerOptions::new(servers).unwrap().seed(1);
+        if let Some(jobs) = limit {
+            options = options.limit(JobLimit::new(jobs));
+        }
+        let mut bench = ByHand::new(WorkerSlot::new(&options, 0, 1));
+        let mut tube = Tube::new();
+        bench.turn();
+        bench.opens();
+        tube.connected();
+        let mut seen = Vec::new();
+        for _ in 0..100 {
+            if matches!(bench.turn(), Pulse::Look | Pulse::Peek) {
+                bench.looked();
+                continue;
+            }
+            let (asked, mut answer) = (bench.takes_all(), Vec::new());
+            tube.received(&asked, &mut answer);
+            let asked = String::from_utf8(asked).unwrap();
+            let waited =
+                asked.lines().filter_map(|line| line.strip_prefix("reserve-with-timeout "));
+            for wait in waited {
+                let time =
+                    Duration::from_secs(wait.parse::<u64>().unwrap()) + Duration::from_millis(1);
+                bench.now += time;
+                tube.server.advance(time);
+                seen.push(wait.to_owned());
+            }
+            answer.extend(tube.server.receive(tube.worker.unwrap()).bytes);
+            bench.comes(&answer);
+        }
+        seen.truncate(2);
+        assert_eq!(seen, waits, "{servers} {limit:?}");
+    }
 }
 
 /// A slot that waits for nobody looks once a second whether its connection still stands, and sleeps meanwhile.
