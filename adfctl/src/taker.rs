@@ -103,7 +103,11 @@ pub fn pull_ready(link: &mut Link, queue: &QueueName) -> Result<Option<Delivery>
     if pulled.is_some() {
         return Ok(pulled);
     }
-    link.ask(format!("count {queue}"), |client| client.count(queue.clone()))?;
+    let ready = link.ask(format!("count {queue}"), |client| client.count(queue.clone()))?;
+    if ready > 0 {
+        // A returned message wakes no pull that waits already.
+        return link.ask(format!("pull {queue}"), |client| client.try_pull(queue.clone()));
+    }
     pull(link, queue, SLICE)
 }
 

@@ -75,7 +75,7 @@ impl Face {
             |((options, has_queue), seed)| {
                 let server =
                     if *has_queue { Server::builder().queue("/q") } else { Server::builder() };
-                let peer = Served { server: server.offline(), connection: None };
+                let peer = Served::new(server.offline());
                 Proof::new(Link::new(options.clone()), peer, refused, seed)
             },
         );

@@ -173,6 +173,22 @@ fn a_wait_ends_with_the_first_message() {
     });
 }
 
+/// Such a message wakes no pull that waits already.
+#[test]
+fn a_wait_finds_a_message_that_another_client_returned() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    let (address, http) = (server.address(), format!("http://{}", server.address()));
+    adfctl(address, &["push", "/q", "back"]).exits(0);
+    let held = adfctl(&http, &["pull", "/q", "-o", "json"]).exits(0).json();
+    let id = held[0]["requestid"].as_str().unwrap();
+    let line = ["--server", address, "pop", "/q", "--wait", "60s", "-o", "raw"];
+    let child = PROGRAM.command(&line).spawn().unwrap();
+    let line = ["wait", "--for", "waiting>=1", "/q", "--interval", "10ms"];
+    adfctl(address, &line).exits(0);
+    adfctl(&http, &["rcancel", "/q", id]).exits(0);
+    assert_eq!(ended(child).exits(0).out(), "back");
+}
+
 #[test]
 fn the_exit_code_of_a_command_decides() {
     on_both(|site| {

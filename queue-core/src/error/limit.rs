@@ -142,6 +142,7 @@ mod tests {
             Deadline::Total
         );
         assert_eq!(name(Limit::never().step(Deadline::Connect, short)), Deadline::Connect);
+        assert_eq!(name(Limit::of(Deadline::Total, short).named(Deadline::Job)), Deadline::Job);
         assert!(Limit::never().step(Deadline::Connect, Some(Duration::MAX)).at.is_none());
         assert!(Limit::never().shorter(Duration::ZERO).has_passed());
     }

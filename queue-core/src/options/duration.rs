@@ -65,6 +65,7 @@ mod tests {
             assert_eq!(read_duration("pause", &Written(read).to_string()).unwrap(), read);
         }
         assert_eq!(Written(Duration::from_millis(1500)).to_string(), "1500ms");
+        assert_eq!(Written(Duration::from_micros(1500)).to_string(), "0.0015s");
         assert_eq!(Written(Duration::from_secs(90)).to_string(), "90s");
     }
 

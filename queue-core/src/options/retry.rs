@@ -106,5 +106,10 @@ mod tests {
         assert_eq!(delays(seeded), delays(seeded));
         assert_ne!(delays(seeded), delays(RetryPolicy::default().seed(8)));
         assert_ne!(delays(RetryPolicy::default()), delays(RetryPolicy::default()));
+        // Each connection has its own, which are the same again, too.
+        assert_eq!(delays(seeded.of_connection(3)), delays(seeded.of_connection(3)));
+        assert_ne!(delays(seeded.of_connection(3)), delays(seeded.of_connection(4)));
+        let other = seeded.up_to(9).of_connection(3);
+        assert_eq!(other.attempts(), 9);
     }
 }

@@ -182,27 +182,35 @@ impl Link {
             return self.send_message(number, message);
         }
         let outcome = match (&task.ask, outcome) {
-            (Ask::TryPull(_), Ok(Success::Counted(0))) => Ok(Answer::Nothing),
-            (Ask::TryPull(queue), Ok(Success::Counted(_))) => {
+            (Ask::TryPull(queue), Ok(Success::Counted(ready))) => {
                 let queue = queue.clone();
-                return self.pull_soon(number, &queue, now);
+                return self.pull_soon(number, &queue, ready, now);
             }
             (_, outcome) => outcome.map(Answer::Success).map_err(Error::from),
         };
         self.finish(number, outcome);
     }
 
-    /// Messages are ready: pulls one, unless other clients are faster.
-    fn pull_soon(&mut self, number: u64, queue: &QueueName, now: Instant) {
+    /// If messages are ready, pulls one, unless other clients are faster.
+    fn pull_soon(&mut self, number: u64, queue: &QueueName, ready: u32, now: Instant) {
         if let Some(kept) = self.pulls.take_kept(queue) {
             return self.give(number, queue, kept);
+        }
+        if ready == 0 {
+            return self.finish(number, Ok(Answer::Nothing));
         }
         let soon = now.checked_add(self.options.reply_timeout);
         self.limit_more(number, Limit::until(Deadline::Reply, soon));
         if let Some(task) = self.tasks.get_mut(&number) {
             task.stage = Stage::Pulling;
         }
+        // The messages have not woken the pulls that wait.
+        let has_spare = self.pulls.has_spare(queue);
         self.pulls.join(queue, number);
+        if has_spare {
+            self.pulls.sent(queue);
+            self.pull(queue);
+        }
     }
 
     fn pull(&mut self, queue: &QueueName) {
@@ -320,7 +328,11 @@ impl Link {
             && session.is_open()
             && session.unwritten(io) < ENOUGH_OUTGOING
         {
-            if let Some(number) = self.queued.pop() {
+            // In the order of their callers, so that pushes without end do not hold up a pull.
+            let puller = self.pulls.lacking_for();
+            let is_next = |number: &u64| puller.is_none_or(|caller| *number < caller);
+            if let Some(number) = self.queued.first().filter(is_next) {
+                self.queued.remove(number);
                 self.send_task(number);
             } else if let Some(queue) = self.pulls.lacking() {
                 match self.encoding {
@@ -379,6 +391,7 @@ impl Link {
         self.metrics.commands += 1;
         session.send(message.action, &message.id, &message.frame, Waiter::Task(number));
         task.stage = Stage::Sent(message);
+        task.epoch = self.epoch;
     }
 
     fn keep_pace(&mut self, ping_at: Option<Instant>, io: &mut Io<Error>, now: Instant) -> Pulse {

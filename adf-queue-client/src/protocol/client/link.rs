@@ -225,7 +225,7 @@ impl Link {
             (
                 Stage::Done(Ok(Answer::Success(Success::Delivered(delivered)))),
                 Ask::Raw(request),
-            ) => {
+            ) if task.epoch == self.epoch => {
                 let id = *request.id();
                 self.put(request.queue(), Kept { id, delivered });
             }

@@ -15,12 +15,24 @@ use super::{
     Answer, Ask, Link,
     link_tests::{SECOND, json, options, push, queue, refused, settle},
 };
-use crate::{Deadline, ErrorKind, Fate, Push, Result, RetryPolicy, protocol::Action};
+use crate::{
+    Deadline, ErrorKind, Fate, Push, Result, RetryPolicy,
+    protocol::{
+        Action, Encoding,
+        between::{FrameHead, FrameKind, Heading},
+    },
+};
 
 /// The in-memory server on the other side of a proof.
 pub(crate) struct Served {
     pub(crate) server: Offline,
     pub(crate) connection: Option<ConnectionId>,
+    /// As the real server: a delivery comes after the actions that have already arrived.
+    pub(crate) late: Option<Vec<u8>>,
+    pub(crate) is_upgraded: bool,
+    /// Refuse counts by a text that no known server sends.
+    pub(crate) refuses_counts: bool,
+    pub(crate) counts: usize,
 }
 
 impl Peer for Served {
@@ -28,18 +40,81 @@ impl Peer for Served {
         if let Some(old) = self.connection.replace(self.server.connect()) {
             self.server.hang_up(old);
         }
+        self.is_upgraded = false;
+        self.late.iter_mut().for_each(Vec::clear);
     }
 
     fn received(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> bool {
         let id = self.connection.unwrap();
-        self.server.send(id, bytes);
-        let received = self.server.receive(id);
+        match &mut self.late {
+            None => self.server.send(id, bytes),
+            Some(held) => {
+                held.extend_from_slice(bytes);
+                for part in ordered(held, &mut self.is_upgraded) {
+                    self.server.send(id, &part);
+                }
+            }
+        }
+        let mut received = self.server.receive(id);
+        if self.refuses_counts {
+            self.counts += refuse_counts(&mut received.bytes);
+        }
         answer.extend(received.bytes);
         received.end.is_none()
     }
 }
 
+/// Makes refusals of the answers to counts in these whole frames, and returns their number.
+fn refuse_counts(frames: &mut [u8]) -> usize {
+    let (mut at, mut counts) = (0, 0);
+    while let Some(head) = FrameHead::read(&frames[at..]).unwrap() {
+        let start = at + head.len;
+        at = start + usize::try_from(head.payload).unwrap();
+        let heading = Heading::read(Encoding::Binary, &frames[start..at], true);
+        if heading.action == Some(Action::Count) {
+            frames[start + heading.len - 2..][..2].copy_from_slice(b"no");
+            counts += 1;
+        }
+    }
+    counts
+}
+
+/// The whole frames: those of pulls after all others.
+fn ordered(held: &mut Vec<u8>, is_upgraded: &mut bool) -> Vec<Vec<u8>> {
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    if !*is_upgraded {
+        let Some(end) = held.windows(4).position(|at| at == b"\r\n\r\n") else { return first };
+        first.push(held.drain(..end + 4).collect());
+        *is_upgraded = true;
+    }
+    while let Some(head) = FrameHead::read(held).unwrap()
+        && let whole = head.len + usize::try_from(head.payload).unwrap()
+        && held.len() >= whole
+    {
+        let frame: Vec<u8> = held.drain(..whole).collect();
+        let encoding = match head.kind {
+            FrameKind::Binary => Encoding::Binary,
+            _ => Encoding::Json,
+        };
+        let action = Heading::read(encoding, &head.payload_of(&frame), false).action;
+        if action == Some(Action::Pull) { last.push(frame) } else { first.push(frame) }
+    }
+    first.extend(last);
+    first
+}
+
 impl Served {
+    pub(crate) fn new(server: Offline) -> Self {
+        Served {
+            server,
+            connection: None,
+            late: None,
+            is_upgraded: false,
+            refuses_counts: false,
+            counts: 0,
+        }
+    }
+
     /// The bodies of ready messages in the queue, read over a separate connection once the client's is gone.
     pub(crate) fn left(mut self) -> Vec<String> {
         if let Some(connection) = self.connection.take() {
@@ -165,7 +240,7 @@ fn prove(seed: u64) -> Tally {
     let options =
         if seed.is_multiple_of(2) { options() } else { json().retry(RetryPolicy::new(2).seed(1)) };
     let server = Server::builder().queue("/q").offline();
-    let peer = Served { server, connection: None };
+    let peer = Served::new(server);
     let mut proof = Proof::new(Link::new(options.seed(seed)), peer, refused, seed);
     proof.faults = Faults { broken: 150, refused: 4, dropped: 6, late: 0 };
     let (mut callers, mut tally) = (Vec::<Caller>::new(), Tally::default());

@@ -943,3 +943,117 @@ fn a_server_that_closes_at_once_when_it_is_told_of_the_end_is_not_lost() {
     assert_eq!(bench.turn(), Pulse::Over);
     assert!(bench.link().take_failure().is_some());
 }
+
+// ---- review ----
+
+#[test]
+fn a_message_that_is_ready_is_pulled_although_an_abandoned_pull_waits() {
+    let mut bench = Bench::open(options());
+    bench.ask(push("x")).unwrap();
+    let pulled = bench.pull();
+    let late = bench.begin_for(Ask::Pull(queue()), SECOND);
+    bench.go();
+    bench.hand.now += SECOND;
+    bench.go();
+    assert!(matches!(bench.outcome(late), Some(Ok(Answer::Nothing))));
+    bench.ask(settle(Action::Rcancel, &pulled)).unwrap().done().unwrap();
+    assert_eq!(bench.ask(count()).unwrap().counted().unwrap(), 1);
+    let next = bench.begin(Ask::TryPull(queue()));
+    bench.go();
+    bench.hand.now += 10 * SECOND;
+    bench.go();
+    let outcome = bench.outcome(next).unwrap();
+    assert!(matches!(outcome, Ok(Answer::Delivery(_))), "{outcome:?}");
+}
+
+#[test]
+fn a_queue_made_again_can_be_pulled_from_although_an_abandoned_pull_is_dead() {
+    let mut bench = Bench::open(options());
+    let late = bench.begin_for(Ask::Pull(queue()), SECOND);
+    bench.go();
+    bench.hand.now += SECOND;
+    bench.go();
+    assert!(matches!(bench.outcome(late), Some(Ok(Answer::Nothing))));
+    for action in [Action::DeleteQueue, Action::CreateQueue] {
+        bench.ask(Ask::Plain(action, queue(), bytes::Bytes::new())).unwrap();
+    }
+    bench.ask(push("x")).unwrap();
+    let next = bench.begin(Ask::TryPull(queue()));
+    bench.go();
+    bench.hand.now += 10 * SECOND;
+    bench.go();
+    let outcome = bench.outcome(next).unwrap();
+    assert!(matches!(outcome, Ok(Answer::Delivery(_))), "{outcome:?}");
+}
+
+#[test]
+fn a_message_of_a_lost_connection_is_not_the_next_callers() {
+    let mut bench = Bench::open(options());
+    let raw = bench.begin(Ask::Raw(Request::pull("mine".parse().unwrap(), queue())));
+    bench.ask(push("x")).unwrap();
+    bench.go();
+    // It is here; its caller has not seen it yet. The connection is replaced meanwhile.
+    bench.lose();
+    bench.turn();
+    bench.begin(Ask::Ready);
+    bench.connect();
+    bench.link().leave(raw);
+    let ready = bench.ask(count()).unwrap().counted().unwrap();
+    assert_eq!(ready, 1, "the server has it again");
+    let next = bench.pull();
+    assert_eq!(next.duplications(), 2, "request id {}", next.request_id());
+    bench.ask(settle(Action::Delete, &next)).unwrap().done().unwrap();
+}
+
+/// A line that carries less than callers push.
+#[test]
+fn a_pull_is_sent_while_many_others_push() {
+    let mut bench = Bench::open(options());
+    let body = "x".repeat(60_000);
+    let mut pushes: Vec<u64> = (0..60).map(|_| bench.begin(push(&body))).collect();
+    bench.turn();
+    let pull = bench.begin(Ask::Pull(queue()));
+    let connection = bench.connection.unwrap();
+    let mut pushed = 0;
+    for _ in 0..2000 {
+        bench.turn();
+        let n = bench.hand.unsent().len().min(100_000);
+        let bytes = bench.hand.unsent()[..n].to_vec();
+        bench.server.send(connection, &bytes);
+        bench.hand.takes(n);
+        bench.hand.now += SECOND / 100;
+        bench.read();
+        bench.turn();
+        for task in &mut pushes {
+            if let Some(outcome) = bench.outcome(*task) {
+                outcome.unwrap();
+                pushed += 1;
+                *task = bench.begin(push(&body));
+            }
+        }
+        if bench.outcome(pull).is_some() {
+            return;
+        }
+    }
+    panic!("{pushed} pushes later, the pull that began before them is not sent");
+}
+
+#[test]
+fn a_message_that_is_here_is_told_by_a_try_pull() {
+    let mut bench = Bench::open(options());
+    let late = bench.begin_for(Ask::Pull(queue()), SECOND);
+    bench.go();
+    bench.hand.now += SECOND;
+    bench.go();
+    assert!(matches!(bench.outcome(late), Some(Ok(Answer::Nothing))));
+    let next = bench.begin(Ask::TryPull(queue()));
+    bench.turn();
+    let id = bench.server.connect();
+    bench.server.send(
+        id,
+        b"POST /queue/rpush.bin?queue=/q&requestid=1 HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: 1\r\n\r\ny",
+    );
+    bench.go();
+    let outcome = bench.outcome(next).unwrap();
+    assert!(matches!(outcome, Ok(Answer::Delivery(_))), "{outcome:?}");
+}

@@ -95,6 +95,12 @@ impl Pulls {
         self.lacking.first().cloned()
     }
 
+    /// The caller that the pull of [`lacking`](Self::lacking) is for.
+    pub(super) fn lacking_for(&self) -> Option<u64> {
+        let line = self.lines.get(self.lacking.first()?)?;
+        line.callers.iter().nth(line.outstanding)
+    }
+
     /// Whether each pull that callers of the queue have asked for is in flight itself.
     pub(super) fn are_sent(&self, queue: &QueueName) -> bool {
         let is_checked = self.lines.get(queue).is_some_and(|line| line.checked > 0);
@@ -122,6 +128,11 @@ impl Pulls {
     /// Whether the caller for which a pull was counted is gone, so that the pull need not be sent.
     pub(super) fn is_spare(&mut self, queue: &QueueName) -> bool {
         self.lines.get(queue).is_none_or(|line| line.outstanding > line.callers.len())
+    }
+
+    /// Whether an abandoned pull waits.
+    pub(super) fn has_spare(&self, queue: &QueueName) -> bool {
+        self.lines.get(queue).is_some_and(|line| line.outstanding > line.callers.len())
     }
 
     /// A pull has ended without a message. Returns the caller that has waited longest, if it was for one.

@@ -20,6 +20,8 @@ pub(super) struct Task {
     pub(super) limit: Limit,
     /// Number of failed attempts.
     pub(super) tries: u32,
+    /// The connection that its request was sent on.
+    pub(super) epoch: Option<queue_core::Epoch>,
     pub(super) waker: Option<Waker>,
 }
 

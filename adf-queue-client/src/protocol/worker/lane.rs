@@ -280,7 +280,10 @@ impl Lane {
             {
                 if let Some(line) = self.lines.get_mut(index) {
                     line.pulls.pop_front();
-                    line.found = 0;
+                    match line.extra.checked_sub(1) {
+                        Some(left) => line.extra = left,
+                        None => line.found = 0,
+                    }
                 }
                 self.pulled(index, outcome, now);
             }
@@ -312,6 +315,10 @@ impl Lane {
         let Some(line) = self.lines.get_mut(index) else { return };
         // A missing queue has no messages.
         line.is_dry = *error.kind() == ErrorKind::Refused(Refusal::QueueNotFound);
+        // All pulls of the queue are refused together.
+        if line.resting(now).is_some() {
+            return;
+        }
         let (queue, pause) = (line.queue.clone(), line.back_off(now));
         if matches!(error.kind(), ErrorKind::Refused(_) | ErrorKind::InvalidInput) {
             self.tell(WorkerEventKind::Refused { queue, error, pause });
@@ -321,16 +328,25 @@ impl Lane {
     fn take_counted(&mut self, now: Instant) {
         for index in 0..self.lines.len() {
             if let Some(line) = self.lines.get_mut(index)
-                && let Some((task, look)) = line.look
+                && let Some((task, look, known)) = line.look
                 && let Poll::Ready(outcome) = self.link.poll(task, Waker::noop())
             {
                 line.look = None;
-                self.counted(index, look, outcome.and_then(Answer::counted), now);
+                let last = line.pulls.back().copied();
+                line.is_settled |= last.is_none() || last == known.last_pull;
+                self.counted(index, look, known.is_settled, outcome.and_then(Answer::counted), now);
             }
         }
     }
 
-    fn counted(&mut self, index: usize, look: Look, count: Result<u32>, now: Instant) {
+    fn counted(
+        &mut self,
+        index: usize,
+        look: Look,
+        is_sure: bool,
+        count: Result<u32>,
+        now: Instant,
+    ) {
         let most = self.capacity();
         let Some(line) = self.lines.get_mut(index) else { return };
         if look != Look::Last {
@@ -346,19 +362,25 @@ impl Lane {
                 self.pull(index, now);
             }
             (Look::First, Err(error)) => self.refused(index, error, now),
-            (_, Ok(0)) => line.found = 0,
+            (_, Ok(0)) => {}
+            // The pulls that waited are answered: if there is room, others follow.
+            (_, Ok(_)) if line.pulls.is_empty() => {}
+            (look, Ok(_)) if !is_sure => line.doubt = Some(look),
             // Another pull takes a message that is ready without having woken anybody.
             (Look::Last, Ok(_)) if line.pulls.len() <= most => self.pull(index, now),
             (Look::Last, Ok(_)) => line.rest_for(SHARED, now),
-            (look, Ok(_)) => {
+            (look, Ok(count)) => {
+                line.has_returned |= count > 1 && line.pulls.len() <= most;
                 line.found += u32::from(look == Look::Again);
                 let (found, waiting) = (line.found, line.pulls.len());
                 if waiting <= most {
                     self.pull(index, now);
                 }
+                let Some(line) = self.lines.get_mut(index) else { return };
+                let has_pulled = line.pulls.len() > waiting;
+                line.extra += usize::from(has_pulled);
                 // Under a limit, a pull that the message did not wake may hold the last claim.
-                let is_stuck = self.claimed.is_limited()
-                    && self.lines.get(index).is_some_and(|line| line.pulls.len() == waiting);
+                let is_stuck = self.claimed.is_limited() && !has_pulled;
                 // Some messages are left, so these pulls may belong to a queue that was deleted.
                 self.wants_renewal |= found > 1 || is_stuck;
                 self.is_draining |= found > 2;
@@ -367,6 +389,9 @@ impl Lane {
                 // Pulls on a deleted queue are never answered, even if it is created again.
                 line.is_dry = *error.kind() == ErrorKind::Refused(Refusal::QueueNotFound);
                 self.wants_renewal |= line.is_dry;
+                if !line.is_dry {
+                    line.back_off(now);
+                }
             }
         }
     }
@@ -434,6 +459,11 @@ impl Lane {
             return;
         }
         self.drop_waiting(JobFate::Abandoned);
+        for line in &mut self.lines {
+            line.pulls.drain(..).for_each(|_| {
+                self.claimed.give_back();
+            });
+        }
         self.life = Life::Leaving;
         self.is_changed = true;
         self.link.close();

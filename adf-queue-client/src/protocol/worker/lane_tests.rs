@@ -68,7 +68,7 @@ impl Face {
         let options = options.reply_timeout(Duration::MAX).write_timeout(Duration::MAX);
         let options = options.connect_timeout(Duration::MAX);
         let lane = Lane::new(options, terms, queues.iter().map(|queue| name(queue)));
-        let peer = Served { server, connection: None };
+        let peer = Served::new(server);
         let proof = Proof::new(lane, peer, refused, seed);
         Face {
             start: proof.now(),
@@ -431,6 +431,7 @@ fn what_fails_is_run_again_though_a_pull_waits_already() {
         // A pull waits for the second slot.
         face.quiet();
         let connection = face.lane().link.epoch();
+        face.proof.leaps = false;
         face.end_one(Outcome::Retry);
         face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
         assert_eq!(face.started, ["x", "x"]);
@@ -708,4 +709,247 @@ fn a_worker_until_its_queues_are_empty_looks_for_no_message_where_there_is_no_qu
         }
         assert_eq!((face.settled_as(JobFate::Deleted), face.refused > 0), (1, true));
     }
+}
+
+// ---- review ----
+
+/// Section 10: DELIVER is queued behind actions that have already arrived, so a count right behind a pull finds its
+/// message.
+#[test]
+fn no_more_is_pulled_than_found_though_a_delivery_follows_actions_that_are_there() {
+    let mut bad = Vec::new();
+    for seed in 0..8 {
+        let recheck = Duration::from_secs(100_000);
+        let terms = Terms { slots: 1, until_empty: true, recheck, ..terms() };
+        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        face.proof.peer.late = Some(Vec::new());
+        face.push("/q", "x");
+        for times in 1..=5 {
+            while face.running.is_empty() {
+                face.step();
+            }
+            face.quiet();
+            bad.push((seed, times, face.lane().pulls()));
+            face.end_one(if times == 5 { Outcome::Delete } else { Outcome::Retry });
+        }
+    }
+    bad.retain(|(_, _, pulls)| *pulls > 0);
+    assert!(bad.is_empty(), "pulls too many: {bad:?}");
+}
+
+/// Its consequence with the default interval.
+fn waits(is_late: bool) -> Vec<(u64, usize, f64)> {
+    let mut waits = Vec::new();
+    for seed in 0..40 {
+        let terms = Terms { slots: 1, until_empty: true, ..terms() };
+        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        face.proof.leaps = false;
+        face.proof.peer.late = is_late.then(Vec::new);
+        face.push("/q", "x");
+        for times in 1..=30 {
+            let from = face.proof.now();
+            while face.running.is_empty() {
+                face.step();
+            }
+            waits.push((seed, times, (face.proof.now() - from).as_secs_f64()));
+            for _ in 0..40 {
+                face.step();
+            }
+            face.end_one(if times == 30 { Outcome::Delete } else { Outcome::Retry });
+        }
+    }
+    waits.retain(|(_, _, s)| *s > 2.0);
+    waits
+}
+
+#[test]
+fn what_fails_does_not_wait_for_periodic_counts() {
+    assert!(waits(false).is_empty(), "control");
+    let waits = waits(true);
+    assert!(waits.is_empty(), "seed, run, seconds: {waits:?}");
+}
+
+fn put_back_all(face: &mut Face, queue: &str, first: u64, last: u64) {
+    for n in first..=last {
+        face.requests = n - 1;
+        assert!(face.ask("rcancel", queue, "").contains("\"result\":\"ok\""));
+    }
+    face.requests = last + 100;
+}
+
+#[test]
+fn many_messages_put_back_by_others_do_not_wait_for_a_count_each() {
+    let mut slow = Vec::new();
+    for seed in 0..4 {
+        let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
+        for n in 0..20 {
+            face.push("/q", &n.to_string());
+        }
+        let first = face.requests + 1;
+        for _ in 0..20 {
+            face.ask("pull", "/q", "");
+        }
+        let last = face.requests;
+        face.quiet();
+        assert_eq!(face.lane().pulls(), 3);
+        put_back_all(&mut face, "/q", first, last);
+        let start = face.proof.now();
+        face.proof.leaps = false;
+        while face.settled_as(JobFate::Deleted) < 20 {
+            face.step();
+            face.end_one(Outcome::Delete);
+        }
+        slow.push((face.proof.now() - start).as_secs());
+    }
+    assert!(slow.iter().all(|s| *s < 30), "seconds for 20 messages, recheck 10 s: {slow:?}");
+}
+
+#[test]
+fn a_queue_deleted_and_made_again_is_served_at_full_speed_after_a_few_counts() {
+    let mut slow = Vec::new();
+    for seed in 0..4 {
+        let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
+        face.quiet();
+        assert!(face.ask("deletequeue", "/q", "").contains("ok"));
+        assert!(face.ask("createqueue", "/q", "").contains("ok"));
+        for n in 0..20 {
+            face.push("/q", &n.to_string());
+        }
+        let start = face.proof.now();
+        face.proof.leaps = false;
+        while face.settled_as(JobFate::Deleted) < 20 {
+            face.step();
+            face.end_one(Outcome::Delete);
+        }
+        slow.push((face.proof.now() - start).as_secs());
+    }
+    assert!(slow.iter().all(|s| *s < 40), "seconds for 20 messages, recheck 10 s: {slow:?}");
+}
+
+#[test]
+fn a_lane_that_has_ended_keeps_no_share_of_a_limit() {
+    let mut kept = 0;
+    for seed in 0..40 {
+        let limit = JobLimit::new(1);
+        let terms = Terms {
+            until_empty: true,
+            limit: Some(limit.clone()),
+            is_one_of_many: true,
+            slots: 1,
+            ..terms()
+        };
+        let mut first = Face::new(seed, terms.clone(), &["/q"], server(&["/q"]));
+        first.push("/q", "x");
+        first.until(Outcome::Retry, |face| face.lane().pulls() > 0 || face.lane().held() > 0);
+        if first.count("/q") == 0 {
+            continue;
+        }
+        // Another client is faster.
+        assert!(first.ask("pull", "/q", "").contains("\"body\":\"x\""));
+        first.until_over();
+        assert!(first.started.is_empty());
+        kept += 1;
+        // The other lane of the same worker: `Running` keeps the first one until both have ended.
+        let mut second = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        second.push("/q", "y");
+        second.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
+        drop(first);
+    }
+    assert!(kept > 0);
+}
+
+#[test]
+fn no_message_is_held_behind_a_running_handler_without_prefetch() {
+    let mut held = Vec::new();
+    for seed in 0..8 {
+        let terms = Terms { slots: 1, prefetch: 0, ..terms() };
+        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        for n in 0..5 {
+            face.push("/q", &n.to_string());
+        }
+        for _ in 0..3 {
+            while face.running.is_empty() {
+                face.step();
+            }
+            face.quiet();
+            held.push((seed, face.lane().hold.taken()));
+            face.end_one(Outcome::Retry);
+        }
+    }
+    assert!(held.iter().all(|(_, n)| *n <= 1), "seed, held with one slot: {held:?}");
+}
+
+#[test]
+fn one_missing_queue_is_one_refusal_however_many_pulls_were_sent() {
+    for seed in 0..2 {
+        let terms = Terms { slots: 8, ..terms() };
+        let mut face = Face::new(seed, terms, &["/q"], server(&[]));
+        let mut times = Vec::new();
+        let mut seen = 0;
+        while face.refused < 40 {
+            face.step();
+            if face.refused > seen {
+                times.push((face.refused - seen, face.proof.now()));
+                seen = face.refused;
+            }
+        }
+        let start = times[0].1;
+        let times: Vec<_> = times.iter().map(|(n, at)| (*n, (*at - start).as_millis())).collect();
+        assert!(times[0].0 == 1, "refusals told, at ms: {times:?}");
+    }
+}
+
+#[test]
+fn a_queue_that_is_made_soon_is_served_soon_however_many_slots_there_are() {
+    let mean = |slots: usize| {
+        let mut sum = 0.0;
+        for seed in 0..40 {
+            let mut face = Face::new(seed, Terms { slots, ..terms() }, &["/q"], server(&[]));
+            face.proof.leaps = false;
+            while face.refused < slots {
+                face.step();
+            }
+            assert!(face.ask("createqueue", "/q", "").contains("ok"));
+            face.push("/q", "x");
+            let start = face.proof.now();
+            while face.settled_as(JobFate::Deleted) == 0 {
+                face.step();
+                face.end_one(Outcome::Delete);
+            }
+            sum += (face.proof.now() - start).as_secs_f64();
+        }
+        sum / 40.0
+    };
+    let (one, eight) = (mean(1), mean(8));
+    assert!(
+        eight < 2.0 * one,
+        "mean seconds until it is served: {one:.3} with 1 slot, {eight:.3} with 8"
+    );
+}
+
+#[test]
+fn a_count_that_is_refused_is_not_repeated_without_a_pause() {
+    let terms = Terms { slots: 1, until_empty: true, ..terms() };
+    let mut face = (0..)
+        .step_by(2)
+        .find_map(|seed| {
+            let mut face = Face::new(seed, terms.clone(), &["/q"], server(&["/q"]));
+            face.proof.leaps = false;
+            face.push("/q", "x");
+            while face.lane().pulls() == 0 {
+                face.step();
+            }
+            // Another client is faster.
+            face.ask("pull", "/q", "").contains("\"body\":\"x\"").then_some(face)
+        })
+        .unwrap();
+    face.proof.peer.refuses_counts = true;
+    let start = face.proof.now();
+    while face.proof.now() < start + 8 * SECOND {
+        if face.step() == Pulse::Over {
+            break;
+        }
+    }
+    let (counts, s) = (face.proof.peer.counts, (face.proof.now() - start).as_secs_f64());
+    assert!(counts < 20, "{counts} counts in {s} s of steps of 2.5 ms");
 }

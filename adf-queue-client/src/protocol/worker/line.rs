@@ -17,7 +17,7 @@ pub(super) struct Line {
     /// while messages are ready that woke nobody.
     pub(super) pulls: VecDeque<u64>,
     /// A count in flight.
-    pub(super) look: Option<(u64, Look)>,
+    pub(super) look: Option<(u64, Look, Known)>,
     /// When to count although a pull waits.
     pub(super) look_at: Option<Instant>,
     /// A message was returned while a pull waits.
@@ -35,6 +35,12 @@ pub(super) struct Line {
     pub(super) known: u32,
     /// Whether the last count found nothing, and nothing was held since.
     pub(super) is_dry: bool,
+    /// Whether the server has answered a request that followed the last pull, and so has delivered what was ready.
+    pub(super) is_settled: bool,
+    /// A count found messages, some of which the last pull may have taken since: count again.
+    pub(super) doubt: Option<Look>,
+    /// Number of pulls for messages that woke nobody.
+    pub(super) extra: usize,
 }
 
 /// Why messages are counted.
@@ -48,6 +54,13 @@ pub(super) enum Look {
     Again,
     /// The worker ends when nothing is left.
     Last,
+}
+
+/// What a count follows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub(super) last_pull: Option<u64>,
+    pub(super) is_settled: bool,
 }
 
 impl Line {
@@ -65,6 +78,9 @@ impl Line {
             found: 0,
             known: 0,
             is_dry: false,
+            is_settled: false,
+            doubt: None,
+            extra: 0,
         }
     }
 
@@ -129,6 +145,7 @@ impl Line {
     pub(super) fn forget(&mut self) -> Option<u64> {
         (self.look_at, self.found, self.has_returned) = (None, 0, false);
         (self.known, self.is_dry) = (0, false);
-        self.look.take().map(|(task, _)| task)
+        (self.is_settled, self.doubt, self.extra) = (false, None, 0);
+        self.look.take().map(|(task, ..)| task)
     }
 }

@@ -36,7 +36,7 @@ impl Link {
             None => error,
         })?;
         self.last_task = number;
-        let task = Task { ask, stage, limit, tries: 0, waker: None };
+        let task = Task { ask, stage, limit, tries: 0, epoch: None, waker: None };
         if !task.is_done() {
             self.unfinished += 1;
             self.is_urgent = true;

@@ -11,7 +11,7 @@ use super::Lane;
 use crate::protocol::{
     Action,
     client::{Ask, Link},
-    worker::line::{Line, Look},
+    worker::line::{Known, Line, Look},
 };
 
 /// Maximum number of messages being settled before more are pulled.
@@ -87,6 +87,7 @@ impl Lane {
             true if looks_first => Look::First,
             true => return self.pull(index, now),
             false if !may_count(&self.link, line) => return,
+            false if let Some(look) = line.doubt.take() => look,
             false if mem::take(&mut line.has_returned) => Look::Returned,
             false if line.look_at.is_some_and(|at| at <= now) => Look::Again,
             false if is_last && !line.is_dry => Look::Last,
@@ -96,7 +97,9 @@ impl Lane {
         match self.begin(ask, None, now) {
             Ok(task) => {
                 if let Some(line) = self.lines.get_mut(index) {
-                    line.look = Some((task, look));
+                    let last_pull = line.pulls.back().copied();
+                    let known = Known { last_pull, is_settled: line.is_settled };
+                    line.look = Some((task, look, known));
                 }
             }
             Err(error) => self.refused(index, error, now),
@@ -120,6 +123,7 @@ impl Lane {
             Ok(task) => {
                 if let Some(line) = self.lines.get_mut(index) {
                     line.pulls.push_back(task);
+                    line.is_settled = false;
                 }
             }
             Err(error) => {
