@@ -131,7 +131,8 @@ impl WorkerOptions {
     /// unlimited unless set. A run ends with the last of these messages.
     ///
     /// With several queues or servers, each queue is counted before a message is pulled, so that a pull waiting on an
-    /// empty queue does not use up the limit. If another client is faster, it does.
+    /// empty queue does not use up the limit. If another client is faster, it does. An empty queue is counted at least
+    /// every second.
     #[must_use]
     pub fn limit(mut self, limit: JobLimit) -> Self {
         self.limit = Some(limit);

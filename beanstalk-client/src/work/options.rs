@@ -245,7 +245,9 @@ impl WorkerOptions {
     /// unlimited unless set. The run ends with the last of these jobs, even if a server cannot be reached.
     ///
     /// A slot that waits for a job claims one from the limit. If it gets none within
-    /// [`reserve_wait`](Self::reserve_wait), another slot, perhaps of another server, takes the claim over.
+    /// [`reserve_wait`](Self::reserve_wait), another slot, perhaps of another server, takes the claim over. With several
+    /// servers a slot looks first, and then waits for a second at a time, so that an idle server does not hold up the
+    /// last jobs of the others.
     #[must_use]
     pub fn limit(mut self, limit: JobLimit) -> Self {
         self.limit = Some(limit);
