@@ -48,8 +48,6 @@ const SLICE: Duration = Duration::from_millis(200);
 const SHORT_SLICES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
 /// The same after a fruitless wait for a free handler: the shortest possible socket timeout.
 const GLANCE: Duration = Duration::from_millis(1);
-/// How long to wait for a free handler before listening to the server.
-const FULL_SLICE: Duration = Duration::from_millis(16);
 
 impl<'a> Lane<'a> {
     pub(super) fn new(
@@ -115,8 +113,8 @@ impl Floor<'_> {
         if self.desk.is_full(self.slots) {
             wire.push(&mut station);
             // A socket's timeout may end many milliseconds late, and the end of a handler would wait for it.
-            is_in_vain =
-                !station.role.has_news() && self.desk.wait_while_full(self.slots, FULL_SLICE);
+            let [_, longest] = SHORT_SLICES;
+            is_in_vain = !station.role.has_news() && self.desk.wait_while_full(self.slots, longest);
         }
         let time = if is_in_vain { GLANCE } else { slice };
         // Do not cut an attempt to connect short.

@@ -166,6 +166,25 @@ impl Bench {
         self.link().begin(ask, limit, now).unwrap()
     }
 
+    /// A pull whose caller gives up: it waits in the server.
+    fn abandon_pull(&mut self) {
+        let late = self.begin_for(Ask::Pull(queue()), SECOND);
+        self.go();
+        self.hand.now += SECOND;
+        self.go();
+        assert!(matches!(self.outcome(late), Some(Ok(Answer::Nothing))));
+    }
+
+    /// Pulls the message that is ready, within the reply timeout.
+    fn try_pull(&mut self) {
+        let next = self.begin(Ask::TryPull(queue()));
+        self.go();
+        self.hand.now += 10 * SECOND;
+        self.go();
+        let outcome = self.outcome(next).unwrap();
+        assert!(matches!(outcome, Ok(Answer::Delivery(_))), "{outcome:?}");
+    }
+
     fn refused(&mut self, ask: Ask) -> Error {
         let now = self.hand.now;
         self.link().begin(ask, Limit::never(), now).unwrap_err()
@@ -346,11 +365,7 @@ fn what_was_not_sent_whole_goes_over_the_next_connection_and_a_push_that_was_doe
 #[test]
 fn a_pull_that_was_given_up_stays_under_way_and_its_message_is_the_next_callers() {
     let mut bench = Bench::open(options());
-    let late = bench.begin_for(Ask::Pull(queue()), SECOND);
-    bench.go();
-    bench.hand.now += SECOND;
-    bench.go();
-    assert!(matches!(bench.outcome(late), Some(Ok(Answer::Nothing))));
+    bench.abandon_pull();
     let gone = bench.begin(Ask::Pull(queue()));
     bench.go();
     bench.link().leave(gone);
@@ -944,46 +959,26 @@ fn a_server_that_closes_at_once_when_it_is_told_of_the_end_is_not_lost() {
     assert!(bench.link().take_failure().is_some());
 }
 
-// ---- review ----
-
 #[test]
 fn a_message_that_is_ready_is_pulled_although_an_abandoned_pull_waits() {
     let mut bench = Bench::open(options());
     bench.ask(push("x")).unwrap();
     let pulled = bench.pull();
-    let late = bench.begin_for(Ask::Pull(queue()), SECOND);
-    bench.go();
-    bench.hand.now += SECOND;
-    bench.go();
-    assert!(matches!(bench.outcome(late), Some(Ok(Answer::Nothing))));
+    bench.abandon_pull();
     bench.ask(settle(Action::Rcancel, &pulled)).unwrap().done().unwrap();
     assert_eq!(bench.ask(count()).unwrap().counted().unwrap(), 1);
-    let next = bench.begin(Ask::TryPull(queue()));
-    bench.go();
-    bench.hand.now += 10 * SECOND;
-    bench.go();
-    let outcome = bench.outcome(next).unwrap();
-    assert!(matches!(outcome, Ok(Answer::Delivery(_))), "{outcome:?}");
+    bench.try_pull();
 }
 
 #[test]
 fn a_queue_made_again_can_be_pulled_from_although_an_abandoned_pull_is_dead() {
     let mut bench = Bench::open(options());
-    let late = bench.begin_for(Ask::Pull(queue()), SECOND);
-    bench.go();
-    bench.hand.now += SECOND;
-    bench.go();
-    assert!(matches!(bench.outcome(late), Some(Ok(Answer::Nothing))));
+    bench.abandon_pull();
     for action in [Action::DeleteQueue, Action::CreateQueue] {
         bench.ask(Ask::Plain(action, queue(), bytes::Bytes::new())).unwrap();
     }
     bench.ask(push("x")).unwrap();
-    let next = bench.begin(Ask::TryPull(queue()));
-    bench.go();
-    bench.hand.now += 10 * SECOND;
-    bench.go();
-    let outcome = bench.outcome(next).unwrap();
-    assert!(matches!(outcome, Ok(Answer::Delivery(_))), "{outcome:?}");
+    bench.try_pull();
 }
 
 #[test]
@@ -1041,11 +1036,7 @@ fn a_pull_is_sent_while_many_others_push() {
 #[test]
 fn a_message_that_is_here_is_told_by_a_try_pull() {
     let mut bench = Bench::open(options());
-    let late = bench.begin_for(Ask::Pull(queue()), SECOND);
-    bench.go();
-    bench.hand.now += SECOND;
-    bench.go();
-    assert!(matches!(bench.outcome(late), Some(Ok(Answer::Nothing))));
+    bench.abandon_pull();
     let next = bench.begin(Ask::TryPull(queue()));
     bench.turn();
     let id = bench.server.connect();

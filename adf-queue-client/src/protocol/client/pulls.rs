@@ -52,6 +52,11 @@ impl Line {
     fn spare(&self) -> usize {
         self.outstanding.saturating_sub(self.callers.len()) + self.kept.len()
     }
+
+    /// Whether a pull is in flight whose caller is gone.
+    fn has_spare_pull(&self) -> bool {
+        self.outstanding > self.callers.len()
+    }
 }
 
 impl Pulls {
@@ -126,13 +131,13 @@ impl Pulls {
     }
 
     /// Whether the caller for which a pull was counted is gone, so that the pull need not be sent.
-    pub(super) fn is_spare(&mut self, queue: &QueueName) -> bool {
-        self.lines.get(queue).is_none_or(|line| line.outstanding > line.callers.len())
+    pub(super) fn is_spare(&self, queue: &QueueName) -> bool {
+        self.lines.get(queue).is_none_or(Line::has_spare_pull)
     }
 
     /// Whether an abandoned pull waits.
     pub(super) fn has_spare(&self, queue: &QueueName) -> bool {
-        self.lines.get(queue).is_some_and(|line| line.outstanding > line.callers.len())
+        self.lines.get(queue).is_some_and(Line::has_spare_pull)
     }
 
     /// A pull has ended without a message. Returns the caller that has waited longest, if it was for one.

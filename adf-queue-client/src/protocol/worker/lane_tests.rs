@@ -198,6 +198,14 @@ impl Face {
         );
     }
 
+    /// How long it takes until this many messages are deleted, by a clock that does not leap ahead of events.
+    fn time_to_delete(&mut self, count: usize) -> Duration {
+        let start = self.proof.now();
+        self.proof.leaps = false;
+        self.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) >= count);
+        self.proof.now() - start
+    }
+
     /// Steps until nothing is in progress: neither held nor ready, nor in flight for a good while.
     fn until_idle(&mut self, outcome: Outcome, queues: &[&str]) {
         let mut idle = 0;
@@ -501,12 +509,9 @@ fn what_others_put_back_is_found_under_a_limit_at_the_first_count() {
         assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
         let pulled = face.requests;
         face.quiet();
-        face.proof.leaps = false;
-        let start = face.proof.now();
         face.requests = pulled - 1;
         assert!(face.ask("rcancel", "/q", "").contains("\"result\":\"ok\""));
-        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
-        let took = face.proof.now() - start;
+        let took = face.time_to_delete(1);
         assert!(took < 15 * SECOND, "seed {seed}: {took:?}, with a count every 10 s");
     }
 }
@@ -520,11 +525,8 @@ fn a_queue_that_shares_a_limit_is_looked_at_every_second() {
         while face.proof.now() < face.start + 100 * SECOND {
             face.step();
         }
-        face.proof.leaps = false;
-        let before = face.proof.now();
         face.push("/q", "x");
-        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
-        let took = face.proof.now() - before;
+        let took = face.time_to_delete(1);
         assert!(took < 3 * SECOND, "seed {seed}: {took:?}");
     }
 }
@@ -711,8 +713,6 @@ fn a_worker_until_its_queues_are_empty_looks_for_no_message_where_there_is_no_qu
     }
 }
 
-// ---- review ----
-
 /// Section 10: DELIVER is queued behind actions that have already arrived, so a count right behind a pull finds its
 /// message.
 #[test]
@@ -793,13 +793,7 @@ fn many_messages_put_back_by_others_do_not_wait_for_a_count_each() {
         face.quiet();
         assert_eq!(face.lane().pulls(), 3);
         put_back_all(&mut face, "/q", first, last);
-        let start = face.proof.now();
-        face.proof.leaps = false;
-        while face.settled_as(JobFate::Deleted) < 20 {
-            face.step();
-            face.end_one(Outcome::Delete);
-        }
-        slow.push((face.proof.now() - start).as_secs());
+        slow.push(face.time_to_delete(20).as_secs());
     }
     assert!(slow.iter().all(|s| *s < 30), "seconds for 20 messages, recheck 10 s: {slow:?}");
 }
@@ -815,13 +809,7 @@ fn a_queue_deleted_and_made_again_is_served_at_full_speed_after_a_few_counts() {
         for n in 0..20 {
             face.push("/q", &n.to_string());
         }
-        let start = face.proof.now();
-        face.proof.leaps = false;
-        while face.settled_as(JobFate::Deleted) < 20 {
-            face.step();
-            face.end_one(Outcome::Delete);
-        }
-        slow.push((face.proof.now() - start).as_secs());
+        slow.push(face.time_to_delete(20).as_secs());
     }
     assert!(slow.iter().all(|s| *s < 40), "seconds for 20 messages, recheck 10 s: {slow:?}");
 }
@@ -830,10 +818,9 @@ fn a_queue_deleted_and_made_again_is_served_at_full_speed_after_a_few_counts() {
 fn a_lane_that_has_ended_keeps_no_share_of_a_limit() {
     let mut kept = 0;
     for seed in 0..40 {
-        let limit = JobLimit::new(1);
         let terms = Terms {
             until_empty: true,
-            limit: Some(limit.clone()),
+            limit: Some(JobLimit::new(1)),
             is_one_of_many: true,
             slots: 1,
             ..terms()
@@ -911,12 +898,7 @@ fn a_queue_that_is_made_soon_is_served_soon_however_many_slots_there_are() {
             }
             assert!(face.ask("createqueue", "/q", "").contains("ok"));
             face.push("/q", "x");
-            let start = face.proof.now();
-            while face.settled_as(JobFate::Deleted) == 0 {
-                face.step();
-                face.end_one(Outcome::Delete);
-            }
-            sum += (face.proof.now() - start).as_secs_f64();
+            sum += face.time_to_delete(1).as_secs_f64();
         }
         sum / 40.0
     };
