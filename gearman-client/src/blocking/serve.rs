@@ -96,7 +96,8 @@ impl Shop<'_> {
             if desk.is_full(self.options.slots) {
                 // The steps below notice a lost connection.
                 let _ = lane.flush();
-                is_in_vain = desk.wait_while_full(self.options.slots, slice);
+                // A socket's timeout may end many milliseconds late, and the end of a handler would wait for it.
+                is_in_vain = desk.wait_while_full(self.options.slots, longest);
             }
             let time = match progress {
                 // The shortest possible socket timeout.
