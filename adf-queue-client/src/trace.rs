@@ -260,6 +260,14 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
             },
             "the server refused the worker's request"
         ),
+        WorkerEventKind::GivenUp => tracing::warn!(
+            target: TARGET,
+            {
+                messaging.system = SYSTEM,
+                server.address = %address.endpoint().host(),
+            },
+            "the server is given up"
+        ),
         WorkerEventKind::Settled { queue, message, fate } => tracing::debug!(
             target: TARGET,
             {

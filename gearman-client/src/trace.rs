@@ -185,6 +185,21 @@ pub(crate) fn lost(address: &Address, error: &Error) {
     let _ = (address, error);
 }
 
+/// Records that a worker has left out its server.
+pub(crate) fn given_up(address: &Address) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        target: TARGET,
+        {
+            messaging.system = SYSTEM,
+            server.address = %address.endpoint().host(),
+        },
+        "the server is given up"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = address;
+}
+
 pub(crate) fn job(measures: &Measures, job: &Assignment) -> Operation {
     let server = job.handle.server();
     queue_core::operation!(

@@ -273,6 +273,7 @@ impl Seen {
     fn takes_note(&mut self, what: &WorkerEventKind) -> bool {
         match what {
             WorkerEventKind::Settled { fate, .. } => self.report.count(*fate),
+            WorkerEventKind::GivenUp => self.report.given_up += 1,
             WorkerEventKind::Connected => self.outage.ends(),
             WorkerEventKind::Disconnected(error) => return self.outage.is_new(error.kind().name()),
             _ => {}

@@ -140,8 +140,10 @@ impl WorkerOptions {
     }
 
     /// Ends the run when no queue has a ready message, and the worker holds no message that could still be returned;
-    /// separately for each server. A missing queue counts as empty, an unreachable server does not. Messages held by
-    /// other clients, which they may return later, are not awaited.
+    /// separately for each server. A missing queue counts as empty. Messages held by other clients, which they may
+    /// return later, are not awaited. A server that cannot be reached, once the retries of its
+    /// [`ConnectOptions::retry`] have failed in a row, is [given up](crate::WorkerEventKind::GivenUp) and counted in the
+    /// [report](crate::WorkerReport::given_up).
     #[must_use]
     pub fn until_empty(mut self) -> Self {
         self.until_empty = true;

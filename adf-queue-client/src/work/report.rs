@@ -23,6 +23,8 @@ pub struct WorkerReport {
     pub lost: u64,
     /// The request was sent, but the connection was lost before the answer.
     pub unknown: u64,
+    /// Servers that were [given up](WorkerEventKind::GivenUp): they may have more messages.
+    pub given_up: u64,
 }
 
 impl WorkerReport {
@@ -52,24 +54,31 @@ impl WorkerReport {
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn add(&mut self, other: WorkerReport) {
-        let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown } = other;
+        let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown, given_up } =
+            other;
         self.deleted += deleted;
         self.returned += returned;
         self.dead_lettered += dead_lettered;
         self.abandoned += abandoned;
         self.lost += lost;
         self.unknown += unknown;
+        self.given_up += given_up;
     }
 }
 
 impl fmt::Display for WorkerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown } = self;
+        let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown, given_up } =
+            self;
         write!(
             f,
             "{deleted} deleted, {returned} returned, {dead_lettered} dead-lettered, {abandoned} abandoned, \
              {lost} lost, {unknown} unknown"
-        )
+        )?;
+        if *given_up > 0 {
+            write!(f, ", {given_up} servers given up")?;
+        }
+        Ok(())
     }
 }
 
@@ -178,6 +187,9 @@ pub enum WorkerEventKind {
     /// No connection could be made, or it was lost. The worker retries, unless it stops. Each kind of error is reported
     /// once until a connection succeeds.
     Disconnected(Error),
+    /// The server was left out because it could not be reached; only
+    /// [until its queues are empty](crate::WorkerOptions::until_empty).
+    GivenUp,
     /// A queue cannot be pulled from, or the dead-letter queue cannot be pushed to, usually because it does not exist:
     /// only `createqueue` creates queues. It is retried after a growing pause.
     Refused {
@@ -235,6 +247,7 @@ impl fmt::Display for WorkerEventKind {
             WorkerEventKind::Disconnected(error) => {
                 write!(f, "disconnected: {}", error.to_string().escape_debug())
             }
+            WorkerEventKind::GivenUp => f.write_str("given up: the server cannot be reached"),
             WorkerEventKind::Refused { queue, error, pause } => {
                 let (queue, error) = (queue.as_str().escape_debug(), error.to_string());
                 write!(

@@ -9,7 +9,7 @@ use std::{
 
 use adf_queue_client::{
     Address, ConnectOptions, Decision, ErrorKind, JobLimit, LostReason, Outcome, QueueName,
-    Servers, Transport, Worker, WorkerOptions, blocking,
+    RetryPolicy, Servers, Transport, Worker, WorkerOptions, blocking,
 };
 use fixtures::adf_queue::Server;
 use tokio::sync::Notify;
@@ -38,6 +38,7 @@ over_websocket! {
 
 both_faces! {
     all_servers_are_served_and_one_that_is_away_holds_up_nobody,
+    a_run_until_its_queues_are_empty_gives_up_a_server_that_is_away,
 }
 
 /// Empty queues that exist.
@@ -402,6 +403,29 @@ fn all_servers_are_served_and_one_that_is_away_holds_up_nobody<F: WorkerFace>() 
     told.wait_for("disconnected");
     assert_eq!(running.handle.servers().len(), 3);
     assert_eq!(running.ended().deleted, 10);
+}
+
+/// It never ended.
+fn a_run_until_its_queues_are_empty_gives_up_a_server_that_is_away<F: WorkerFace>() {
+    let world = World::in_memory(Transport::WsBin);
+    let away = fixtures::Port::take().unwrap();
+    let mut client = F::connect(world.options()).unwrap();
+    let queue = queue_name();
+    client.create_queue(&queue).unwrap();
+    client.rpush(&queue, "x".into()).unwrap();
+    let address: Address = away.address().to_string().parse().unwrap();
+    let retry = RetryPolicy::new(2).backoff(Duration::from_millis(1), Duration::from_millis(1));
+    let servers = [ConnectOptions::new(address).retry(retry), world.options()];
+    let (told, observe) = told();
+    let options = WorkerOptions::new(Servers::new(servers).unwrap()).until_empty();
+    let running = F::work(
+        options.on_event(observe),
+        std::slice::from_ref(&queue),
+        handler(|_| Ok(Outcome::Delete)),
+    );
+    let report = running.ended();
+    assert_eq!((report.deleted, report.given_up), (1, 1), "{report}");
+    told.wait_for("GivenUp");
 }
 
 #[test]

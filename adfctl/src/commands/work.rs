@@ -88,9 +88,10 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let _pid = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;
     let servers = tool.link.dialer.options()?.len();
-    let shift = work::Shift::new(recipe, tool.messages.stamped()).at(servers);
+    let empties = args.flags.exit_when_empty;
+    let shift = work::Shift::new(recipe, tool.messages.stamped()).at(servers).until_empty(empties);
     shift.wait_out(&interrupts, || work::connect(tool))?;
-    if args.flags.exit_when_empty {
+    if empties {
         check_queues(tool, &queues)?;
     }
     let options = options(tool, args)?;
@@ -127,6 +128,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
         ("unknown", unknown, "unknown"),
     ];
     work::tally(&mut tool.out, shift.messages(), &args.flags, "message", &ways)?;
+    shift.outages().check()?;
     Ok(signal.unwrap_or(Exit::Done))
 }
 

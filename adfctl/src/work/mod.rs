@@ -119,6 +119,7 @@ impl Shift {
             WorkerEventKind::Disconnected(error) => {
                 self.shift.outages().disconnected(&event.server, error);
             }
+            WorkerEventKind::GivenUp => self.shift.outages().given_up(&event.server),
             // The server ends its words with a full stop.
             WorkerEventKind::Refused { queue, error, pause } => messages.warn(format!(
                 "{}: {}; retrying in {}",

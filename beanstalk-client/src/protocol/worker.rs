@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Claimed, Health, Io, Operation, Pace, Pulse, Role, earliest};
+use queue_core::{Claimed, Health, Io, Operation, Pace, Pulse, RetryPolicy, Role, earliest};
 
 pub use self::action::{Action, Change, JobKey, Taken};
 use self::{
@@ -109,7 +109,8 @@ struct Settings {
     wait: Duration,
     /// Whether connections to other servers have the same limit.
     shares_limit: bool,
-    until_empty: bool,
+    /// Whether to end when no job is ready, and how long to try to reach the server before.
+    until_empty: Option<RetryPolicy>,
     grace: Duration,
 }
 
@@ -164,6 +165,7 @@ impl WorkerSlot {
         let connect =
             options.servers.options().get(server).or_else(|| options.servers.options().first());
         let max_body = connect.map_or(0, |connect| connect.max_body_size);
+        let policy = options.retry(server, slot);
         let settings = Settings {
             server,
             tubes: options.tubes.clone(),
@@ -174,10 +176,9 @@ impl WorkerSlot {
             retries: options.retries,
             wait: if options.until_empty { Duration::ZERO } else { options.reserve_wait },
             shares_limit: options.limit.is_some() && options.servers.options().len() > 1,
-            until_empty: options.until_empty,
+            until_empty: options.until_empty.then_some(policy),
             grace: options.grace,
         };
-        let policy = options.retry(server, slot);
         let (connect_timeout, pace) = connect.map_or((None, Pace::new(None, None)), |connect| {
             let timeout = connect.total_timeout.unwrap_or(Duration::MAX);
             let pace = Pace::new(Some(connect.reply_timeout), Some(connect.write_timeout));

@@ -152,6 +152,16 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
                     "the slot has no connection"
                 );
             }
+            Kind::GivenUp => {
+                tracing::warn!(
+                    target: TARGET,
+                    {
+                        slot,
+                        server.address = %address.endpoint().host(),
+                    },
+                    "the server is given up"
+                );
+            }
             Kind::ServerReplaced => {
                 tracing::warn!(
                     target: TARGET,

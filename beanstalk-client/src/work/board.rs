@@ -178,6 +178,7 @@ impl Seen {
         match what {
             WorkerEventKind::Settled { fate, .. } => self.report.count(*fate),
             WorkerEventKind::Reclaimed(_) => self.report.reclaimed += 1,
+            WorkerEventKind::GivenUp => self.report.given_up += 1,
             WorkerEventKind::Connected => self.outage.ends(),
             WorkerEventKind::Disconnected(error) => {
                 self.metrics.failed(error.kind());

@@ -254,7 +254,9 @@ impl WorkerOptions {
         self
     }
 
-    /// Ends the run when no tube of the watch list has a ready job.
+    /// Ends the run when no tube of the watch list has a ready job; separately for each slot. A server that cannot be
+    /// reached, once the retries of its [`ConnectOptions::retry`] have failed in a row, is
+    /// [given up](crate::WorkerEventKind::GivenUp) and counted in the [report](crate::WorkerReport::given_up).
     #[must_use]
     pub fn until_empty(mut self) -> Self {
         self.until_empty = true;

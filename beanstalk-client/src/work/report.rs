@@ -26,6 +26,8 @@ pub struct WorkerReport {
     /// Reclaimed after their connection was lost ([`WorkerOptions::reclaim`](crate::WorkerOptions::reclaim)). They also
     /// count where they ended.
     pub reclaimed: u64,
+    /// Slots that have [given up](WorkerEventKind::GivenUp) their server: it may have more jobs.
+    pub given_up: u64,
 }
 
 impl WorkerReport {
@@ -50,8 +52,16 @@ impl WorkerReport {
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn add(&mut self, other: WorkerReport) {
-        let WorkerReport { finished, released, buried, abandoned, lost, unknown, reclaimed } =
-            other;
+        let WorkerReport {
+            finished,
+            released,
+            buried,
+            abandoned,
+            lost,
+            unknown,
+            reclaimed,
+            given_up,
+        } = other;
         self.finished += finished;
         self.released += released;
         self.buried += buried;
@@ -59,12 +69,22 @@ impl WorkerReport {
         self.lost += lost;
         self.unknown += unknown;
         self.reclaimed += reclaimed;
+        self.given_up += given_up;
     }
 }
 
 impl fmt::Display for WorkerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerReport { finished, released, buried, abandoned, lost, unknown, reclaimed } = self;
+        let WorkerReport {
+            finished,
+            released,
+            buried,
+            abandoned,
+            lost,
+            unknown,
+            reclaimed,
+            given_up,
+        } = self;
         write!(
             f,
             "{finished} finished, {released} released, {buried} buried, {abandoned} abandoned, {lost} lost, \
@@ -72,6 +92,9 @@ impl fmt::Display for WorkerReport {
         )?;
         if *reclaimed > 0 {
             write!(f, ", {reclaimed} reclaimed")?;
+        }
+        if *given_up > 0 {
+            write!(f, ", {given_up} slots given up")?;
         }
         Ok(())
     }
@@ -186,6 +209,9 @@ pub enum WorkerEventKind {
     /// No connection could be made, or it was lost; or no thread could be started for the slot. The slot retries,
     /// unless the worker stops. Each kind of error is reported once until a connection succeeds.
     Disconnected(Error),
+    /// The slot has ended because its server could not be reached; only
+    /// [until there are no jobs](crate::WorkerOptions::until_empty).
+    GivenUp,
     /// A different server is at this address: its job ids are its own, and start again at 1.
     ServerReplaced,
     /// The server refused an essential request, and the slot requests no job until the pause has passed. Pauses grow
@@ -245,6 +271,7 @@ impl fmt::Display for WorkerEventKind {
             WorkerEventKind::Disconnected(error) => {
                 write!(f, "disconnected: {}", error.to_string().escape_debug())
             }
+            WorkerEventKind::GivenUp => f.write_str("given up: the server cannot be reached"),
             WorkerEventKind::ServerReplaced => f.write_str("another server is at this address"),
             WorkerEventKind::Refused { command, reply, in_a_row, pause } => {
                 let pause = Written(*pause);

@@ -116,9 +116,9 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let _pid = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;
     let servers = tool.link.dialer.options()?.len();
-    let shift = work::Shift::new(recipe, tool.messages.stamped()).at(servers);
-    shift.wait_out(&interrupts, || work::connect(tool))?;
     let empties = args.flags.exit_when_empty;
+    let shift = work::Shift::new(recipe, tool.messages.stamped()).at(servers).until_empty(empties);
+    shift.wait_out(&interrupts, || work::connect(tool))?;
     if !empties && servers == 1 {
         say_paused(shift.messages(), None, paused::among(&mut tool.link, &tubes)?);
     }
@@ -158,6 +158,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         }
     }
     work::tally(&mut tool.out, shift.messages(), &args.flags, "job", &ways)?;
+    shift.outages().check()?;
     Ok(signal.unwrap_or(Exit::Done))
 }
 

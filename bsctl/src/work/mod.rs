@@ -65,6 +65,7 @@ impl Shift {
             WorkerEventKind::Disconnected(error) => {
                 self.shift.outages().disconnected(&event.server, error);
             }
+            WorkerEventKind::GivenUp => self.shift.outages().given_up(&event.server),
             WorkerEventKind::ServerReplaced => {
                 self.shift
                     .messages()

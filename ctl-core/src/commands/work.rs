@@ -90,7 +90,7 @@ pub struct WorkFlags {
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     pub max_idle: Option<Duration>,
 
-    /// Exit when no job is available
+    /// Exit when no job is available, with 69 if a server could not be reached after the retries of --retry
     #[arg(long)]
     pub exit_when_empty: bool,
 

@@ -317,6 +317,7 @@ macro_rules! tool_contract {
             $crate::tool_contract! { @case work
                 a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for,
                 a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back,
+                a_worker_until_empty_ends_without_a_server_that_is_away,
                 a_job_that_does_not_end_well_is_told_on_a_line,
                 results_go_to_stdout_and_the_summary_to_stderr,
                 every_line_of_the_log_can_be_an_object,

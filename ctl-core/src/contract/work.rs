@@ -122,6 +122,20 @@ pub fn a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back<T: Tool>(
     drop(again);
 }
 
+/// Two tools never ended, and one ended as if it had done everything.
+pub fn a_worker_until_empty_ends_without_a_server_that_is_away<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    let words = case.work.split(' ').chain(["--exit-when-empty", "--shell", "cat >&2"]);
+    let words: Vec<&str> = words.collect();
+    let ran = case.program.at(&format!("{address},127.0.0.1:1"), &words).exits(69);
+    assert_eq!((case.jobs)(&server), 0, "{}", ran.err);
+    assert!(ran.err.contains("127.0.0.1:1 could not be reached, and may have more"), "{}", ran.err);
+    assert!(!ran.err.contains("until it works"), "{}", ran.err);
+    let _ = case.program.at(&address, &words).exits(0);
+}
+
 /// In a pipe as on a terminal. With structured formats, stdout has nothing else.
 pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();

@@ -22,7 +22,7 @@ use crate::error::cli_error;
 use crate::names::Function;
 use crate::tool::Tool;
 use crate::work::child::{PLACES, Recipe, Stream};
-use crate::work::{Fate, Finished, Handler, Limits, Shift, builtin::Builtin};
+use crate::work::{Fate, Finished, Handler, Shift, builtin::Builtin};
 
 /// The end of `work --help`.
 pub const HELP: &str = "\
@@ -94,13 +94,12 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("work", "gearctl functions is read-only")?;
     let handler = handler(&args)?;
     args.flags.say_passed_on(tool);
-    let limits =
-        Limits { jobs: args.flags.limit().map(JobLimit::new), empty: args.flags.exit_when_empty };
+    let limit = args.flags.limit().map(JobLimit::new);
     let _pid_file = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;
     let stops = || interrupts.requested().is_some();
-    let limit = limits.jobs.clone();
-    let shift = Shift::new(handler, limits, tool.messages.stamped());
+    let until_empty = args.flags.exit_when_empty;
+    let shift = Shift::new(handler, limit.clone(), tool.messages.stamped(), until_empty);
     let connected = shift
         .shortage
         .wait_out(&shift.messages, stops, || workers(tool, (&args, limit.as_ref()), &shift));
@@ -133,6 +132,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         started.or_else(|error| interrupts.check().and(Err(error)))?;
     }
     count.report(shift.report(), tool, &messages, &args.flags)?;
+    shift.outages.check()?;
     Ok(signal.unwrap_or(Exit::Done))
 }
 
@@ -217,6 +217,9 @@ fn workers(
             .on_event(move |event| observer.observe(event));
         if let Some(limit) = limit {
             options = options.limit(limit.clone());
+        }
+        if args.flags.exit_when_empty {
+            options = options.until_empty();
         }
         if let Some(id) = &id {
             options = options.client_id(id.clone());

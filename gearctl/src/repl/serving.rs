@@ -17,7 +17,7 @@ use gearman_client::{ConnectionState, FunctionName, Servers, WorkerHandle, Worke
 use crate::error::cli_error;
 use crate::names::show_function;
 use crate::work::builtin::Builtin;
-use crate::work::{Fate, Handler, Limits, Shift};
+use crate::work::{Fate, Handler, Shift};
 
 /// Maximum number of functions that a session serves.
 pub const MOST: usize = 100;
@@ -61,7 +61,7 @@ impl Serving {
         worker.can_do(function.clone(), None).map_err(cli_error)?;
         let quiet = || Messages::to(Box::new(io::sink()), "gearctl", false, false);
         let messages = messages.unwrap_or_else(quiet);
-        let shift = Shift::new(Handler::Builtin(handler), Limits::default(), messages);
+        let shift = Shift::new(Handler::Builtin(handler), None, messages, false);
         let counts = Arc::new(Counts::default());
         let handle = worker.handle();
         let thread = thread::Builder::new().name("serving".to_owned()).spawn({

@@ -13,7 +13,9 @@ use ctl_core::output::messages::Messages;
 use ctl_core::repl::guest::lock;
 use ctl_core::system::shortage::Shortage;
 use gearman_client::blocking::{GrabbedJob, Worker};
-use gearman_client::{ErrorKind, JobLimit, WorkerEvent, WorkerEventKind, WorkerReport};
+use gearman_client::{
+    ConnectionState, ErrorKind, JobLimit, WorkerEvent, WorkerEventKind, WorkerReport,
+};
 
 use crate::error::cli_error;
 use crate::names::{show_function, show_handle};
@@ -22,13 +24,14 @@ use crate::names::{show_function, show_handle};
 pub struct Shift {
     /// The handler of jobs.
     pub handler: Handler,
-    /// When it ends on its own.
-    pub limits: Limits,
+    /// Number of jobs after which it ends; the workers have the same limit.
+    limit: Option<JobLimit>,
     /// Messages to stderr.
     pub messages: Messages,
     /// Resources that the system has run out of.
     pub shortage: Shortage,
-    outages: Outages,
+    /// What is told about lost servers.
+    pub outages: Outages,
     /// Whether to take no more jobs.
     stop: AtomicBool,
     /// Whether to end running jobs, too.
@@ -45,15 +48,6 @@ pub enum Handler {
     Command(child::Recipe),
     /// A function of the tool.
     Builtin(builtin::Builtin),
-}
-
-/// When a worker ends on its own.
-#[derive(Debug, Clone, Default)]
-pub struct Limits {
-    /// After this number of jobs; the workers have the same limit.
-    pub jobs: Option<JobLimit>,
-    /// When there is no job.
-    pub empty: bool,
 }
 
 /// The outcome of a job.
@@ -190,11 +184,16 @@ const SLICE: Duration = Duration::from_millis(100);
 impl Shift {
     /// A shift that nobody has started yet.
     #[must_use]
-    pub fn new(handler: Handler, limits: Limits, messages: Messages) -> Arc<Self> {
+    pub fn new(
+        handler: Handler,
+        limit: Option<JobLimit>,
+        messages: Messages,
+        until_empty: bool,
+    ) -> Arc<Self> {
         Arc::new(Self {
             handler,
-            limits,
-            outages: Outages::new(messages.clone()),
+            limit,
+            outages: Outages::new(messages.clone()).finite(until_empty),
             messages,
             shortage: Shortage::default(),
             stop: AtomicBool::new(false),
@@ -217,6 +216,7 @@ impl Shift {
             WorkerEventKind::Disconnected(error) => {
                 self.outages.disconnected(&event.server, error);
             }
+            WorkerEventKind::GivenUp => self.outages.given_up(&event.server),
             _ => {}
         }
     }
@@ -304,14 +304,14 @@ impl Shift {
         Ok(())
     }
 
-    fn is_enough(&self) -> bool {
-        self.limits.jobs.as_ref().is_some_and(JobLimit::is_reached)
-    }
-
     /// Waits for a job; none once the shift is over.
     fn next_job(&self, worker: &mut Worker) -> Option<GrabbedJob> {
         let (mut reported, handle) = (false, worker.handle());
-        let is_enough = || (self.limits.empty && handle.is_asleep()) || self.is_enough();
+        let is_enough = || {
+            let is_at_limit = self.limit.as_ref().is_some_and(JobLimit::is_reached);
+            let is_closed = |state: &ConnectionState| *state == ConnectionState::Closed;
+            is_at_limit || handle.connection_states().iter().all(is_closed)
+        };
         while !self.is_stopped() {
             match worker.next_job(SLICE) {
                 Ok(Some(job)) => return Some(job),

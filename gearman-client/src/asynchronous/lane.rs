@@ -71,6 +71,14 @@ impl Lane {
         poll_fn(|cx| self.look(|role| poll(role, cx.waker()))).await
     }
 
+    /// Whether it has ended; otherwise registers to be woken when it has.
+    pub(crate) fn is_over(&self, cx: &Context<'_>) -> bool {
+        self.look(|role| {
+            role.wake_connected(cx.waker());
+            role.is_over()
+        })
+    }
+
     /// Fails if results were lost with a connection and no barrier has reported that yet; they then count as reported.
     pub(crate) fn check_losses(&self) -> Result<()> {
         self.look(Role::check_losses)

@@ -16,7 +16,8 @@ use crate::{
 
 impl Worker {
     /// The jobs of functions that were announced with [`can_do`](Self::can_do), as a [`Stream`]: what
-    /// [`next_job`](Self::next_job) gives, until the worker's [handle](Self::handle) stops it.
+    /// [`next_job`](Self::next_job) gives, until the worker's [handle](Self::handle) stops it or there are no more
+    /// ([`until_empty`](WorkerOptions::until_empty)).
     ///
     /// Up to [`slots`](WorkerOptions::slots) jobs of each connection can be held at once. [`stop`](Self::stop) the
     /// worker behind the stream, so that results are known to be accepted.

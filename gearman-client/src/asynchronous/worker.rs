@@ -43,6 +43,7 @@ pub struct Worker {
     stop: Arc<Signal>,
     grace: Duration,
     limit: Option<JobLimit>,
+    until_empty: bool,
 }
 
 impl Worker {
@@ -95,12 +96,13 @@ impl Worker {
             tasks.spawn_on(lane.driver(&server), &runtime);
             lanes.push(lane);
         }
-        let WorkerOptions { grace, limit, .. } = options;
-        Ok(Worker { lanes, tasks, dispatch, stop: Arc::default(), grace, limit })
+        let WorkerOptions { grace, limit, until_empty, .. } = options;
+        Ok(Worker { lanes, tasks, dispatch, stop: Arc::default(), grace, limit, until_empty })
     }
 
-    /// Runs handlers until its [handle](Self::handle) stops it or the last job of the [limit](WorkerOptions::limit) has
-    /// arrived, then [stops](Self::stop). Lost servers are retried. Jobs of functions without a handler fail.
+    /// Runs handlers until its [handle](Self::handle) stops it, the last job of the [limit](WorkerOptions::limit) has
+    /// arrived, or there are no jobs ([`until_empty`](WorkerOptions::until_empty)), then [stops](Self::stop). Lost
+    /// servers are retried. Jobs of functions without a handler fail.
     ///
     /// # Cancel safety
     ///
@@ -127,7 +129,7 @@ impl Worker {
             let (mut stop, mut told) = (pin!(stop), pin!(self.stop.wait()));
             poll_fn(|cx| {
                 let _: Poll<()> = fail_others.as_mut().poll(cx);
-                if self.is_at_limit(cx) || told.as_mut().poll(cx).is_ready() {
+                if self.is_at_limit(cx) || self.has_ended(cx) || told.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(());
                 }
                 stop.as_mut().poll(cx).map(|_| ())
@@ -139,7 +141,8 @@ impl Worker {
 
     /// The next job of a function announced with [`can_do`](Self::can_do).
     ///
-    /// It waits forever once the [limit](WorkerOptions::limit) is reached.
+    /// It waits forever once the [limit](WorkerOptions::limit) is reached, or there are no jobs
+    /// ([`until_empty`](WorkerOptions::until_empty)).
     ///
     /// Up to [`slots`](WorkerOptions::slots) jobs of each connection can be held at once. End each with
     /// [`complete`](GrabbedJob::complete), [`fail`](GrabbedJob::fail) or [`exception`](GrabbedJob::exception).
@@ -183,14 +186,22 @@ impl Worker {
         self.limit.as_ref().is_some_and(|limit| limit.poll_reached(cx).is_ready())
     }
 
-    /// The next manually taken job, unless the worker is stopped before it comes.
+    /// Whether all connections have ended on their own; otherwise registers to be woken when they have.
+    fn has_ended(&self, cx: &Context<'_>) -> bool {
+        self.until_empty && self.lanes.iter().all(|lane| lane.is_over(cx))
+    }
+
+    /// The next manually taken job, unless the worker is stopped or has ended before it comes.
     #[cfg(feature = "stream")]
     pub(crate) async fn next_until_stopped(&self) -> Option<GrabbedJob> {
         self.start();
         let (mut told, mut job) = (pin!(self.stop.wait()), pin!(self.dispatched()));
         poll_fn(|cx| match told.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(None),
-            Poll::Pending => job.as_mut().poll(cx).map(Some),
+            Poll::Pending => match job.as_mut().poll(cx) {
+                Poll::Pending if self.has_ended(cx) => Poll::Ready(None),
+                job => job.map(Some),
+            },
         })
         .await
     }

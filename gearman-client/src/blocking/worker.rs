@@ -220,12 +220,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Runs handlers until [`WorkerHandle::stop`] is called or the last job of the [limit](WorkerOptions::limit) has
-    /// arrived, then finishes and returns the report. Jobs of functions without a handler fail.
+    /// Runs handlers until [`WorkerHandle::stop`] is called, the last job of the [limit](WorkerOptions::limit) has
+    /// arrived, or there are no jobs ([`until_empty`](WorkerOptions::until_empty)), then finishes and returns the
+    /// report. Jobs of functions without a handler fail.
     ///
     /// # Errors
     ///
-    /// Currently none: lost servers are retried indefinitely.
+    /// Currently none: lost servers are retried.
     pub fn run(mut self) -> Result<WorkerReport> {
         self.fail_dropped();
         Ok(self.serve())

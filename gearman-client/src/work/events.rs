@@ -39,6 +39,9 @@ pub enum WorkerEventKind {
     /// No connection could be made, or it was lost. The worker retries, unless it stops. Each kind of error is reported
     /// once until a connection succeeds.
     Disconnected(Error),
+    /// The connection was given up because its server could not be reached; only
+    /// [until there are no jobs](crate::WorkerOptions::until_empty).
+    GivenUp,
     /// A handler failed or panicked, so its job failed.
     Failed {
         /// The job.
@@ -57,6 +60,7 @@ impl fmt::Display for WorkerEventKind {
             WorkerEventKind::Disconnected(error) => {
                 write!(f, "disconnected: {}", error.to_string().escape_debug())
             }
+            WorkerEventKind::GivenUp => f.write_str("given up: the server cannot be reached"),
             WorkerEventKind::Failed { job, function, error } => {
                 let (job, function) = (job.to_string(), function.to_string());
                 let (job, function) = (job.escape_debug(), function.escape_debug());
@@ -99,6 +103,10 @@ impl Teller {
             News::Lost(error, wait) => {
                 self.disconnected(error);
                 trace::backing_off(&self.server, *wait);
+            }
+            News::GivenUp => {
+                trace::given_up(&self.server);
+                self.tell(|| WorkerEventKind::GivenUp);
             }
         }
     }

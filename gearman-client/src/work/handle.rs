@@ -142,6 +142,7 @@ impl Seen {
             match what {
                 News::Connected => self.metrics.connected(),
                 News::Lost(error, _) => self.metrics.failed(error.kind()),
+                News::GivenUp => self.report.given_up += 1,
             }
         }
         self.running = lane.session.running();

@@ -45,6 +45,7 @@ pub struct WorkerOptions {
     pub(crate) barrier: bool,
     pub(crate) batch_results: bool,
     pub(crate) limit: Option<JobLimit>,
+    pub(crate) until_empty: bool,
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) ledger: Option<crate::CrashLedger>,
     #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -69,6 +70,7 @@ impl WorkerOptions {
             barrier: true,
             batch_results: false,
             limit: None,
+            until_empty: false,
             #[cfg(any(feature = "tokio", feature = "blocking"))]
             ledger: None,
             #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -161,6 +163,16 @@ impl WorkerOptions {
     #[must_use]
     pub fn limit(mut self, limit: JobLimit) -> Self {
         self.limit = Some(limit);
+        self
+    }
+
+    /// Ends the run when no server has a job for the worker; separately for each connection, once its server has said so
+    /// while the connection holds no job. A server that cannot be reached, once the retries of its
+    /// [`ConnectOptions::retry`] have failed in a row, is [given up](crate::WorkerEventKind::GivenUp) and counted in the
+    /// [report](crate::WorkerReport::given_up).
+    #[must_use]
+    pub fn until_empty(mut self) -> Self {
+        self.until_empty = true;
         self
     }
 
@@ -265,6 +277,7 @@ impl WorkerOptions {
             write_timeout: options.write_timeout,
             max_packet_size: options.max_packet_size,
             with_barrier: self.barrier,
+            until_empty: self.until_empty,
         };
         Lane::new(session, &terms)
     }
@@ -292,5 +305,9 @@ queue_core::serde_options! {
     grace: queue_core::InSeconds = |o| queue_core::InSeconds(o.grace), |o, v| Ok(o.grace(v.0));
     barrier: bool = |o| o.barrier, |o, v| Ok(o.barrier(v));
     batch_results: bool = |o| o.batch_results, |o, v| Ok(o.batch_results(v));
+    until_empty: bool = |o| o.until_empty, |mut o, v| {
+        o.until_empty = v;
+        Ok(o)
+    };
     log_errors: bool = |o| o.logs_errors, |o, v| Ok(o.log_errors(v));
 }

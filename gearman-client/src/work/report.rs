@@ -17,18 +17,21 @@ pub struct WorkerReport {
     pub unknown: u64,
     /// Not finished: the server has given the jobs to other workers.
     pub abandoned: u64,
+    /// Connections that have [given up](crate::WorkerEventKind::GivenUp) their server: it may have more jobs.
+    pub given_up: u64,
 }
 
 impl WorkerReport {
     /// Adds the counts of another connection.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn merge(&mut self, other: WorkerReport) {
-        let WorkerReport { completed, failed, rejected, unknown, abandoned } = other;
+        let WorkerReport { completed, failed, rejected, unknown, abandoned, given_up } = other;
         self.completed += completed;
         self.failed += failed;
         self.rejected += rejected;
         self.unknown += unknown;
         self.abandoned += abandoned;
+        self.given_up += given_up;
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -47,12 +50,13 @@ impl WorkerReport {
 
 impl fmt::Display for WorkerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerReport { completed, failed, rejected, unknown, abandoned } = self;
+        let WorkerReport { completed, failed, rejected, unknown, abandoned, given_up } = self;
         write!(f, "{completed} completed, {failed} failed")?;
         for (count, what) in [
             (rejected, "given to others before they were finished"),
             (unknown, "finished, but perhaps without the server's knowledge"),
             (abandoned, "not finished"),
+            (given_up, "connections given up"),
         ] {
             if *count > 0 {
                 write!(f, ", {count} {what}")?;

@@ -59,6 +59,11 @@ impl Running {
     /// Stops it, and waits for its end.
     pub(crate) fn stop(self) -> WorkerReport {
         self.handle.stop();
+        self.end()
+    }
+
+    /// Waits until it ends on its own.
+    pub(crate) fn end(self) -> WorkerReport {
         self.thread.join().unwrap()
     }
 

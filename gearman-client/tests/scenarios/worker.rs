@@ -10,11 +10,14 @@ use std::{
 };
 
 use fixtures::fault::Fault;
+use futures_util::StreamExt;
 use gearman_client::{
-    Client, ErrorKind, Failure, JobEvent, JobLimit, Outcome, Servers, Worker, WorkerOptions,
-    blocking, protocol::Submit,
+    Client, ConnectionState, ErrorKind, Failure, JobEvent, JobLimit, Outcome, RetryPolicy, Servers,
+    Worker, WorkerEventKind, WorkerOptions, blocking, protocol::Submit,
 };
 
+use super::face::scenarios;
+use super::handlers::HandlerFace;
 use super::support::{Background, PATIENCE, function, options};
 use super::support::{each_server, each_server_async};
 
@@ -26,11 +29,15 @@ each_server!(
     results_in_a_batch_are_all_written_when_the_worker_stops,
     one_worker_serves_two_servers_and_starves_none,
     a_worker_knows_when_no_job_is_left,
+    jobs_taken_by_hand_until_there_are_none_end_the_worker,
     a_thousand_functions_are_served_and_an_idle_worker_is_woken,
     handlers_of_a_blocking_worker_run_in_parallel,
 );
 
+scenarios!(a_run_until_there_are_no_jobs_does_them_and_gives_up_a_server_that_is_away);
+
 each_server_async!(
+    a_stream_of_jobs_until_there_are_none_ends,
     what_an_error_makes_of_an_async_job_is_the_callers_to_say,
     a_handler_that_panics_before_it_gives_a_future_fails_its_job_only,
     a_dropped_job_is_failed,
@@ -362,6 +369,80 @@ async fn an_async_worker_knows_when_no_job_is_left(address: String) {
         }
     }
     assert_eq!((completed, worker.stop().await.completed), (3, 3));
+}
+
+/// Beside a server that cannot be reached, which is soon given up.
+fn until_empty_beside_nobody(address: &str) -> WorkerOptions {
+    let retry = RetryPolicy::new(2).backoff(Duration::from_millis(1), Duration::from_millis(1));
+    let servers = beside_nobody(address).servers().clone();
+    let servers = servers.options().iter().map(|server| server.clone().retry(retry));
+    WorkerOptions::new(Servers::new(servers).unwrap()).until_empty()
+}
+
+/// A handler may submit further jobs.
+fn a_run_until_there_are_no_jobs_does_them_and_gives_up_a_server_that_is_away<F: HandlerFace>(
+    address: &str,
+) {
+    let mut client = blocking::Client::connect(address).unwrap();
+    for _ in 0..20 {
+        client.submit_background("f", "more", options()).unwrap();
+    }
+    let given_up = Arc::new(AtomicUsize::new(0));
+    let told = given_up.clone();
+    let to = until_empty_beside_nobody(address).slots(3).on_event(move |event| {
+        if let WorkerEventKind::GivenUp = event.what {
+            told.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let client = Mutex::new(client);
+    let worker = F::start(to, move |job| {
+        if job.workload() == b"more" {
+            client.lock().unwrap().submit_background("f", "last", options()).unwrap();
+        }
+        Ok(String::new())
+    });
+    let report = worker.end();
+    assert_eq!((report.completed, report.given_up), (40, 1), "{report}");
+    assert_eq!(given_up.load(Ordering::SeqCst), 1);
+    // A worker that finds nothing ends at once.
+    let options = address.parse::<WorkerOptions>().unwrap().until_empty();
+    let report = F::start(options, |_| Ok(String::new())).end();
+    assert_eq!((report.completed, report.given_up), (0, 0), "{report}");
+}
+
+fn jobs_taken_by_hand_until_there_are_none_end_the_worker(address: &str) {
+    let mut client = blocking::Client::connect(address).unwrap();
+    for n in 0..3 {
+        client.submit_background("last", n.to_string(), options()).unwrap();
+    }
+    let mut worker = blocking::Worker::connect(until_empty_beside_nobody(address)).unwrap();
+    worker.can_do("last", None).unwrap();
+    let handle = worker.handle();
+    while let Some(job) = worker.next_job(PATIENCE).unwrap() {
+        assert!(handle.connection_states().contains(&ConnectionState::Ready));
+        worker.complete(job, "").unwrap();
+    }
+    assert_eq!(handle.connection_states(), [ConnectionState::Closed; 2]);
+    let report = worker.stop();
+    assert_eq!((report.completed, report.given_up), (3, 1), "{report}");
+}
+
+async fn a_stream_of_jobs_until_there_are_none_ends(address: String) {
+    let client = Client::connect(&address).await.unwrap();
+    for n in 0..3 {
+        client.submit_background("last", n.to_string(), options()).await.unwrap();
+    }
+    let mut worker = Worker::connect(until_empty_beside_nobody(&address)).await.unwrap();
+    worker.can_do("last", None).unwrap();
+    let mut jobs = worker.jobs();
+    let mut taken = 0;
+    while let Some(job) = jobs.next().await {
+        taken += 1;
+        job.complete("").await.unwrap();
+    }
+    drop(jobs);
+    let report = worker.stop().await;
+    assert_eq!((taken, report.completed, report.given_up), (3, 3, 1), "{report}");
 }
 
 /// It waits for the answer, however long no job comes.

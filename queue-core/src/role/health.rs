@@ -130,6 +130,12 @@ impl Health {
         self.not_before = None;
     }
 
+    /// Whether a call with this policy would have failed by now: it has used up its retries without reaching the server.
+    #[must_use]
+    pub fn has_failed_for(&self, retry: &RetryPolicy) -> bool {
+        self.failures > retry.attempts()
+    }
+
     /// The number of consecutive failures.
     #[must_use]
     pub fn failures(&self) -> u32 {
@@ -194,6 +200,20 @@ mod tests {
         assert!((12..60).contains(&attempts), "{attempts}");
         health.proven();
         assert_eq!((health.failures(), health.quarantine(now)), (0, None));
+    }
+
+    #[test]
+    fn a_call_fails_once_its_retries_have_failed() {
+        let (mut health, start) = (health(), Instant::now());
+        let retry = RetryPolicy::new(2);
+        for _ in 0..3 {
+            assert!(!health.has_failed_for(&retry));
+            health.failed(start);
+        }
+        assert!(health.has_failed_for(&retry));
+        assert!(!health.has_failed_for(&retry.up_to(u32::MAX)));
+        health.proven();
+        assert!(!health.has_failed_for(&retry) && !health.has_failed_for(&RetryPolicy::never()));
     }
 
     #[test]

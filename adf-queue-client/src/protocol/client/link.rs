@@ -162,6 +162,11 @@ impl Link {
         self.failure.take()
     }
 
+    /// What is known about reaching the server.
+    pub(crate) fn health(&self) -> &Health {
+        &self.health
+    }
+
     /// Counts a connection failure that was not reported to any task.
     pub(crate) fn count_failure(&mut self, error: &Error) {
         self.metrics.failed(error.kind().counted());

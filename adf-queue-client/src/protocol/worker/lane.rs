@@ -10,7 +10,8 @@ use std::{
 };
 
 use queue_core::{
-    Claimed, ConnectionState, Epoch, Io, JobLimit, Limit, Operation, Pulse, Role, after, earliest,
+    Claimed, ConnectionState, Epoch, Io, JobLimit, Limit, Operation, Pulse, RetryPolicy, Role,
+    after, earliest,
 };
 
 use self::asking::SHARED;
@@ -39,7 +40,7 @@ use crate::{
 ///   replaced once it holds nothing.
 /// * With `until_empty`, it counts each queue before it pulls, and ends when all are empty while it holds nothing. It
 ///   counts on its own connection, where the answer follows every message that was given to an earlier pull. So it
-///   never overlooks a message on its way.
+///   never overlooks a message on its way. It also ends when the server cannot be reached.
 /// * A stopping lane requests nothing more, waits for running handlers, and closes the connection, which is the only
 ///   way to cancel its pulls: a message that arrives meanwhile returns to its place.
 #[derive(Debug)]
@@ -50,6 +51,8 @@ pub(crate) struct Lane {
     lines: Vec<Line>,
     pub(super) hold: Hold,
     life: Life,
+    /// How long to try to reach the server when the lane runs until its queues are empty.
+    patience: RetryPolicy,
     /// The connection, until its loss is noticed.
     connection: Option<Epoch>,
     /// Some pull is useless: reconnect once this connection holds nothing.
@@ -117,7 +120,8 @@ impl Lane {
         queues: impl IntoIterator<Item = QueueName>,
     ) -> Self {
         // Waiting tasks wait as long as the worker runs.
-        let retry = options.retry.up_to(u32::MAX);
+        let patience = options.retry;
+        let retry = patience.up_to(u32::MAX);
         let lines = queues.into_iter().map(|queue| Line::new(queue, retry)).collect();
         Lane {
             link: Link::new(options.retry(retry)).patient(),
@@ -126,6 +130,7 @@ impl Lane {
             lines,
             hold: Hold::default(),
             life: Life::Working,
+            patience,
             connection: None,
             wants_renewal: false,
             is_draining: false,
@@ -451,6 +456,10 @@ impl Lane {
         if self.life == Life::Working && is_done {
             self.stop(now);
         }
+        if self.life == Life::Working && self.gives_up() {
+            self.tell(WorkerEventKind::GivenUp);
+            self.stop(now);
+        }
         let Life::Stopping(until) = self.life else { return };
         if until <= now {
             self.lose_running(LostReason::Stopped);
@@ -483,6 +492,13 @@ impl Lane {
             self.lines.iter_mut().for_each(Line::wet);
         }
         self.link.is_open() && self.lines.iter().all(|line| line.is_dry)
+    }
+
+    /// Whether to leave the server out: it cannot be reached, and the worker runs until its queues are empty.
+    fn gives_up(&self) -> bool {
+        self.terms.until_empty
+            && self.hold.is_empty()
+            && self.link.health().has_failed_for(&self.patience)
     }
 
     /// When something is due without received data.

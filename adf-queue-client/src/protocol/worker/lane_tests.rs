@@ -31,6 +31,7 @@ struct Face {
     /// The bodies that were deleted or moved, as reported by the worker.
     settled: Vec<(String, u64, JobFate)>,
     poisoned: usize,
+    given_up: usize,
     refused: usize,
     requests: u64,
     start: Instant,
@@ -61,10 +62,14 @@ fn name(queue: &str) -> QueueName {
 impl Face {
     /// A worker that waits for answers as long as it takes, because a proof lets hours pass between two bytes.
     fn new(seed: u64, terms: Terms, queues: &[&str], server: Offline) -> Self {
+        let retry = RetryPolicy::new(u32::MAX).backoff(SECOND / 100, 10 * SECOND);
+        Self::with(retry, seed, terms, queues, server)
+    }
+
+    fn with(retry: RetryPolicy, seed: u64, terms: Terms, queues: &[&str], server: Offline) -> Self {
         let scheme = if seed.is_multiple_of(2) { "adf" } else { "adf+json" };
         let options: ConnectOptions = format!("{scheme}://server:1").parse().unwrap();
-        let retry = RetryPolicy::default().seed(seed).backoff(SECOND / 100, 10 * SECOND);
-        let options = options.seed(seed).retry(retry).ping_interval(None);
+        let options = options.seed(seed).retry(retry.seed(seed)).ping_interval(None);
         let options = options.reply_timeout(Duration::MAX).write_timeout(Duration::MAX);
         let options = options.connect_timeout(Duration::MAX);
         let lane = Lane::new(options, terms, queues.iter().map(|queue| name(queue)));
@@ -79,6 +84,7 @@ impl Face {
             started: Vec::new(),
             settled: Vec::new(),
             poisoned: 0,
+            given_up: 0,
             refused: 0,
             requests: 0,
         }
@@ -165,6 +171,7 @@ impl Face {
                 self.settled.push((queue.to_string(), message.get(), fate));
             }
             News::Tell(WorkerEventKind::Poisoned { .. }) => self.poisoned += 1,
+            News::Tell(WorkerEventKind::GivenUp) => self.given_up += 1,
             News::Tell(WorkerEventKind::Refused { .. }) => self.refused += 1,
             News::Tell(_) => {}
         }
@@ -672,6 +679,34 @@ fn a_worker_until_its_queues_are_empty_ends_on_any_network_when_they_are() {
         seen += face.settled_as(JobFate::ReturnedRight) + face.settled_as(JobFate::ReturnedLeft);
     }
     assert!(seen > 100, "{seen}");
+}
+
+/// Without that it never ended.
+#[test]
+fn a_worker_until_its_queues_are_empty_gives_up_a_server_that_cannot_be_reached() {
+    for seed in 0..20 {
+        let retry = RetryPolicy::new(2).backoff(SECOND, SECOND);
+        let terms = Terms { until_empty: seed % 4 > 0, ..terms() };
+        let mut face = Face::with(retry, seed, terms, &["/q"], server(&["/q"]));
+        face.push("/q", "x");
+        let is_lost_later = seed % 2 > 0;
+        if is_lost_later {
+            while face.running.is_empty() {
+                face.step();
+            }
+        }
+        face.proof.faults = Faults { broken: 1, refused: 1, ..Faults::default() };
+        let mut steps = 0;
+        while steps < 1_000 && face.step() != Pulse::Over {
+            steps += 1;
+            if is_lost_later && steps == 500 {
+                assert_eq!((face.running.len(), face.given_up), (1, 0), "its handler runs");
+                face.end_one(Outcome::Delete);
+            }
+        }
+        let gives_up = seed % 4 > 0;
+        assert_eq!((steps < 1_000, face.given_up == 1), (gives_up, gives_up), "seed {seed}");
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl WorkerSlot {
         self.storm.ended();
         let mut free = self.settings.places.saturating_sub(active + ghosts + self.reserves);
         if active == 0 && self.reserves == 0 {
-            if self.settings.until_empty && self.is_dry && ghosts > 0 {
+            if self.settings.until_empty.is_some() && self.is_dry && ghosts > 0 {
                 // Nothing was ready, and no reserve waits. Asks once more when the handlers of the lost jobs have
                 // ended.
                 return Ok(());

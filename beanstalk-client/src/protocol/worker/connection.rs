@@ -155,6 +155,11 @@ impl WorkerSlot {
             let kind = ErrorKind::Timeout(Deadline::Connect);
             self.tell(WorkerEventKind::Disconnected(Error::new(kind, Fate::NotSent, why)));
         }
+        if self.gives_up() {
+            self.tell(WorkerEventKind::GivenUp);
+            self.ending = Ending::Done;
+            return self.leave(now);
+        }
         match self.health.dial(self.settings.server, now) {
             Pulse::Dial { server, by, .. } => {
                 self.state = SlotState::Connecting;
@@ -162,6 +167,12 @@ impl WorkerSlot {
             }
             other => Pulse::Close(earliest([other.until(), self.due])),
         }
+    }
+
+    /// Whether to leave the server out: it cannot be reached, and the worker runs until its tubes are empty.
+    fn gives_up(&self) -> bool {
+        let retry = self.settings.until_empty.filter(|_| self.held.doubted() == 0);
+        retry.is_some_and(|retry| self.health.has_failed_for(&retry))
     }
 
     /// Waits for the handlers of lost jobs, after a stop within its grace. There will be no other connection.

@@ -150,7 +150,8 @@ impl WorkerSlot {
                 }
                 self.window = 1;
                 self.is_dry = true;
-                if self.settings.until_empty && self.reserves == 0 && self.held.is_empty() {
+                if self.settings.until_empty.is_some() && self.reserves == 0 && self.held.is_empty()
+                {
                     self.cease();
                 }
                 Ok(())

@@ -10,8 +10,8 @@ use queue_core::{
 
 use super::{Action, JobKey, WorkerSlot};
 use crate::{
-    ConnectOptions, Error, ErrorKind, Fate, JobFate, LostReason, Outcome, Retries, WorkerEventKind,
-    WorkerOptions,
+    ConnectOptions, Error, ErrorKind, Fate, JobFate, LostReason, Outcome, Retries, RetryPolicy,
+    WorkerEventKind, WorkerOptions,
 };
 
 /// A server into which somebody else puts jobs.
@@ -63,6 +63,7 @@ struct World {
     running: Vec<(JobKey, u64)>,
     fates: Vec<(u64, JobFate)>,
     starts: usize,
+    given_up: usize,
     clock: Duration,
 }
 
@@ -77,6 +78,7 @@ impl World {
             running: Vec::new(),
             fates: Vec::new(),
             starts: 0,
+            given_up: 0,
             clock: Duration::ZERO,
         }
     }
@@ -94,6 +96,7 @@ impl World {
                     self.running.push((taken.key, taken.job.id.get()));
                 }
                 Action::HandBack => self.hand_back(),
+                Action::Tell(WorkerEventKind::GivenUp) => self.given_up += 1,
                 Action::Tell(WorkerEventKind::Settled { job, fate }) => {
                     self.fates.push((job.get(), fate));
                 }
@@ -130,6 +133,43 @@ fn options(seed: u64) -> WorkerOptions {
     let server: ConnectOptions = "127.0.0.1:1".parse().unwrap();
     let server = server.reply_timeout(Duration::from_secs(reply));
     WorkerOptions::from(server).seed(seed).retries(patient)
+}
+
+/// Without that it never ended.
+#[test]
+fn a_worker_until_its_tubes_are_empty_gives_up_a_server_that_cannot_be_reached() {
+    for seed in 0..20 {
+        let second = Duration::from_secs(1);
+        let server: ConnectOptions = "127.0.0.1:1".parse().unwrap();
+        let server = server.reply_timeout(10_000 * second).connect_timeout(10_000 * second);
+        let server = server.retry(RetryPolicy::new(2).backoff(second, second));
+        let options = WorkerOptions::from(server).seed(seed);
+        let options = if seed % 4 > 0 { options.until_empty() } else { options };
+        let mut world = World::new(&options, seed);
+        world.proof.peer.put();
+        // A leap to the end of a write is a failure, too.
+        world.proof.leaps = false;
+        let is_lost_later = seed % 2 > 0;
+        if is_lost_later {
+            let mut steps = 0;
+            while world.running.is_empty() {
+                let pulse = world.step();
+                steps += 1;
+                assert!(steps < 20_000, "seed {seed}: no job: {pulse:?}");
+            }
+        }
+        world.proof.faults = Faults { broken: 1, refused: 1, ..Faults::default() };
+        let mut steps = 0;
+        while steps < 1_000 && world.step() != Pulse::Over {
+            steps += 1;
+            if is_lost_later && steps == 500 {
+                assert_eq!((world.running.len(), world.given_up), (1, 0), "its handler runs");
+                world.end_one();
+            }
+        }
+        let gives_up = seed % 4 > 0;
+        assert_eq!((steps < 1_000, world.given_up == 1), (gives_up, gives_up), "seed {seed}");
+    }
 }
 
 /// Every job is deleted in the end, and none that was reported as deleted still exists.

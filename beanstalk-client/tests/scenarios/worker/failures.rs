@@ -37,6 +37,7 @@ both_faces!(
     a_server_killed_again_and_again_loses_no_job,
     a_frozen_server_is_noticed_and_used_again_when_it_thaws,
     all_servers_are_served_and_one_that_dies_holds_up_nobody,
+    a_run_until_its_tubes_are_empty_gives_up_a_server_that_is_away,
     every_release_of_the_server_is_worked_for,
     an_observer_that_panics_costs_no_slot,
 );
@@ -52,6 +53,20 @@ fn at(address: &str) -> ConnectOptions {
 
 fn put<F: Face>(client: &mut F, body: &str) -> u64 {
     client.put(body.as_bytes(), PutOptions::default().priority(77)).unwrap().id().get()
+}
+
+/// It never ended.
+fn a_run_until_its_tubes_are_empty_gives_up_a_server_that_is_away<F: WorkerFace>() {
+    let server = Server::start().unwrap();
+    let away = fixtures::Port::take().unwrap();
+    let mut client: F = connect(server.address());
+    put(&mut client, "x");
+    let servers = Servers::new([at(&away.address().to_string()), at(server.address())]).unwrap();
+    let worker = F::start(worker_options(servers).slots(2).until_empty(), |_| Ok(Outcome::Delete));
+    let events = worker.events.clone();
+    let report = worker.end();
+    assert_eq!((report.finished, report.given_up), (1, 2), "{report}");
+    assert_eq!(events.count("GivenUp"), 2);
 }
 
 /// It ended the thread of its slot, and the blocking worker never ended.

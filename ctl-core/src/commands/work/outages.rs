@@ -1,41 +1,70 @@
 //! What a person is told about lost servers: each loss once, not for every slot and attempt, and each return.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Display;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use super::shift::lock;
+use crate::error::CliError;
 use crate::output::messages::Messages;
 
 /// The lost servers of a worker that were reported.
 pub struct Outages {
     messages: Messages,
+    /// Whether servers that cannot be reached are given up.
+    is_finite: bool,
     down: Mutex<HashSet<String>>,
+    given_up: Mutex<BTreeSet<String>>,
 }
 
 impl Outages {
     /// None so far; reports to `messages`.
     #[must_use]
     pub fn new(messages: Messages) -> Self {
-        Self { messages, down: Mutex::default() }
+        Self { messages, is_finite: false, down: Mutex::default(), given_up: Mutex::default() }
+    }
+
+    /// Those of a worker that runs until its queues are empty, if `finite`: it gives up servers that cannot be reached.
+    #[must_use]
+    pub fn finite(self, finite: bool) -> Self {
+        Self { is_finite: finite, ..self }
     }
 
     /// A slot has reached the server.
     pub fn connected(&self, server: impl Display) {
-        let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
-        if down.remove(&server.to_string()) {
+        if lock(&self.down).remove(&server.to_string()) {
             self.messages.note(format!("connected to {server} again"));
         }
     }
 
     /// A slot has lost the server.
     pub fn disconnected(&self, server: impl Display, error: impl Display) {
-        let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
         let (server, mut error) = (server.to_string(), error.to_string());
         if !error.contains(&server) {
             error = format!("{server}: {error}");
         }
-        if down.insert(server) {
-            self.messages.warn(format!("{error}; retrying until it works"));
+        if lock(&self.down).insert(server) {
+            let until = if self.is_finite { "" } else { " until it works" };
+            self.messages.warn(format!("{error}; retrying{until}"));
         }
+    }
+
+    /// A slot has given up the server.
+    pub fn given_up(&self, server: impl Display) {
+        lock(&self.given_up).insert(server.to_string());
+    }
+
+    /// Whether all servers could be reached, at the end of a worker.
+    ///
+    /// # Errors
+    /// Some were given up, and may have more jobs: exit 69.
+    pub fn check(&self) -> Result<(), CliError> {
+        let given_up = lock(&self.given_up);
+        if given_up.is_empty() {
+            return Ok(());
+        }
+        let servers = given_up.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let why = format!("{servers} could not be reached, and may have more work");
+        Err(CliError::unavailable(why).hint("--retry 10, to try for longer"))
     }
 }

@@ -145,6 +145,12 @@ impl Shift {
         Self { is_several: servers > 1, ..self }
     }
 
+    /// Whether it ends when there is no job.
+    #[must_use]
+    pub fn until_empty(self, until_empty: bool) -> Self {
+        Self { outages: self.outages.finite(until_empty), ..self }
+    }
+
     /// The server of a job, if ids alone do not identify the job.
     #[must_use]
     pub fn place(&self, server: impl Display) -> Option<String> {

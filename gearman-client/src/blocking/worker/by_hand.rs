@@ -19,8 +19,10 @@ const GLANCE: Duration = Duration::from_millis(1);
 
 impl Worker {
     /// The next job of a function announced with [`can_do`](Self::can_do); `None` if none arrived within `timeout`, or
-    /// immediately if none can arrive any more: the worker was told to [stop](crate::WorkerHandle::stop), or its
-    /// [limit](crate::WorkerOptions::limit) is reached.
+    /// immediately if none can arrive any more: the worker was told to [stop](crate::WorkerHandle::stop), its
+    /// [limit](crate::WorkerOptions::limit) is reached, or there are no jobs
+    /// ([`until_empty`](crate::WorkerOptions::until_empty)). In this last case all
+    /// [connections](crate::WorkerHandle::connection_states) are closed.
     ///
     /// Up to [`slots`](crate::WorkerOptions::slots) jobs of each connection can be held at once. End each with
     /// [`complete`](Self::complete), [`fail`](Self::fail) or [`exception`](Self::exception).
@@ -137,6 +139,9 @@ impl Worker {
             }
             self.heed_stop();
             if self.is_ending() && !self.lanes.iter().any(Lane::is_asking) {
+                return Ok(None);
+            }
+            if self.lanes.iter().all(Lane::is_over) {
                 return Ok(None);
             }
             if self.sweep(until) {

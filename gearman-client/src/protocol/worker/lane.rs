@@ -24,6 +24,8 @@ use crate::{
 ///   delays.
 /// * Before an answer counts as overdue, the connection is read again, because nobody may have read while a handler
 ///   ran.
+/// * With `until_empty`, it stops when the server has no job while none is held, and ends when the server cannot be
+///   reached.
 /// * A stopping worker requests no further job, waits for the running ones, confirms with an ECHO that its results were
 ///   accepted, and ends. Without that ECHO it closes its sending side after the last result.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub(crate) struct Lane {
     /// Whether it no longer waits for its jobs and grabs.
     is_hurried: bool,
     with_barrier: bool,
+    /// Whether to end when there is no job, and how long to try to reach the server before.
+    until_empty: Option<RetryPolicy>,
     has_sent_barrier: bool,
     /// Set to read what has arrived since then.
     looking: Option<Instant>,
@@ -78,6 +82,8 @@ pub(crate) struct Terms {
     pub(crate) max_packet_size: usize,
     /// Whether an ECHO confirms the last results.
     pub(crate) with_barrier: bool,
+    /// Whether to end when the server has no job.
+    pub(crate) until_empty: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +102,8 @@ pub(crate) enum News {
     Connected,
     /// It was lost, or could not be made; the next attempt is made after this time.
     Lost(Error, Duration),
+    /// The server cannot be reached, and the lane ends.
+    GivenUp,
 }
 
 /// Traffic since the last call.
@@ -127,6 +135,7 @@ impl Lane {
             life: Life::Working,
             is_hurried: false,
             with_barrier: terms.with_barrier,
+            until_empty: terms.until_empty.then_some(terms.retry),
             has_sent_barrier: false,
             looking: None,
             is_open: false,

@@ -14,7 +14,7 @@ use queue_core::{
 
 use super::{
     Assignment, End, Grab, Settled, WorkerSession,
-    lane::{Lane, Terms},
+    lane::{Lane, News, Terms},
 };
 use crate::{Error, FunctionName, protocol::client::route::no_server};
 
@@ -69,11 +69,18 @@ struct Face {
     running: Vec<Assignment>,
     /// Number of results sent.
     ended: usize,
+    given_up: usize,
+    /// Whether handlers end.
+    may_end: bool,
 }
 
 impl Face {
     fn new(seed: u64, timeout: Duration, with_barrier: bool) -> Self {
-        let retry = RetryPolicy::default().seed(seed);
+        Self::with(seed, timeout, with_barrier, false)
+    }
+
+    fn with(seed: u64, timeout: Duration, with_barrier: bool, until_empty: bool) -> Self {
+        let retry = RetryPolicy::new(2).seed(seed);
         let terms = Terms {
             retry: retry.backoff(Duration::from_millis(10), Duration::from_secs(1)),
             connect_timeout: Duration::from_secs(5),
@@ -81,6 +88,7 @@ impl Face {
             write_timeout: timeout,
             max_packet_size: 1 << 20,
             with_barrier,
+            until_empty,
         };
         let (regrab, now) = (Duration::from_secs(10), queue_core::now());
         let session = WorkerSession::new(Default::default(), PLACES, Grab::All, regrab, now);
@@ -89,7 +97,7 @@ impl Face {
         lane.session.start();
         let proof = Proof::new(lane, Gearmand::new(), no_server as fn() -> Error, seed);
         let random = Random::new(seed);
-        Face { proof, random, running: Vec::new(), ended: 0 }
+        Face { proof, random, running: Vec::new(), ended: 0, given_up: 0, may_end: true }
     }
 
     fn lane(&mut self) -> &mut Lane {
@@ -98,7 +106,8 @@ impl Face {
 
     fn step(&mut self) -> Pulse {
         let pulse = self.proof.step();
-        let (came, _news) = self.lane().take();
+        let (came, news) = self.lane().take();
+        self.given_up += news.iter().filter(|news| matches!(news, News::GivenUp)).count();
         for job in came {
             self.lane().session.begin(&job.handle);
             self.running.push(job);
@@ -106,7 +115,7 @@ impl Face {
         let names: HashSet<&[u8]> = self.running.iter().map(|job| job.handle.name()).collect();
         assert_eq!(names.len(), self.running.len(), "a job runs twice at once");
         assert!(self.running.len() <= PLACES, "{} jobs run", self.running.len());
-        if !self.running.is_empty() && self.random.one_in(3) {
+        if self.may_end && !self.running.is_empty() && self.random.one_in(3) {
             let job = self.running.swap_remove(self.random.below(self.running.len()));
             let now = self.proof.now();
             let ended = self.lane().session.finish(&job.handle, End::Complete(b"w"), now);
@@ -148,6 +157,49 @@ fn any_schedule_and_any_network_does_every_job() {
         let results = completed + unknown + of(Settled::Rejected);
         assert_eq!(results, face.ended, "seed {seed}: each result is accounted for");
         assert!(completed + unknown >= JOBS, "seed {seed}: {completed}, {unknown}");
+    }
+}
+
+/// It ends only once the server has nothing for it, and after its own jobs.
+#[test]
+fn a_worker_until_there_are_no_jobs_does_all_of_them_and_ends() {
+    for seed in 0..50 {
+        let mut face = Face::with(seed, Duration::MAX, seed % 2 == 0, true);
+        face.proof.faults = Faults { dropped: 4, ..Faults::default() };
+        (0..JOBS).for_each(|_| face.proof.peer.submit());
+        let mut steps = 0;
+        while face.step() != Pulse::Over {
+            steps += 1;
+            assert!(steps < 20_000, "seed {seed}: it does not end");
+        }
+        assert_eq!((face.ended, face.given_up, face.running.len()), (JOBS, 0, 0), "seed {seed}");
+    }
+}
+
+/// Without that it never ended.
+#[test]
+fn a_worker_until_there_are_no_jobs_gives_up_a_server_that_cannot_be_reached() {
+    for seed in 0..20 {
+        let until_empty = seed % 4 > 0;
+        let mut face = Face::with(seed, Duration::MAX, true, until_empty);
+        face.proof.peer.submit();
+        face.may_end = false;
+        let is_lost_later = seed % 2 > 0;
+        if is_lost_later {
+            while face.running.is_empty() {
+                face.step();
+            }
+        }
+        face.proof.faults = Faults { broken: 1, refused: 1, ..Faults::default() };
+        let mut steps = 0;
+        while steps < 1_000 && face.step() != Pulse::Over {
+            steps += 1;
+            if is_lost_later && steps == 500 {
+                assert_eq!((face.running.len(), face.given_up), (1, 0), "its handler runs");
+                face.may_end = true;
+            }
+        }
+        assert_eq!((steps < 1_000, face.given_up == 1), (until_empty, until_empty), "seed {seed}");
     }
 }
 

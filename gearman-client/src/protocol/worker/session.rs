@@ -436,6 +436,12 @@ impl WorkerSession {
         self.running.len() - self.waiting.len()
     }
 
+    /// Whether no handler runs, not even for a job of an earlier connection.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(super) fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.going_on.is_empty()
+    }
+
     /// Whether the server has no job for it: it has answered NO_JOB, and will send NOOP for the next one.
     #[must_use]
     pub fn is_asleep(&self) -> bool {

@@ -145,6 +145,11 @@ impl Lane {
         if self.life != Life::Working {
             return self.end(io);
         }
+        let gives_up = |retry| self.health.has_failed_for(&retry) && self.session.is_idle();
+        if self.until_empty.is_some_and(gives_up) {
+            self.news.push(News::GivenUp);
+            return self.end(io);
+        }
         let pulse = self.health.dial(0, now);
         self.state = match pulse {
             Pulse::Dial { .. } => ConnectionState::Connecting,
@@ -180,6 +185,9 @@ impl Role for Lane {
         }
         if !self.is_open {
             return self.without_connection(io, now);
+        }
+        if self.until_empty.is_some() && self.session.is_asleep() && self.session.is_idle() {
+            self.stop();
         }
         let mut due = self.session.poll(now);
         let answered = self.has_stepped(io);
