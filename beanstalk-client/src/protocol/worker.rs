@@ -76,6 +76,8 @@ pub struct WorkerSlot {
     /// Unanswered commands, in order.
     expected: VecDeque<Expected>,
     held: Jobs,
+    /// The jobs that the face has, in the order in which their handlers run. The first one runs.
+    given: VecDeque<JobKey>,
     keys: u64,
     /// Number of unanswered reserves.
     reserves: usize,
@@ -195,6 +197,7 @@ impl WorkerSlot {
             pace,
             expected: VecDeque::new(),
             held: Jobs::default(),
+            given: VecDeque::new(),
             keys: 0,
             reserves: 0,
             window: 1,

@@ -12,6 +12,7 @@ use crate::{
 impl WorkerSlot {
     /// Reports that the handler has ended.
     pub fn finish(&mut self, key: JobKey, outcome: Outcome, now: Instant) {
+        self.returned(key, now);
         if let Err(error) = self.conclude(key, Verdict::Outcome(outcome), now) {
             self.fail_by(error, now);
         }
@@ -19,6 +20,7 @@ impl WorkerSlot {
 
     /// Gives back a job whose handler has not started and will not.
     pub fn give_back(&mut self, key: JobKey, now: Instant) {
+        self.returned(key, now);
         if let Err(error) = self.conclude(key, Verdict::GiveBack, now) {
             self.fail_by(error, now);
         }

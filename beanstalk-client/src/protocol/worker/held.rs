@@ -123,6 +123,7 @@ pub(super) struct Held {
     pub(super) stats: Option<Box<JobStats>>,
     /// Whether a `stats-job` is in flight.
     pub(super) is_looking: bool,
+    /// When its handler started, if it has.
     pub(super) started: Option<Instant>,
     /// When to check again whether it can be reclaimed.
     pub(super) recall: Option<Instant>,
@@ -176,7 +177,7 @@ impl Phase {
 }
 
 impl Settings {
-    /// Whether a job that was given to the handler at this moment is still kept alive.
+    /// Whether a job whose handler was started at this moment is still kept alive.
     pub(super) fn beats(&self, started: Option<Instant>, now: Instant) -> bool {
         match (self.heartbeat, started) {
             (Heartbeat::Never, Some(_)) => false,

@@ -24,6 +24,26 @@ impl WorkerSlot {
         }
     }
 
+    /// The face no longer has this job: the handler of the next one starts.
+    pub(super) fn returned(&mut self, key: JobKey, now: Instant) {
+        match self.given.front() {
+            Some(first) if *first == key => drop(self.given.pop_front()),
+            _ => self.given.retain(|given| *given != key),
+        }
+        self.starts(now);
+    }
+
+    /// Notes that the handler of the first job that the face has is running.
+    pub(super) fn starts(&mut self, now: Instant) {
+        let Some(first) = self.given.front().copied() else { return };
+        if let Some(held) = self.find_mut(first)
+            && held.started.is_none()
+        {
+            held.started = Some(now);
+            self.plan(first);
+        }
+    }
+
     /// Aborts a handler that may never return together with its reservation, if it is contained that way.
     pub(super) fn contain(&mut self, key: JobKey, reason: LostReason) {
         if reason == LostReason::TimeToRun

@@ -221,11 +221,12 @@ impl WorkerSlot {
         let tube = self.only_tube().cloned();
         let Some(held) = self.find_mut(key) else { return };
         let Some(job) = held.body.take() else { return };
-        held.started = Some(now);
         let (stats, end) = (held.stats.clone(), held.lease.end());
         let taken = super::Taken { key, job, tube, stats, end };
         self.held.set_phase(key, Phase::Running);
         self.actions.push_back(Action::Run(taken));
+        self.given.push_back(key);
+        self.starts(now);
         self.plan(key);
     }
 

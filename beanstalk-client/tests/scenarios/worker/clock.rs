@@ -202,6 +202,22 @@ fn a_bounded_heartbeat_ends() {
     assert_eq!(world.stat(job, "timeouts"), "1");
 }
 
+/// What is bounded is the handler's time: a job that waits for its turn keeps all of its own.
+#[test]
+fn a_bounded_heartbeat_begins_with_the_handler() {
+    for heartbeat in [Heartbeat::AtMost(5 * SECOND), Heartbeat::Never] {
+        let mut world = World::new();
+        let jobs: Vec<u64> = (0..6).map(|_| world.put(9)).collect();
+        let worker = world.worker(&options().prefetch(6).heartbeat(heartbeat));
+        for _ in &jobs {
+            world.pass(4 * SECOND);
+            world.finish(worker, Outcome::Delete);
+        }
+        let done: Vec<_> = jobs.iter().map(|job| (*job, JobFate::Deleted)).collect();
+        assert_eq!(world.seen(worker).settled, done, "{heartbeat}");
+    }
+}
+
 /// A timer is late, so that the last beat is due before the heartbeat's end and seen after it.
 #[test]
 fn a_last_beat_that_is_late_is_a_touch() {
