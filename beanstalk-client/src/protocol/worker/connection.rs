@@ -178,11 +178,7 @@ impl WorkerSlot {
     /// Waits for the handlers of lost jobs, after a stop within its grace. There will be no other connection.
     fn leave(&mut self, now: Instant) -> Pulse {
         self.give_up_doubts();
-        let may_wait = match self.stop {
-            None => true,
-            Some(end) => self.ending != Ending::Done && end > now,
-        };
-        if may_wait && self.held.lost() > 0 {
+        if self.stop.is_none_or(|end| end > now) && self.held.lost() > 0 {
             self.state = SlotState::BackingOff;
             return Pulse::Close(self.stop);
         }

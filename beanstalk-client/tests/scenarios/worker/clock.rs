@@ -464,6 +464,34 @@ fn a_silent_server_does_not_hold_up_a_stop() {
     assert_eq!(world.seen(worker).closed, Some(Ok(())));
 }
 
+/// B23: the handler of a job that was lost before the stop may finish within the grace, whether the connection stands
+/// or not.
+#[test]
+fn a_stop_leaves_the_handler_of_a_lost_job_its_grace() {
+    for is_cut in [true, false] {
+        for finishes in [true, false] {
+            let mut world = World::new();
+            let options = options().heartbeat(Heartbeat::Never).grace(20 * SECOND);
+            let worker = world.worker(&options);
+            world.put(3);
+            world.pass(4 * SECOND);
+            assert_eq!(world.seen(worker).said("lost: its time to run"), 1);
+            if is_cut {
+                world.cut(worker);
+            }
+            world.with(worker, |machine, now| machine.stop(now));
+            world.pass(19 * SECOND);
+            assert_ne!(world.seen(worker).closed, Some(Ok(())), "cut: {is_cut}");
+            if finishes {
+                world.finish(worker, Outcome::Delete);
+            } else {
+                world.pass(SECOND + SECOND / 10);
+            }
+            assert_eq!(world.seen(worker).closed, Some(Ok(())), "{is_cut} {finishes}");
+        }
+    }
+}
+
 /// B16: any refusal of any command of a worker.
 #[test]
 fn refusals_of_any_command_lose_no_job() {
