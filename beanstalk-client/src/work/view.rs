@@ -16,6 +16,8 @@ pub(crate) struct View {
     pub(crate) touches: u64,
     /// Set if the last touch was refused.
     pub(crate) refused: Option<ErrorKind>,
+    /// Set when the handler has ended: nobody answers its requests any more.
+    pub(crate) has_ended: bool,
 }
 
 impl View {
@@ -38,6 +40,12 @@ impl View {
         }
     }
 
+    /// The worker is gone, and the handler is not.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn abandon(&mut self) {
+        self.lost.get_or_insert(LostReason::Stopped);
+    }
+
     /// The job's tube, as far as known.
     pub(crate) fn known_tube(&self) -> Option<&TubeName> {
         self.tube.as_ref().or_else(|| self.stats.as_ref().map(|stats| &stats.tube))
@@ -54,7 +62,10 @@ impl View {
         if let Some(reason) = self.lost {
             return Some(Err(lost(id, reason)));
         }
-        (self.touches > touches).then(|| match self.refused {
+        if self.touches <= touches {
+            return self.has_ended.then(|| Err(ended(id)));
+        }
+        Some(match self.refused {
             Some(kind) => {
                 Err(Error::refused(kind, "the server refused to prolong the reservation"))
             }
@@ -67,7 +78,7 @@ impl View {
         match (&self.stats, self.lost) {
             (Some(stats), _) => Some(Ok(JobStats::clone(stats))),
             (None, Some(reason)) => Some(Err(lost(id, reason))),
-            (None, None) => None,
+            (None, None) => self.has_ended.then(|| Err(ended(id))),
         }
     }
 
@@ -88,9 +99,14 @@ pub(crate) fn test_stats(job: &Job) -> Option<JobStats> {
 }
 
 fn lost(id: JobId, reason: LostReason) -> Error {
-    Error::new(
-        ErrorKind::JobLost,
-        Fate::NotSent,
-        format!("job {id} is not reserved any more: {reason}"),
-    )
+    not_reserved(id, &reason)
+}
+
+fn ended(id: JobId) -> Error {
+    not_reserved(id, &"its handler has ended")
+}
+
+fn not_reserved(id: JobId, why: &dyn std::fmt::Display) -> Error {
+    let message = format!("job {id} is not reserved any more: {why}");
+    Error::new(ErrorKind::JobLost, Fate::NotSent, message)
 }

@@ -145,7 +145,7 @@ impl JobContext {
     ///
     /// # Errors
     ///
-    /// `JobLost` if the reservation has ended; a refusal by the server.
+    /// `JobLost` if the reservation or the handler has ended; a refusal by the server.
     ///
     /// # Cancel safety
     ///
@@ -161,7 +161,7 @@ impl JobContext {
     ///
     /// # Errors
     ///
-    /// `JobLost` if it was not read before the reservation ended.
+    /// `JobLost` if it was not read before the reservation or the handler ended.
     ///
     /// # Cancel safety
     ///
@@ -178,7 +178,7 @@ impl JobContext {
     ///
     /// # Errors
     ///
-    /// `JobLost` if they were not read before the reservation ended.
+    /// `JobLost` if they were not read before the reservation or the handler ended.
     ///
     /// # Cancel safety
     ///

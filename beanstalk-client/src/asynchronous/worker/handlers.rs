@@ -105,10 +105,12 @@ impl Handlers {
         }
     }
 
-    /// Aborts all handlers.
+    /// Aborts all handlers. Those that block a thread continue, and learn that their jobs are lost.
     pub(super) fn clear(&mut self) {
         self.task = None;
-        self.jobs.clear();
+        for job in self.jobs.drain(..) {
+            job.update(View::abandon);
+        }
     }
 
     /// The jobs whose handlers have not started.
@@ -152,11 +154,16 @@ impl Handlers {
                 }
             };
             self.task = None;
-            match self.jobs.pop_front() {
-                Some(job) => return Poll::Ready((job, ended)),
-                None => return Poll::Pending,
-            }
+            let Some(job) = self.jobs.pop_front() else { return Poll::Pending };
+            job.update(|view| view.has_ended = true);
+            return Poll::Ready((job, ended));
         }
+    }
+}
+
+impl Drop for Handlers {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 

@@ -159,7 +159,7 @@ impl JobContext {
     ///
     /// # Errors
     ///
-    /// `JobLost` if the reservation has ended; a refusal by the server.
+    /// `JobLost` if the reservation or the handler has ended; a refusal by the server.
     pub fn touch(&self) -> Result<()> {
         let touches = lock(&self.0.view).touches;
         self.ask(Ask::Touch(self.0.key));
@@ -171,7 +171,7 @@ impl JobContext {
     ///
     /// # Errors
     ///
-    /// `JobLost` if it was not read before the reservation ended.
+    /// `JobLost` if it was not read before the reservation or the handler ended.
     pub fn tube(&self) -> Result<TubeName> {
         let only = lock(&self.0.view).tube.clone();
         match only {
@@ -184,7 +184,7 @@ impl JobContext {
     ///
     /// # Errors
     ///
-    /// `JobLost` if they were not read before the reservation ended.
+    /// `JobLost` if they were not read before the reservation or the handler ended.
     pub fn stats(&self) -> Result<JobStats> {
         if lock(&self.0.view).stats.is_none() {
             self.ask(Ask::Look(self.0.key));

@@ -216,6 +216,18 @@ pub(super) fn run<R: IntoOutcome>(
     slot: usize,
     telling: &Telling,
 ) -> Ended {
+    let ended = run_told(job, handler, board, slot, telling);
+    job.update(|view| view.has_ended = true);
+    ended
+}
+
+fn run_told<R: IntoOutcome>(
+    job: &JobContext,
+    handler: impl Fn(JobContext) -> R,
+    board: &Board,
+    slot: usize,
+    telling: &Telling,
+) -> Ended {
     if job.is_lost() {
         return Ended::lost();
     }

@@ -6,14 +6,19 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
+        mpsc,
     },
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
-use beanstalk_client::{JobContext, PutOptions, Worker, WorkerOptions, blocking::Client};
+use beanstalk_client::{
+    ErrorKind, Inspect, JobContext, LostReason, PutOptions, Worker, WorkerOptions, blocking,
+    blocking::Client,
+};
 use fixtures::beanstalkd::Server;
 use queue_core::proof::runtime;
+use tokio::{runtime::Handle, time::timeout};
 
 use crate::support::place::{PATIENCE, options};
 
@@ -129,4 +134,85 @@ fn a_runtime_that_shuts_down_gives_all_jobs_back() {
     }
     drop(runtime);
     assert_eq!(ready_again(&mut client), 3);
+}
+
+/// `Worker::run_blocking`: a handler cannot be interrupted, and has to learn that its job went back.
+#[test]
+fn a_handler_that_outlives_its_worker_is_told() {
+    let (server, mut client) = filled(1);
+    let (began, begun) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    let runtime = runtime();
+    runtime.block_on(async {
+        let worker = Worker::new(worker_options(&server)).unwrap();
+        let mut run = Box::pin(worker.run_blocking(move |job: JobContext| {
+            began.send(()).unwrap();
+            let within = Duration::from_secs(5);
+            let lost = Handle::current().block_on(async { timeout(within, job.lost()).await });
+            let touched = Handle::current().block_on(async { timeout(within, job.touch()).await });
+            let kind = touched.map(|touched| touched.unwrap_err().kind());
+            tell.send((lost.ok(), job.is_lost(), kind.ok())).unwrap();
+        }));
+        while begun.try_recv().is_err() {
+            assert!(!futures_poll(&mut run).await);
+        }
+        drop(run);
+        let end = Instant::now() + PATIENCE;
+        let told = loop {
+            match told.try_recv() {
+                Ok(told) => break told,
+                Err(_) => assert!(Instant::now() < end),
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        };
+        assert_eq!(told, (Some(LostReason::Stopped), true, Some(ErrorKind::JobLost)));
+    });
+    assert_eq!(ready_again(&mut client), 1);
+}
+
+/// A clone of a job's context may outlive the handler: nobody answers what it asks then.
+#[test]
+fn a_job_that_has_ended_is_asked_for_in_vain() {
+    let (server, _client) = filled(2);
+    let (tell, told) = mpsc::channel();
+    let options = worker_options(&server).until_empty().inspect(Inspect::OnDemand);
+    let kept = tell.clone();
+    blocking::Worker::new(options.clone()).unwrap().run(move |job: blocking::JobContext| {
+        let (later, tell) = (job.clone(), kept.clone());
+        std::thread::spawn(move || {
+            while later.touch().is_ok() {}
+            let asked = [later.touch().err(), later.stats().err()];
+            tell.send(asked.map(|error| error.map(|error| error.kind()))).unwrap();
+        });
+        std::thread::sleep(Duration::from_millis(20));
+    });
+    let over = [Some(ErrorKind::JobLost); 2];
+    for _ in 0..2 {
+        assert_eq!(told.recv_timeout(Duration::from_secs(5)), Ok(over), "blocking");
+    }
+    let (server, _client) = filled(2);
+    let options = worker_options(&server).until_empty().inspect(Inspect::OnDemand);
+    runtime().block_on(async {
+        let handler = move |job: JobContext| {
+            let (later, tell) = (job.clone(), tell.clone());
+            tokio::spawn(async move {
+                while later.touch().await.is_ok() {}
+                let asked = [later.touch().await.err(), later.stats().await.err()];
+                tell.send(asked.map(|error| error.map(|error| error.kind()))).unwrap();
+            });
+            tokio::time::sleep(Duration::from_millis(20))
+        };
+        Worker::new(options).unwrap().run(handler).await;
+        let end = Instant::now() + Duration::from_secs(5);
+        for _ in 0..2 {
+            let asked = loop {
+                match told.try_recv() {
+                    Ok(asked) => break asked,
+                    Err(_) => assert!(Instant::now() < end, "async"),
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            };
+            assert_eq!(asked, over, "async");
+        }
+    });
 }
