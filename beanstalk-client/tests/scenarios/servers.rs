@@ -35,6 +35,7 @@ crate::support::both_producers!(
     a_server_out_of_memory_hands_its_puts_to_the_next,
     a_server_that_is_away_is_passed_over_and_used_again_when_it_is_back,
     a_hanging_server_holds_up_only_what_it_was_given,
+    what_waits_for_a_hanging_server_moves_what_others_were_given,
     a_server_killed_under_load_fails_no_put,
 );
 
@@ -187,6 +188,40 @@ fn a_hanging_server_holds_up_only_what_it_was_given<P: Producing>() {
     let inserted = producer.close().inserted;
     assert_eq!(inserted, 5);
     assert!(total_jobs(first.address()) + total_jobs(second.address()) >= 5);
+}
+
+/// Whoever waits for something carries out all that was accepted, also what is meant for the servers that answer.
+fn what_waits_for_a_hanging_server_moves_what_others_were_given<P: Producing>() {
+    for flushes in [false, true] {
+        let (first, second) = (Server::start().unwrap(), Server::start().unwrap());
+        let servers = several(&[first.address(), second.address()], Selection::RoundRobin);
+        let producer = P::connect(servers.timeout(PATIENCE)).unwrap();
+        while total_jobs(first.address()) == 0 || total_jobs(second.address()) == 0 {
+            let _ = producer.put_plain("a", b"x").unwrap();
+        }
+        let before = total_jobs(second.address());
+        first.faults().add(Fault::always().of("put").hang());
+        let start = Instant::now();
+        let waits = {
+            let producer = producer.clone();
+            thread::spawn(move || {
+                if flushes {
+                    (0..4).for_each(|_| producer.try_put("a", b"x").unwrap());
+                    producer.flush();
+                } else {
+                    let _ = producer.put_all("a", &vec![b"x".to_vec(); 4]);
+                }
+            })
+        };
+        while total_jobs(second.address()) < before + 2 {
+            let waited = start.elapsed();
+            assert!(waited < Duration::from_secs(2), "flushes: {flushes}, {:?}", producer.report());
+            thread::sleep(Duration::from_millis(5));
+        }
+        first.faults().clear();
+        first.close_connections();
+        waits.join().unwrap();
+    }
 }
 
 /// G3 for beanstalkd: three servers, one after the other killed under load.

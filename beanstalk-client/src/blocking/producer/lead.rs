@@ -24,14 +24,16 @@ impl Shared {
     ) -> T {
         let (seat, waker) = Seat::own();
         let mut poll = |outbox: &mut Outbox| poll(outbox, &waker);
+        let mut last = None;
         loop {
             let lead = self.outbox.with(|outbox| match poll(outbox) {
                 Poll::Ready(outcome) => Err(outcome),
-                Poll::Pending => Ok(outbox.lead(slot, now())),
+                Poll::Pending => Ok(outbox.lead(slot, last, now())),
             });
             match lead {
                 Err(outcome) => return outcome,
                 Ok(Lead::Drive(server, until)) => {
+                    last = Some(server);
                     if let Some(outcome) = self.drive(server, until, &mut poll) {
                         return outcome;
                     }

@@ -145,6 +145,18 @@ impl Lane {
         self.is_wanted || holds || !self.log.is_empty()
     }
 
+    /// Whether it has something to do now, and nobody does it.
+    #[cfg(feature = "blocking")]
+    pub(super) fn waits(&self, now: Instant) -> bool {
+        !self.is_driven
+            && self.has_work()
+            && match self.phase {
+                Phase::Closed => false,
+                Phase::Backoff => self.health.quarantine(now).is_none(),
+                _ => true,
+            }
+    }
+
     /// Adds a put taken from a log, unless it has to wait for room in its tube.
     pub(super) fn admit(&mut self, taken: Taken, now: Instant) {
         match self.passes(&taken.parcel.tube, now) {

@@ -73,6 +73,9 @@ pub(crate) struct Outbox {
     probes: bool,
     /// Whether the waiting callers are the only ones to move bytes.
     is_driven_by_callers: bool,
+    /// The last lane that a caller drove without a put of its own there.
+    #[cfg(feature = "blocking")]
+    turn: usize,
     wakers: Vec<Waker>,
     /// Events by server that were not reported yet, if there is an observer. They are reported after each step.
     events: Option<Vec<(usize, ProducerEventKind)>>,
@@ -145,6 +148,8 @@ impl Outbox {
             is_closing: false,
             probes: probes.is_in_background() && servers.len() > 1,
             is_driven_by_callers: !probes.is_in_background(),
+            #[cfg(feature = "blocking")]
+            turn: servers.len().saturating_sub(1),
             wakers: Vec::new(),
             events: options.observer.is_some().then(Vec::new),
         }
