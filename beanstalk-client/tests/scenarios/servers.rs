@@ -23,7 +23,7 @@ use super::producer::{drain, total_jobs};
 use crate::support::{
     Environment, Face,
     place::{LATE, PATIENCE, connect, options},
-    producing::Producing,
+    producing::{AsyncProducer, Producing},
 };
 
 crate::support::producer_scenarios!(a_draining_server_hands_its_puts_to_the_next);
@@ -36,6 +36,7 @@ crate::support::both_producers!(
     a_server_that_is_away_is_passed_over_and_used_again_when_it_is_back,
     a_hanging_server_holds_up_only_what_it_was_given,
     what_waits_for_a_hanging_server_moves_what_others_were_given,
+    a_connection_that_takes_long_holds_up_only_who_makes_it,
     a_server_killed_under_load_fails_no_put,
 );
 
@@ -222,6 +223,44 @@ fn what_waits_for_a_hanging_server_moves_what_others_were_given<P: Producing>() 
         first.close_connections();
         waits.join().unwrap();
     }
+}
+
+/// It accepts connections, and answers nothing. A blocking producer makes one connection at a time.
+#[test]
+fn a_server_that_hangs_from_the_start_holds_up_no_put() {
+    for selection in [Selection::InOrder, Selection::RoundRobin, Selection::ByKey] {
+        let (first, second) = (Server::start().unwrap(), Server::start().unwrap());
+        first.faults().add(Fault::always().of("stats").hang());
+        let addresses = [first.address(), second.address()];
+        let producer = AsyncProducer::connect(several(&addresses, selection)).unwrap();
+        let start = Instant::now();
+        for n in 0..8 {
+            let _ = producer.key(&[n]).put_plain("a", b"x").unwrap();
+        }
+        let waited = start.elapsed();
+        assert!(waited < PATIENCE / 4, "{selection:?}: {waited:?}, {:?}", producer.report());
+        assert_eq!(total_jobs(second.address()), 8, "{selection:?}");
+    }
+}
+
+/// The first put connects to a server that accepts connections and answers nothing; those after it go elsewhere.
+fn a_connection_that_takes_long_holds_up_only_who_makes_it<P: Producing>() {
+    let (first, second) = (Server::start().unwrap(), Server::start().unwrap());
+    first.faults().add(Fault::always().of("stats").hang());
+    let servers = [first.address(), second.address()];
+    let producer = P::new(several(&servers, Selection::InOrder)).unwrap();
+    let waits = {
+        let producer = producer.clone();
+        thread::spawn(move || producer.put_plain("a", b"x"))
+    };
+    thread::sleep(Duration::from_millis(1500));
+    let start = Instant::now();
+    let _ = producer.put_plain("a", b"x").unwrap();
+    let waited = start.elapsed();
+    assert!(waited < PATIENCE / 4, "{waited:?}, {:?}", producer.report());
+    first.faults().clear();
+    first.close_connections();
+    let _ = waits.join().unwrap().unwrap();
 }
 
 /// G3 for beanstalkd: three servers, one after the other killed under load.

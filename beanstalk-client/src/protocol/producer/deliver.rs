@@ -31,8 +31,9 @@ impl Outbox {
         }
         // Puts that wait for unreachable servers can go here instead.
         let mut waiting = Vec::new();
-        let lanes = self.lanes.iter_mut().enumerate();
-        for (from, lane) in lanes.filter(|(_, lane)| lane.phase == Phase::Backoff) {
+        let (lanes, probes) = (self.lanes.iter_mut().enumerate(), self.probes);
+        let is_away = |lane: &Lane| lane.phase == Phase::Backoff || (probes && lane.is_slow(now));
+        for (from, lane) in lanes.filter(|(_, lane)| is_away(lane)) {
             waiting.extend(lane.take_all().into_iter().map(|taken| (from, taken)));
         }
         for (from, taken) in waiting {
@@ -41,6 +42,22 @@ impl Outbox {
             self.queue_checked(other, taken, now);
         }
         self.wakers.append(&mut self.watchers);
+    }
+
+    /// Moves puts that wait for a server that takes long to connect to one that is ready.
+    pub(super) fn relieve(&mut self, server: usize, now: Instant) {
+        let is_ready = |lane: &Lane| lane.phase == Phase::Ready && lane.is_usable(now, true);
+        if !self.probes || !self.lanes.iter().any(is_ready) {
+            return;
+        }
+        let Some(lane) = self.lanes.get_mut(server).filter(|lane| lane.is_slow(now)) else {
+            return;
+        };
+        for taken in lane.take_all() {
+            let other = self.choose(taken.parcel.key, now);
+            self.moved(server);
+            self.queue_checked(other, taken, now);
+        }
     }
 
     fn moved(&mut self, from: usize) {

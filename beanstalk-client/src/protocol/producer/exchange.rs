@@ -4,7 +4,11 @@ use std::time::{Duration, Instant};
 
 use queue_core::{End, Io, Pulse, earliest};
 
-use super::{Outbox, gate::Gates, lane::Phase};
+use super::{
+    Outbox,
+    gate::Gates,
+    lane::{Lane, Phase},
+};
 use crate::{
     Deadline, Error, Fate, Result,
     error::lost,
@@ -16,6 +20,7 @@ impl Outbox {
     pub(crate) fn exchange(&mut self, server: usize, io: &mut Io<Error>, now: Instant) -> Pulse {
         let answered = self.take_in(server, io, now);
         self.expire(server, now);
+        self.relieve(server, now);
         let pulse = if self.check_deadlines(server, io, answered, now) {
             Pulse::Look
         } else if self.is_over() {
@@ -111,10 +116,11 @@ impl Outbox {
     fn want(&mut self, server: usize, io: &mut Io<Error>, now: Instant) -> Pulse {
         let (probes, by_callers) = (self.probes, self.is_driven_by_callers);
         let Some(lane) = self.lanes.get_mut(server) else { return Pulse::Over };
+        let slow_at = |lane: &Lane| lane.slow_at().filter(|at| probes && *at > now);
         let due = earliest([lane.next_due, self.line_due]);
         match lane.phase {
             Phase::Closed => Pulse::Over,
-            Phase::Greeting => Pulse::Go(earliest([lane.connect_by, due])),
+            Phase::Greeting => Pulse::Go(earliest([lane.connect_by, due, slow_at(lane)])),
             Phase::Ready => self.send(server, io, due, now),
             // The connection failed for a reason that the lane found.
             _ if io.is_open() => Pulse::Close(None),
@@ -127,10 +133,14 @@ impl Outbox {
                 Pulse::Close(due)
             }
             Phase::Idle | Phase::Backoff | Phase::Connecting => {
+                if lane.phase != Phase::Connecting {
+                    lane.connecting_since = Some(now);
+                }
                 lane.phase = Phase::Connecting;
                 lane.connect_by = lane.health.attempt(server, now).until();
                 // A caller that connects gives up with its own put; the other callers have their own alarms.
-                Pulse::Dial { server, by: lane.connect_by, ask: due.filter(|_| !by_callers) }
+                let ask = earliest([due, slow_at(lane)]).filter(|_| !by_callers);
+                Pulse::Dial { server, by: lane.connect_by, ask }
             }
         }
     }

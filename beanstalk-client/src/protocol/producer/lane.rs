@@ -26,6 +26,9 @@ pub(super) const IDLE: Duration = Duration::from_micros(100);
 /// For this long, such a check counts. On a busy machine, a caller may not run for a while between check and write.
 pub(super) const CHECKED: Duration = Duration::from_millis(100);
 
+/// A server that answers takes less time than this for a connection.
+const SLOW: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) log: Log,
@@ -38,6 +41,8 @@ pub(super) struct Lane {
     max_body_size: usize,
     /// Until when a connection must be made and its server must have answered.
     pub(super) connect_by: Option<Instant>,
+    /// Since when it has been making the connection.
+    pub(super) connecting_since: Option<Instant>,
     /// Set when an answer is late. It may have arrived unread.
     pub(super) overdue: Overdue,
     /// Length of the greeting on this connection: offsets of puts count from there.
@@ -93,6 +98,7 @@ impl Lane {
             parser: Parser::new(Epoch::next(), options.max_body_size),
             max_body_size: options.max_body_size,
             connect_by: None,
+            connecting_since: None,
             overdue: Overdue::default(),
             greeting: 0,
             moved: 0,
@@ -118,11 +124,22 @@ impl Lane {
         match self.phase {
             Phase::Closed => false,
             Phase::Ready => self.health.quarantine(now).is_none(),
-            _ if probes => has_not_failed,
+            _ if probes => has_not_failed && !self.is_slow(now),
             // Only one put at a time tries a failed server again.
-            Phase::Connecting | Phase::Greeting => has_not_failed,
+            Phase::Connecting | Phase::Greeting => has_not_failed && !self.is_slow(now),
             Phase::Idle | Phase::Backoff => self.health.quarantine(now).is_none(),
         }
+    }
+
+    /// When a connection that is being made has taken so long that puts had better go to another server.
+    pub(super) fn slow_at(&self) -> Option<Instant> {
+        let is_on_its_way = matches!(self.phase, Phase::Connecting | Phase::Greeting);
+        self.connecting_since.filter(|_| is_on_its_way)?.checked_add(SLOW)
+    }
+
+    /// Whether it takes that long, while somebody waits for it.
+    pub(super) fn is_slow(&self, now: Instant) -> bool {
+        self.is_driven && self.slow_at().is_some_and(|at| at <= now)
     }
 
     /// The server has taken a job.
