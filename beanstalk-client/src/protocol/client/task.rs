@@ -101,6 +101,9 @@ impl ClientSession {
         let is_silent = self.is_silent(io, now);
         let Some(task) = &mut self.task else { return };
         task.began = Some(now);
+        if matches!(task.goal, Goal::Quiet | Goal::Call) {
+            self.health.hurry(now);
+        }
         match task.goal {
             Goal::Look => task.look = Some(now),
             Goal::Connection | Goal::Quiet | Goal::Call => {

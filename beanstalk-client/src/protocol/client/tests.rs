@@ -334,6 +334,34 @@ fn attempts_are_bounded_and_the_last_failure_is_the_outcome() {
     assert_eq!((attempts, error.to_string().as_str()), (3, "put: no way"));
 }
 
+/// A server that was away for long is tried soon when somebody needs it, although the attempts of a call become rare.
+#[test]
+fn a_new_call_does_not_wait_for_the_long_delays_of_earlier_ones() {
+    let base = Duration::from_millis(100);
+    let retry = RetryPolicy::new(3).backoff(base, 600 * SECOND).seed(1);
+    let mut bench = Bench::new(options().retry(retry));
+    bench.begin(&put("body"));
+    bench.lose();
+    assert!(bench.hand.role.0.reply().unwrap().is_err());
+    for call in 0..10 {
+        let began = bench.hand.now;
+        bench.hand.role.0.begin(&ListTubeUsed);
+        let mut pulse = bench.ask();
+        if let Pulse::Close(Some(first)) = pulse {
+            assert!(first - began <= base, "call {call}: {:?}", first - began);
+        }
+        loop {
+            match pulse {
+                Pulse::Dial { .. } => bench.hand.ends(End::NotConnected(refused())),
+                Pulse::Close(Some(at)) => bench.hand.now = at,
+                _ => break,
+            }
+            pulse = bench.ask();
+        }
+        assert!(bench.hand.role.0.reply().unwrap().is_err());
+    }
+}
+
 /// The future of the first call was dropped, and nobody polled the outcome of its attempt for a long time.
 #[test]
 fn the_attempt_of_a_call_that_was_dropped_is_not_charged_to_the_next() {
