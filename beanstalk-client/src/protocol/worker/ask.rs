@@ -16,6 +16,10 @@ const TURN: Duration = Duration::from_secs(1);
 impl WorkerSlot {
     /// Asks for jobs while there is room for them.
     pub(super) fn ask(&mut self, now: Instant) -> Result<(), Error> {
+        let is_idle = self.held.active() + self.held.doubted() == 0 && self.expected.is_empty();
+        if is_idle && self.claimed.is_reached() {
+            return self.run_out(now);
+        }
         let is_stormy = self.storm.holds(now);
         if self.shares.is_some_and(|until| until > now) {
             return Ok(());
@@ -47,10 +51,7 @@ impl WorkerSlot {
                     self.shares = Some(queue_core::after(now, SHARED));
                     return Ok(());
                 }
-                Claim::Never if self.expected.is_empty() => {
-                    self.ending = Ending::Stopping;
-                    return self.wind_down(now);
-                }
+                Claim::Never if self.expected.is_empty() => return self.run_out(now),
                 Claim::Never => return Ok(()),
             }
             free = free.saturating_sub(1);
@@ -63,6 +64,12 @@ impl WorkerSlot {
             free -= 1;
         }
         Ok(())
+    }
+
+    /// There is no further job within the limit.
+    fn run_out(&mut self, now: Instant) -> Result<(), Error> {
+        self.ending = Ending::Stopping;
+        self.wind_down(now)
     }
 
     /// How long the next reserve waits. One that waits keeps its share of a limit from servers with jobs: it looks

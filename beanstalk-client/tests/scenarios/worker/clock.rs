@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use beanstalk_client::{Heartbeat, Inspect, JobFate, LostReason, Outcome, WorkerOptions};
+use beanstalk_client::{Heartbeat, Inspect, JobFate, JobLimit, LostReason, Outcome, WorkerOptions};
 
 use super::world::World;
 
@@ -462,6 +462,23 @@ fn a_silent_server_does_not_hold_up_a_stop() {
     world.with(worker, |machine, now| machine.stop(now));
     world.pass(2 * SECOND + SECOND / 10);
     assert_eq!(world.seen(worker).closed, Some(Ok(())));
+}
+
+/// A run ends with the last job of its limit, also in a pause after refusals.
+#[test]
+fn a_pause_does_not_outlast_the_limit() {
+    let mut world = World::new();
+    let options = options().limit(JobLimit::new(1)).seed(3);
+    let paused = world.worker(&options);
+    world.fault(paused, |line| line.starts_with("reserve").then_some("TIMED_OUT"));
+    world.pass(120 * SECOND);
+    let worker = world.worker(&options);
+    world.put(60);
+    world.pass(SECOND / 10);
+    world.finish(worker, Outcome::Delete);
+    assert_eq!(world.seen(worker).closed, Some(Ok(())));
+    world.pass(SECOND / 10);
+    assert_eq!(world.seen(paused).closed, Some(Ok(())));
 }
 
 /// B23: the handler of a job that was lost before the stop may finish within the grace, whether the connection stands
