@@ -8,6 +8,7 @@ use std::{
 
 use beanstalk_client::{
     Client, Delivery, ErrorKind, Fate, Producer, ProducerOptions, ProducerState, PutOptions,
+    blocking,
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
 use queue_core::proof::{drop_after, runtime};
@@ -248,5 +249,32 @@ fn dropping_the_last_clone_ends_the_tasks_once_everything_is_answered() {
             assert!(Instant::now() < patience, "{stats:?}");
             tokio::task::yield_now().await;
         }
+    });
+}
+
+/// An iterator may have more behind its end, and nobody expects that of a pipeline that has ended.
+#[test]
+fn a_pipeline_does_not_go_on_behind_the_end_of_its_bodies() {
+    let bodies = || {
+        let mut pulls = 0;
+        std::iter::from_fn(move || {
+            pulls += 1;
+            (pulls % 3 != 0).then(|| pulls.to_string())
+        })
+    };
+    let server = Server::start().unwrap();
+    let options = PutOptions::default();
+    let producer = blocking::Producer::connect(server.address()).unwrap();
+    let mut many = producer.put_many("a", bodies(), options).unwrap();
+    let answers = (0..9).filter(|_| many.next().is_some()).count();
+    assert_eq!(answers, 2, "blocking");
+    run(async {
+        let producer = Producer::connect(server.address()).await.unwrap();
+        let mut many = producer.put_many("a", bodies(), options).unwrap();
+        let mut answers = 0;
+        for _ in 0..9 {
+            answers += usize::from(many.next().await.is_some());
+        }
+        assert_eq!(answers, 2, "async");
     });
 }

@@ -55,6 +55,7 @@ impl Producer {
             window: WINDOW,
             under_way: VecDeque::new(),
             waiting: None,
+            has_ended: false,
             batch: Batch::new(),
         })
     }
@@ -71,6 +72,7 @@ pub struct PutMany<'a, I: Iterator> {
     under_way: VecDeque<Result<Receipt>>,
     /// The put that waits for room while other callers fill the queue.
     waiting: Option<Put<I::Item>>,
+    has_ended: bool,
     batch: Batch,
 }
 
@@ -130,13 +132,15 @@ where
         while self.under_way.len() < self.window {
             let put = match self.waiting.take() {
                 Some(put) => Ok(put),
-                None => match self.bodies.next() {
-                    Some(body) => {
-                        self.batch.takes(1);
-                        Put::new(body, self.options)
-                    }
-                    None => return,
-                },
+                None if self.has_ended => return,
+                None => {
+                    let Some(body) = self.bodies.next() else {
+                        self.has_ended = true;
+                        return;
+                    };
+                    self.batch.takes(1);
+                    Put::new(body, self.options)
+                }
             };
             let entered = put.and_then(|put| {
                 let mut call = Call::new(&self.producer.handle.shared, &self.producer.policy);
