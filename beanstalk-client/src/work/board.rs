@@ -146,8 +146,11 @@ impl Board {
         }
     }
 
-    /// Stores the server's id; `true` if it replaces another.
+    /// Stores the server's id, if it is known; `true` if it replaces another.
     fn is_replaced(&self, server: usize, id: &str) -> bool {
+        if id.is_empty() {
+            return false;
+        }
         match lock(&self.servers).get_mut(server) {
             Some(known) if known.as_deref() != Some(id) => known.replace(id.to_owned()).is_some(),
             _ => false,

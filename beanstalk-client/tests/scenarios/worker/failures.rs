@@ -40,6 +40,7 @@ both_faces!(
     a_run_until_its_tubes_are_empty_gives_up_a_server_that_is_away,
     every_release_of_the_server_is_worked_for,
     an_observer_that_panics_costs_no_slot,
+    a_server_that_does_not_say_who_it_is_is_not_another_one,
 );
 
 fn worker_options(server: impl Into<Servers>) -> WorkerOptions {
@@ -309,4 +310,18 @@ fn every_release_of_the_server_is_worked_for<F: WorkerFace>() {
         assert_eq!(worker.end().buried, 1);
         assert_eq!(client.stats_job(id).unwrap().unwrap().pri.get(), 77);
     }
+}
+
+/// The statistics, with the server's id among them, are refused once.
+fn a_server_that_does_not_say_who_it_is_is_not_another_one<F: WorkerFace>() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::nth(2).of("stats").reply("OUT_OF_MEMORY").unexecuted());
+    let worker = F::start(worker_options(at(server.address())), |_| Ok(Outcome::Delete));
+    for connections in 1..4 {
+        worker.events.wait_for("connected", connections);
+        server.close_connections();
+    }
+    worker.events.wait_for("connected", 4);
+    assert_eq!(worker.events.count("replaced"), 0, "{:?}", worker.events.all());
+    worker.stop();
 }
