@@ -38,7 +38,9 @@ impl Outbox {
         }
         for (from, taken) in waiting {
             let other = self.choose(taken.parcel.key, now);
-            self.moved(from);
+            if other != from {
+                self.moved(from);
+            }
             self.queue_checked(other, taken, now);
         }
         self.wakers.append(&mut self.watchers);

@@ -708,6 +708,35 @@ fn a_put_that_a_draining_server_refuses_waits_for_a_server_that_is_only_away() {
     assert_eq!(world.servers[1].stored.len(), 2);
 }
 
+/// A server that may be tried again takes its own puts back when another one has been connected.
+#[cfg(feature = "blocking")]
+#[test]
+fn a_put_that_stays_where_it_was_was_not_moved() {
+    let mut world = World::new(2, Selection::InOrder, Probes::ByPuts);
+    world.servers[0].is_down = true;
+    world.servers[1].is_down = true;
+    world.outbox.want_connections();
+    world.turn(1, 0, 0);
+    world.put(0, Delivery::AtMostOnce, 60);
+    world.turn(0, 0, 0);
+    while queued(&world.outbox) != [1, 0] {
+        world.now += Duration::from_millis(200);
+        world.turn(1, 0, 0);
+    }
+    let moved = world.outbox.report().moved;
+    world.now += Duration::from_secs(11);
+    world.servers[1].is_down = false;
+    world.turn(1, 0, usize::MAX);
+    assert_eq!((world.outbox.report().connections, queued(&world.outbox)), (1, vec![1, 0]));
+    assert_eq!(world.outbox.report().moved, moved);
+}
+
+/// Number of puts in each lane.
+#[cfg(feature = "blocking")]
+fn queued(outbox: &Outbox) -> Vec<usize> {
+    outbox.lanes.iter().map(|lane| lane.parcels().count()).collect()
+}
+
 #[test]
 fn a_refused_use_never_lets_puts_go_to_the_wrong_tube_unsaid() {
     let mut world = World::new(1, Selection::InOrder, some_probes());
