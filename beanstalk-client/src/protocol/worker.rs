@@ -246,7 +246,7 @@ impl WorkerSlot {
 
     /// Wakes the waker when no further job may be taken.
     #[cfg(feature = "tokio")]
-    pub fn wake_when_enough(&self, waker: &std::task::Waker) {
+    pub fn wake_when_enough(&mut self, waker: &std::task::Waker) {
         self.claimed.wake_when_reached(waker);
     }
 

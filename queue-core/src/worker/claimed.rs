@@ -10,6 +10,8 @@ use crate::{Claim, Claims, JobLimit};
 pub struct Claimed {
     claims: Option<(JobLimit, Claims)>,
     count: u64,
+    /// Registered for the start of the last permitted job.
+    waker: Option<Waker>,
 }
 
 impl Claimed {
@@ -17,7 +19,7 @@ impl Claimed {
     #[must_use]
     pub fn new(limit: Option<JobLimit>) -> Self {
         let claims = limit.map(|limit| (limit.clone(), Claims::new(limit)));
-        Claimed { claims, count: 0 }
+        Claimed { claims, count: 0, waker: None }
     }
 
     /// Whether there is a limit.
@@ -47,12 +49,17 @@ impl Claimed {
         self.claims.as_ref().is_some_and(|(_, claims)| claims.give_back(1))
     }
 
-    /// Registers a waker for the start of the last permitted job.
-    pub fn wake_when_reached(&self, waker: &Waker) {
-        if let Some((limit, _)) = &self.claims {
-            // The woken task, and every caller of this, checks it.
-            let _ = limit.poll_reached(&std::task::Context::from_waker(waker));
+    /// Registers a waker for the start of the last permitted job, instead of the one registered before.
+    pub fn wake_when_reached(&mut self, waker: &Waker) {
+        let Some((limit, _)) = &self.claims else { return };
+        if self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return;
         }
+        if let Some(old) = self.waker.replace(waker.clone()) {
+            limit.forget(&old);
+        }
+        // The woken task, and every caller of this, checks it.
+        let _ = limit.poll_reached(&std::task::Context::from_waker(waker));
     }
 
     /// A job starts; returns whether it may.
@@ -65,8 +72,37 @@ impl Claimed {
 
 impl Drop for Claimed {
     fn drop(&mut self) {
-        if let Some((_, claims)) = &self.claims {
+        if let Some((limit, claims)) = &self.claims {
             claims.give_back(self.count);
+            self.waker.iter().for_each(|waker| limit.forget(waker));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, task::Wake};
+
+    use super::*;
+
+    struct Task;
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    /// A limit may outlive any number of workers.
+    #[test]
+    fn a_limit_keeps_nothing_of_roles_that_have_ended() {
+        let (limit, [one, other]) = (JobLimit::new(1), [Arc::new(Task), Arc::new(Task)]);
+        let mut claimed = Claimed::new(Some(limit.clone()));
+        for task in [&one, &other] {
+            let waker = Waker::from(task.clone());
+            claimed.wake_when_reached(&waker);
+            claimed.wake_when_reached(&waker);
+        }
+        assert_eq!(Arc::strong_count(&one), 1, "it was replaced");
+        drop(claimed);
+        assert_eq!(Arc::strong_count(&other), 1);
     }
 }

@@ -81,6 +81,11 @@ impl JobLimit {
         Poll::Pending
     }
 
+    /// No longer wakes the waker.
+    pub(crate) fn forget(&self, waker: &Waker) {
+        self.lock().waiting.retain(|known| !known.will_wake(waker));
+    }
+
     fn lock(&self) -> MutexGuard<'_, Count> {
         // A panic leaves nothing in the two numbers half done.
         lock(&self.0)
