@@ -4,10 +4,12 @@ use std::{
     fmt,
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Instant,
 };
 
 use futures_core::Stream;
-use queue_core::{EventStream, Operation, Steps};
+use queue_core::{Backoff, EventStream, Operation, Steps, now};
+use tokio::time::{Sleep, sleep};
 
 use crate::{
     CallMany, Client, Inserted, ProducerEvent, ProducerOptions, PutMany, Reserved, Result,
@@ -45,7 +47,8 @@ impl Client {
     /// # }
     /// ```
     pub fn jobs(&mut self) -> JobStream<'_> {
-        JobStream { client: self, reserving: None, is_over: false }
+        let delays = self.role.options.retry.delays();
+        JobStream { client: self, reserving: None, delays, pause: None, is_over: false }
     }
 }
 
@@ -64,8 +67,11 @@ impl Client {
 #[must_use = "nothing is reserved until it is polled"]
 pub struct JobStream<'a> {
     client: &'a mut Client,
-    /// The reserve in flight.
-    reserving: Option<Operation>,
+    /// The reserve in flight, and since when.
+    reserving: Option<(Operation, Instant)>,
+    /// After a reserve that the server ended early, and would end early again.
+    delays: Backoff,
+    pause: Option<Pin<Box<Sleep>>>,
     is_over: bool,
 }
 
@@ -77,26 +83,30 @@ impl JobStream<'_> {
         self.client
     }
 
-    fn poll_reserved(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reserved>> {
+    /// The outcome of a reserve, and whether the server took its time for it.
+    fn poll_reserved(&mut self, cx: &mut Context<'_>) -> Poll<(Result<Reserved>, bool)> {
+        let is_long = |since| now().saturating_duration_since(since) >= RESERVE_WAIT / 2;
+        let outcome = ready!(self.poll_outcome(cx));
+        let waited = self.reserving.take().is_none_or(|(_, since)| is_long(since));
+        Poll::Ready((outcome, waited))
+    }
+
+    fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reserved>> {
         let command = ReserveWithTimeout::new(RESERVE_WAIT)?;
         let JobStream { client, reserving, .. } = self;
-        let operation = match reserving {
-            Some(operation) => operation,
+        let (operation, _) = match reserving {
+            Some(begun) => begun,
             None => {
                 let operation = trace::command(&client.role, &command);
                 operation.run(|| client.role.begin(&command));
-                reserving.insert(operation)
+                reserving.insert((operation, now()))
             }
         };
         let span = operation.span().clone();
-        let outcome = span.run(|| {
+        span.run(|| {
             let reply = ready!(client.poll_reply(cx));
             Poll::Ready(client.role.conclude(&command, reply, operation))
-        });
-        if outcome.is_ready() {
-            *reserving = None;
-        }
-        outcome
+        })
     }
 }
 
@@ -108,12 +118,23 @@ impl Stream for JobStream<'_> {
         if this.is_over {
             return Poll::Ready(None);
         }
-        let reserved = ready!(this.poll_reserved(cx));
+        if let Some(pause) = &mut this.pause {
+            ready!(pause.as_mut().poll(cx));
+            this.pause = None;
+        }
+        let (reserved, waited) = ready!(this.poll_reserved(cx));
         if let Ok(Reserved::TimedOut) = reserved {
-            // Left to the next poll, so that a server that always replies so cannot cause a busy loop.
+            if waited {
+                this.delays.reset();
+            } else {
+                // It would repeat this forever, thousands of times a second.
+                this.pause = Some(Box::pin(sleep(this.delays.next_delay())));
+            }
+            // Left to the next poll, so that other tasks get their turn.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
+        this.delays.reset();
         this.is_over = reserved.is_err();
         Poll::Ready(Some(reserved))
     }

@@ -4,10 +4,10 @@ use std::{collections::HashSet, time::Duration};
 
 use beanstalk_client::{
     CallManyStream, Client, ErrorKind, EventStream, Inserted, JobId, JobStream, Producer,
-    ProducerEvent, ProducerEventKind, ProducerOptions, PutManyStream, PutOptions, Reserved, Worker,
-    WorkerEvent, WorkerEventKind, WorkerOptions, protocol::Put,
+    ProducerEvent, ProducerEventKind, ProducerOptions, PutManyStream, PutOptions, Reserved,
+    RetryPolicy, Worker, WorkerEvent, WorkerEventKind, WorkerOptions, protocol::Put,
 };
-use fixtures::beanstalkd::Server;
+use fixtures::{beanstalkd::Server, fault::Fault};
 use futures_util::{StreamExt, TryStreamExt};
 use queue_core::proof::{Choppy, drop_after, runtime};
 use tokio::net::TcpStream;
@@ -266,5 +266,25 @@ fn streams_have_names_and_may_move_to_another_thread() {
         assert_eq!(many.count().await, 1);
         let jobs: JobStream<'_> = moves(client.jobs());
         assert!(format!("{jobs:?}").contains("is_waiting: false"));
+    });
+}
+
+/// It was asked thousands of times a second, and its caller did not see that.
+#[test]
+fn a_server_that_ends_every_wait_at_once_is_not_hammered() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::always().of("reserve-with-timeout").reply("TIMED_OUT").unexecuted());
+    runtime().block_on(async {
+        let mut client = client(server.address()).await;
+        let retry = RetryPolicy::new(3).backoff(Duration::from_millis(50), Duration::from_secs(5));
+        let mut waits = Client::connect(options(server.address()).retry(retry)).await.unwrap();
+        let _ = tokio::time::timeout(Duration::from_millis(500), waits.jobs().next()).await;
+        let asked = server.faults().struck();
+        assert!((2..40).contains(&asked), "{asked} times in half a second");
+        // And then it goes on.
+        server.faults().clear();
+        let _ = client.put("x", PutOptions::default()).await.unwrap();
+        let job = tokio::time::timeout(PATIENCE, waits.jobs().next()).await.unwrap();
+        assert!(matches!(job, Some(Ok(Reserved::Job(_)))), "{job:?}");
     });
 }
