@@ -36,6 +36,8 @@ pub struct Job {
     end: Option<Result<Outcome>>,
     /// The submission, if it may be repeated, and the remaining number of repeats.
     again: Option<(Submit<Bytes>, u32)>,
+    /// Whether it was lost and has to be submitted again. A `next` that is dropped meanwhile leaves that to the next one.
+    is_lost: bool,
     wants_end_only: bool,
 }
 
@@ -75,8 +77,8 @@ impl Job {
         };
         let again = idempotent.then(|| (submit.owned(), attempts));
         let client = client.clone();
-        let (overtime, end) = (None, None);
-        Ok(Job { client, mailbox, submitted, limit, overtime, end, again, wants_end_only })
+        let (overtime, end, is_lost) = (None, None, false);
+        Ok(Job { client, mailbox, submitted, limit, overtime, end, again, is_lost, wants_end_only })
     }
 
     /// The server's name for the job.
@@ -135,6 +137,9 @@ impl Job {
         loop {
             // Lets other tasks run even if events arrive faster than they are read.
             consume_budget().await;
+            if self.is_lost {
+                self.submit_again().await?;
+            }
             let lost = match self.mail().await {
                 Ok(Mail::Event(event)) => return Ok(event),
                 Ok(Mail::Answer(_)) => continue,
@@ -146,7 +151,7 @@ impl Job {
             if !may_repeat(&lost, self.again.is_some()) {
                 return Err(lost);
             }
-            self.submit_again(lost).await?;
+            self.lose(lost)?;
         }
     }
 
@@ -160,13 +165,21 @@ impl Job {
         Ok(mail)
     }
 
-    async fn submit_again(&mut self, lost: Error) -> Result<()> {
-        let Some((submit, attempts)) = &mut self.again else { return Err(lost) };
+    /// The job is lost, and is submitted again if that may be repeated once more.
+    fn lose(&mut self, lost: Error) -> Result<()> {
+        let Some((_, attempts)) = &mut self.again else { return Err(lost) };
         *attempts = attempts.checked_sub(1).ok_or(lost)?;
+        self.is_lost = true;
         self.mailbox.link.options.tell(ClientEventKind::Resent);
+        Ok(())
+    }
+
+    async fn submit_again(&mut self) -> Result<()> {
+        let Some((submit, attempts)) = &mut self.again else { return Ok(()) };
         let whole = self.limit.sooner(self.client.policy().0);
         self.client.make_fresh(submit, whole).await;
         let again = self.client.create(submit, attempts, whole, self.wants_end_only).await;
+        self.is_lost = false;
         // Whatever the outcome of this submission, the lost one may have been run.
         (self.submitted, self.mailbox) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
         Ok(())

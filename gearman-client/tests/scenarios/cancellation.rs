@@ -229,6 +229,29 @@ fn a_dropped_next_loses_no_event() {
     });
 }
 
+/// A job that is submitted again while nobody waits for its events: the next wait goes on with that.
+#[test]
+fn a_next_dropped_while_its_job_is_submitted_again_loses_no_job() {
+    for turns in 0..40 {
+        let server = Server::start().unwrap();
+        runtime().block_on(async {
+            let case = format!("dropped after {turns} turns");
+            let client = Client::connect(server.address()).await.unwrap();
+            let mut job = client.submit("f", "", options().idempotent(true)).await.unwrap();
+            server.close_connections();
+            assert!(drop_after_turns(turns, job.next()).await.is_none(), "{case}");
+            let mut worker = Worker::connect(server.address()).await.unwrap();
+            worker.register("f", |_| async { Ok("done") }).unwrap();
+            let event = tokio::select! {
+                _ = worker.run() => unreachable!(),
+                event = tokio::time::timeout(PATIENCE, job.next()) => event,
+            };
+            let event = event.unwrap_or_else(|_| panic!("{case}: the job is lost")).unwrap();
+            assert_eq!(event.unwrap(), JobEvent::Complete("done".into()), "{case}");
+        });
+    }
+}
+
 /// Jobs that a worker has grabbed when the wait for them is abandoned: a later call returns each of them.
 async fn no_grabbed_job_is_lost(address: &str, jobs: usize) {
     let client = Client::connect(address).await.unwrap();
