@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use queue_core::{Limit, Timer};
+use queue_core::Timer;
 use tokio::time::{Sleep, sleep};
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
         Request,
         client::{
             Mail,
-            route::{Step, no_server},
+            route::{Step, Time, no_server},
         },
     },
 };
@@ -48,8 +48,7 @@ enum Stage<'a, R> {
 
 impl<'a, R: Request> Call<'a, R> {
     pub(crate) fn new(route: Route<'a>, request: &'a R) -> Self {
-        let mut timer = Timer::default();
-        timer.set(route.total);
+        let timer = Timer::default();
         Call { route, request, stage: Stage::Next, timer, wants_end_only: false }
     }
 
@@ -83,7 +82,9 @@ impl<'a, R: Request> Call<'a, R> {
             Step::Try(index) => {
                 let (request, wants_end_only) = (self.request, self.wants_end_only);
                 let link = self.route.link(index)?;
-                Stage::Trying(index, Attempt { link, request, wants_end_only, at: At::Start(None) })
+                let (time, at) = (self.route.time(), At::Start(None));
+                self.timer.set(time.connecting);
+                Stage::Trying(index, Attempt { link, request, wants_end_only, time, at })
             }
             Step::Wait(time) => Stage::Waiting(Box::pin(sleep(time))),
             Step::GiveUp(error) => return Poll::Ready(Err(error)),
@@ -102,7 +103,7 @@ impl<R: Request> Future for Call<'_, R> {
                 ready!(call.poll_next(cx))?;
                 continue;
             };
-            let outcome = ready!(attempt.poll_reply(cx, &mut call.timer, call.route.total));
+            let outcome = ready!(attempt.poll_reply(cx, &mut call.timer));
             match outcome {
                 Ok(reply) => return Poll::Ready(Ok(reply)),
                 Err(error) => {
@@ -122,6 +123,7 @@ struct Attempt<'a, R> {
     link: &'a Arc<Link>,
     request: &'a R,
     wants_end_only: bool,
+    time: Time,
     at: At,
 }
 
@@ -134,22 +136,29 @@ enum At {
 }
 
 impl<'a, R: Request> Attempt<'a, R> {
-    fn poll_reply(
-        &mut self,
-        cx: &mut Context<'_>,
-        timer: &mut Timer,
-        total: Limit,
-    ) -> Poll<Result<R::Reply>> {
+    fn poll_reply(&mut self, cx: &mut Context<'_>, timer: &mut Timer) -> Poll<Result<R::Reply>> {
+        let was_queued = self.is_queued();
         if let Poll::Ready(answer) = self.poll_answer(cx) {
             let (mail, origin) = answer?;
             return Poll::Ready(self.link.decode(self.request, &origin, mail));
         }
+        let Time { connecting, total } = self.time;
         if total.at.is_none() {
             return Poll::Pending;
         }
         // Once queued, it is written whether or not anybody waits for the answer.
-        let fate = if let At::Start(_) = self.at { Fate::NotSent } else { Fate::Unknown };
-        timer.poll(cx, total).map_err(|late| late.with_fate(fate).into())
+        let (limit, fate) = match self.is_queued() {
+            true => (total, Fate::Unknown),
+            false => (connecting, Fate::NotSent),
+        };
+        if self.is_queued() && !was_queued && connecting.at != total.at {
+            timer.set(total);
+        }
+        timer.poll(cx, limit).map_err(|late| late.with_fate(fate).into())
+    }
+
+    fn is_queued(&self) -> bool {
+        !matches!(self.at, At::Start(_))
     }
 
     fn poll_answer(&mut self, cx: &Context<'_>) -> Poll<Result<(Mail, Origin)>> {

@@ -8,10 +8,10 @@ use std::{
 
 use tokio::task::consume_budget;
 
-use queue_core::{Batch as Told, Limit};
+use queue_core::{Batch as Told, Limit, within};
 
 use crate::{
-    Client, JobEvent, Origin, Result,
+    Client, Fate, JobEvent, Origin, Result,
     asynchronous::link::Mailbox,
     protocol::{
         Epoch, Request, Submit,
@@ -155,7 +155,12 @@ impl Boxes {
                     return Ok(index);
                 }
                 // Waits for a connection with room. One mailbox serves all connections of the link.
-                match link.mailbox().await {
+                let limit = match link.is_connected() {
+                    true => Limit::never(),
+                    false => route.time().connecting,
+                };
+                let opened = within(limit, link.mailbox()).await;
+                match opened.unwrap_or_else(|late| Err(late.with_fate(Fate::NotSent).into())) {
                     Ok(mailbox) => {
                         place.get_or_insert_with(|| Place::new(mailbox));
                     }

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use crate::{
     Result,
     asynchronous::link::Link,
-    protocol::client::route::{Attempts, Step, no_server},
+    protocol::client::route::{Attempts, Step, Time, no_server},
 };
 
 /// The servers for a call, in turn.
@@ -39,6 +39,11 @@ impl<'a> Route<'a> {
             news.tell(&link.options);
         }
         step
+    }
+
+    /// The limits of an attempt at the server of the last step.
+    pub(crate) fn time(&self) -> Time {
+        self.attempts.time(self.total)
     }
 
     pub(crate) fn link(&self, index: usize) -> Result<&'a Arc<Link>> {

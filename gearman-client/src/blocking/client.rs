@@ -8,7 +8,7 @@ use super::{Duplex, link::Link};
 use crate::{
     Address, ClientEventKind, ConnectOptions, ConnectionState, Deadline, Error, JobHandle, Metrics,
     Result, Servers,
-    protocol::client::route::{Attempts, Router, Step, no_server},
+    protocol::client::route::{Attempts, Router, Step, Time, no_server},
     protocol::{Epoch, Request},
     trace,
 };
@@ -173,8 +173,8 @@ impl Client {
         limit: Limit,
     ) -> Result<(R::Reply, Place)> {
         let ((reply, slot), link) =
-            self.on_some_server(request.route(), idempotent, limit, |_, link, total| {
-                link.call(request, total)
+            self.on_some_server(request.route(), idempotent, limit, |_, link, time| {
+                link.call(request, time)
             })?;
         Ok((reply, Place { link, slot }))
     }
@@ -192,7 +192,7 @@ impl Client {
         route: Option<&[u8]>,
         idempotent: bool,
         limit: Limit,
-        step: impl FnMut(usize, &mut Link, Limit) -> Result<T>,
+        step: impl FnMut(usize, &mut Link, Time) -> Result<T>,
     ) -> Result<(T, usize)> {
         let order = self.router.order(self.turn, route);
         self.turn = self.turn.wrapping_add(1);
@@ -205,7 +205,7 @@ impl Client {
         &mut self,
         mut attempts: Attempts,
         total: Limit,
-        mut step: impl FnMut(usize, &mut Link, Limit) -> Result<T>,
+        mut step: impl FnMut(usize, &mut Link, Time) -> Result<T>,
     ) -> Result<(T, usize)> {
         loop {
             match attempts.step(|index| self.links.get(index)?.quarantine(), total) {
@@ -215,8 +215,9 @@ impl Client {
                     {
                         news.tell(&link.options);
                     }
+                    let time = attempts.time(total);
                     let link = self.links.get_mut(index).ok_or_else(no_server)?;
-                    match step(index, link, total) {
+                    match step(index, link, time) {
                         Ok(done) => return Ok((done, index)),
                         Err(error) => {
                             self.failed_at = index;

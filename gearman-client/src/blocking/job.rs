@@ -245,7 +245,7 @@ impl Client {
         let link = self.links.get(index).ok_or_else(no_server)?;
         let attempts = Attempts::question(index, rounds, link.options.reply_timeout);
         let ((reply, slot), link) =
-            self.walk(attempts, limit, |_, link, total| link.call(request, total))?;
+            self.walk(attempts, limit, |_, link, time| link.call(request, time))?;
         self.leave(Place { link, slot });
         Ok(reply)
     }

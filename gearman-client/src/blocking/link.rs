@@ -17,7 +17,10 @@ use crate::{
     error::{closed, lost},
     protocol::{
         Request,
-        client::{self, Mail, answer, route::no_server},
+        client::{
+            self, Mail, answer,
+            route::{Time, no_server},
+        },
     },
 };
 
@@ -90,14 +93,17 @@ impl Link {
         self.drive(limit, |role| role.poll_room(&mut seen, Waker::noop()))
     }
 
+    /// Connects, unless there is a connection. It may have no room.
+    fn connect(&mut self, time: Time) -> Result<()> {
+        if self.is_connected() { Ok(()) } else { self.make_ready(time.connecting) }
+    }
+
     /// Sends a request and waits for its answer, with one attempt to connect. Also returns the slot for events.
-    pub(super) fn call<R: Request>(
-        &mut self,
-        request: &R,
-        limit: Limit,
-    ) -> Result<(R::Reply, u32)> {
+    pub(super) fn call<R: Request>(&mut self, request: &R, time: Time) -> Result<(R::Reply, u32)> {
+        let name = request.packet_type().name();
+        self.connect(time).map_err(|error| error.with_command(name))?;
         let (mut seen, mut slot) = (None, None);
-        let mail = self.drive(limit, |role| {
+        let mail = self.drive(time.total, |role| {
             let slot = match slot {
                 Some(slot) => slot,
                 None => {
@@ -111,7 +117,7 @@ impl Link {
         });
         let fate = if slot.is_some() { Fate::Unknown } else { Fate::NotSent };
         let outcome = mail
-            .map_err(|late| late.with_fate(fate).with_command(request.packet_type().name()))
+            .map_err(|late| late.with_fate(fate).with_command(name))
             .and_then(|mail| self.decode(request, mail));
         match (outcome, slot) {
             (Ok(reply), Some(slot)) => Ok((reply, slot)),
@@ -134,10 +140,11 @@ impl Link {
         request: &R,
         slot: Option<u32>,
         tag: u32,
-        limit: Limit,
+        time: Time,
     ) -> Result<u32> {
+        self.connect(time)?;
         let mut seen = None;
-        self.drive(limit, |role| {
+        self.drive(time.total, |role| {
             ready!(role.poll_room(&mut seen, Waker::noop()))?;
             let slot = slot.unwrap_or_else(|| role.open_slot(false));
             role.send(request, slot, tag);

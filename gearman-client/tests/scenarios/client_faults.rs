@@ -47,6 +47,7 @@ both_faces!(
     a_connection_that_is_lost_while_idle_is_replaced_before_it_is_used,
     a_refused_connection_names_every_address,
     a_full_backlog_of_a_listener_meets_the_connect_deadline,
+    a_server_that_takes_no_connection_leaves_time_for_the_next,
     the_total_deadline_bounds_retries,
     the_deadline_of_a_job_bounds_its_repetitions,
     a_slow_network_changes_nothing,
@@ -317,6 +318,16 @@ fn a_refused_connection_names_every_address<F: Face>() {
 
 /// C1, like a black hole: nobody accepts, and the accept queue is full.
 fn a_full_backlog_of_a_listener_meets_the_connect_deadline<F: Face>() {
+    let (address, _full) = full_backlog();
+    let started = Instant::now();
+    let error = F::connect(quick(&address)).err().unwrap();
+    let kind = ErrorKind::Timeout(Deadline::Connect);
+    assert_eq!((error.kind(), error.fate()), (kind, Fate::NotSent), "{error}");
+    assert!(started.elapsed() < PATIENCE);
+}
+
+/// A listener whose backlog is full: attempts to connect to it are neither accepted nor refused.
+fn full_backlog() -> (String, (TcpListener, Vec<std::net::TcpStream>)) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let mut waiting = Vec::new();
@@ -324,11 +335,24 @@ fn a_full_backlog_of_a_listener_meets_the_connect_deadline<F: Face>() {
         waiting.push(stream);
         assert!(waiting.len() < 10_000);
     }
-    let started = Instant::now();
-    let error = F::connect(quick(&address.to_string())).err().unwrap();
-    let kind = ErrorKind::Timeout(Deadline::Connect);
-    assert_eq!((error.kind(), error.fate()), (kind, Fate::NotSent), "{error}");
-    assert!(started.elapsed() < PATIENCE);
+    (address.to_string(), (listener, waiting))
+}
+
+/// G3: the limit of a call is shorter than that of an attempt to connect.
+fn a_server_that_takes_no_connection_leaves_time_for_the_next<F: Face>() {
+    let (dark, _full) = full_backlog();
+    let good = Server::start().unwrap();
+    let list = [dark.as_str(), good.address()].map(|address| {
+        let options: ConnectOptions = address.parse().unwrap();
+        options.total_timeout(Some(LATE))
+    });
+    let mut client = F::connect(Servers::new(list).unwrap()).unwrap();
+    for n in 0..4 {
+        let submitted = client.submit_background("f", b"w", options());
+        let job = submitted.unwrap_or_else(|error| panic!("call {n}: {error}"));
+        assert_eq!(job.handle.server().unwrap().to_string(), good.address());
+        thread::sleep(Duration::from_millis(500));
+    }
 }
 
 /// The whole call, with all its reconnects.

@@ -40,6 +40,15 @@ pub(crate) enum Step {
     GiveUp(Error),
 }
 
+/// The limits of an attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Time {
+    /// For connecting.
+    pub(crate) connecting: Limit,
+    /// For the call as a whole.
+    pub(crate) total: Limit,
+}
+
 /// The event to report for a request that is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct News {
@@ -79,6 +88,15 @@ impl Attempts {
     pub(crate) fn question(server: usize, rounds: u32, reply_timeout: Duration) -> Self {
         let patience = Limit::of(Deadline::Reply, Some(reply_timeout));
         Attempts { patience, ..Self::new(Order::only(server), rounds, true) }
+    }
+
+    /// The limits of an attempt at the server of the last step. The servers after it need their shares of the time.
+    pub(crate) fn time(&self, total: Limit) -> Time {
+        let connecting = match self.order.len().saturating_sub(self.position) {
+            0 => total,
+            others => total.share(others + 1).named(Deadline::Connect),
+        };
+        Time { connecting, total }
     }
 
     /// The next step. `quarantine` returns how long a server must not be tried yet.
