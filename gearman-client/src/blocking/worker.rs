@@ -189,7 +189,7 @@ impl Worker {
         }
     }
 
-    /// Withdraws a function (`CANT_DO`).
+    /// Withdraws a function (`CANT_DO`). A job of it that was already requested may still arrive.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Withdraws all functions (`RESET_ABILITIES`).
+    /// Withdraws all functions (`RESET_ABILITIES`). Jobs that were already requested may still arrive.
     ///
     /// # Errors
     ///

@@ -25,6 +25,7 @@ each_server!(
     what_an_error_makes_of_a_job_is_the_callers_to_say,
     panics_and_errors_of_handlers_fail_their_job_and_nothing_else,
     a_blocking_worker_holds_several_jobs_and_ends_them_in_any_order,
+    no_job_runs_twice_because_its_function_is_withdrawn,
     no_result_waits_for_the_handler_of_the_next_job,
     results_in_a_batch_are_all_written_when_the_worker_stops,
     one_worker_serves_two_servers_and_starves_none,
@@ -145,6 +146,41 @@ fn a_blocking_worker_holds_several_jobs_and_ends_them_in_any_order(address: &str
     }
     assert_eq!(worker.stop().completed, 3);
     assert_eq!(blocking::Admin::connect(address).unwrap().status().unwrap()[0].total, 0);
+}
+
+/// A result asks for the next job, which the server would give to others as soon as its function is withdrawn.
+fn no_job_runs_twice_because_its_function_is_withdrawn(address: &str) {
+    let mut client = blocking::Client::connect(address).unwrap();
+    for n in 1..=2 {
+        client.submit_background("left", n.to_string(), options()).unwrap();
+    }
+    let mut one = worker_of("left", address);
+    let job = one.next_job(PATIENCE).unwrap().unwrap();
+    one.complete(job, "").unwrap();
+    one.cant_do("left").unwrap();
+    let mut runs = Vec::new();
+    let mut workers = [one, worker_of("left", address)];
+    for turn in [0, 1, 0] {
+        let worker = &mut workers[turn];
+        while let Some(job) = worker.next_job(Duration::from_millis(200)).unwrap() {
+            runs.push(String::from_utf8_lossy(&job.workload).into_owned());
+            worker.complete(job, "").unwrap();
+        }
+    }
+    assert_eq!(runs, ["2"]);
+    for n in 3..=4 {
+        client.submit_background("left", n.to_string(), options()).unwrap();
+    }
+    let [mut one, other] = workers;
+    assert!(one.next_job(Duration::from_millis(200)).unwrap().is_none());
+    let (one, other) = (one.stop(), other.stop());
+    assert_eq!((one.completed + other.completed, one.rejected), (2, 0));
+}
+
+fn worker_of(function: &str, address: &str) -> blocking::Worker {
+    let mut worker = blocking::Worker::connect(address).unwrap();
+    worker.can_do(function, None).unwrap();
+    worker
 }
 
 /// A blocking worker of `f` with several jobs in its inbox at a time, for the twenty that are queued.

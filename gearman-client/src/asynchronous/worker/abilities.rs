@@ -224,7 +224,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Withdraws a function (`CANT_DO`).
+    /// Withdraws a function (`CANT_DO`). A job of it that was already requested may still arrive.
     ///
     /// # Errors
     ///
@@ -240,7 +240,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Withdraws all functions (`RESET_ABILITIES`).
+    /// Withdraws all functions (`RESET_ABILITIES`). Jobs that were already requested may still arrive.
     ///
     /// # Errors
     ///

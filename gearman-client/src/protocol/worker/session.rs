@@ -13,6 +13,7 @@ use std::{
 use bytes::BytesMut;
 use queue_core::{Claims, JobLimit, emptied, written};
 
+use self::abilities::Change;
 use super::{
     assignment::{Assignment, Grab},
     budget::Budget,
@@ -39,6 +40,7 @@ use crate::{
 ///     └───────────── NOOP, or a job was finished, or it is time to look again ───────────────┘
 /// ```
 ///
+/// * It withdraws a function only behind the answers to its grabs, since the server would give their jobs to others.
 /// * NOOP wakes only a sleeping worker; at any other time it has no meaning. When NOOP is followed by NO_JOB
 ///   repeatedly, the worker waits a while before it asks: gearmand can be in a state in which this would go on forever.
 /// * The number of grabs in flight doubles while they bring jobs, up to the number of free slots.
@@ -66,6 +68,8 @@ pub struct WorkerSession {
     functions: HashMap<FunctionName, Option<Duration>, Keys>,
     /// The functions and their timeouts, as announced on each new connection.
     abilities: Vec<(FunctionName, Option<Duration>)>,
+    /// What the server has yet to be told of them.
+    changes: VecDeque<Change>,
     places: usize,
     dialect: Dialect,
     /// Whether the server has answered a grab on this connection.
@@ -148,6 +152,7 @@ impl WorkerSession {
             client_id: None,
             functions: HashMap::default(),
             abilities: Vec::new(),
+            changes: VecDeque::new(),
             places: places.max(1),
             dialect: Dialect::new(grab),
             is_grab_proven: false,
@@ -420,6 +425,7 @@ impl WorkerSession {
         self.going_on.extend(begun.map(|(handle, _)| (epoch, handle)));
         self.waiting.clear();
         self.again.clear();
+        self.changes.clear();
         self.left = 0;
         self.outgoing.clear();
     }

@@ -277,6 +277,35 @@ fn running_jobs_are_not_given_away_by_a_change_of_abilities() {
     assert_eq!(bench.sent(), ["WORK_COMPLETE", "CANT_DO"]);
 }
 
+/// The server would give the jobs of these grabs to others, and they would run twice.
+#[test]
+fn functions_are_withdrawn_behind_the_answers_to_grabs() {
+    let [f, g] = ["f", "g"].map(|name| FunctionName::try_from(name).unwrap());
+    let mut bench = Bench::started(4);
+    bench.worker.can_do(&g, None);
+    bench.worker.cant_do(&f).unwrap();
+    bench.worker.can_do(&f, None);
+    assert_eq!(bench.sent(), ["CAN_DO"], "of the other");
+    let job = bench.gets_job(1);
+    assert!(bench.sent().is_empty(), "it asks for no more before");
+    bench.completes(&job);
+    let told = ["WORK_COMPLETE", "CANT_DO", "CAN_DO", "GRAB_JOB_ALL", "GRAB_JOB_ALL"];
+    assert_eq!(bench.sent(), told);
+    bench.worker.reset_abilities().unwrap();
+    bench.gets(PacketType::NoJob, &[]);
+    assert!(bench.sent().is_empty());
+    bench.gets(PacketType::NoJob, &[]);
+    assert_eq!(bench.sent(), ["PRE_SLEEP", "RESET_ABILITIES"]);
+    bench.worker.can_do(&f, None);
+    assert_eq!(bench.sent(), ["CAN_DO"], "it sleeps on the server");
+    bench.gets(PacketType::Noop, &[]);
+    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+    bench.worker.cant_do(&f).unwrap();
+    bench.worker.close();
+    bench.worker.reopen(bench.now);
+    assert!(bench.sent().is_empty(), "a new connection is told of nothing that is withdrawn");
+}
+
 #[test]
 fn a_function_is_registered_once_and_timeouts_are_milliseconds() {
     let now = Instant::now();

@@ -5,6 +5,14 @@ use std::time::Duration;
 use super::{MAX_TIMEOUT_MS, WorkerSession};
 use crate::{ClientId, Error, FunctionName, protocol::PacketType, text::Decimal};
 
+/// A change of the functions, as the server has to be told of it.
+#[derive(Debug)]
+pub(super) enum Change {
+    Can(FunctionName, Option<Duration>),
+    Cannot(FunctionName),
+    Reset,
+}
+
 impl WorkerSession {
     /// Names the worker (SET_CLIENT_ID).
     pub fn set_client_id(&mut self, id: &ClientId) {
@@ -18,7 +26,30 @@ impl WorkerSession {
         self.abilities.retain(|(known, _)| known != function);
         self.abilities.push((function.clone(), timeout));
         if self.functions.insert(function.clone(), timeout).is_none() {
-            self.announce(function, timeout);
+            self.change(Change::Can(function.clone(), timeout));
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        self.changes.push_back(change);
+        self.tell_changes();
+    }
+
+    /// Tells the server of changes, in order. Withdrawals wait for the answers to grabs, and for the ends of the jobs
+    /// that these bring: the server would give them to other workers.
+    pub(super) fn tell_changes(&mut self) {
+        let is_busy = self.confirmations.grabs() > 0 || !self.running.is_empty();
+        while let Some(next) = self.changes.front()
+            && (!is_busy || matches!(next, Change::Can(..)))
+        {
+            match self.changes.pop_front() {
+                Some(Change::Can(function, timeout)) => self.announce(&function, timeout),
+                Some(Change::Cannot(function)) => {
+                    self.put(PacketType::CantDo, &[], function.as_bytes());
+                }
+                Some(Change::Reset) => self.put(PacketType::ResetAbilities, &[], b""),
+                None => {}
+            }
         }
     }
 
@@ -34,7 +65,7 @@ impl WorkerSession {
         }
     }
 
-    /// Withdraws a function (CANT_DO).
+    /// Withdraws a function (CANT_DO), once the grabs in flight are answered. They may still bring jobs of it.
     ///
     /// # Errors
     ///
@@ -43,11 +74,11 @@ impl WorkerSession {
         self.refuse_while_running("CANT_DO")?;
         self.functions.remove(function);
         self.abilities.retain(|(known, _)| known != function);
-        self.put(PacketType::CantDo, &[], function.as_bytes());
+        self.change(Change::Cannot(function.clone()));
         Ok(())
     }
 
-    /// Takes all functions back (RESET_ABILITIES).
+    /// Takes all functions back (RESET_ABILITIES), once the grabs in flight are answered. They may still bring jobs.
     ///
     /// # Errors
     ///
@@ -56,7 +87,7 @@ impl WorkerSession {
         self.refuse_while_running("RESET_ABILITIES")?;
         self.functions.clear();
         self.abilities.clear();
-        self.put(PacketType::ResetAbilities, &[], b"");
+        self.change(Change::Reset);
         Ok(())
     }
 

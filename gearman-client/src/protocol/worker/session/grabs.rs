@@ -39,7 +39,9 @@ impl WorkerSession {
     }
 
     pub(super) fn advance(&mut self, now: Instant) -> Option<Instant> {
-        if !self.is_started || self.is_stopping || self.functions.is_empty() {
+        self.tell_changes();
+        let may_ask = self.is_started && !self.is_stopping && self.changes.is_empty();
+        if !may_ask || self.functions.is_empty() {
             return None;
         }
         match self.rest {
