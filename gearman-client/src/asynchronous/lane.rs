@@ -15,7 +15,7 @@ use crate::{
     Address, ConnectOptions, Error, FunctionName, GrabbedJob, JobHandle, LostReason, Result,
     WorkerOptions,
     asynchronous::dispatch::Dispatch,
-    protocol::{End, Report, worker::lane::Lane as Role},
+    protocol::{End, PacketType, Report, worker::lane::Lane as Role},
     work::{events::Teller, handle::Gauge},
 };
 
@@ -103,6 +103,10 @@ impl Lane {
 
     pub(crate) fn can_do(&self, function: &FunctionName, timeout: Option<Duration>) {
         self.change(|role| role.session.can_do(function, timeout));
+    }
+
+    pub(crate) fn refuse_while_running(&self, command: PacketType) -> Result<()> {
+        self.look(|role| role.session.refuse_while_running(command))
     }
 
     pub(crate) fn cant_do(&self, function: &FunctionName) -> Result<()> {

@@ -16,7 +16,7 @@ use queue_core::{
 use crate::{
     Address, ConnectOptions, Deadline, Error, FunctionName, JobHandle, LostReason, Result,
     WorkerOptions, WorkerReport,
-    protocol::{Assignment, End, Report, worker::lane::Lane as Role},
+    protocol::{Assignment, End, PacketType, Report, worker::lane::Lane as Role},
     work::{events::Teller, handle::Gauge},
 };
 
@@ -210,6 +210,10 @@ impl Lane {
         self.with(|role| role.session.can_do(function, timeout));
         // A failed lane reconnects when jobs are requested.
         let _ = self.flush();
+    }
+
+    pub(super) fn refuse_while_running(&self, command: PacketType) -> Result<()> {
+        self.with(|role| role.session.refuse_while_running(command))
     }
 
     pub(super) fn cant_do(&mut self, function: &FunctionName) -> Result<()> {

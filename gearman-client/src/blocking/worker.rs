@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Error, Failure, FunctionName, Result, WorkerHandle, WorkerOptions, WorkerReport,
-    protocol::client::route::no_server,
+    protocol::{PacketType, client::route::no_server},
 };
 
 /// A worker for one or more Gearman servers.
@@ -200,6 +200,7 @@ impl Worker {
         Error: From<F::Error>,
     {
         let function = function.try_into()?;
+        self.refuse_while_running(PacketType::CantDo)?;
         for lane in &mut self.lanes {
             lane.cant_do(&function)?;
         }
@@ -213,11 +214,17 @@ impl Worker {
     ///
     /// `InvalidInput` while jobs are running, because the server would give them to other workers.
     pub fn reset_abilities(&mut self) -> Result<()> {
+        self.refuse_while_running(PacketType::ResetAbilities)?;
         for lane in &mut self.lanes {
             lane.reset_abilities()?;
         }
         self.handlers.clear();
         Ok(())
+    }
+
+    /// Asks all servers before any of them is told.
+    fn refuse_while_running(&self, command: PacketType) -> Result<()> {
+        self.lanes.iter().try_for_each(|lane| lane.refuse_while_running(command))
     }
 
     /// Runs handlers until [`WorkerHandle::stop`] is called, the last job of the [limit](WorkerOptions::limit) has

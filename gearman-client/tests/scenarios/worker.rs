@@ -26,6 +26,7 @@ each_server!(
     panics_and_errors_of_handlers_fail_their_job_and_nothing_else,
     a_blocking_worker_holds_several_jobs_and_ends_them_in_any_order,
     no_job_runs_twice_because_its_function_is_withdrawn,
+    a_refused_withdrawal_changes_nothing_at_any_server,
     no_result_waits_for_the_handler_of_the_next_job,
     results_in_a_batch_are_all_written_when_the_worker_stops,
     one_worker_serves_two_servers_and_starves_none,
@@ -175,6 +176,26 @@ fn no_job_runs_twice_because_its_function_is_withdrawn(address: &str) {
     assert!(one.next_job(Duration::from_millis(200)).unwrap().is_none());
     let (one, other) = (one.stop(), other.stop());
     assert_eq!((one.completed + other.completed, one.rejected), (2, 0));
+}
+
+/// In addition to an in-memory server.
+fn a_refused_withdrawal_changes_nothing_at_any_server(address: &str) {
+    let other = fixtures::gearmand::Server::start().unwrap();
+    let mut worker = worker_of("kept", &format!("{address},{}", other.address()));
+    let submit = |address: &str| {
+        let mut client = blocking::Client::connect(address).unwrap();
+        client.submit_background("kept", address, options()).unwrap();
+    };
+    submit(other.address());
+    let held = worker.next_job(PATIENCE).unwrap().unwrap();
+    assert!(worker.cant_do("kept").is_err());
+    assert!(worker.reset_abilities().is_err());
+    submit(address);
+    let job = worker.next_job(Duration::from_secs(2)).unwrap().expect("it serves it no more");
+    for job in [held, job] {
+        worker.complete(job, "").unwrap();
+    }
+    assert_eq!(worker.stop().completed, 2);
 }
 
 fn worker_of(function: &str, address: &str) -> blocking::Worker {

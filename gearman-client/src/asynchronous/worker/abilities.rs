@@ -9,7 +9,8 @@ use queue_core::in_thread;
 use super::service;
 use super::{JobContext, Worker};
 use crate::{
-    Error, Failure, FunctionName, Result, asynchronous::dispatch::Handler, work::failure::Failed,
+    Error, Failure, FunctionName, Result, asynchronous::dispatch::Handler, protocol::PacketType,
+    work::failure::Failed,
 };
 
 impl Worker {
@@ -235,6 +236,7 @@ impl Worker {
         Error: From<F::Error>,
     {
         let function = function.try_into()?;
+        self.refuse_while_running(PacketType::CantDo)?;
         self.lanes.iter().try_for_each(|lane| lane.cant_do(&function))?;
         self.dispatch.forget(&function);
         Ok(())
@@ -246,8 +248,14 @@ impl Worker {
     ///
     /// `InvalidInput` while jobs are running, because the server would give them to other workers.
     pub fn reset_abilities(&mut self) -> Result<()> {
+        self.refuse_while_running(PacketType::ResetAbilities)?;
         self.lanes.iter().try_for_each(|lane| lane.reset_abilities())?;
         self.dispatch.forget_all();
         Ok(())
+    }
+
+    /// Asks all servers before any of them is told.
+    fn refuse_while_running(&self, command: PacketType) -> Result<()> {
+        self.lanes.iter().try_for_each(|lane| lane.refuse_while_running(command))
     }
 }

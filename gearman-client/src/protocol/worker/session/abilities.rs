@@ -71,7 +71,7 @@ impl WorkerSession {
     ///
     /// `InvalidInput` while jobs are running, because the server would give those of the function to other workers.
     pub fn cant_do(&mut self, function: &FunctionName) -> Result<(), Error> {
-        self.refuse_while_running("CANT_DO")?;
+        self.refuse_while_running(PacketType::CantDo)?;
         self.functions.remove(function);
         self.abilities.retain(|(known, _)| known != function);
         self.change(Change::Cannot(function.clone()));
@@ -84,18 +84,19 @@ impl WorkerSession {
     ///
     /// `InvalidInput` while jobs are running, because the server would give them to other workers.
     pub fn reset_abilities(&mut self) -> Result<(), Error> {
-        self.refuse_while_running("RESET_ABILITIES")?;
+        self.refuse_while_running(PacketType::ResetAbilities)?;
         self.functions.clear();
         self.abilities.clear();
         self.change(Change::Reset);
         Ok(())
     }
 
-    pub(super) fn refuse_while_running(&self, command: &'static str) -> Result<(), Error> {
+    /// Refuses a command of which the server would give running jobs to others.
+    pub(crate) fn refuse_while_running(&self, command: PacketType) -> Result<(), Error> {
         if self.running.is_empty() {
             return Ok(());
         }
         let why = "the server would give the running jobs to others: finish them first";
-        Err(Error::invalid(why).with_command(command))
+        Err(Error::invalid(why).with_command(command.name()))
     }
 }
