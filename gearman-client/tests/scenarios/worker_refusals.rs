@@ -29,6 +29,7 @@ both_faces!(
     a_server_that_refuses_every_grab_is_asked_less_and_less,
     a_server_that_refuses_a_grab_and_closes_is_tried_less_and_less,
     a_server_that_closes_when_it_has_no_job_is_tried_less_and_less,
+    a_server_whose_jobs_cannot_be_read_is_tried_less_and_less,
     quirk_servers_without_gearmands_grabs_are_worked_for,
     an_exception_ends_its_job_on_every_server,
     a_worker_without_file_descriptors_waits_and_tells_that_once,
@@ -91,6 +92,11 @@ fn a_server_that_refuses_a_grab_and_closes_is_tried_less_and_less<F: Face>() {
 /// Answers alone do not prove that the next connection will be of more use.
 fn a_server_that_closes_when_it_has_no_job_is_tried_less_and_less<F: Face>() {
     closes_after::<F>(wire(PacketType::NoJob, &[]));
+}
+
+/// A name of a job that is longer than any that gearmand gives.
+fn a_server_whose_jobs_cannot_be_read_is_tried_less_and_less<F: Face>() {
+    closes_after::<F>(wire(PacketType::JobAssignAll, &[&"H".repeat(64), "f", "u", "", "w"]));
 }
 
 fn closes_after<F: Face>(reply: Vec<u8>) {

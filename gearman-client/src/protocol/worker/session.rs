@@ -314,7 +314,6 @@ impl WorkerSession {
                 let (answer, told) = self.answered_grab(packet.packet_type, now)?;
                 self.window = (self.window * 2).min(self.places);
                 self.budget.refill(now);
-                self.has_brought_job = true;
                 let mut timeout = None;
                 let known = |name: &[u8]| {
                     let (function, of_function) = self.functions.get_key_value(name)?;
@@ -322,6 +321,7 @@ impl WorkerSession {
                     Some(function.clone())
                 };
                 let job = Assignment::parse(packet, &self.origin, known)?;
+                self.has_brought_job = true;
                 if let Some(mut told) = told {
                     trace::grabbed(&mut told, &job);
                 }
