@@ -17,7 +17,7 @@ use crate::{
     asynchronous::{call::Call, link::Link, route::Route},
     protocol::{
         Epoch, Request,
-        client::route::{Attempts, Router, no_server},
+        client::route::{Attempts, Question, Router, no_server},
     },
     trace,
 };
@@ -246,8 +246,8 @@ impl Client {
     }
 
     /// The way to this server alone, for a question about its jobs.
-    pub(crate) fn route_to(&self, server: usize) -> Route<'_> {
-        let (total, rounds) = self.policy();
+    pub(crate) fn route_to(&self, Question { server, rounds, .. }: Question) -> Route<'_> {
+        let (total, _) = self.policy();
         let reply_timeout = self.inner.links.get(server).map(|link| link.options.reply_timeout);
         let attempts = Attempts::question(server, rounds, reply_timeout.unwrap_or_default());
         Route::new(&self.inner.links, attempts, total)

@@ -14,7 +14,10 @@ use crate::{
         GetStatusUnique, Request, Submit, Submitted,
         client::{
             Mail,
-            route::{Order, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses},
+            route::{
+                Order, Question, Questions, is_worth_another, may_be_passed_over, may_repeat,
+                no_server, pauses,
+            },
         },
     },
     submission::event::end_of,
@@ -264,13 +267,17 @@ impl Client {
         let order = server.map_or(all, Order::only);
         let limit = self.policy().0.sooner(limit);
         let mut last = Err(no_server());
-        for (index, left) in order.iter().zip((1..=order.len()).rev()) {
-            let status = pin!(self.ask(index, request, limit.share(left)));
-            let link = self.inner.links.get(index);
-            let server = link.map(|link| &*link.address);
+        let mut questions = Questions::new(&order, self.policy().1);
+        let link = |index: usize| self.inner.links.get(index);
+        let is_away = |index| link(index).is_some_and(|link| link.quarantine().is_some());
+        while let Some(question) = questions.next(is_away) {
+            let status = pin!(self.ask(question, request, limit.share(question.shares)));
+            let server = link(question.server).map(|link| &*link.address);
             let status = self.told(self.asks(request), status, |_, _| server).await;
-            if status.as_ref().is_ok_and(|status| status.is_known) {
-                return status;
+            match &status {
+                Ok(known) if known.is_known => return status,
+                Ok(_) => {}
+                Err(error) => questions.failed(question, error),
             }
             // An answer is more informative than an error.
             if last.is_err() || status.is_ok() {
@@ -280,7 +287,12 @@ impl Client {
         last
     }
 
-    async fn ask<R: Request>(&self, index: usize, request: &R, limit: Limit) -> Result<R::Reply> {
-        Call::new(self.route_to(index).until(limit), request).await
+    async fn ask<R: Request>(
+        &self,
+        question: Question,
+        request: &R,
+        limit: Limit,
+    ) -> Result<R::Reply> {
+        Call::new(self.route_to(question).until(limit), request).await
     }
 }

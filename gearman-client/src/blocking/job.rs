@@ -11,8 +11,8 @@ use crate::{
         client::{
             Mail,
             route::{
-                Attempts, Order, is_worth_another, may_be_passed_over, may_repeat, no_server,
-                pauses,
+                Attempts, Order, Question, Questions, is_worth_another, may_be_passed_over,
+                may_repeat, no_server, pauses,
             },
         },
     },
@@ -224,13 +224,20 @@ impl Client {
         let order = server.map_or(all, Order::only);
         let limit = self.policy().0.sooner(limit);
         let mut last = Err(no_server());
-        for (index, left) in order.iter().zip((1..=order.len()).rev()) {
+        let mut questions = Questions::new(&order, self.policy().1);
+        let is_away = |client: &Self, index: usize| {
+            client.links.get(index).is_some_and(|link| link.quarantine().is_some())
+        };
+        while let Some(question) = questions.next(|index| is_away(self, index)) {
             let operation = self.asks(request);
-            let share = limit.share(left);
-            let status =
-                self.told(operation, |client| Ok((client.ask(index, request, share)?, index)));
-            if status.as_ref().is_ok_and(|status| status.is_known) {
-                return status;
+            let share = limit.share(question.shares);
+            let status = self.told(operation, |client| {
+                Ok((client.ask(question, request, share)?, question.server))
+            });
+            match &status {
+                Ok(known) if known.is_known => return status,
+                Ok(_) => {}
+                Err(error) => questions.failed(question, error),
             }
             // An answer is more informative than an error.
             if last.is_err() || status.is_ok() {
@@ -240,10 +247,14 @@ impl Client {
         last
     }
 
-    fn ask<R: Request>(&mut self, index: usize, request: &R, limit: Limit) -> Result<R::Reply> {
-        let (_, rounds) = self.policy();
-        let link = self.links.get(index).ok_or_else(no_server)?;
-        let attempts = Attempts::question(index, rounds, link.options.reply_timeout);
+    fn ask<R: Request>(
+        &mut self,
+        Question { server, rounds, .. }: Question,
+        request: &R,
+        limit: Limit,
+    ) -> Result<R::Reply> {
+        let link = self.links.get(server).ok_or_else(no_server)?;
+        let attempts = Attempts::question(server, rounds, link.options.reply_timeout);
         let ((reply, slot), link) =
             self.walk(attempts, limit, |_, link, time| link.call(request, time))?;
         self.leave(Place { link, slot });

@@ -48,6 +48,7 @@ both_faces!(
     a_refused_connection_names_every_address,
     a_full_backlog_of_a_listener_meets_the_connect_deadline,
     a_server_that_takes_no_connection_leaves_time_for_the_next,
+    a_server_that_is_away_is_not_waited_for_while_another_knows_the_job,
     the_total_deadline_bounds_retries,
     the_deadline_of_a_job_bounds_its_repetitions,
     a_slow_network_changes_nothing,
@@ -353,6 +354,23 @@ fn a_server_that_takes_no_connection_leaves_time_for_the_next<F: Face>() {
         assert_eq!(job.handle.server().unwrap().to_string(), good.address());
         thread::sleep(Duration::from_millis(500));
     }
+}
+
+/// The delays of a server that has been away for a while are long.
+fn a_server_that_is_away_is_not_waited_for_while_another_knows_the_job<F: Face>() {
+    let (away, good) = (Port::take().unwrap(), Server::start().unwrap());
+    let list = [away.address().to_string(), good.address().to_owned()].map(|address| {
+        let options: ConnectOptions = address.parse().unwrap();
+        options.retry(RetryPolicy::new(3).backoff(LATE, LATE).seed(1))
+    });
+    let mut client = F::connect(Servers::new(list).unwrap()).unwrap();
+    let job = client.submit_background("f", b"w", options()).unwrap();
+    let name = std::str::from_utf8(job.handle.name()).unwrap();
+    let handle: gearman_client::JobHandle = name.parse().unwrap();
+    let started = Instant::now();
+    assert!(client.status(&handle).unwrap().is_known);
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
 /// The whole call, with all its reconnects.

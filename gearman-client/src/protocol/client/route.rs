@@ -209,6 +209,61 @@ impl FromIterator<usize> for Order {
     }
 }
 
+/// The servers that a question goes to: each once, and then those that are away, which may come back. One that is away
+/// for long costs no time while another knows the answer.
+#[derive(Debug)]
+pub(crate) struct Questions {
+    order: std::vec::IntoIter<usize>,
+    away: Vec<usize>,
+    is_first_round: bool,
+    /// Number of extra rounds for a server that is waited for.
+    rounds: u32,
+}
+
+/// A question to one server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    pub(crate) server: usize,
+    /// How often it is asked again.
+    pub(crate) rounds: u32,
+    /// Number of servers that share the remaining time.
+    pub(crate) shares: usize,
+}
+
+impl Questions {
+    pub(crate) fn new(order: &Order, rounds: u32) -> Self {
+        let servers: Vec<usize> = order.iter().collect();
+        let is_first_round = servers.len() > 1;
+        Questions { order: servers.into_iter(), away: Vec::new(), is_first_round, rounds }
+    }
+
+    /// The next question. `is_away` tells which servers must not be tried yet.
+    pub(crate) fn next(&mut self, is_away: impl Fn(usize) -> bool) -> Option<Question> {
+        loop {
+            match self.order.next() {
+                Some(server) if self.is_first_round && is_away(server) => self.away.push(server),
+                Some(server) => {
+                    let rounds = if self.is_first_round { 0 } else { self.rounds };
+                    return Some(Question { server, rounds, shares: self.order.len() + 1 });
+                }
+                None if self.away.is_empty() => return None,
+                None => {
+                    self.is_first_round = false;
+                    self.order = std::mem::take(&mut self.away).into_iter();
+                }
+            }
+        }
+    }
+
+    /// A server did not answer. It is waited for if it is away, and not if it has taken all the time of an answer.
+    pub(crate) fn failed(&mut self, Question { server, .. }: Question, error: &Error) {
+        let is_silent = error.kind() == ErrorKind::Timeout(Deadline::Reply);
+        if self.is_first_round && self.rounds > 0 && may_repeat(error, true) && !is_silent {
+            self.away.push(server);
+        }
+    }
+}
+
 /// Chooses the order in which servers are tried for a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Router {
@@ -429,5 +484,39 @@ mod tests {
         assert!(matches!(attempts.step(all_away, Limit::never()), Step::Wait(w) if w == wait));
         let mut never = Attempts::new(Order::from_iter([0]), 0, false);
         assert!(matches!(never.step(all_away, Limit::never()), Step::Try(0)));
+    }
+
+    fn asked(questions: &mut Questions, away: &[usize]) -> Option<(usize, u32, usize)> {
+        let question = questions.next(|server| away.contains(&server))?;
+        Some((question.server, question.rounds, question.shares))
+    }
+
+    #[test]
+    fn a_server_that_is_away_is_asked_last_and_a_silent_one_once() {
+        let mut questions = Questions::new(&Order::from_iter([0, 1, 2, 3]), 3);
+        let silent = Error::timed_out(Deadline::Reply).with_fate(Fate::Unknown);
+        for (server, shares, error) in
+            [(1, 3, lost(Fate::NotSent)), (2, 2, silent), (3, 1, Error::protocol("what"))]
+        {
+            let question = questions.next(|server| server == 0).unwrap();
+            assert_eq!((question.server, question.rounds, question.shares), (server, 0, shares));
+            questions.failed(question, &error);
+        }
+        assert_eq!(asked(&mut questions, &[0]), Some((0, 3, 2)));
+        assert_eq!(asked(&mut questions, &[0]), Some((1, 3, 1)));
+        assert_eq!(asked(&mut questions, &[0]), None);
+    }
+
+    #[test]
+    fn the_only_server_is_waited_for_and_one_that_failed_only_if_it_may_be() {
+        let mut questions = Questions::new(&Order::only(7), 3);
+        assert_eq!(asked(&mut questions, &[7]), Some((7, 3, 1)));
+        assert_eq!(asked(&mut questions, &[7]), None);
+        let mut questions = Questions::new(&Order::from_iter([0, 1]), 0);
+        for _ in 0..2 {
+            let question = questions.next(|_| false).unwrap();
+            questions.failed(question, &lost(Fate::NotSent));
+        }
+        assert_eq!(asked(&mut questions, &[]), None);
     }
 }
