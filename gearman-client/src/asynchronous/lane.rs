@@ -191,15 +191,9 @@ impl Lane {
 
     /// Waits until this connection has lost a job.
     pub(crate) async fn lost(&self, job: &JobHandle) -> LostReason {
-        let poll = |role: &mut Role, waker: &Waker| match role.lost_reason(job, now()) {
-            Some(reason) => Poll::Ready(reason),
-            None => {
-                role.wake_on_loss(waker);
-                Poll::Pending
-            }
-        };
+        let mut watch = Watch { lane: self, ticket: None };
         loop {
-            let lost = poll_fn(|cx| self.look(|role| poll(role, cx.waker())));
+            let lost = poll_fn(|cx| watch.poll_lost(job, cx.waker()));
             let Some(until) = self.look(|role| role.session.held_until(job)) else {
                 return lost.await;
             };
@@ -224,6 +218,32 @@ impl Lane {
     pub(crate) fn drop_job(&self, job: &JobHandle) {
         // A lost job already belongs to another worker.
         let _ = self.change(|role| role.session.finish(job, End::Fail, now()));
+    }
+}
+
+/// A task that waits for the loss of a job.
+struct Watch<'a> {
+    lane: &'a Lane,
+    ticket: Option<u64>,
+}
+
+impl Watch<'_> {
+    fn poll_lost(&mut self, job: &JobHandle, waker: &Waker) -> Poll<LostReason> {
+        self.lane.look(|role| match role.lost_reason(job, now()) {
+            Some(reason) => Poll::Ready(reason),
+            None => {
+                role.wake_on_loss(&mut self.ticket, waker);
+                Poll::Pending
+            }
+        })
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.lane.look(|role| role.forget_loss(ticket));
+        }
     }
 }
 

@@ -22,7 +22,11 @@ use super::{
     support::{LATE, PATIENCE, options},
 };
 
-each_server_async!(a_job_taken_by_hand_is_lost_with_its_worker, a_panic_behind_an_await_is_told,);
+each_server_async!(
+    nothing_is_kept_of_a_wait_for_the_loss_of_a_job,
+    a_job_taken_by_hand_is_lost_with_its_worker,
+    a_panic_behind_an_await_is_told,
+);
 
 scenarios!(
     a_handler_learns_that_its_job_is_lost,
@@ -192,6 +196,35 @@ fn a_handler_learns_that_its_worker_stops<F: HandlerFace>(address: &str) {
     assert_eq!(worker.stop().completed, 1);
     let events: Vec<_> = submit.join().unwrap().into_iter().map(Result::unwrap).collect();
     assert_eq!(events, [JobEvent::Complete("early".into())]);
+}
+
+/// A task of which a waker is kept keeps its memory, on a connection that may last for weeks.
+async fn nothing_is_kept_of_a_wait_for_the_loss_of_a_job(address: String) {
+    struct Task;
+
+    impl std::task::Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    let mut worker = gearman_client::Worker::connect(&address).await.unwrap();
+    worker.can_do("f", None).unwrap();
+    let client = gearman_client::Client::connect(&address).await.unwrap();
+    client.submit_background("f", "", options()).await.unwrap();
+    let job = worker.next_job().await;
+    let task = Arc::new(Task);
+    let waker = std::task::Waker::from(task.clone());
+    {
+        let [mut one, mut other] = [(); 2].map(|()| Box::pin(job.lost()));
+        let mut cx = std::task::Context::from_waker(&waker);
+        for _ in 0..2 {
+            assert!(one.as_mut().poll(&mut cx).is_pending());
+            assert!(other.as_mut().poll(&mut cx).is_pending());
+        }
+    }
+    drop(waker);
+    job.complete("").await.unwrap();
+    assert_eq!(Arc::strong_count(&task), 1);
+    worker.stop().await;
 }
 
 /// The loss of a job that was taken by hand is also reported.

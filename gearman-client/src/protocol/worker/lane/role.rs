@@ -68,10 +68,10 @@ impl Lane {
         self.pace.reset();
         (self.unwritten, self.looking) = (0, None);
         self.overdue.clear();
-        for tasks in [&mut self.connecting, &mut self.waiting, &mut self.barriers, &mut self.losses]
-        {
+        for tasks in [&mut self.connecting, &mut self.waiting, &mut self.barriers] {
             tasks.append_to(&mut io.wake);
         }
+        io.wake.extend(std::mem::take(&mut self.losses).into_values());
     }
 
     fn end(&mut self, io: &mut Io<Error>) -> Pulse {
