@@ -50,6 +50,9 @@ pub(super) type Told = Option<Box<Operation>>;
 struct Work {
     number: u64,
     packet_type: PacketType,
+    /// Number of such packets, if they are reports: those sent between two others are counted together, because a long
+    /// job may send very many before anything confirms them.
+    count: u64,
     /// Whether it only repeats the end sent just before.
     is_repeated: bool,
     told: Told,
@@ -61,6 +64,11 @@ impl Work {
         if let Some(mut told) = self.told.take() {
             told.ended(error.map(ErrorKind::name));
         }
+    }
+
+    fn is_report(&self) -> bool {
+        use PacketType::{WorkData, WorkStatus, WorkWarning};
+        matches!(self.packet_type, WorkStatus | WorkData | WorkWarning)
     }
 
     fn is_result(&self) -> bool {
@@ -84,13 +92,22 @@ impl Confirmations {
 
     /// That packet was a result or a report.
     pub(super) fn told(&mut self, packet_type: PacketType, told: Told) {
-        let work = Work { number: self.number, packet_type, is_repeated: false, told };
+        let asked = self.asked.back().map_or(0, |asked| asked.number);
+        let latest = self.unconfirmed.iter_mut().rev();
+        let mut reports = latest.take_while(|work| work.is_report() && work.number > asked);
+        if let Some(same) = reports.find(|work| work.packet_type == packet_type) {
+            same.count += 1;
+            return;
+        }
+        let (number, count) = (self.number, 1);
+        let work = Work { number, packet_type, count, is_repeated: false, told };
         self.unconfirmed.push_back(work);
     }
 
     /// That packet repeated the end of a job.
     pub(super) fn repeated(&mut self, packet_type: PacketType) {
-        let work = Work { number: self.number, packet_type, is_repeated: true, told: None };
+        let (number, count) = (self.number, 1);
+        let work = Work { number, packet_type, count, is_repeated: true, told: None };
         self.unconfirmed.push_back(work);
     }
 
@@ -200,6 +217,10 @@ impl Confirmations {
             _ => says(b"work result"),
         };
         let at = self.unconfirmed.iter().position(of_kind).unwrap_or(0);
+        if let Some(work) = self.unconfirmed.get_mut(at).filter(|work| work.count > 1) {
+            work.count -= 1;
+            return;
+        }
         let Some(mut work) = self.unconfirmed.remove(at) else { return };
         work.ended(Some(ErrorKind::JobNotFound));
         if work.is_result() {
@@ -239,5 +260,54 @@ impl Confirmations {
         }
         self.asked.clear();
         self.grabs = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use PacketType::{EchoRes, WorkComplete, WorkData, WorkStatus, WorkWarning};
+
+    use super::*;
+
+    fn tells(confirmations: &mut Confirmations, packet_type: PacketType) {
+        confirmations.count();
+        confirmations.told(packet_type, None);
+    }
+
+    fn asks(confirmations: &mut Confirmations, now: Instant) {
+        confirmations.count();
+        confirmations.asked(None, 0, None, now);
+    }
+
+    /// All places are taken, so nothing is asked whose answer would confirm them.
+    #[test]
+    fn the_reports_of_a_long_job_take_no_room() {
+        let (mut confirmations, now) = (Confirmations::default(), Instant::now());
+        for _ in 0..1000 {
+            for report in [WorkStatus, WorkData, WorkWarning] {
+                tells(&mut confirmations, report);
+            }
+        }
+        assert!(confirmations.unconfirmed.len() <= 3, "{}", confirmations.unconfirmed.len());
+        asks(&mut confirmations, now);
+        tells(&mut confirmations, WorkStatus);
+        confirmations.answered(EchoRes, false, now).unwrap();
+        assert!(confirmations.has_unconfirmed(), "the last one came behind the request");
+    }
+
+    #[test]
+    fn each_of_many_reports_may_be_refused_before_the_result() {
+        let (mut confirmations, now) = (Confirmations::default(), Instant::now());
+        for _ in 0..3 {
+            tells(&mut confirmations, WorkStatus);
+        }
+        tells(&mut confirmations, WorkComplete);
+        asks(&mut confirmations, now);
+        for refused in 0..4 {
+            assert_eq!(confirmations.settled().next(), None, "{refused}");
+            confirmations.rejected(b"Job given in work result not found");
+        }
+        confirmations.answered(EchoRes, false, now).unwrap();
+        assert!(confirmations.settled().eq([Settled::Rejected]));
     }
 }
