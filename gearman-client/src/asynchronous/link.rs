@@ -203,6 +203,18 @@ impl Link {
             link.quarantine(now())
         })
     }
+
+    /// Whether the last attempt to connect has failed, and the next one has not ended. That is begun here: callers who
+    /// have another server do not wait for it.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        let is_doubtful =
+            self.has_failed.load(Ordering::Relaxed) && self.with(|link| link.is_doubtful());
+        if is_doubtful {
+            // Later callers see its outcome.
+            let _ = self.poll_open(&Context::from_waker(Waker::noop()), &mut None, |_| ());
+        }
+        is_doubtful
+    }
 }
 
 /// A caller's end of a slot. Dropping it leaves the connection in step: mail that still arrives is discarded.

@@ -31,7 +31,9 @@ impl<'a> Route<'a> {
 
     pub(crate) fn step(&mut self) -> Step {
         let links = self.links;
-        let step = self.attempts.step(|index| links.get(index)?.quarantine(), self.total);
+        let quarantine = |index: usize| links.get(index)?.quarantine();
+        let is_doubtful = |index: usize| links.get(index).is_some_and(|link| link.is_doubtful());
+        let step = self.attempts.step(quarantine, is_doubtful, self.total);
         if let Step::Try(next) = step
             && let Some((failed, news)) = self.attempts.news(next)
             && let Some(link) = links.get(failed)

@@ -208,7 +208,9 @@ impl Client {
         mut step: impl FnMut(usize, &mut Link, Time) -> Result<T>,
     ) -> Result<(T, usize)> {
         loop {
-            match attempts.step(|index| self.links.get(index)?.quarantine(), total) {
+            let quarantine = |index: usize| self.links.get(index)?.quarantine();
+            // Nobody else would try it.
+            match attempts.step(quarantine, |_| false, total) {
                 Step::Try(index) => {
                     if let Some((failed, news)) = attempts.news(index)
                         && let Some(link) = self.links.get(failed)

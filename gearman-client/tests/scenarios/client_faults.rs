@@ -19,7 +19,7 @@ use gearman_client::{
 };
 
 use super::{
-    face::{Face, WorkFace, both_faces},
+    face::{Async, Face, WorkFace, both_faces},
     support::{LATE, PATIENCE, function, options, real},
 };
 
@@ -371,6 +371,27 @@ fn a_server_that_is_away_is_not_waited_for_while_another_knows_the_job<F: Face>(
     assert!(client.status(&handle).unwrap().is_known);
     let took = started.elapsed();
     assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+/// G3: another server is there for them. Only the first call waits for an attempt to connect.
+#[test]
+fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers() {
+    let (dark, full) = full_backlog();
+    let good = Server::start().unwrap();
+    let list = [dark.as_str(), good.address()].map(|address| {
+        let options: ConnectOptions = address.parse().unwrap();
+        options.connect_timeout(LATE)
+    });
+    let mut client = Async::connect(Servers::new(list).unwrap()).unwrap();
+    let (started, mut slow) = (Instant::now(), 0);
+    while started.elapsed() < 4 * LATE {
+        let call = Instant::now();
+        client.submit_background("f", b"w", options()).unwrap();
+        slow += usize::from(call.elapsed() > LATE / 2);
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(slow <= 1, "{slow} calls waited for an attempt to connect");
+    drop(full);
 }
 
 /// The whole call, with all its reconnects.

@@ -310,6 +310,12 @@ impl Link {
         Some(until.saturating_duration_since(now))
     }
 
+    /// Whether there is no connection and the last attempt to make one has failed.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.stage != Stage::Open && self.health.failures() > 0
+    }
+
     #[cfg(test)]
     pub(super) fn slots_in_use(&self) -> usize {
         self.slots.in_use()

@@ -15,6 +15,8 @@ use crate::{
 pub(crate) struct Attempts {
     order: Order,
     position: usize,
+    /// The servers of this round that are tried last.
+    doubtful: Vec<usize>,
     /// Remaining extra rounds.
     rounds: u32,
     idempotent: bool,
@@ -72,6 +74,7 @@ impl Attempts {
         Attempts {
             order,
             position: 0,
+            doubtful: Vec::new(),
             rounds,
             idempotent,
             patience: Limit::never(),
@@ -92,17 +95,20 @@ impl Attempts {
 
     /// The limits of an attempt at the server of the last step. The servers after it need their shares of the time.
     pub(crate) fn time(&self, total: Limit) -> Time {
-        let connecting = match self.order.len().saturating_sub(self.position) {
+        let left = self.order.len().saturating_sub(self.position);
+        let connecting = match left + self.doubtful.len() {
             0 => total,
             others => total.share(others + 1).named(Deadline::Connect),
         };
         Time { connecting, total }
     }
 
-    /// The next step. `quarantine` returns how long a server must not be tried yet.
+    /// The next step. `quarantine` returns how long a server must not be tried yet, and `is_doubtful` whether others
+    /// should be tried before it.
     pub(crate) fn step(
         &mut self,
         quarantine: impl Fn(usize) -> Option<Duration>,
+        is_doubtful: impl Fn(usize) -> bool,
         total: Limit,
     ) -> Step {
         if self.last.is_some() && total.has_passed() {
@@ -118,9 +124,17 @@ impl Attempts {
         while let Some(index) = self.order.get(self.position) {
             self.position += 1;
             if only_chance || quarantine(index).is_none() {
+                if self.order.len() > 1 && is_doubtful(index) {
+                    self.doubtful.push(index);
+                    continue;
+                }
                 self.has_repeated = false;
                 return Step::Try(index);
             }
+        }
+        if !self.doubtful.is_empty() {
+            self.has_repeated = false;
+            return Step::Try(self.doubtful.remove(0));
         }
         if self.rounds == 0 {
             return self.give_up();
@@ -416,7 +430,7 @@ mod tests {
     }
 
     fn tried(attempts: &mut Attempts) -> Option<usize> {
-        match attempts.step(|_| None, Limit::never()) {
+        match attempts.step(|_| None, |_| false, Limit::never()) {
             Step::Try(index) => Some(index),
             _ => None,
         }
@@ -443,7 +457,7 @@ mod tests {
             assert_eq!(tried(&mut attempts), Some(expected));
             attempts.failed(expected, lost(Fate::Unknown)).unwrap();
         }
-        assert!(matches!(attempts.step(|_| None, Limit::never()), Step::GiveUp(_)));
+        assert!(matches!(attempts.step(|_| None, |_| false, Limit::never()), Step::GiveUp(_)));
         let refused = Error::refused(ErrorKind::QueueFull, "QUEUE_ERROR", "full");
         assert!(Attempts::new(Order::from_iter([0]), 5, true).failed(0, refused).is_err());
     }
@@ -457,7 +471,9 @@ mod tests {
                 attempts.failed(index, lost(Fate::NotSent)).unwrap();
             }
         }
-        let Step::GiveUp(error) = attempts.step(|_| None, Limit::never()) else { panic!() };
+        let Step::GiveUp(error) = attempts.step(|_| None, |_| false, Limit::never()) else {
+            panic!()
+        };
         assert_eq!(error.fate(), Fate::Unknown);
         let refused = Error::refused(ErrorKind::QueueFull, "QUEUE_ERROR", "full");
         let error = attempts.failed(1, refused).unwrap_err();
@@ -478,12 +494,14 @@ mod tests {
         let wait = Duration::from_secs(3);
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
         let first_away = |index| (index == 0).then_some(wait);
-        assert!(matches!(attempts.step(first_away, Limit::never()), Step::Try(1)));
+        assert!(matches!(attempts.step(first_away, |_| false, Limit::never()), Step::Try(1)));
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
         let all_away = |_| Some(wait);
-        assert!(matches!(attempts.step(all_away, Limit::never()), Step::Wait(w) if w == wait));
+        assert!(
+            matches!(attempts.step(all_away, |_| false, Limit::never()), Step::Wait(w) if w == wait)
+        );
         let mut never = Attempts::new(Order::from_iter([0]), 0, false);
-        assert!(matches!(never.step(all_away, Limit::never()), Step::Try(0)));
+        assert!(matches!(never.step(all_away, |_| false, Limit::never()), Step::Try(0)));
     }
 
     fn asked(questions: &mut Questions, away: &[usize]) -> Option<(usize, u32, usize)> {
