@@ -37,11 +37,7 @@ impl Outbox {
             waiting.extend(lane.take_all().into_iter().map(|taken| (from, taken)));
         }
         for (from, taken) in waiting {
-            let other = self.choose(taken.parcel.key, now);
-            if other != from {
-                self.moved(from);
-            }
-            self.queue_checked(other, taken, now);
+            self.place(from, taken, now);
         }
         self.wakers.append(&mut self.watchers);
     }
@@ -56,10 +52,17 @@ impl Outbox {
             return;
         };
         for taken in lane.take_all() {
-            let other = self.choose(taken.parcel.key, now);
-            self.moved(server);
-            self.queue_checked(other, taken, now);
+            self.place(server, taken, now);
         }
+    }
+
+    /// Queues a put that waited for this server where it is served best.
+    fn place(&mut self, from: usize, taken: Taken, now: Instant) {
+        let server = self.choose(taken.parcel.key, now);
+        if server != from {
+            self.moved(from);
+        }
+        self.queue_checked(server, taken, now);
     }
 
     fn moved(&mut self, from: usize) {
