@@ -287,8 +287,14 @@ impl Link {
         self.dialer.open(|attempt| {
             let options = options.iter().map(|options| attempt.bound::<Self>(options));
             let servers = Servers::new(options).map_err(cli_error)?;
-            let mut client = Client::connect(servers).map_err(cli_error)?;
-            if attempt.asks {
+            let mut client = Client::connect(servers.clone()).map_err(cli_error)?;
+            if attempt.asks && servers.options().len() > 1 {
+                // One that answers is enough, so those that are away are not waited for.
+                let once = |server: ConnectOptions| server.retry(RetryPolicy::never());
+                let servers = Servers::new(servers.options().iter().cloned().map(once));
+                let servers = servers.map_err(cli_error)?;
+                round_trip(&mut Client::connect(servers).map_err(cli_error)?)?;
+            } else if attempt.asks {
                 round_trip(&mut client)?;
             }
             client.set_total_timeout(bound);

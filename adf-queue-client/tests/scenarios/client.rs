@@ -28,6 +28,7 @@ over_websocket!(
     what_the_transport_cannot_carry_is_refused_before_it_is_sent,
     a_message_that_comes_too_late_is_the_next_pulls,
     a_message_that_was_put_back_wakes_nobody,
+    a_message_that_woke_nobody_is_the_next_pulls,
     a_message_belongs_to_the_connection_that_pulled_it,
     a_client_that_goes_gives_back_what_it_had_pulled,
     a_request_can_have_an_id_of_the_callers_own,
@@ -172,6 +173,23 @@ fn a_message_that_was_put_back_wakes_nobody<F: Face>(world: &World) {
     assert_eq!((&again.body()[..], again.duplications()), (&b"first"[..], 2));
     assert_eq!(client.clear(&queue).unwrap(), 1);
     client.delete(&again).unwrap();
+    client.delete_queue(&queue).unwrap();
+}
+
+/// The next pull joined the one that was given up, and waited for a push.
+fn a_message_that_woke_nobody_is_the_next_pulls<F: Face>(world: &World) {
+    let queue = queue_name();
+    let mut client = F::connect(world.options()).unwrap();
+    client.create_queue(&queue).unwrap();
+    client.rpush(&queue, "x".into()).unwrap();
+    let mut pulled = client.pull(&queue).unwrap();
+    for _ in 0..3 {
+        assert!(client.pull_within(&queue, Duration::from_millis(20)).unwrap().is_none());
+        client.rcancel(&pulled).unwrap();
+        pulled = client.pull(&queue).unwrap();
+    }
+    assert_eq!(pulled.duplications(), 4);
+    client.delete(&pulled).unwrap();
     client.delete_queue(&queue).unwrap();
 }
 

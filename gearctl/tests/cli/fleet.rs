@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
@@ -29,6 +30,29 @@ impl Fleet {
 
     fn all(&self) -> String {
         format!("{},{}", self.dead, self.alive())
+    }
+}
+
+/// It was asked again and again whether it answers, with growing delays, before anything was submitted to the other.
+#[test]
+fn a_server_that_is_away_is_not_waited_for_at_the_start() {
+    let (server, listener) = (Server::start().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let away = listener.local_addr().unwrap().to_string();
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let counted = attempts.clone();
+    thread::spawn(move || {
+        // Each ends at once.
+        for _ in listener.incoming() {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    for both in [format!("{away},{}", server.address()), format!("{},{away}", server.address())] {
+        attempts.store(0, Ordering::SeqCst);
+        // The job itself may be sent there, and is not sent twice.
+        let ran = gearctl(&both, &["--retry", "50", "submit", "mail", "x"]);
+        assert!(matches!(ran.code, Some(0 | 69)), "{ran:?}");
+        let attempts = attempts.load(Ordering::SeqCst);
+        assert!(attempts <= 4, "{attempts} connections");
     }
 }
 

@@ -160,6 +160,7 @@ impl Link {
                 }
             }
             (Waiter::Check(queue), Ok(_)) if !self.pulls.is_spare(&queue) => self.pull(&queue),
+            (Waiter::Look(queue, caller), outcome) => self.looked(&queue, caller, outcome, &id),
             (Waiter::Pull(queue) | Waiter::Check(queue), Ok(_)) => {
                 self.pulls.ended(&queue);
             }
@@ -210,6 +211,30 @@ impl Link {
         if has_spare {
             self.pulls.sent(queue);
             self.pull(queue);
+        }
+    }
+
+    /// Messages that are ready have not woken the pull that a caller has joined, so another one gets them.
+    fn looked(
+        &mut self,
+        queue: &QueueName,
+        caller: u64,
+        outcome: Result<Success, Refusal>,
+        id: &RequestId,
+    ) {
+        if !self.tasks.get(&caller).is_some_and(|task| matches!(task.stage, Stage::Pulling)) {
+            return;
+        }
+        match outcome {
+            Ok(Success::Counted(0)) => {}
+            Ok(_) => {
+                self.pulls.sent(queue);
+                self.pull(queue);
+            }
+            Err(refusal) => {
+                let error = Error::from(refusal).with_request(Action::Pull, id);
+                self.finish(caller, Err(error));
+            }
         }
     }
 
@@ -328,13 +353,17 @@ impl Link {
             && session.is_open()
             && session.unwritten(io) < ENOUGH_OUTGOING
         {
+            if let Some((caller, queue)) = self.pulls.take_look() {
+                self.send_for(Action::Count, &queue, Waiter::Look(queue.clone(), caller));
+                continue;
+            }
             // In the order of their callers, so that pushes without end do not hold up a pull.
-            let puller = self.pulls.lacking_for();
-            let is_next = |number: &u64| puller.is_none_or(|caller| *number < caller);
+            let lacking = self.pulls.lacking();
+            let is_next = |number: &u64| lacking.as_ref().is_none_or(|(caller, _)| number < caller);
             if let Some(number) = self.queued.first().filter(is_next) {
                 self.queued.remove(number);
                 self.send_task(number);
-            } else if let Some(queue) = self.pulls.lacking() {
+            } else if let Some((_, queue)) = lacking {
                 match self.encoding {
                     Encoding::Binary => {
                         self.pulls.sent(&queue);

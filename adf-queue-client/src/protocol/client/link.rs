@@ -99,6 +99,8 @@ pub(super) enum Waiter {
     Pull(QueueName),
     /// The same, for the count before the pull.
     Check(QueueName),
+    /// This caller, who has joined an abandoned pull, for a count of messages that have not woken it.
+    Look(QueueName, u64),
 }
 
 /// For callers.

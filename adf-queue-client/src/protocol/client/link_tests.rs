@@ -404,7 +404,8 @@ fn a_pull_by_an_id_of_the_caller_serves_others_when_he_has_gone() {
     let commands = bench.link().metrics().commands;
     let next = bench.begin(Ask::Pull(queue()));
     bench.ask(push("x")).unwrap();
-    assert_eq!(bench.link().metrics().commands, commands + 1, "his pull was taken over");
+    // The push, and a count of what is ready already.
+    assert_eq!(bench.link().metrics().commands, commands + 2, "his pull was taken over");
     let delivery = bench.delivery(next);
     assert_eq!((delivery.request_id().as_str(), &delivery.body()[..]), ("mine", &b"x"[..]));
 }
@@ -979,6 +980,35 @@ fn a_queue_made_again_can_be_pulled_from_although_an_abandoned_pull_is_dead() {
     }
     bench.ask(push("x")).unwrap();
     bench.try_pull();
+}
+
+/// A plain pull joined the abandoned one, and waited for the next push.
+#[test]
+fn a_plain_pull_takes_what_is_ready_although_an_abandoned_pull_waits() {
+    let mut bench = Bench::open(options());
+    bench.ask(push("x")).unwrap();
+    let pulled = bench.pull();
+    bench.abandon_pull();
+    bench.ask(settle(Action::Rcancel, &pulled)).unwrap().done().unwrap();
+    let again = bench.pull();
+    assert_eq!(again.message_id(), pulled.message_id());
+    bench.ask(settle(Action::Delete, &again)).unwrap().done().unwrap();
+    // Both abandoned pulls wait; a push wakes one, and no more are sent.
+    for _ in 0..3 {
+        let next = bench.begin(Ask::Pull(queue()));
+        bench.go();
+        assert!(bench.outcome(next).is_none());
+        bench.ask(push("y")).unwrap();
+        let delivery = bench.delivery(next);
+        bench.ask(settle(Action::Delete, &delivery)).unwrap().done().unwrap();
+        bench.abandon_pull();
+    }
+    // The refusal that a pull of its own would have had.
+    bench.abandon_pull();
+    bench.ask(Ask::Plain(Action::DeleteQueue, queue(), bytes::Bytes::new())).unwrap();
+    let next = bench.begin(Ask::Pull(queue()));
+    bench.go();
+    assert_eq!(bench.error(next).0, ErrorKind::Refused(Refusal::QueueNotFound));
 }
 
 #[test]

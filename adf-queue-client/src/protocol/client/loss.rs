@@ -71,7 +71,7 @@ impl Link {
         }
         let pings = pinging.into_iter().filter_map(|waiter| match waiter {
             Waiter::Task(number) => Some(number),
-            Waiter::Pull(_) | Waiter::Check(_) => None,
+            Waiter::Pull(_) | Waiter::Check(_) | Waiter::Look(..) => None,
         });
         for number in pings {
             self.sent_in_vain(number, Fate::Unknown, error);

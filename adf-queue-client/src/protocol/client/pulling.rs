@@ -21,6 +21,8 @@ pub(crate) type Message = (Request, Delivered);
 /// A JSON pull on a missing queue crashes the server, so the queue is counted first. And since the server cannot cancel
 /// a pull, one with a deadline repeats the count until there is a message. Another client may be faster; then the pull
 /// waits on the server, and the next one gets its message.
+///
+/// Returned messages have not woken an abandoned pull, so the queue is counted before anybody waits for one.
 #[derive(Debug)]
 pub(crate) struct Pulling {
     pull: Request,
@@ -30,6 +32,8 @@ pub(crate) struct Pulling {
     doing: Doing,
     /// How long to wait before the next count.
     delay: Duration,
+    /// Whether an abandoned pull waits, and there were no ready messages.
+    joins: bool,
 }
 
 /// How long to wait for a message.
@@ -58,7 +62,7 @@ const MOST: Duration = Duration::from_secs(1);
 
 impl Pulling {
     pub(crate) fn new(pull: Request, terms: Terms, patience: Patience, total: Limit) -> Self {
-        Pulling { pull, terms, patience, total, doing: Doing::Nothing, delay: FIRST }
+        Pulling { pull, terms, patience, total, doing: Doing::Nothing, delay: FIRST, joins: false }
     }
 
     /// The next step. `last` is the outcome of the previous one; `None` if it was a wait, or if there was nothing to
@@ -77,7 +81,10 @@ impl Pulling {
                 Patience::Until(at) if at <= now => Step::Over(Ok(None)),
                 _ => self.adopt(now),
             },
-            (Doing::Adopting, None) => self.begin(now),
+            (Doing::Adopting, None) => {
+                self.joins = false;
+                self.begin(now)
+            }
             (Doing::Counting, Some(Ok(Reply::Success(_, Success::Counted(count))))) => {
                 self.counted(count, now)
             }
@@ -85,7 +92,11 @@ impl Pulling {
                 Doing::Adopting | Doing::Pulling,
                 Some(Ok(Reply::Success(pull, Success::Delivered(message)))),
             ) => Step::Over(Ok(Some((pull, message)))),
-            (Doing::Adopting | Doing::Pulling, Some(Err(error))) if self.is_bound(&error, now) => {
+            (Doing::Adopting, Some(Err(error))) if self.is_bound(&error, now) => {
+                self.joins = true;
+                self.count()
+            }
+            (Doing::Pulling, Some(Err(error))) if self.is_bound(&error, now) => {
                 Step::Over(Ok(None))
             }
             // Its own caller has not seen this failure, and the current one has not asked yet.
@@ -97,28 +108,50 @@ impl Pulling {
 
     fn adopt(&mut self, now: Instant) -> Step<Option<Message>> {
         self.doing = Doing::Adopting;
-        Step::Adopt(self.pull.queue().clone(), self.limit(now))
+        let limit = match self.patience {
+            // The server wakes it for what comes from now on.
+            Patience::Endless if self.joins => self.total,
+            _ => self.total.sooner(Limit::until(Deadline::Total, Some(self.next_count(now)))),
+        };
+        Step::Adopt(self.pull.queue().clone(), limit)
     }
 
     fn begin(&mut self, now: Instant) -> Step<Option<Message>> {
         if self.terms.encoding == Encoding::Json || matches!(self.patience, Patience::Until(_)) {
-            self.doing = Doing::Counting;
-            let count = Request::count(*self.pull.id(), self.pull.queue().clone());
-            return self.ask(count, self.total);
+            return self.count();
         }
         self.pull(now)
+    }
+
+    fn count(&mut self) -> Step<Option<Message>> {
+        self.doing = Doing::Counting;
+        let count = Request::count(*self.pull.id(), self.pull.queue().clone());
+        self.ask(count, self.total)
     }
 
     fn counted(&mut self, count: u32, now: Instant) -> Step<Option<Message>> {
         match self.patience {
             Patience::Until(at) if count == 0 && at <= now => Step::Over(Ok(None)),
-            Patience::Until(at) if count == 0 => {
-                self.doing = Doing::Waiting;
-                let again = queue_core::after(now, self.delay).min(at);
+            Patience::Until(_) if count == 0 => {
+                let step = if self.joins { self.adopt(now) } else { self.wait(now) };
                 self.delay = (2 * self.delay).min(MOST);
-                Step::Wait(again)
+                step
             }
+            Patience::Endless if count == 0 && self.joins => self.adopt(now),
             _ => self.pull(now),
+        }
+    }
+
+    fn wait(&mut self, now: Instant) -> Step<Option<Message>> {
+        self.doing = Doing::Waiting;
+        Step::Wait(self.next_count(now))
+    }
+
+    fn next_count(&self, now: Instant) -> Instant {
+        let again = queue_core::after(now, self.delay);
+        match self.patience {
+            Patience::Until(at) => again.min(at),
+            Patience::Endless | Patience::ByItself => again,
         }
     }
 
@@ -138,10 +171,7 @@ impl Pulling {
     /// answer.
     fn limit(&self, now: Instant) -> Limit {
         let Patience::Until(at) = self.patience else { return self.total };
-        let at = match self.doing {
-            Doing::Pulling => at.max(queue_core::after(now, self.terms.reply_timeout)),
-            _ => at,
-        };
+        let at = at.max(queue_core::after(now, self.terms.reply_timeout));
         self.total.sooner(Limit::until(Deadline::Total, Some(at)))
     }
 
@@ -149,10 +179,9 @@ impl Pulling {
         error.kind() == &ErrorKind::Timeout(Deadline::Total)
     }
 
-    /// Whether the caller's patience ended, rather than the time of the call.
+    /// Whether its own limit ended a step, rather than the time of the call.
     fn is_bound(&self, error: &Error, now: Instant) -> bool {
-        let is_over = self.total.at.is_some_and(|at| at <= now);
-        self.is_late(error) && !is_over && matches!(self.patience, Patience::Until(_))
+        self.is_late(error) && self.total.at.is_none_or(|at| at > now)
     }
 }
 
@@ -207,7 +236,7 @@ mod tests {
     fn a_pull_takes_over_what_was_given_up_before_it_asks() {
         let now = queue_core::now();
         let mut pull = pulling(Encoding::Binary, Patience::Endless, Limit::never());
-        assert!(matches!(pull.next(None, now), Step::Adopt(_, Limit { at: None, .. })));
+        assert!(matches!(pull.next(None, now), Step::Adopt(..)));
         assert_eq!(asked(pull.next(None, now)), (Action::Pull, None));
         assert!(outcome(pull.next(delivered(), now)).unwrap().is_some());
         let mut pull = pulling(Encoding::Binary, Patience::Endless, Limit::never());
@@ -282,18 +311,51 @@ mod tests {
         }
     }
 
+    fn adopts_until(step: Step<Option<Message>>) -> Option<Instant> {
+        match step {
+            Step::Adopt(_, limit) => limit.at,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A message that another client returned, or one of a queue that was made again.
+    #[test]
+    fn what_has_not_woken_an_abandoned_pull_is_counted_before_that_is_waited_for() {
+        let start = queue_core::now();
+        for patience in [Patience::Endless, Patience::Until(start + 10 * SECOND)] {
+            let mut pull = pulling(Encoding::Binary, patience, Limit::never());
+            let mut now = adopts_until(pull.next(None, start)).unwrap();
+            assert!(now <= start + SECOND / 10, "it looks soon");
+            assert_eq!(asked(pull.next(late(), now)).0, Action::Count);
+            let joined = adopts_until(pull.next(counted(0), now));
+            // One without a limit waits for what comes from now on.
+            assert_eq!(joined.is_none(), matches!(patience, Patience::Endless));
+            let Some(again) = joined else { continue };
+            now = again;
+            assert_eq!(asked(pull.next(late(), now)).0, Action::Count);
+            assert_eq!(asked(pull.next(counted(1), now)).0, Action::Pull);
+            assert!(outcome(pull.next(delivered(), now)).unwrap().is_some());
+        }
+        // Without patience, too.
+        let mut pull = pulling(Encoding::Binary, Patience::Until(start), Limit::never());
+        assert_eq!(adopts_until(pull.next(None, start)), Some(start));
+        assert_eq!(asked(pull.next(late(), start)).0, Action::Count);
+        assert!(outcome(pull.next(counted(0), start)).unwrap().is_none());
+    }
+
     #[test]
     fn the_end_of_the_call_is_an_error_and_that_of_patience_is_not() {
         let now = queue_core::now();
         let total = Limit::until(Deadline::Total, Some(now + SECOND));
         for patience in [Patience::Endless, Patience::Until(now + 2 * SECOND)] {
             let mut pull = pulling(Encoding::Binary, patience, total);
-            assert!(matches!(pull.next(None, now), Step::Adopt(_, limit) if limit.at == total.at));
+            pull.next(None, now);
             let error = outcome(pull.next(late(), now + SECOND)).unwrap_err();
             assert_eq!(error.kind(), &ErrorKind::Timeout(Deadline::Total));
         }
         let mut pull = pulling(Encoding::Binary, Patience::Until(now + SECOND / 2), total);
         pull.next(None, now);
-        assert!(outcome(pull.next(late(), now + SECOND / 2)).unwrap().is_none());
+        assert_eq!(asked(pull.next(late(), now + SECOND / 2)).0, Action::Count);
+        assert!(outcome(pull.next(counted(0), now + SECOND / 2)).unwrap().is_none());
     }
 }

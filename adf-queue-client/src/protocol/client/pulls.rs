@@ -33,6 +33,8 @@ pub(super) struct Pulls {
     lines: BTreeMap<QueueName, Line>,
     /// Queues with more callers than pulls.
     lacking: BTreeSet<QueueName>,
+    /// Callers who have joined an abandoned pull, which messages that are ready have not woken: these are to be counted.
+    looks: BTreeMap<u64, QueueName>,
     /// Number of abandoned pulls and kept messages.
     spare: usize,
     kept_bytes: usize,
@@ -91,19 +93,31 @@ impl Pulls {
         self.change(queue, |line| line.callers.insert(caller));
     }
 
+    /// Joins; if there is an abandoned pull, the messages that are ready are to be counted.
+    pub(super) fn join_and_look(&mut self, queue: &QueueName, caller: u64) {
+        if self.has_spare(queue) {
+            self.looks.insert(caller, queue.clone());
+        }
+        self.join(queue, caller);
+    }
+
+    /// The next caller for whom to count.
+    pub(super) fn take_look(&mut self) -> Option<(u64, QueueName)> {
+        self.looks.pop_first()
+    }
+
     pub(super) fn leave(&mut self, queue: &QueueName, caller: u64) {
+        self.looks.remove(&caller);
         self.change(queue, |line| line.callers.remove(caller));
     }
 
-    /// A queue that needs another pull.
-    pub(super) fn lacking(&self) -> Option<QueueName> {
-        self.lacking.first().cloned()
-    }
-
-    /// The caller that the pull of [`lacking`](Self::lacking) is for.
-    pub(super) fn lacking_for(&self) -> Option<u64> {
-        let line = self.lines.get(self.lacking.first()?)?;
-        line.callers.iter().nth(line.outstanding)
+    /// A queue that needs another pull, and the caller that this is for: of all, the one that has waited longest.
+    pub(super) fn lacking(&self) -> Option<(u64, QueueName)> {
+        let callers = self.lacking.iter().filter_map(|queue| {
+            let line = self.lines.get(queue)?;
+            Some((line.callers.iter().nth(line.outstanding)?, queue))
+        });
+        callers.min().map(|(caller, queue)| (caller, queue.clone()))
     }
 
     /// Whether each pull that callers of the queue have asked for is in flight itself.
@@ -175,6 +189,7 @@ impl Pulls {
         (self.spare, self.kept_bytes) = (0, 0);
         let lines = mem::take(&mut self.lines);
         self.lacking.clear();
+        self.looks.clear();
         for (queue, line) in lines {
             if !line.callers.is_empty() {
                 self.lacking.insert(queue.clone());
@@ -217,13 +232,48 @@ mod tests {
         let (mut pulls, queue) = (Pulls::default(), queue());
         for caller in [1, 2] {
             pulls.join(&queue, caller);
-            assert_eq!(pulls.lacking(), Some(queue.clone()));
+            assert_eq!(pulls.lacking(), Some((caller, queue.clone())));
             pulls.sent(&queue);
             assert_eq!(pulls.lacking(), None);
         }
         assert_eq!(who(pulls.came(&queue, kept("second"))), Some(1));
         assert_eq!(who(pulls.came(&queue, kept("first"))), Some(2));
         assert!(pulls.lines.is_empty());
+    }
+
+    #[test]
+    fn the_caller_that_has_waited_longest_is_served_first_whatever_its_queue() {
+        let mut pulls = Pulls::default();
+        let [first, second] = ["/z", "/a"].map(|name| name.parse().unwrap());
+        pulls.join(&first, 1);
+        pulls.join(&second, 2);
+        for expected in [(1, first), (2, second)] {
+            assert_eq!(pulls.lacking().as_ref(), Some(&expected));
+            pulls.sent(&expected.1);
+        }
+        assert_eq!(pulls.lacking(), None);
+    }
+
+    #[test]
+    fn only_who_joins_a_pull_that_was_given_up_looks() {
+        let (mut pulls, queue) = (Pulls::default(), queue());
+        pulls.join_and_look(&queue, 1);
+        assert_eq!(pulls.take_look(), None);
+        pulls.sent(&queue);
+        pulls.leave(&queue, 1);
+        for caller in [2, 3] {
+            pulls.join_and_look(&queue, caller);
+            assert_eq!(pulls.looks.len(), 1, "there is one such pull");
+        }
+        pulls.leave(&queue, 3);
+        assert_eq!(pulls.take_look(), Some((2, queue.clone())));
+        pulls.leave(&queue, 2);
+        pulls.join_and_look(&queue, 4);
+        pulls.leave(&queue, 4);
+        assert_eq!(pulls.take_look(), None, "it does not wait any more");
+        pulls.join_and_look(&queue, 5);
+        pulls.reset();
+        assert_eq!(pulls.take_look(), None, "the pull is gone");
     }
 
     #[test]
@@ -253,6 +303,6 @@ mod tests {
         assert_eq!(pulls.spare(), 2);
         pulls.reset();
         assert_eq!((pulls.spare(), pulls.kept_bytes()), (0, 0));
-        assert_eq!((pulls.lacking(), pulls.lines.len()), (Some(queue), 1));
+        assert_eq!((pulls.lacking(), pulls.lines.len()), (Some((1, queue)), 1));
     }
 }

@@ -48,7 +48,7 @@ impl Link {
                 self.names.extend(message.as_ref().map(Message::name));
             }
             (Stage::Batch(_), _) => self.queued.insert(number),
-            (Stage::Pulling, Ask::Pull(queue)) => self.pulls.join(queue, number),
+            (Stage::Pulling, Ask::Pull(queue)) => self.pulls.join_and_look(queue, number),
             _ => {}
         }
         self.tasks.insert(number, task);
