@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fixtures::{adf_queue::Server, offline::Offline};
+use fixtures::{
+    adf_queue::{Quirks, Server},
+    offline::Offline,
+};
 use queue_core::{
     JobLimit, Pulse, Random, RetryPolicy,
     proof::{Faults, Proof},
@@ -757,7 +760,6 @@ fn no_more_is_pulled_than_found_though_a_delivery_follows_actions_that_are_there
         let recheck = Duration::from_secs(100_000);
         let terms = Terms { slots: 1, until_empty: true, recheck, ..terms() };
         let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
-        face.proof.peer.late = Some(Vec::new());
         face.push("/q", "x");
         for times in 1..=5 {
             while face.running.is_empty() {
@@ -777,9 +779,10 @@ fn waits(is_late: bool) -> Vec<(u64, usize, f64)> {
     let mut waits = Vec::new();
     for seed in 0..40 {
         let terms = Terms { slots: 1, until_empty: true, ..terms() };
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        let quirks = Quirks { delivers_late: is_late, ..Quirks::default() };
+        let server = Server::builder().queue("/q").quirks(quirks).offline();
+        let mut face = Face::new(seed, terms, &["/q"], server);
         face.proof.leaps = false;
-        face.proof.peer.late = is_late.then(Vec::new);
         face.push("/q", "x");
         for times in 1..=30 {
             let from = face.proof.now();
