@@ -3,13 +3,13 @@
 use std::{
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::Bytes;
 use queue_core::{
     Quick, Signal, Span, after,
-    blocking::Desk,
+    blocking::{Desk, Slices},
     now,
     sync::{
         spawn_scoped,
@@ -52,12 +52,6 @@ pub(super) struct Shop<'a> {
     pub(super) stop: &'a Signal,
 }
 
-/// How long to listen to a server before checking whether the worker is stopping.
-const SLICE: Duration = Duration::from_millis(200);
-
-/// The same while handlers run in separate threads, whose results have to go out: the first slice and the longest.
-const SHORT_SLICES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
-
 /// Maximum number of bytes to queue before results are written.
 const ENOUGH_OUTGOING: usize = 64 * 1024;
 
@@ -81,8 +75,7 @@ impl Shop<'_> {
     ) {
         let post = lane.post().clone();
         let mut grace_ends: Option<Instant> = None;
-        let [shortest, longest] = SHORT_SLICES;
-        let mut slice = shortest;
+        let mut slices = Slices::default();
         while !lane.is_over() {
             if self.is_ending() {
                 lane.stop();
@@ -91,25 +84,13 @@ impl Shop<'_> {
                     lane.hurry();
                 }
             }
-            let progress = desk.progress();
-            let mut is_in_vain = false;
-            if desk.is_full(self.options.slots) {
+            let time = slices.next(desk, self.options.slots, || {
                 // The steps below notice a lost connection.
                 let _ = lane.flush();
-                // A socket's timeout may end many milliseconds late, and the end of a handler would wait for it.
-                is_in_vain = desk.wait_while_full(self.options.slots, longest);
-            }
-            let time = match progress {
-                // The shortest possible socket timeout.
-                _ if is_in_vain => Duration::from_millis(1),
-                Some(_) => slice,
-                None => SLICE,
-            };
+                true
+            });
             lane.receive(now() + time);
-            slice = match lane.has_jobs() || desk.progress() != progress {
-                true => shortest,
-                false => (slice * 2).min(longest),
-            };
+            slices.listened(desk, lane.has_jobs());
             while let Some(job) = lane.next() {
                 let Some(registered) = self.registered(lane, &job) else { continue };
                 if self.runs_all_here() || registered.quick.is_proven() {

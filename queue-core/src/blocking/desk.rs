@@ -63,22 +63,19 @@ impl<T> Desk<T> {
     }
 
     /// The number of jobs that have ended, or `None` when none runs or waits.
-    #[must_use]
-    pub fn progress(&self) -> Option<u64> {
+    fn progress(&self) -> Option<u64> {
         let queue = self.lock();
         (queue.idle < queue.threads || !queue.jobs.is_empty()).then_some(queue.ended)
     }
 
     /// Whether all `most` handlers are busy.
-    #[must_use]
-    pub fn is_full(&self, most: usize) -> bool {
+    fn is_full(&self, most: usize) -> bool {
         self.lock().is_full(most)
     }
 
     /// If all `most` handlers are busy, waits at most `timeout` for one of them, because no incoming data is more
     /// urgent than their results. Returns whether the wait timed out.
-    #[must_use]
-    pub fn wait_while_full(&self, most: usize, timeout: Duration) -> bool {
+    fn wait_while_full(&self, most: usize, timeout: Duration) -> bool {
         let waited =
             self.done.wait_timeout_while(self.lock(), timeout, |queue| queue.is_full(most));
         waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
@@ -124,6 +121,60 @@ impl<T> Desk<T> {
     }
 }
 
+/// How long the thread that moves a worker's bytes listens at a time, while other threads run handlers whose results have
+/// to go out.
+#[derive(Debug)]
+pub struct Slices {
+    slice: Duration,
+    /// The desk's progress at the start of the current slice.
+    progress: Option<u64>,
+}
+
+/// While no handler runs: how soon it is noticed that the worker is stopping.
+const IDLE: Duration = Duration::from_millis(200);
+
+/// The shortest possible socket timeout.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+const LONGEST: Duration = Duration::from_millis(16);
+
+impl Slices {
+    /// The length of the next slice.
+    ///
+    /// If all `most` handlers are busy, it first waits for one of them, because a socket's timeout may end many
+    /// milliseconds late, and the end of a handler would wait for it. Before that, `flush` writes what is queued, and
+    /// returns whether there is nothing more urgent.
+    pub fn next<T>(
+        &mut self,
+        desk: &Desk<T>,
+        most: usize,
+        flush: impl FnOnce() -> bool,
+    ) -> Duration {
+        self.progress = desk.progress();
+        match self.progress {
+            Some(_) if desk.is_full(most) && flush() && desk.wait_while_full(most, LONGEST) => {
+                SHORTEST
+            }
+            Some(_) => self.slice,
+            None => IDLE,
+        }
+    }
+
+    /// The slice is over. The next one is short if jobs have come, or a handler has ended.
+    pub fn listened<T>(&mut self, desk: &Desk<T>, have_come: bool) {
+        self.slice = match have_come || desk.progress() != self.progress {
+            true => SHORTEST,
+            false => (self.slice * 2).min(LONGEST),
+        };
+    }
+}
+
+impl Default for Slices {
+    fn default() -> Self {
+        Slices { slice: SHORTEST, progress: None }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
@@ -132,6 +183,28 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn slices_grow_while_nothing_happens_and_a_busy_desk_is_waited_for() {
+        let (desk, mut slices) = (Desk::default(), Slices::default());
+        assert_eq!(slices.next(&desk, 1, || unreachable!("nothing is queued")), IDLE);
+        assert!(desk.put((), 1));
+        let mut lengths = Vec::new();
+        for _ in 0..6 {
+            lengths.push(slices.next(&desk, 3, || unreachable!("a handler is free")).as_millis());
+            slices.listened(&desk, false);
+        }
+        assert_eq!(lengths, [1, 2, 4, 8, 16, 16]);
+        // In vain: nobody takes it.
+        assert_eq!(slices.next(&desk, 1, || true), SHORTEST);
+        assert_eq!(slices.next(&desk, 1, || false), LONGEST);
+        slices.listened(&desk, true);
+        assert_eq!(slices.next(&desk, 3, || true), SHORTEST);
+        slices.listened(&desk, false);
+        desk.lock().ended += 1;
+        slices.listened(&desk, false);
+        assert_eq!(slices.next(&desk, 3, || true), SHORTEST, "a handler has ended");
+    }
 
     #[test]
     fn every_job_is_run_by_as_many_threads_as_there_may_be() {

@@ -11,7 +11,7 @@ mod transport;
 
 pub use self::{
     connect::{Connector, connect},
-    desk::{Closing, Desk},
+    desk::{Closing, Desk, Slices},
     duplex::Duplex,
     pump::{Drive, Wire},
     transport::Transport,

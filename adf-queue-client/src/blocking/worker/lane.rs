@@ -9,7 +9,7 @@ use std::{
 
 use queue_core::{
     Io, Pulse, Role, Span,
-    blocking::{Desk, Drive, Wire},
+    blocking::{Desk, Drive, Slices, Wire},
     lock, now,
     sync::{
         Condvar, Mutex, MutexGuard, spawn_scoped,
@@ -41,13 +41,6 @@ struct Floor<'a> {
     desk: Desk<(Key, JobContext)>,
     mail: Mail,
 }
-
-/// How long to listen to the server before checking whether the worker is stopping.
-const SLICE: Duration = Duration::from_millis(200);
-/// The same while handlers run in separate threads, whose decisions have to go out: the first slice and the longest.
-const SHORT_SLICES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
-/// The same after a fruitless wait for a free handler: the shortest possible socket timeout.
-const GLANCE: Duration = Duration::from_millis(1);
 
 impl<'a> Lane<'a> {
     pub(super) fn new(
@@ -88,35 +81,29 @@ impl Floor<'_> {
         role: &mut worker::Lane,
         wire: &mut Wire<Error>,
     ) {
-        let [shortest, longest] = SHORT_SLICES;
-        let mut slice = shortest;
+        let mut slices = Slices::default();
         while !role.is_over() {
-            let progress = self.desk.progress();
-            self.step(role, wire, if progress.is_some() { slice } else { SLICE });
+            self.step(role, wire, &mut slices);
             self.board.follow(self.index, role, now());
-            let mut is_busy = self.desk.progress() != progress;
+            let mut have_come = false;
             while let Some((jobs, news)) = role.take() {
-                is_busy |= !jobs.is_empty();
+                have_come |= !jobs.is_empty();
                 let jobs: Vec<_> = jobs.into_iter().map(|job| self.begin(job)).collect();
                 self.board.tell_all(self.index, news);
                 jobs.into_iter().for_each(|(key, job)| self.run(scope, role, key, job));
             }
-            slice = if is_busy { shortest } else { (slice * 2).min(longest) };
+            slices.listened(&self.desk, have_come);
         }
     }
 
-    /// Serves the connection until something arrives, or for this time.
-    fn step(&self, role: &mut worker::Lane, wire: &mut Wire<Error>, slice: Duration) {
+    /// Serves the connection until something arrives, or for a slice.
+    fn step(&self, role: &mut worker::Lane, wire: &mut Wire<Error>, slices: &mut Slices) {
         let was_connected = role.is_connected();
         let mut station = Station { role, floor: self };
-        let mut is_in_vain = false;
-        if self.desk.is_full(self.slots) {
+        let time = slices.next(&self.desk, self.slots, || {
             wire.push(&mut station);
-            // A socket's timeout may end many milliseconds late, and the end of a handler would wait for it.
-            let [_, longest] = SHORT_SLICES;
-            is_in_vain = !station.role.has_news() && self.desk.wait_while_full(self.slots, longest);
-        }
-        let time = if is_in_vain { GLANCE } else { slice };
+            !station.role.has_news()
+        });
         // Do not cut an attempt to connect short.
         let at_most = if was_connected { now().checked_add(time) } else { None };
         let driven = wire.drive(&mut station, at_most, |station| {
