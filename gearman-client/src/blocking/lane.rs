@@ -151,10 +151,9 @@ impl Lane {
             gauge: Gauge::default(),
             teller: Teller::new(address.clone(), &options, worker),
         };
-        let dial = move |_, _| {
-            connect(&options, Limit::of(Deadline::Connect, Some(options.connect_timeout)))
-        };
-        let (post, wire) = (Arc::new(post), Wire::new(dial));
+        // A server that takes no connection must not hold up a stop, nor the jobs of other servers.
+        let wire = Wire::aside(move |_, by| connect(&options, Limit::until(Deadline::Connect, by)));
+        let post = Arc::new(post);
         Lane { address, post, wire, inbox: VecDeque::new() }
     }
 

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashSet,
-    net::TcpListener,
     thread,
     time::{Duration, Instant},
 };
@@ -20,7 +19,7 @@ use gearman_client::{
 
 use super::{
     face::{Async, Face, WorkFace, both_faces},
-    support::{LATE, PATIENCE, function, options, real},
+    support::{LATE, PATIENCE, full_backlog, function, options, real},
 };
 
 fn quick(address: &str) -> ConnectOptions {
@@ -325,18 +324,6 @@ fn a_full_backlog_of_a_listener_meets_the_connect_deadline<F: Face>() {
     let kind = ErrorKind::Timeout(Deadline::Connect);
     assert_eq!((error.kind(), error.fate()), (kind, Fate::NotSent), "{error}");
     assert!(started.elapsed() < PATIENCE);
-}
-
-/// A listener whose backlog is full: attempts to connect to it are neither accepted nor refused.
-fn full_backlog() -> (String, (TcpListener, Vec<std::net::TcpStream>)) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let mut waiting = Vec::new();
-    while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, LATE) {
-        waiting.push(stream);
-        assert!(waiting.len() < 10_000);
-    }
-    (address.to_string(), (listener, waiting))
 }
 
 /// G3: the limit of a call is shorter than that of an attempt to connect.

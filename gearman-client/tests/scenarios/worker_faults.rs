@@ -19,7 +19,8 @@ use gearman_client::{
 use super::support::each_server_async;
 use super::{
     face::{Face, WorkFace, both_faces, scenarios},
-    support::{LATE, PATIENCE, function, options, real, wire},
+    handlers::HandlerFace,
+    support::{LATE, PATIENCE, full_backlog, function, options, real, wire},
 };
 
 each_server_async!(a_job_that_outlasts_the_grace_goes_back_to_the_server,);
@@ -47,6 +48,8 @@ both_faces!(
     a_server_that_is_away_is_tried_less_and_less,
     all_servers_are_served_fairly,
     a_worker_that_sleeps_everywhere_is_woken_from_anywhere,
+    a_server_that_takes_no_connection_holds_up_no_job_of_another,
+    a_stop_waits_for_no_attempt_to_connect,
 );
 
 scenarios!(
@@ -364,6 +367,47 @@ fn a_worker_that_sleeps_everywhere_is_woken_from_anywhere<F: Face>() {
         worker.complete(job, "").unwrap();
     }
     assert_eq!(worker.stop().completed, 6);
+}
+
+/// G4, like a black hole. A blocking worker that takes jobs by hand served the other server for a twentieth of the time.
+fn a_server_that_takes_no_connection_holds_up_no_job_of_another<F: Face>() {
+    let (dark, _full) = full_backlog();
+    let server = Server::start().unwrap();
+    let servers = [dark.as_str(), server.address()].map(|address| {
+        let options: ConnectOptions = address.parse().unwrap();
+        options.connect_timeout(Duration::from_secs(4))
+    });
+    let both = WorkerOptions::new(Servers::new(servers).unwrap());
+    let mut worker = F::Worker::connect(both).unwrap();
+    worker.can_do("f");
+    let mut client = F::to(server.address());
+    let (began, mut longest) = (Instant::now(), Duration::ZERO);
+    while began.elapsed() < Duration::from_secs(6) {
+        client.submit_background("f", b"", options()).unwrap();
+        let started = Instant::now();
+        let job = worker.next();
+        longest = longest.max(started.elapsed());
+        worker.complete(job, "").unwrap();
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(longest < Duration::from_secs(3), "a job waited for {longest:?}");
+}
+
+/// The blocking face waited for the end of its attempt.
+fn a_stop_waits_for_no_attempt_to_connect<F: HandlerFace>() {
+    let (dark, _full) = full_backlog();
+    let server = Server::start().unwrap();
+    let servers = [dark.as_str(), server.address()].map(|address| {
+        let options: ConnectOptions = address.parse().unwrap();
+        options.connect_timeout(PATIENCE * 2)
+    });
+    let worker =
+        F::start(WorkerOptions::new(Servers::new(servers).unwrap()), |_| Ok(String::new()));
+    let mut client = F::to(server.address());
+    let _ = client.run("f", b"", options()).unwrap();
+    let started = Instant::now();
+    assert_eq!(worker.stop().completed, 1);
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
 }
 
 /// G20, G22, S3, S4, and what crashes clients (a progress of 0 parts).

@@ -1,5 +1,7 @@
 //! The pump that moves a role's bytes and time in the caller's thread.
 
+#[cfg(not(shuttle))]
+use std::sync::{Arc, mpsc};
 use std::{
     fmt, io,
     task::Waker,
@@ -12,7 +14,10 @@ use crate::{
     sync::thread,
 };
 
-type Dialer<F> = Box<dyn FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send>;
+/// Gets the index of a server, the deadline of the attempt and the end of the call. Returns nothing if the attempt
+/// outlasts the call.
+type Dialer<F> =
+    Box<dyn FnMut(usize, Option<Instant>, Option<Instant>) -> Option<Result<Transport, F>> + Send>;
 
 /// A connection, with all bytes in transit. Calls and threads only borrow it.
 pub struct Wire<F> {
@@ -38,6 +43,22 @@ pub enum Drive<T> {
     Over,
 }
 
+/// Starts an attempt to connect in a thread of its own.
+#[cfg(not(shuttle))]
+fn attempt_aside<T: Send + 'static>(
+    dial: Arc<impl Fn(usize, Option<Instant>) -> T + Send + Sync + 'static>,
+    server: usize,
+    by: Option<Instant>,
+) -> io::Result<mpsc::Receiver<T>> {
+    let (outcome, attempt) = mpsc::sync_channel(1);
+    let thread = std::thread::Builder::new().name("connecting".to_owned());
+    thread.spawn(move || {
+        // Nobody may wait for it any more.
+        let _ = outcome.send(dial(server, by));
+    })?;
+    Ok(attempt)
+}
+
 /// How long a write may be stuck before the peer is read from, since it may be stuck writing to us.
 const STUCK: Duration = Duration::from_millis(10);
 /// The shortest possible socket timeout.
@@ -46,7 +67,55 @@ const GLANCE: Duration = Duration::from_millis(1);
 impl<F> Wire<F> {
     /// Makes connections with `dial`, which gets the index of a server and the deadline.
     pub fn new(
-        dial: impl FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send + 'static,
+        mut dial: impl FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send + 'static,
+    ) -> Self {
+        Self::dialing(move |server, by, at_most| Some(dial(server, earliest([by, at_most]))))
+    }
+
+    /// Makes connections with `dial`, which gets the index of a server and the deadline. An attempt that outlasts a
+    /// [`drive`](Self::drive) goes on in a thread of its own, which ends with it.
+    #[cfg(not(shuttle))]
+    pub fn aside(
+        dial: impl Fn(usize, Option<Instant>) -> Result<Transport, F> + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Send + 'static,
+    {
+        let (dial, mut last) = (Arc::new(dial), None);
+        Self::dialing(move |server, by, at_most| {
+            // An attempt with another deadline is another one.
+            let attempt = match last.take().filter(|(of, _)| *of == by) {
+                Some((_, attempt)) => attempt,
+                None => match attempt_aside(dial.clone(), server, by) {
+                    Ok(attempt) => attempt,
+                    // There is no thread for it.
+                    Err(_) => return Some(dial(server, earliest([by, at_most]))),
+                },
+            };
+            // It ends at its own deadline, and its report has to come before the role misses it.
+            let outcome = match at_most {
+                Some(until) => attempt.recv_timeout(until.saturating_duration_since(now())).ok(),
+                None => attempt.recv().ok(),
+            };
+            if outcome.is_none() {
+                last = Some((by, attempt));
+            }
+            outcome
+        })
+    }
+
+    /// The model has one thread for each connection.
+    #[cfg(shuttle)]
+    pub fn aside(
+        dial: impl Fn(usize, Option<Instant>) -> Result<Transport, F> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(dial)
+    }
+
+    fn dialing(
+        dial: impl FnMut(usize, Option<Instant>, Option<Instant>) -> Option<Result<Transport, F>>
+        + Send
+        + 'static,
     ) -> Self {
         Wire {
             dialer: Box::new(dial),
@@ -111,7 +180,7 @@ impl<F> Wire<F> {
                     return Drive::Rest(until);
                 }
                 Pulse::Dial { server, by, .. } => {
-                    self.dial(server, earliest([by, at_most]));
+                    self.dial(server, by, at_most);
                     Ok(())
                 }
                 Pulse::Look => self.look(now, true),
@@ -170,11 +239,12 @@ impl<F> Wire<F> {
         }
     }
 
-    fn dial(&mut self, server: usize, until: Option<Instant>) {
+    fn dial(&mut self, server: usize, by: Option<Instant>, at_most: Option<Instant>) {
         self.close();
-        match (self.dialer)(server, until) {
-            Ok(stream) => self.open(stream),
-            Err(failure) => self.io.ended(End::NotConnected(failure)),
+        match (self.dialer)(server, by, at_most) {
+            Some(Ok(stream)) => self.open(stream),
+            Some(Err(failure)) => self.io.ended(End::NotConnected(failure)),
+            None => {}
         }
     }
 
