@@ -104,7 +104,7 @@ pub use self::{
     worker::{
         claimed::Claimed,
         contain::contain,
-        job_limit::{Claim, Claims, JobLimit},
+        job_limit::{Claim, Claims, JobLimit, LimitWatch},
         quick::Quick,
         stop::{Haste, Stop},
     },

@@ -154,10 +154,6 @@ impl Board {
     #[cfg(feature = "tokio")]
     pub(crate) fn wake_on_stop(&self, lane: usize, waker: &std::task::Waker) {
         self.stop.wake(lane, waker);
-        if let Some(limit) = &self.limit {
-            // `is_ending` checks it below.
-            let _ = limit.poll_reached(&std::task::Context::from_waker(waker));
-        }
     }
 
     /// Whether a lane has to act on a stop.

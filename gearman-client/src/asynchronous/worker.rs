@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use queue_core::Signal;
+use queue_core::{LimitWatch, Signal};
 use tokio::{task::JoinSet, time::timeout};
 
 pub use self::{context::JobContext, grabbed::GrabbedJob, test_job::TestJob};
@@ -126,10 +126,12 @@ impl Worker {
                 }
             };
             let mut fail_others = pin!(fail_others);
+            let mut limit = self.limit.clone().map(LimitWatch::new);
             let (mut stop, mut told) = (pin!(stop), pin!(self.stop.wait()));
             poll_fn(|cx| {
                 let _: Poll<()> = fail_others.as_mut().poll(cx);
-                if self.is_at_limit(cx) || self.has_ended(cx) || told.as_mut().poll(cx).is_ready() {
+                let is_enough = limit.as_mut().is_some_and(|limit| limit.poll(cx).is_ready());
+                if is_enough || self.has_ended(cx) || told.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(());
                 }
                 stop.as_mut().poll(cx).map(|_| ())
@@ -179,11 +181,6 @@ impl Worker {
             }
         }
         outcome
-    }
-
-    /// Whether the last job that it may take has arrived; otherwise registers to be woken when it has.
-    fn is_at_limit(&self, cx: &Context<'_>) -> bool {
-        self.limit.as_ref().is_some_and(|limit| limit.poll_reached(cx).is_ready())
     }
 
     /// Whether all connections have ended on their own; otherwise registers to be woken when they have.

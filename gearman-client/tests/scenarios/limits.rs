@@ -1,6 +1,12 @@
 //! Workers that take a limited number of jobs, and not one more.
 
-use std::time::Duration;
+use std::{
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Wake, Waker},
+    time::Duration,
+};
 
 use fixtures::gearmand::Server;
 use gearman_client::{Client, JobLimit, Worker, WorkerOptions, blocking};
@@ -140,4 +146,29 @@ fn a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result(address: 
         .unwrap();
     assert_eq!(worker.run().unwrap().completed, 1);
     assert_eq!(left(address), (1, 0));
+}
+
+struct Task;
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// A limit may outlive any number of workers.
+#[tokio::test]
+async fn a_limit_keeps_nothing_of_workers_that_have_ended() {
+    let (server, limit, task) = (Server::start().unwrap(), JobLimit::new(1), Arc::new(Task));
+    let options: WorkerOptions = server.address().parse().unwrap();
+    let waker = Waker::from(task.clone());
+    {
+        let worker = Worker::new(options.limit(limit.clone())).unwrap();
+        let mut run = pin!(worker.run());
+        assert!(run.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    drop(waker);
+    // Its own tasks end a little later.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((Arc::strong_count(&task), limit.left()), (1, 1));
 }

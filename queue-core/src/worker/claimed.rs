@@ -1,8 +1,8 @@
 //! One role's claims on a shared limit.
 
-use std::task::Waker;
+use std::task::{Context, Waker};
 
-use crate::{Claim, Claims, JobLimit};
+use crate::{Claim, Claims, JobLimit, LimitWatch};
 
 /// The claims of a role, if there is a limit: one for each request in flight, and for each job that has not started.
 /// They are returned when the role is dropped.
@@ -10,8 +10,8 @@ use crate::{Claim, Claims, JobLimit};
 pub struct Claimed {
     claims: Option<(JobLimit, Claims)>,
     count: u64,
-    /// Registered for the start of the last permitted job.
-    waker: Option<Waker>,
+    /// Waits for the start of the last permitted job.
+    watch: Option<LimitWatch>,
 }
 
 impl Claimed {
@@ -19,7 +19,7 @@ impl Claimed {
     #[must_use]
     pub fn new(limit: Option<JobLimit>) -> Self {
         let claims = limit.map(|limit| (limit.clone(), Claims::new(limit)));
-        Claimed { claims, count: 0, waker: None }
+        Claimed { claims, count: 0, watch: None }
     }
 
     /// Whether there is a limit.
@@ -52,14 +52,9 @@ impl Claimed {
     /// Registers a waker for the start of the last permitted job, instead of the one registered before.
     pub fn wake_when_reached(&mut self, waker: &Waker) {
         let Some((limit, _)) = &self.claims else { return };
-        if self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            return;
-        }
-        if let Some(old) = self.waker.replace(waker.clone()) {
-            limit.forget(&old);
-        }
+        let watch = self.watch.get_or_insert_with(|| LimitWatch::new(limit.clone()));
         // The woken task, and every caller of this, checks it.
-        let _ = limit.poll_reached(&std::task::Context::from_waker(waker));
+        let _ = watch.poll(&Context::from_waker(waker));
     }
 
     /// A job starts; returns whether it may.
@@ -72,9 +67,8 @@ impl Claimed {
 
 impl Drop for Claimed {
     fn drop(&mut self) {
-        if let Some((limit, claims)) = &self.claims {
+        if let Some((_, claims)) = &self.claims {
             claims.give_back(self.count);
-            self.waker.iter().for_each(|waker| limit.forget(waker));
         }
     }
 }

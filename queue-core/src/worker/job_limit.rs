@@ -1,7 +1,8 @@
 //! Limits on the number of jobs that workers take.
 
 use std::{
-    fmt,
+    collections::{BTreeMap, btree_map::Entry},
+    fmt, mem,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
@@ -26,8 +27,18 @@ struct Count {
     asked: u64,
     /// A caller was told to ask later, and nothing was granted since.
     is_wanted: bool,
-    /// The wakers of those that wait until none is left.
-    waiting: Vec<Waker>,
+    /// The wakers of those that wait until none is left, by their tickets.
+    waiting: BTreeMap<u64, Waker>,
+    /// Number of tickets so far.
+    tickets: u64,
+}
+
+/// A wait until all jobs of a limit have arrived, by one task. Dropping it leaves nothing behind: a limit may outlive
+/// any number of them.
+#[derive(Debug)]
+pub struct LimitWatch {
+    limit: JobLimit,
+    ticket: u64,
 }
 
 /// The requesting side of a [`JobLimit`], used by a role, which reports the result of every request.
@@ -53,7 +64,8 @@ impl JobLimit {
             left: jobs,
             asked: 0,
             is_wanted: false,
-            waiting: Vec::new(),
+            waiting: BTreeMap::new(),
+            tickets: 0,
         })))
     }
 
@@ -69,26 +81,43 @@ impl JobLimit {
         self.left() == 0
     }
 
-    /// Ready when all jobs have arrived; wakes the waker then.
-    pub fn poll_reached(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut count = self.lock();
-        if count.left == 0 {
-            return Poll::Ready(());
-        }
-        if !count.waiting.iter().any(|known| known.will_wake(cx.waker())) {
-            count.waiting.push(cx.waker().clone());
-        }
-        Poll::Pending
-    }
-
-    /// No longer wakes the waker.
-    pub(crate) fn forget(&self, waker: &Waker) {
-        self.lock().waiting.retain(|known| !known.will_wake(waker));
-    }
-
     fn lock(&self) -> MutexGuard<'_, Count> {
         // A panic leaves nothing in the two numbers half done.
         lock(&self.0)
+    }
+}
+
+impl LimitWatch {
+    /// Nothing is registered before the first poll.
+    #[must_use]
+    pub fn new(limit: JobLimit) -> Self {
+        let ticket = {
+            let mut count = limit.lock();
+            count.tickets += 1;
+            count.tickets
+        };
+        LimitWatch { limit, ticket }
+    }
+
+    /// Ready when all jobs have arrived; wakes the last waker then.
+    pub fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
+        let mut count = self.limit.lock();
+        if count.left == 0 {
+            return Poll::Ready(());
+        }
+        match count.waiting.entry(self.ticket) {
+            Entry::Occupied(mut place) => place.get_mut().clone_from(cx.waker()),
+            Entry::Vacant(place) => _ = place.insert(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for LimitWatch {
+    fn drop(&mut self) {
+        let waker = self.limit.lock().waiting.remove(&self.ticket);
+        // Outside of the lock.
+        drop(waker);
     }
 }
 
@@ -130,9 +159,9 @@ impl Claims {
         count.asked = count.asked.saturating_sub(u64::from(asked));
         let Some(left) = count.left.checked_sub(1) else { return false };
         count.left = left;
-        let waiting = if count.left == 0 { std::mem::take(&mut count.waiting) } else { Vec::new() };
+        let reached = if count.left == 0 { mem::take(&mut count.waiting) } else { BTreeMap::new() };
         drop(count);
-        waiting.into_iter().for_each(Waker::wake);
+        reached.into_values().for_each(Waker::wake);
         true
     }
 }
@@ -168,12 +197,30 @@ mod tests {
     fn whoever_waits_for_the_last_job_is_woken_by_it_and_once() {
         let (limit, woken) = (JobLimit::new(2), Arc::new(Woken::default()));
         let (waker, claims) = (Waker::from(woken.clone()), Claims::new(limit.clone()));
-        let reached = || limit.poll_reached(&Context::from_waker(&waker));
+        let mut watch = LimitWatch::new(limit);
+        let mut reached = || watch.poll(&Context::from_waker(&waker));
         assert!(reached().is_pending() && reached().is_pending());
         assert!(claims.take(false) && reached().is_pending());
         assert_eq!(woken.0.load(Ordering::Relaxed), 0);
         assert!(claims.take(false) && reached().is_ready());
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    }
+
+    /// Two workers may run in one task.
+    #[test]
+    fn a_wait_that_is_dropped_leaves_those_of_the_same_task() {
+        let (limit, woken) = (JobLimit::new(1), Arc::new(Woken::default()));
+        let waker = Waker::from(woken.clone());
+        let mut waits = [(); 2].map(|()| LimitWatch::new(limit.clone()));
+        for wait in &mut waits {
+            assert!(wait.poll(&Context::from_waker(&waker)).is_pending());
+        }
+        let [one, other] = waits;
+        drop(one);
+        assert!(Claims::new(limit).take(false));
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        drop((other, waker));
+        assert_eq!(Arc::strong_count(&woken), 1);
     }
 
     #[test]

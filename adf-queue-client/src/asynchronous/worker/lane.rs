@@ -129,6 +129,7 @@ impl Serve for Station {
         let Station(lane) = self;
         let board = &lane.board;
         board.wake_on_stop(lane.index, task);
+        lane.role.with(|role| (role.wake_when_enough(task), false));
         if board.is_ending() {
             lane.role.with(|role| (board.heed_stop(role, now), false));
         }
@@ -142,5 +143,33 @@ impl Serve for Station {
             board.tell_all(lane.index, news);
             jobs.into_iter().for_each(|(loss, job)| lane.run(job, loss));
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Wake;
+
+    use super::*;
+    use crate::{JobLimit, WorkerOptions};
+
+    struct Task;
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    /// A limit may outlive any number of workers.
+    #[test]
+    fn a_limit_keeps_nothing_of_lanes_that_have_ended() {
+        let (limit, task) = (JobLimit::new(1), Arc::new(Task));
+        let server: ConnectOptions = "one".parse().unwrap();
+        let options = WorkerOptions::from(server.clone()).limit(limit.clone());
+        let role = options.lane(&server, std::iter::empty());
+        let station = Station(Lane::new(0, &server, role, Board::new(&options), Arc::default()));
+        let waker = Waker::from(task.clone());
+        station.exchange(&waker, &mut Io::default(), now());
+        drop((station, waker));
+        assert_eq!((Arc::strong_count(&task), limit.left()), (1, 1));
     }
 }

@@ -142,6 +142,12 @@ impl Lane {
         }
     }
 
+    /// Wakes the waker when no further message may be taken.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn wake_when_enough(&mut self, waker: &Waker) {
+        self.claimed.wake_when_reached(waker);
+    }
+
     /// Pulls nothing more, and ends when running handlers have ended or their grace has passed.
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.life == Life::Working {
