@@ -1,5 +1,7 @@
 //! Pipelined pushes with a bounded window, async.
 
+use std::iter::Fuse;
+
 use queue_core::Batch;
 
 use crate::{
@@ -44,7 +46,7 @@ impl Client {
         I: IntoIterator<Item = Push>,
     {
         let (window, told) = (Window::default(), Batch::new());
-        PushMany { client: self, pushes: pushes.into_iter(), window, told }
+        PushMany { client: self, pushes: pushes.into_iter().fuse(), window, told }
     }
 }
 
@@ -52,7 +54,7 @@ impl Client {
 #[must_use = "nothing is sent until the replies are requested"]
 pub struct PushMany<'a, I> {
     client: &'a Client,
-    pushes: I,
+    pushes: Fuse<I>,
     window: Window,
     told: Batch,
 }

@@ -3,20 +3,22 @@
 use std::cell::Cell;
 
 use adf_queue_client::{
-    ConnectOptions, Error, ErrorKind, Fate, MessageId, Push, QueueName, Refusal, Result,
-    RetryPolicy,
+    Client, ConnectOptions, Error, ErrorKind, Fate, MessageId, Push, QueueName, Refusal, Result,
+    RetryPolicy, blocking,
 };
 use fixtures::{adf_queue::Server, fault::Fault};
 
 use crate::{
     face::{Face, both_faces, over_each_transport, over_websocket},
-    support::{PATIENCE, World, queue_name},
+    support::{PATIENCE, World, on_each_server, queue_name},
 };
 
 over_each_transport! {
     many_messages_are_pushed_in_order_and_their_numbers_come_in_order,
     a_push_that_is_refused_or_cannot_be_sent_harms_no_other,
 }
+
+on_each_server!(a_pipeline_does_not_go_on_behind_the_end_of_its_pushes);
 
 over_websocket! {
     a_pipeline_is_lazy_and_bounded,
@@ -148,4 +150,31 @@ fn a_pipeline_that_is_dropped_leaves_the_next_call_its_own_answer<F: Face>() {
         assert_eq!(client.count(&other).unwrap(), 0);
     }
     assert!(client.count(&queue).unwrap() >= 20);
+}
+
+/// An iterator may have more behind its end, and nobody expects that of a pipeline that has ended.
+fn a_pipeline_does_not_go_on_behind_the_end_of_its_pushes(world: &World) {
+    let mut client = blocking::Client::connect(world.options()).unwrap();
+    let queue = queue_name();
+    client.create_queue(queue.clone()).unwrap();
+    let pushes = || {
+        let (mut taken, queue) = (0, queue.clone());
+        std::iter::from_fn(move || {
+            taken += 1;
+            (taken % 3 != 0).then(|| Push::right(queue.clone(), "x"))
+        })
+    };
+    let mut many = client.push_many(pushes());
+    let answers = (0..9).filter(|_| many.next().is_some()).count();
+    assert_eq!(answers, 2, "blocking");
+    drop(many);
+    crate::face::runtime().block_on(async {
+        let client = Client::connect(world.options()).await.unwrap();
+        let (mut many, mut answers) = (client.push_many(pushes()), 0);
+        for _ in 0..9 {
+            answers += usize::from(many.next().await.is_some());
+        }
+        assert_eq!(answers, 2, "async");
+    });
+    client.delete_queue(queue).unwrap();
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     future::poll_fn,
+    iter::Fuse,
     task::{Context, Poll, ready},
 };
 
@@ -57,7 +58,7 @@ impl Client {
     {
         CallMany {
             boxes: Boxes::new(self),
-            requests: requests.into_iter(),
+            requests: requests.into_iter().fuse(),
             in_flight: VecDeque::new(),
             unsent: 0,
             window: WINDOW,
@@ -79,7 +80,7 @@ impl Client {
     {
         SubmitMany {
             boxes: Boxes::new(self),
-            jobs: jobs.into_iter(),
+            jobs: jobs.into_iter().fuse(),
             unsent: VecDeque::new(),
             batch: Batch::new(self.policy().1),
             tags: 0,
@@ -195,7 +196,7 @@ impl Boxes {
 #[must_use = "nothing is sent until the replies are requested"]
 pub struct CallMany<I: Iterator> {
     boxes: Boxes,
-    requests: I,
+    requests: Fuse<I>,
     in_flight: VecDeque<InFlight<I::Item>>,
     /// Number of requests at its end that are not sent yet.
     unsent: usize,
@@ -302,7 +303,7 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
 #[must_use = "nothing is sent until the events are requested"]
 pub struct SubmitMany<W, I> {
     boxes: Boxes,
-    jobs: I,
+    jobs: Fuse<I>,
     /// Jobs that were taken and not sent yet.
     unsent: VecDeque<Running<W>>,
     batch: Batch<W>,

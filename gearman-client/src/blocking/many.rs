@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    iter::Fuse,
     time::Duration,
 };
 
@@ -53,7 +54,7 @@ impl Client {
     {
         CallMany {
             boxes: Boxes::new(self),
-            requests: requests.into_iter(),
+            requests: requests.into_iter().fuse(),
             in_flight: VecDeque::new(),
             early: HashMap::new(),
             window: WINDOW,
@@ -98,7 +99,7 @@ impl Client {
     {
         let batch = Batch::new(self.policy().1);
         let (boxes, told) = (Boxes::new(self), Told::new());
-        SubmitMany { boxes, jobs: jobs.into_iter(), batch, turn: 0, told }
+        SubmitMany { boxes, jobs: jobs.into_iter().fuse(), batch, turn: 0, told }
     }
 }
 
@@ -161,7 +162,7 @@ impl Drop for Boxes<'_> {
 #[must_use = "nothing is sent until the replies are requested"]
 pub struct CallMany<'a, I: Iterator> {
     boxes: Boxes<'a>,
-    requests: I,
+    requests: Fuse<I>,
     in_flight: VecDeque<InFlight<I::Item>>,
     /// Mail for requests in flight that arrived while an earlier one was resent.
     early: HashMap<u32, Mail>,
@@ -269,7 +270,7 @@ impl<I: Iterator<Item: Request>> Iterator for CallMany<'_, I> {
 #[must_use = "nothing is sent until the events are requested"]
 pub struct SubmitMany<'a, W, I> {
     boxes: Boxes<'a>,
-    jobs: I,
+    jobs: Fuse<I>,
     batch: Batch<W>,
     /// The server to listen to first.
     turn: usize,

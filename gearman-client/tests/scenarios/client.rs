@@ -424,3 +424,40 @@ fn the_outcome_of_a_job_whose_end_was_read_is_given_again(address: &str) {
     });
     worker.stop();
 }
+
+/// An iterator may have more behind its end, and nobody expects that of a batch that has ended.
+#[test]
+fn a_batch_does_not_go_on_behind_the_end_of_its_requests() {
+    fn requests<T>(one: impl Fn() -> T) -> impl Iterator<Item = T> {
+        let mut taken = 0;
+        std::iter::from_fn(move || {
+            taken += 1;
+            (taken % 3 != 0).then(&one)
+        })
+    }
+    let echo = || Echo(b"x".as_slice());
+    let submit = || Submit::foreground(function("echo"), "x", options()).unwrap();
+    let server = fixtures::gearmand::Server::start().unwrap();
+    let _worker = echo_worker(server.address());
+    let mut client = blocking::Client::connect(server.address()).unwrap();
+    let mut calls = client.call_many(requests(echo));
+    assert_eq!((0..9).filter(|_| calls.next().is_some()).count(), 2, "blocking calls");
+    drop(calls);
+    let mut jobs = client.submit_many(requests(submit));
+    let last = (0..9).filter_map(|_| jobs.next()).map(|(number, _)| number).max();
+    assert_eq!(last, Some(1), "blocking jobs");
+    drop(jobs);
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let client = Client::connect(server.address()).await.unwrap();
+        let (mut calls, mut answers) = (client.call_many(requests(echo)), 0);
+        for _ in 0..9 {
+            answers += usize::from(calls.next().await.is_some());
+        }
+        assert_eq!(answers, 2, "async calls");
+        let (mut jobs, mut last) = (client.submit_many(requests(submit)), None);
+        for _ in 0..9 {
+            last = jobs.next().await.map(|(number, _)| number).max(last);
+        }
+        assert_eq!(last, Some(1), "async jobs");
+    });
+}
