@@ -66,6 +66,11 @@ impl Hold {
         self.running.len() + self.waiting.len()
     }
 
+    /// Whether any handler runs, be its message lost or not.
+    pub(super) fn has_handlers(&self) -> bool {
+        !self.running.is_empty()
+    }
+
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()

@@ -42,7 +42,8 @@ use crate::{
 ///   counts on its own connection, where the answer follows every message that was given to an earlier pull. So it
 ///   never overlooks a message on its way. It also ends when the server cannot be reached.
 /// * A stopping lane requests nothing more, waits for running handlers, and closes the connection, which is the only
-///   way to cancel its pulls: a message that arrives meanwhile returns to its place.
+///   way to cancel its pulls: a message that arrives meanwhile returns to its place. The handlers of lost messages need
+///   no connection; it waits for them behind that.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(super) link: Link,
@@ -107,8 +108,8 @@ enum Life {
     Working,
     /// Handlers may run until then.
     Stopping(Instant),
-    /// The server was notified.
-    Leaving,
+    /// The server was notified. The handlers of lost messages may run until then.
+    Leaving(Instant),
     Over,
 }
 
@@ -159,8 +160,8 @@ impl Lane {
     /// The same without grace.
     pub(crate) fn stop_now(&mut self, now: Instant) {
         self.stop(now);
-        if let Life::Stopping(_) = self.life {
-            self.life = Life::Stopping(now);
+        if let Life::Stopping(until) | Life::Leaving(until) = &mut self.life {
+            *until = now;
         }
     }
 
@@ -479,7 +480,7 @@ impl Lane {
                 self.claimed.give_back();
             });
         }
-        self.life = Life::Leaving;
+        self.life = Life::Leaving(until);
         self.is_changed = true;
         self.link.close();
     }
@@ -536,6 +537,12 @@ impl Role for Lane {
             pulse = self.link.exchange(io, now);
         }
         if pulse == Pulse::Over {
+            if let Life::Leaving(until) = self.life
+                && until > now
+                && self.hold.has_handlers()
+            {
+                return Pulse::Close(Some(until));
+            }
             self.life = Life::Over;
         }
         let moment = self.next_moment(now);

@@ -392,6 +392,35 @@ fn handlers_that_outlast_the_grace_lose_their_messages() {
     assert_eq!(face.ready("/q"), ["slow"]);
 }
 
+/// It may finish what it has begun, although the message is another worker's by then.
+#[test]
+fn a_stop_leaves_the_handler_of_a_lost_message_its_grace() {
+    for finishes in [true, false] {
+        let mut face = Face::new(2, terms(), &["/q"], server(&["/q"]));
+        face.push("/q", "slow");
+        while face.running.is_empty() {
+            face.step();
+        }
+        face.proof.faults = Faults { broken: 1, refused: 1, ..Faults::default() };
+        while face.lost.is_empty() {
+            face.step();
+        }
+        face.stop();
+        let start = face.proof.now();
+        face.proof.leaps = false;
+        for _ in 0..200 {
+            assert_ne!(face.step(), Pulse::Over, "finishes: {finishes}");
+        }
+        if finishes {
+            face.end_one(Outcome::Delete);
+        }
+        face.proof.leaps = true;
+        face.until_over();
+        assert_eq!(face.proof.now() >= start + 25 * SECOND, !finishes);
+        assert_eq!(face.settled_as(JobFate::Lost(LostReason::ConnectionLost)), 1);
+    }
+}
+
 #[test]
 fn a_queue_that_is_not_there_is_told_and_asked_again_until_it_is() {
     for seed in 0..2 {
