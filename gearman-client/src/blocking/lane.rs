@@ -9,7 +9,7 @@ use std::{
 use queue_core::{
     Io, Limit, Pulse, after,
     blocking::{Drive, Wire, connect},
-    lock, now,
+    earliest, lock, now,
     sync::{Condvar, Mutex, MutexGuard, thread},
 };
 
@@ -182,9 +182,9 @@ impl Lane {
                 .drive(&mut mover, until, |mover| mover.post.with(|role| done(role, mover.inbox)));
             match moved {
                 Drive::Done(outcome) => return Some(outcome),
-                Drive::Late | Drive::Over | Drive::Rest(None) => return None,
-                Drive::Rest(Some(at)) => {
-                    let at = until.map_or(at, |until| until.min(at));
+                Drive::Late | Drive::Over => return None,
+                Drive::Rest(at) => {
+                    let at = earliest([at, until])?;
                     thread::sleep(at.saturating_duration_since(now()));
                 }
             }

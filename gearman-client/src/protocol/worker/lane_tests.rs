@@ -219,3 +219,37 @@ fn every_result_is_confirmed_before_the_end() {
         assert_eq!(settled, [Settled::Completed; JOBS], "seed {seed}");
     }
 }
+
+/// It may finish what it has begun, although the job is another worker's by then.
+#[test]
+fn a_stop_waits_for_the_handler_of_a_lost_job() {
+    for seed in 0..20 {
+        let comes_back = seed % 2 > 0;
+        let mut face = Face::new(seed, Duration::MAX, seed % 4 > 1);
+        face.proof.peer.submit();
+        face.may_end = false;
+        while face.running.is_empty() {
+            face.step();
+        }
+        face.proof.faults = Faults { broken: 1, refused: 1, ..Faults::default() };
+        while face.lane().is_open() {
+            face.step();
+        }
+        if comes_back {
+            face.proof.faults = Faults::default();
+            while !face.lane().is_open() {
+                face.step();
+            }
+        }
+        face.lane().stop();
+        for _ in 0..200 {
+            assert_ne!(face.step(), Pulse::Over, "seed {seed}: its handler runs");
+        }
+        face.may_end = true;
+        let mut steps = 0;
+        while face.step() != Pulse::Over {
+            steps += 1;
+            assert!(steps < 1_000, "seed {seed}: it does not end");
+        }
+    }
+}

@@ -74,12 +74,16 @@ impl Lane {
         io.wake.extend(std::mem::take(&mut self.losses).into_values());
     }
 
+    /// Ends the connection, and the lane once no handler runs. Those of lost jobs need no connection.
     fn end(&mut self, io: &mut Io<Error>) -> Pulse {
+        self.is_open = false;
+        self.close(io);
+        if self.life == Life::Stopping && !self.is_hurried && !self.session.is_idle() {
+            return Pulse::Close(None);
+        }
         if self.life != Life::Cut {
             self.life = Life::Over;
         }
-        self.is_open = false;
-        self.close(io);
         Pulse::Over
     }
 

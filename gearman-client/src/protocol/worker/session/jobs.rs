@@ -146,11 +146,12 @@ impl WorkerSession {
         }
     }
 
-    /// Leaves all held jobs to the server.
+    /// Leaves all held jobs to the server, and no longer waits for the handlers of lost ones.
     #[cfg(feature = "blocking")]
     pub(in crate::protocol::worker) fn leave_all(&mut self) {
         self.left += self.running.len();
         self.running.clear();
+        self.going_on.clear();
         self.waiting.clear();
     }
 
