@@ -10,10 +10,10 @@ use std::{
 };
 
 use adf_queue_client::{
-    Address, ConnectOptions, JobContext, JobLimit, LostReason, Outcome, QueueName, RetryPolicy,
-    Transport, Worker, WorkerOptions,
+    Address, ConnectOptions, ErrorKind, JobContext, JobLimit, LostReason, Outcome, QueueName,
+    RetryPolicy, Transport, Worker, WorkerOptions,
 };
-use fixtures::proxy::Proxy;
+use fixtures::{fault::Fault, proxy::Proxy};
 
 use crate::{
     face::{both_faces, over_websocket, runtime},
@@ -30,6 +30,8 @@ over_websocket! {
 
 both_faces! {
     a_server_that_accepts_and_closes_is_not_hammered,
+    a_server_that_closes_at_each_pull_is_not_hammered,
+    a_pull_that_is_never_answered_is_not_repeated_without_end,
 }
 
 /// A proxy in front of this world's server, and the options of a worker behind it.
@@ -184,6 +186,49 @@ fn a_server_that_accepts_and_closes_is_not_hammered<F: WorkerFace>() {
     std::thread::sleep(Duration::from_millis(300));
     assert!(proxy.accepted() - before < 10, "{}", proxy.accepted());
     worker.stop();
+}
+
+/// It answers counts, and so seems to be well.
+fn a_server_that_closes_at_each_pull_is_not_hammered<F: WorkerFace>() {
+    for is_limited in [true, false] {
+        let world = World::in_memory(Transport::WsBin);
+        let server = world.server.as_ref().unwrap();
+        let queues = [queue_name(), queue_name()];
+        let mut client = F::connect(world.options()).unwrap();
+        for queue in &queues {
+            client.create_queue(queue).unwrap();
+            client.rpush(queue, "x".into()).unwrap();
+        }
+        server.faults().add(Fault::always().of("pull").unexecuted().cut_after(0));
+        let slow = RetryPolicy::default().backoff(Duration::from_secs(1), Duration::from_secs(60));
+        let options = WorkerOptions::from(world.options().retry(slow.seed(7)));
+        let options = match is_limited {
+            true => options.limit(JobLimit::new(9)),
+            false => options.until_empty(),
+        };
+        let (told, observe) = told();
+        let worker = F::work(options.on_event(observe), &queues, handler(|_| Ok(Outcome::Delete)));
+        told.wait_for("disconnected");
+        std::thread::sleep(Duration::from_millis(500));
+        let connections = worker.handle.metrics().connections;
+        assert!(connections < 10, "{connections} connections, limited: {is_limited}");
+        worker.stop();
+    }
+}
+
+/// In JSON, a count comes before each pull.
+fn a_pull_that_is_never_answered_is_not_repeated_without_end<F: WorkerFace>() {
+    let world = World::in_memory(Transport::WsJson);
+    let queue = queue_name();
+    let retry = RetryPolicy::new(3).backoff(Duration::from_millis(5), Duration::from_millis(50));
+    let mut client = F::connect(world.options().retry(retry)).unwrap();
+    client.create_queue(&queue).unwrap();
+    let server = world.server.as_ref().unwrap();
+    server.faults().add(Fault::always().of("pull").unexecuted().cut_after(0));
+    let error = client.pull_within(&queue, Duration::from_secs(2)).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::ConnectionLost, "{error}");
+    let connections = client.metrics().connections;
+    assert!(connections < 10, "{connections} connections");
 }
 
 #[test]

@@ -24,6 +24,8 @@ const ENOUGH_OUTGOING: usize = 1 << 20;
 /// Maximum number of abandoned pulls in flight, plus messages kept for the next caller. Above it the connection is
 /// closed, which gives all of them back.
 pub(super) const MAX_SPARE: usize = 1024;
+/// A server that answers counts and then closes makes no progress.
+const LASTED: std::time::Duration = std::time::Duration::from_secs(1);
 /// How long the end of a connection may take after the server was notified.
 const LEAVING: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -57,6 +59,7 @@ impl Link {
         self.is_moved = true;
         (self.has_served, self.counted) = (false, (0, 0));
         self.heard = Some((io.received(), now));
+        self.since = Some(now);
         let began = self.dialed_at.take().unwrap_or(now);
         self.open_by = Some(after(began, self.options.connect_timeout));
         self.watch = queue_core::Watch::new(now);
@@ -98,7 +101,9 @@ impl Link {
                 }
                 Event::Answer { waiter, id, outcome } => {
                     self.metrics.replies += 1;
-                    self.prove();
+                    if self.is_proof(&waiter, &outcome, now) {
+                        self.prove();
+                    }
                     self.answer(waiter, id, outcome, now);
                 }
                 Event::InRun { waiter, place, outcome } => {
@@ -130,6 +135,15 @@ impl Link {
         for number in ready {
             self.finish(number, Ok(Answer::Yes));
         }
+    }
+
+    /// Whether this answer shows that the server is well. A count before a pull, and any count of a caller that only
+    /// pulls, does not on a young connection: the server may close it at each pull.
+    fn is_proof(&self, waiter: &Waiter, outcome: &Result<Success, Refusal>, now: Instant) -> bool {
+        let has_lasted = |since: Instant| now.saturating_duration_since(since) >= LASTED;
+        let is_before_pull = self.is_patient || matches!(waiter, Waiter::Check(_));
+        !(is_before_pull && matches!(outcome, Ok(Success::Counted(_))))
+            || self.since.is_some_and(has_lasted)
     }
 
     /// A complete exchange shows that the server is alive: the next connection may follow without a delay, and waiting

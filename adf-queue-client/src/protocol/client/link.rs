@@ -70,8 +70,10 @@ pub(crate) struct Link {
     /// The same, until it is reported.
     pub(super) failure: Option<Error>,
     /// Whether its caller waits without limit, and never hurries a retry.
-    is_patient: bool,
+    pub(super) is_patient: bool,
     pub(super) health: Health,
+    /// When this connection was made.
+    pub(super) since: Option<Instant>,
     /// Whether an exchange has succeeded on this connection.
     pub(super) has_served: bool,
     /// Whether the previous connection was lost without one.
@@ -132,6 +134,7 @@ impl Link {
             failure: None,
             is_patient: false,
             health: Health::new(options.retry, Some(options.connect_timeout)),
+            since: None,
             has_served: false,
             is_unproven: false,
             pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
