@@ -204,6 +204,11 @@ impl Link {
         })
     }
 
+    /// A new call waits for the server.
+    pub(crate) fn hurry(&self) {
+        self.with(|link| link.hurry(now()));
+    }
+
     /// Whether the last attempt to connect has failed, and the next one has not ended. That is begun here: callers who
     /// have another server do not wait for it.
     pub(crate) fn is_doubtful(&self) -> bool {

@@ -209,6 +209,10 @@ impl Client {
     ) -> Result<(T, usize)> {
         loop {
             let quarantine = |index: usize| self.links.get(index)?.quarantine();
+            if attempts.wants_haste(|index| quarantine(index).is_some()) {
+                self.links.iter_mut().for_each(Link::hurry);
+            }
+            let quarantine = |index: usize| self.links.get(index)?.quarantine();
             // Nobody else would try it.
             match attempts.step(quarantine, |_| false, total) {
                 Step::Try(index) => {

@@ -237,6 +237,11 @@ impl Link {
         self.role.metrics()
     }
 
+    /// A new call waits for the server.
+    pub(super) fn hurry(&mut self) {
+        self.role.hurry(now());
+    }
+
     /// How long the server must not be tried yet.
     pub(super) fn quarantine(&self) -> Option<Duration> {
         self.role.quarantine(now())

@@ -48,6 +48,7 @@ both_faces!(
     a_full_backlog_of_a_listener_meets_the_connect_deadline,
     a_server_that_takes_no_connection_leaves_time_for_the_next,
     a_server_that_is_away_is_not_waited_for_while_another_knows_the_job,
+    a_new_call_does_not_wait_for_the_delays_of_earlier_ones,
     the_total_deadline_bounds_retries,
     the_deadline_of_a_job_bounds_its_repetitions,
     a_slow_network_changes_nothing,
@@ -450,4 +451,32 @@ fn the_deadline_of_a_job_bounds_its_repetitions<F: Face>() {
             }
         }
     });
+}
+
+/// The delays of a server that has been away for a while are long.
+fn a_new_call_does_not_wait_for_the_delays_of_earlier_ones<F: Face>() {
+    const LIMIT: Duration = Duration::from_millis(500);
+    let server = Server::start().unwrap();
+    let proxies = [(); 2].map(|()| Proxy::start(server.socket_addr().unwrap()).unwrap());
+    let retry = RetryPolicy::new(50).seed(3);
+    let servers = |count| {
+        let retry = retry.backoff(Duration::from_millis(20), Duration::from_secs(1000));
+        let servers = proxies.iter().take(count).map(|proxy| {
+            let options: ConnectOptions = proxy.address().to_string().parse().unwrap();
+            options.total_timeout(Some(LIMIT)).retry(retry)
+        });
+        Servers::new(servers).unwrap()
+    };
+    for count in [1, 2] {
+        proxies.iter().for_each(Proxy::accept_connections);
+        let mut client = F::connect(servers(count)).unwrap();
+        proxies.iter().for_each(Proxy::refuse_connections);
+        proxies.iter().for_each(Proxy::reset_connections);
+        for _ in 0..10 {
+            client.submit_background("f", b"w", options().idempotent(true)).unwrap_err();
+        }
+        proxies.iter().for_each(Proxy::accept_connections);
+        thread::sleep(LIMIT / 2);
+        client.submit_background("f", b"w", options().idempotent(true)).unwrap();
+    }
 }

@@ -310,6 +310,11 @@ impl Link {
         Some(until.saturating_duration_since(now))
     }
 
+    /// A new call waits for the server.
+    pub(crate) fn hurry(&mut self, now: Instant) {
+        self.health.hurry(now);
+    }
+
     /// Whether there is no connection and the last attempt to make one has failed.
     #[cfg(feature = "tokio")]
     pub(crate) fn is_doubtful(&self) -> bool {

@@ -19,6 +19,8 @@ pub(crate) struct Attempts {
     doubtful: Vec<usize>,
     /// Remaining extra rounds.
     rounds: u32,
+    /// Whether no step was taken yet.
+    is_new: bool,
     idempotent: bool,
     /// No attempt starts after this.
     patience: Limit,
@@ -76,6 +78,7 @@ impl Attempts {
             position: 0,
             doubtful: Vec::new(),
             rounds,
+            is_new: true,
             idempotent,
             patience: Limit::never(),
             again: None,
@@ -101,6 +104,12 @@ impl Attempts {
             others => total.share(others + 1).named(Deadline::Connect),
         };
         Time { connecting, total }
+    }
+
+    /// Whether this is a new call while every server is away. It does not wait for the delays of earlier ones: its
+    /// servers are hurried.
+    pub(crate) fn wants_haste(&mut self, is_away: impl Fn(usize) -> bool) -> bool {
+        std::mem::take(&mut self.is_new) && self.order.iter().all(is_away)
     }
 
     /// The next step. `quarantine` returns how long a server must not be tried yet, and `is_doubtful` whether others
