@@ -212,7 +212,7 @@ impl Producer {
                 }
                 Ok(Step::Create(server)) => {
                     let ask = Ask::Plain(Action::CreateQueue, queue.clone(), Bytes::new());
-                    let outcome = self.ask(server, ask, limit);
+                    let outcome = self.ask_in_time(&course, server, ask, limit);
                     let outcome = outcome.and_then(Answer::done);
                     let before = course.counts.created;
                     let over = self.step(|router| course.created(router, server, outcome, now()));
@@ -224,14 +224,14 @@ impl Producer {
                 }
                 Ok(Step::Count(server)) => {
                     let ask = Ask::Plain(Action::Count, queue.clone(), Bytes::new());
-                    let outcome = self.ask(server, ask, limit);
+                    let outcome = self.ask_in_time(&course, server, ask, limit);
                     let outcome = outcome.and_then(Answer::counted);
                     self.step(|router| course.counted(router, server, outcome, now()))
                 }
                 Ok(Step::Push(server)) => {
                     last = Some(server);
                     let ask = Ask::Plain(action, queue.clone(), body.clone());
-                    let outcome = self.ask(server, ask, limit);
+                    let outcome = self.ask_in_time(&course, server, ask, limit);
                     let outcome = outcome.and_then(Answer::pushed);
                     self.step(|router| course.pushed(router, server, outcome, now()))
                 }
@@ -242,6 +242,21 @@ impl Producer {
         };
         self.counted().count(&outcome, course.counts);
         (outcome, last)
+    }
+
+    /// Asks a server, which may take its share of the time to connect.
+    fn ask_in_time(
+        &self,
+        course: &Course,
+        server: usize,
+        ask: Ask,
+        limit: Limit,
+    ) -> Result<Answer> {
+        let connecting = course.connecting(&self.router(), server, limit, now());
+        if let Some(connecting) = connecting {
+            self.ask(server, Ask::Ready, connecting)?;
+        }
+        self.ask(server, ask, limit)
     }
 
     fn ask(&self, server: usize, ask: Ask, limit: Limit) -> Result<Answer> {

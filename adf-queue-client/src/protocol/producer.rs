@@ -2,7 +2,7 @@
 
 use std::{mem, sync::Arc, time::Instant};
 
-use queue_core::{Chooser, Health, Signal, earliest, stable_hash};
+use queue_core::{Chooser, Health, Limit, Signal, earliest, stable_hash};
 
 use super::room::{Room, Rooms};
 use crate::{
@@ -280,6 +280,22 @@ impl Course {
             }
         }
         None
+    }
+
+    /// How long connecting to this server may take within the limit of the push: the servers that are left need their
+    /// shares of the time. `None` if there are none.
+    pub(crate) fn connecting(
+        &self,
+        router: &Router,
+        server: usize,
+        total: Limit,
+        now: Instant,
+    ) -> Option<Limit> {
+        let is_left = |other: &usize| {
+            *other != server && !self.tried.contains(other) && !router.is_away(*other, now)
+        };
+        let left = (0..router.servers.len()).filter(is_left).count();
+        (left > 0).then(|| total.share(left + 1).named(Deadline::Connect))
     }
 
     fn choose(&self, router: &mut Router, now: Instant) -> Option<usize> {

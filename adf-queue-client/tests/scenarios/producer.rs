@@ -34,6 +34,7 @@ over_websocket! {
 
 both_faces! {
     a_server_that_is_away_is_passed_over,
+    a_server_that_takes_no_connection_leaves_time_for_the_next,
     equal_keys_go_to_one_server,
     round_robin_shares_alike,
     a_push_waits_for_its_server,
@@ -421,4 +422,40 @@ fn pushes_to_a_full_queue_wait_for_a_consumer<F: Produces>(world: &World) {
     let error = hurried.rpush(&queue, "late").unwrap_err();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::QueueFull, Fate::NotSent), "{error}");
     assert_eq!(client.count(&queue).unwrap(), 3);
+}
+
+/// A listener whose backlog is full: attempts to connect to it are neither accepted nor refused.
+fn full_backlog() -> (Address, impl Sized) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, LATE) {
+        waiting.push(stream);
+        assert!(waiting.len() < 10_000);
+    }
+    (address.to_string().parse().unwrap(), (listener, waiting))
+}
+
+/// A server that takes no connection, and a good one.
+fn dark_and_good(
+    queue: &QueueName,
+    options: impl Fn(ConnectOptions) -> ConnectOptions,
+) -> (ProducerOptions, Server, impl Sized) {
+    let (dark, full) = full_backlog();
+    let good = Server::builder().queue(queue.as_str()).start().unwrap();
+    let servers = [dark, good.address().parse().unwrap()];
+    let servers = servers.map(|address| options(ConnectOptions::new(address)));
+    (ProducerOptions::new(Servers::new(servers).unwrap()), good, full)
+}
+
+/// The limit of a push is shorter than that of an attempt to connect.
+fn a_server_that_takes_no_connection_leaves_time_for_the_next<F: Produces>() {
+    let queue = queue_name();
+    let (options, good, _full) = dark_and_good(&queue, |options| options);
+    let producer = F::Producer::new(options.timeout(LATE));
+    for n in 0..4 {
+        producer.rpush(&queue, "x").unwrap_or_else(|error| panic!("push {n}: {error}"));
+        thread::sleep(Duration::from_millis(500));
+    }
+    assert_eq!(bodies(&good, &queue).len(), 4);
 }
