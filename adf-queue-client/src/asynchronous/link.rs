@@ -3,7 +3,7 @@
 use std::{
     future::poll_fn,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use queue_core::{ConnectionState, Driver, Duplex, Epoch, Limit, Shared, Wire, now};
@@ -51,6 +51,11 @@ impl Link {
         poll_fn(|cx| call.poll(cx)).await
     }
 
+    /// How it connects.
+    pub(crate) fn options(&self) -> &ConnectOptions {
+        &self.options
+    }
+
     /// Makes a request without waiting.
     pub(crate) fn begin(&self, ask: Ask, limit: Limit) -> Result<u64> {
         let (begun, is_lacking) = self.with(|link| (link.begin(ask, limit, now()), link.claim()));
@@ -59,6 +64,11 @@ impl Link {
             self.drive(|wire| wire).inspect_err(|_| self.leave(number))?;
         }
         Ok(number)
+    }
+
+    /// The outcome of this task, if it has one.
+    pub(crate) fn try_outcome(&self, number: u64) -> Poll<Result<Answer>> {
+        self.with(|link| link.poll(number, Waker::noop()))
     }
 
     /// Waits for the outcome of this task. It can be awaited again after being dropped.

@@ -1,6 +1,6 @@
 //! The async producer.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, task::Poll};
 
 use bytes::Bytes;
 use queue_core::{
@@ -56,6 +56,8 @@ struct Inner {
     options: ProducerOptions,
     links: Vec<Link>,
     router: Mutex<Router>,
+    /// Attempts to connect to doubtful servers, for which nobody waits.
+    attempts: Mutex<Vec<Option<u64>>>,
     report: Mutex<ProducerReport>,
 }
 
@@ -100,9 +102,10 @@ impl Producer {
         Error: From<O::Error>,
     {
         let options = options.try_into()?.checked()?;
-        let links = options.servers.options().iter().cloned().map(Link::new).collect();
-        let router = Mutex::new(Router::of(&options));
-        let inner = Inner { options, links, router, report: Mutex::default() };
+        let links: Vec<_> = options.servers.options().iter().cloned().map(Link::new).collect();
+        let router = Mutex::new(Router::of(&options).tries_behind());
+        let attempts = Mutex::new(vec![None; links.len()]);
+        let inner = Inner { options, links, router, attempts, report: Mutex::default() };
         Ok(Producer { inner: Arc::new(inner) })
     }
 
@@ -221,6 +224,7 @@ impl Producer {
         let limit = Limit::of(Deadline::Total, Some(self.inner.options.timeout));
         let course = Course::new(key, limit.at, self.inner.options.terms());
         let mut course = course.to(&queue, &self.router());
+        self.try_doubtful();
         let outcome = loop {
             let step = self.step(|router| course.next(router, now()));
             let over = match step {
@@ -262,6 +266,36 @@ impl Producer {
         };
         self.counted().count(&outcome, course.counts);
         (outcome, last)
+    }
+
+    /// Connects to servers that have failed, while another one has the pushes. Later pushes see the outcome.
+    fn try_doubtful(&self) {
+        let doubtful = self.router().doubtful(now());
+        for (server, may_try) in doubtful {
+            let Some(link) = self.inner.links.get(server) else { continue };
+            let outcome = {
+                let mut attempts = lock(&self.inner.attempts);
+                let Some(attempt) = attempts.get_mut(server) else { continue };
+                match *attempt {
+                    Some(number) => match link.try_outcome(number) {
+                        Poll::Ready(outcome) => {
+                            *attempt = None;
+                            Some(outcome.map(drop))
+                        }
+                        Poll::Pending => None,
+                    },
+                    None if may_try => {
+                        let limit = link.options().connecting_limit();
+                        let begun = link.begin(Ask::Ready, limit);
+                        begun.map(|number| *attempt = Some(number)).err().map(Err)
+                    }
+                    None => None,
+                }
+            };
+            if let Some(outcome) = outcome {
+                self.step(|router| router.tried(server, outcome, now()));
+            }
+        }
     }
 
     /// Asks a server, which may take its share of the time to connect.

@@ -16,6 +16,8 @@ pub(crate) struct Router {
     chooser: Chooser,
     /// Failed servers are skipped for a while.
     servers: Vec<Health>,
+    /// Whether failed servers are tried again behind the backs of callers who have another.
+    tries_behind: bool,
     /// Signals that a failed server has answered, or that a queue may have room.
     back: Arc<Signal>,
     /// Fill levels of the queues, if they are limited.
@@ -30,6 +32,8 @@ pub(crate) struct Router {
 struct Told {
     answers: bool,
     failure: Option<ErrorKind>,
+    /// Whether it could be reached since its last failure.
+    is_reached: bool,
 }
 
 impl Router {
@@ -52,11 +56,44 @@ impl Router {
                 .iter()
                 .map(|server| Health::new(server.retry, None))
                 .collect(),
+            tries_behind: false,
             back: Arc::default(),
             rooms: None,
             told: servers.options().iter().map(|_| Told::default()).collect(),
             events: None,
         }
+    }
+
+    /// For a face that tries the [doubtful](Self::doubtful) servers.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn tries_behind(self) -> Self {
+        Router { tries_behind: true, ..self }
+    }
+
+    /// The servers that have failed and not answered since, if another one is well, and whether they may be tried again.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn doubtful(&self, now: Instant) -> Vec<(usize, bool)> {
+        let servers = 0..self.servers.len();
+        if servers.clone().all(|server| self.is_doubtful(server)) {
+            return Vec::new();
+        }
+        let doubtful = servers.filter(|server| self.is_doubtful(*server));
+        doubtful.map(|server| (server, !self.is_away(server, now))).collect()
+    }
+
+    /// Handles the outcome of such an attempt to connect.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn tried(&mut self, server: usize, outcome: Result<()>, now: Instant) {
+        match outcome {
+            // Whether it takes pushes is not known yet.
+            Ok(()) => self.told.get_mut(server).into_iter().for_each(|told| told.is_reached = true),
+            Err(error) => self.fails(server, &error, now),
+        }
+    }
+
+    fn is_doubtful(&self, server: usize) -> bool {
+        let is_reached = self.told.get(server).is_some_and(|told| told.is_reached);
+        !is_reached && self.servers.get(server).is_some_and(|health| health.failures() > 0)
     }
 
     fn note(&mut self, server: usize, what: ProducerEventKind) {
@@ -83,7 +120,7 @@ impl Router {
         health.failed(now);
         let pause = health.not_before().map(|at| at.saturating_duration_since(now));
         if let Some(told) = self.told.get_mut(server) {
-            told.answers = false;
+            (told.answers, told.is_reached) = (false, false);
             if told.failure.as_ref() != Some(error.kind()) {
                 told.failure = Some(error.kind().clone());
                 self.note(server, ProducerEventKind::Disconnected(error.share()));
@@ -301,8 +338,16 @@ impl Course {
     fn choose(&self, router: &mut Router, now: Instant) -> Option<usize> {
         let away: Vec<bool> =
             (0..router.servers.len()).map(|server| router.is_away(server, now)).collect();
-        router.chooser.choose(self.key, |server| {
+        let is_free = |server: usize| {
             !self.tried.contains(&server) && !away.get(server).copied().unwrap_or_default()
+        };
+        let well: Vec<bool> = (0..away.len())
+            .map(|server| router.tries_behind && is_free(server) && !router.is_doubtful(server))
+            .collect();
+        let has_well = well.contains(&true);
+        router.chooser.choose(self.key, |server| match has_well {
+            true => well.get(server).copied().unwrap_or_default(),
+            false => is_free(server),
         })
     }
 

@@ -8,7 +8,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use adf_queue_client::{
@@ -458,4 +458,20 @@ fn a_server_that_takes_no_connection_leaves_time_for_the_next<F: Produces>() {
         thread::sleep(Duration::from_millis(500));
     }
     assert_eq!(bodies(&good, &queue).len(), 4);
+}
+
+/// Another server is there for them. Only the first one waits for an attempt to connect.
+#[test]
+fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers() {
+    let queue = queue_name();
+    let (options, _good, _full) = dark_and_good(&queue, |options| options.connect_timeout(LATE));
+    let producer = Shared::new(options);
+    let (started, mut slow) = (Instant::now(), 0);
+    while started.elapsed() < 4 * LATE {
+        let push = Instant::now();
+        producer.rpush(&queue, "x").unwrap();
+        slow += usize::from(push.elapsed() > LATE / 2);
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(slow <= 1, "{slow} pushes waited for an attempt to connect");
 }
