@@ -1,7 +1,7 @@
 //! Reserving jobs in short slices: a blocked reserve could only be cancelled by closing the connection, which
 //! would drop every other job it holds.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use beanstalk_client::protocol::{
     AnyCommand, Bury, Delete, ReserveWithTimeout, Response, StatsJob, Touch,
@@ -17,6 +17,9 @@ use crate::error::{NOT_FOUND, cli_error};
 use crate::jobs::paused;
 use crate::jobs::seen::damaged;
 use crate::link::{Link, SLICE};
+
+/// Longest pause after a wait that the server has ended early.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Takes jobs from the watch list of a connection.
 pub struct Taker {
@@ -67,7 +70,13 @@ impl Taker {
                 shown.see(&seen.unwrap_or_default());
             }
             taken = if taken.damaged.is_empty() {
-                reserve(link, 1, rest.min(SLICE), held)?
+                let (slice, start) = (rest.min(SLICE), Instant::now());
+                let taken = reserve(link, 1, slice, held)?;
+                if taken.jobs.is_empty() && taken.damaged.is_empty() {
+                    // The next round notices a signal.
+                    let _ = self.interrupts.sleep(pause_after(start, slice));
+                }
+                taken
             } else {
                 reserve_ready(link, most, held)?
             };
@@ -90,6 +99,14 @@ pub struct Taken {
 /// The failure of the connection.
 pub fn reserve_ready(link: &mut Link, most: usize, held: &[Job]) -> Result<Taken, CliError> {
     reserve(link, most, Duration::ZERO, held)
+}
+
+/// The pause after a wait of this length that brought nothing: a server that ends waits at once would be asked thousands
+/// of times a second.
+#[must_use]
+pub fn pause_after(start: Instant, slice: Duration) -> Duration {
+    let rest = slice.saturating_sub(start.elapsed());
+    if rest > slice / 2 { rest.min(PAUSE) } else { Duration::ZERO }
 }
 
 fn reserve(link: &mut Link, times: usize, wait: Duration, held: &[Job]) -> Result<Taken, CliError> {

@@ -16,7 +16,7 @@ use ctl_core::repl::patience::Patience;
 use super::state::State;
 use crate::error::cli_error;
 use crate::jobs::seen::{Seen, damaged};
-use crate::jobs::{BODIES, explain_not_found, paused, record_with_body};
+use crate::jobs::{BODIES, explain_not_found, paused, record_with_body, taker};
 
 /// The longest wait in one command: touches can be sent in between, and Ctrl-C is noticed.
 const SLICE: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ impl State<'_> {
                 Response::BodyDamaged { job, body } => {
                     return Ok((Seen::Damaged(job, body), sent));
                 }
-                Response::TimedOut => {}
+                Response::TimedOut => interrupts.sleep(taker::pause_after(sent, slice))?,
                 Response::DeadlineSoon => self.save_the_nearly_over()?,
                 refusal => return Err(cli_error(refusal.refuse())),
             }

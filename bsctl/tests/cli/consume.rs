@@ -219,3 +219,13 @@ fn a_job_whose_delete_fails_is_reported() {
     let ran = bsctl(server.address(), &["pop"]).exits(1);
     assert!(ran.err.contains("time to run expired"), "{}", ran.err);
 }
+
+/// It would ask thousands of times a second.
+#[test]
+fn a_server_that_ends_waits_at_once_is_not_hammered() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::always().of("reserve-with-timeout").reply("TIMED_OUT"));
+    bsctl(server.address(), &["pop", "--wait", "2s"]).exits(124);
+    let asked = server.faults().struck();
+    assert!(asked < 100, "{asked} reserves");
+}

@@ -7,6 +7,7 @@ use beanstalk_client::blocking::Client;
 use ctl_core::contract::program::Ran;
 use ctl_core::contract::session::{self, Fed};
 use fixtures::beanstalkd::{Seed, Server};
+use fixtures::fault::Fault;
 
 use crate::harness::{PROGRAM, on_both};
 
@@ -406,4 +407,14 @@ fn signals_end_a_script_in_order() {
             assert!(ended.err.contains("1 reserved job went back to ready: 1"), "{ended:?}");
         }
     }
+}
+
+/// It would ask thousands of times a second.
+#[test]
+fn a_server_that_ends_waits_at_once_is_not_hammered() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::always().of("reserve-with-timeout").reply("TIMED_OUT"));
+    let ended = repl(server.address(), &[], "reserve 2s\n");
+    let asked = server.faults().struck();
+    assert!((2..100).contains(&asked), "{asked} reserves: {ended:?}");
 }
