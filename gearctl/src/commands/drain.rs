@@ -14,7 +14,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::link::fleet::{Answered, Fleet, name_at};
 use ctl_core::output::{Column, Handover, Record, Shape};
-use ctl_core::output::{records, units};
+use ctl_core::output::{base64, escape, records, units};
 use gearman_client::FunctionName;
 
 use super::functions::status_of;
@@ -133,15 +133,19 @@ pub(super) struct Target {
     pub(super) queued: u64,
 }
 
-/// A job as a record that `submit --ndjson` and `import` read.
-pub(super) fn record(handle: &str, function: &FunctionName, unique: &str, body: &[u8]) -> Record {
-    let unique = Some(unique).filter(|unique| !unique.is_empty());
-    Record::new()
+/// A job as a record that `submit --ndjson` and `import` read. An id that is not UTF-8 is also given byte for byte:
+/// jobs whose ids became equal would be merged.
+pub(super) fn record(handle: &str, function: &FunctionName, unique: &[u8], body: &[u8]) -> Record {
+    let shown = Some(escape::name(unique)).filter(|unique| !unique.is_empty());
+    let mut record = Record::new()
         .with("v", 1)
         .with("handle", handle)
         .with("function", show_function(function))
-        .with("unique", unique)
-        .with_body(body.to_vec())
+        .with("unique", shown);
+    if std::str::from_utf8(unique).is_err() {
+        record.push("unique_base64", base64(unique));
+    }
+    record.with_body(body.to_vec())
 }
 
 /// What happens to a taken job before it is ended.

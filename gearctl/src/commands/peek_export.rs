@@ -233,6 +233,5 @@ fn borrow(
 }
 
 fn record(job: &GrabbedJob, function: &FunctionName) -> Record {
-    let unique = String::from_utf8_lossy(&job.unique);
-    super::drain::record(&show_handle(&job.handle), function, &unique, &job.workload)
+    super::drain::record(&show_handle(&job.handle), function, &job.unique, &job.workload)
 }

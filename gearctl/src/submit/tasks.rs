@@ -10,6 +10,7 @@ use ctl_core::input::intake::{self, Cut};
 use ctl_core::input::named::{self, Leading};
 use ctl_core::input::own::OwnFirst;
 use ctl_core::input::{self, Argument, Framing, Input};
+use ctl_core::output::from_base64;
 use ctl_core::output::messages::Messages;
 use ctl_core::output::records::{Body, is_blank};
 use gearman_client::{FunctionName, Priority, SubmitOptions, Unique, UniqueId};
@@ -99,6 +100,7 @@ const MAX_WORKLOAD: u64 = 64 << 20;
 struct Described {
     function: Option<String>,
     unique: Option<String>,
+    unique_base64: Option<String>,
     priority: Option<String>,
     #[serde(flatten)]
     body: Body,
@@ -265,7 +267,7 @@ impl Form {
         let mut has_own_id = false;
         let mut task = if self.ndjson {
             let record = Described::read(&bytes)?;
-            has_own_id = record.unique.is_some();
+            has_own_id = record.unique.is_some() || record.unique_base64.is_some();
             let function = function(record.function()?)?;
             record.task(label, function, options)?
         } else {
@@ -301,7 +303,10 @@ impl Described {
         if let Some(priority) = &self.priority {
             options = options.priority(priority.parse().map_err(cli_error)?);
         }
-        if let Some(unique) = &self.unique {
+        if let Some(unique) = &self.unique_base64 {
+            let unique = from_base64(unique).map_err(CliError::bad_data)?;
+            options = options.unique(UniqueId::try_from(&*unique).map_err(cli_error)?);
+        } else if let Some(unique) = &self.unique {
             options = options.unique(Unique::Id(names::unique(unique)?));
         }
         Ok(Task { label, function, workload, options, reducer: None })

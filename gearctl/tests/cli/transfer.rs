@@ -51,6 +51,35 @@ fn move_makes_jobs_those_of_another_function() {
     });
 }
 
+/// Ids that are not UTF-8 would become equal as text, and the server merges jobs with the same id.
+#[test]
+fn jobs_whose_ids_are_bytes_are_not_merged_on_their_way() {
+    use gearman_client::{SubmitOptions, UniqueId, blocking::Client};
+    on_both(|server| {
+        let address = server.address();
+        let mut client = Client::connect(address).unwrap();
+        let ids = [b"\xff\xfe", b"\xfe\xff"].map(|id| UniqueId::try_from(&id[..]).unwrap());
+        for (id, body) in ids.iter().zip(["0", "1"]) {
+            let options = SubmitOptions::default().unique(*id);
+            client.submit_background("old", body, options).unwrap();
+        }
+        gearctl(address, &["move", "old", "new", "--yes"]).exits(0);
+        assert_eq!(queued(address, "new"), 2);
+        assert!(ids.iter().all(|id| client.status_unique(*id).unwrap().is_known));
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("new.ndjson");
+        let name = file.to_str().unwrap();
+        gearctl(address, &["drain", "new", "--to", name, "--yes"]).exits(0);
+        let records = std::fs::read(&file).unwrap();
+        for line in [&["import", name][..], &["submit", "--ndjson"]] {
+            gearctl_with(address, line, &records).exits(0);
+            assert_eq!(queued(address, "new"), 2, "{line:?}");
+            assert!(ids.iter().all(|id| client.status_unique(*id).unwrap().is_known));
+            assert_eq!(drained(address, "new"), ["0", "1"]);
+        }
+    });
+}
+
 #[test]
 fn jobs_go_to_another_server_and_stay_when_it_is_not_there() {
     on_both(|server| {

@@ -41,7 +41,7 @@ pub(super) enum News {
 /// A job that was taken. Dropped without [`Taken::go_on`], it is given back.
 pub(super) struct Taken {
     handle: String,
-    unique: String,
+    unique: Bytes,
     workload: Bytes,
     answer: SyncSender<()>,
 }
@@ -53,7 +53,7 @@ impl Taken {
     }
 
     /// Its unique id; empty without one.
-    pub(super) fn unique(&self) -> &str {
+    pub(super) fn unique(&self) -> &[u8] {
         &self.unique
     }
 
@@ -235,7 +235,7 @@ impl Slot {
         let (answer, may_go_on) = mpsc::sync_channel(1);
         let taken = Taken {
             handle: handle.clone(),
-            unique: String::from_utf8_lossy(&job.unique).into_owned(),
+            unique: job.unique.clone(),
             workload: job.workload.clone(),
             answer,
         };
