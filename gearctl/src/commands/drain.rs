@@ -20,6 +20,7 @@ use gearman_client::FunctionName;
 use super::functions::status_of;
 use crate::link::Link;
 use crate::names::{Function, show_function};
+use crate::submit::tasks::VERSION;
 use crate::tool::Tool;
 use relocate::Resubmit;
 use slots::{News, Slots, Taken};
@@ -138,7 +139,7 @@ pub(super) struct Target {
 pub(super) fn record(handle: &str, function: &FunctionName, unique: &[u8], body: &[u8]) -> Record {
     let shown = Some(escape::name(unique)).filter(|unique| !unique.is_empty());
     let mut record = Record::new()
-        .with("v", 1)
+        .with("v", VERSION)
         .with("handle", handle)
         .with("function", show_function(function))
         .with("unique", shown);

@@ -12,7 +12,7 @@ use ctl_core::input::own::OwnFirst;
 use ctl_core::input::{self, Argument, Framing, Input};
 use ctl_core::output::from_base64;
 use ctl_core::output::messages::Messages;
-use ctl_core::output::records::{Body, is_blank};
+use ctl_core::output::records::{self, Body, is_blank};
 use gearman_client::{FunctionName, Priority, SubmitOptions, Unique, UniqueId};
 use serde::Deserialize;
 
@@ -95,9 +95,13 @@ pub type Tasks = Box<dyn Iterator<Item = Result<Task, (String, CliError)>> + Sen
 /// The largest workload that can be sent: the client's limit for a packet.
 const MAX_WORKLOAD: u64 = 64 << 20;
 
+/// The version of the record that `drain` writes.
+pub const VERSION: u64 = 1;
+
 /// The fields of a record. Others are ignored, so that the tool's own records can be read.
 #[derive(Deserialize)]
 struct Described {
+    v: Option<u64>,
     function: Option<String>,
     unique: Option<String>,
     unique_base64: Option<String>,
@@ -284,8 +288,7 @@ impl Form {
 
 impl Described {
     fn read(line: &[u8]) -> Result<Self, CliError> {
-        serde_json::from_slice(line)
-            .map_err(|error| CliError::bad_data(format!("not a job record: {error}")))
+        records::parse(line, ("job", VERSION), |record: &Self| record.v)
     }
 
     fn function(&self) -> Result<Option<FunctionName>, CliError> {

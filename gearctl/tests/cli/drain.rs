@@ -65,6 +65,8 @@ fn the_schema_of_records_refuses_what_submit_refuses() {
         (r#"{"body":"x","unique":""}"#, false),
         (r#"{"body":"x","unique":"\\xff","unique_base64":"/w=="}"#, true),
         (r#"{"body":"x","unique_base64":"*"}"#, false),
+        (r#"{"body":"x","v":1}"#, true),
+        (r#"{"body":"x","v":2}"#, false),
     ] {
         assert_eq!(schema.is_valid(&serde_json::from_str(line).unwrap()), is_record, "{line}");
         let submit = ["submit", "f", "--ndjson"];
