@@ -24,7 +24,8 @@ use crate::tool::Tool;
 /// The end of `move --help`.
 pub const MOVE_HELP: &str = concat!(
     "\
-Protocol: as drain, then use TUBE and put at the target; reserve-job and bury for buried jobs (server 1.12 or later).
+Protocol: as drain, then use TUBE and put at the target; pause-tube, reserve-job and bury for buried jobs (server 1.12
+or later).
 A job is put at the target first and deleted at the source once the server confirms it, so none is lost. If this process
 or a connection ends in between, up to --batch jobs may exist twice; the error names those it knows of. Ready jobs are
 reserved in the meantime; if another client takes a delayed or buried one, its copy is deleted again. Jobs get new ids,
@@ -45,8 +46,8 @@ Examples:
 /// The end of `copy --help`.
 pub const COPY_HELP: &str = concat!(
     "\
-Protocol: stats-job and peek for every id, both read-only; then use TUBE and put at the target; reserve-job and bury for
-buried jobs (server 1.12 or later).
+Protocol: stats-job and peek for every id, both read-only; then use TUBE and put at the target; pause-tube, reserve-job
+and bury for buried jobs (server 1.12 or later).
 The jobs themselves stay unchanged; their copies get new ids and counters that start at 0. Delayed jobs keep the rest of
 their delay, and buried ones are buried; --ready makes them all ready. Jobs that come and go in the meantime may be
 missed. After an interruption, what was copied stays; the error names jobs whose copies are uncertain.

@@ -10,10 +10,12 @@ use clap::Args;
 use ctl_core::commands::bulk::Bulk;
 use ctl_core::commands::leaving::doubting;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::input::intake::settle;
 use ctl_core::output::units;
 
 use crate::commands::server::knows_reserve_job;
 use crate::error::NOT_FOUND;
+use crate::jobs::hidden::Hidden;
 use crate::jobs::sweep::{Way, delete};
 use crate::jobs::taker::stats_of;
 use crate::link::Link;
@@ -70,9 +72,6 @@ struct Copy {
     job: NewJob,
     bury: Option<Priority>,
 }
-
-/// A copy stays delayed until it is buried, so that no worker can take it in between.
-const UNTIL_BURIED: Duration = Duration::from_secs(24 * 3600);
 
 impl Mover {
     /// Into `tube`, over a connection of its own.
@@ -180,7 +179,8 @@ impl Mover {
         let pri = self.changes.pri.map_or(stats.pri, Priority::from);
         let bury = (state == "buried" && self.changes.delay.is_none()).then_some(pri);
         let delay = match (bury, state) {
-            (Some(_), _) => UNTIL_BURIED,
+            // The delay of a buried job is only the one that it was put with.
+            (Some(_), _) => left(stats.delay),
             (None, "delayed") => self.changes.delay.unwrap_or_else(|| left(stats.time_left)),
             (None, _) => self.changes.delay.unwrap_or_default(),
         };
@@ -190,7 +190,19 @@ impl Mover {
         Copy { from: job.id, job: defaults.job(job.body.to_vec(), label), bury }
     }
 
+    /// While copies are put that must be buried, their tube is paused, so that no worker takes one in between.
     fn put_all(&mut self, copies: Vec<Copy>, bulk: &mut Bulk) -> Result<(), CliError> {
+        if copies.iter().all(|copy| copy.bury.is_none()) {
+            return self.put_and_bury(copies, bulk);
+        }
+        let hidden = Hidden::pause(&mut self.to, vec![self.tube.clone()])?;
+        let put = self.put_and_bury(copies, bulk);
+        // Also after a failure, because workers wait for this tube.
+        let ended = hidden.end(&mut self.to);
+        put.and(ended)
+    }
+
+    fn put_and_bury(&mut self, copies: Vec<Copy>, bulk: &mut Bulk) -> Result<(), CliError> {
         let (mut ids, mut jobs, mut bury) = (Vec::new(), Vec::new(), Vec::new());
         for copy in copies {
             ids.push((copy.from, copy.bury));
@@ -236,21 +248,21 @@ impl Mover {
         let mut held = Vec::with_capacity(copies.len());
         let replies: Vec<_> =
             self.to.pipeline(copies.iter().map(|(_, id, _)| ReserveJob(*id)))?.collect();
-        for (&(from, copy, pri), reply) in copies.iter().zip(replies) {
-            match reply {
-                Ok(Some(job)) => held.push((from, job, pri)),
-                Ok(None) => self.unburied(from, copy, CliError::not_found("it is gone"), bulk)?,
-                Err(error) => self.unburied(from, copy, error, bulk)?,
+        // One without a reply was not asked for: it is not buried either.
+        settle(copies, replies, |&(from, copy, pri), reply| match reply {
+            Ok(Some(job)) => {
+                held.push((from, job, pri));
+                Ok(())
             }
-        }
+            Ok(None) => self.unburied(from, copy, CliError::not_found("it is gone"), bulk),
+            Err(error) => self.unburied(from, copy, error, bulk),
+        })?;
         let commands = held.iter().map(|(_, job, pri)| Bury::new(job, *pri));
         let replies: Vec<_> = self.to.pipeline(commands)?.collect();
-        for ((from, job, _), reply) in held.iter().zip(replies) {
-            if let Err(error) = reply {
-                self.unburied(*from, job.id, error, bulk)?;
-            }
-        }
-        Ok(())
+        settle(&held, replies, |(from, job, _), reply| match reply {
+            Ok(()) => Ok(()),
+            Err(error) => self.unburied(*from, job.id, error, bulk),
+        })
     }
 
     fn unburied(

@@ -52,6 +52,32 @@ fn move_keeps_what_jobs_are_and_leaves_those_of_others() {
     });
 }
 
+/// `put --ndjson` reads the delay of a record, so a delay of the tool's own would keep such a job away.
+#[test]
+fn buried_jobs_keep_the_delay_that_they_were_put_with_and_no_worker_sees_their_copies() {
+    on_both(|address| {
+        put_buried(address, "a", "x");
+        let address_of_worker = address.to_owned();
+        let worker = thread::spawn(move || {
+            let mut worker = client(&address_of_worker);
+            worker.watch("b").unwrap();
+            worker.reserve().unwrap().job().unwrap().body.to_vec()
+        });
+        let tube = || client(address).stats_tube("b").unwrap();
+        while tube().is_none_or(|tube| tube.current_waiting != 1) {
+            thread::yield_now();
+        }
+        bsctl(address, &["copy", "--from", "a", "--to", "b"]).exits(0);
+        bsctl(address, &["move", "--from", "a", "--to", "b", "--yes"]).exits(0);
+        let copies = all(address);
+        assert!(copies.iter().all(|(_, copy)| copy.state.as_str() == "buried"), "{copies:?}");
+        let delays: Vec<_> = copies.iter().map(|(_, copy)| copy.delay).collect();
+        assert_eq!((delays, tube().unwrap().pause_time_left), (vec![3600, 3600], 0));
+        put(address, "b", "work");
+        assert_eq!(worker.join().unwrap(), b"work");
+    });
+}
+
 #[test]
 fn move_to_another_server_with_other_options() {
     on_both(|address| {
