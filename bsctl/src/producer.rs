@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use beanstalk_client::protocol::{Command, Effect, Put, Response, Stats, Use};
-use beanstalk_client::{Error, Inserted, JobRef, PutOptions, TubeName};
+use beanstalk_client::protocol::{Command, Delete, Effect, Put, Response, Stats, Use};
+use beanstalk_client::{Error, Inserted, JobId, JobRef, PutOptions, TubeName};
 use bytes::BytesMut;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::settle;
@@ -120,8 +120,10 @@ pub fn check_length(length: u64, limit: u64) -> Result<(), CliError> {
 
 /// Puts a batch of jobs and passes the outcome of each to `report`, in order. Changes the used tube.
 ///
+/// If the server refuses to use a tube, the puts behind it reach the tube before: these jobs are deleted again.
+///
 /// # Errors
-/// A tube cannot be used; the failure of `report`.
+/// The failure of `report`.
 pub fn put_batch(
     link: &mut Link,
     jobs: &[NewJob],
@@ -141,20 +143,44 @@ pub fn put_batch(
     }
     let is_put: Vec<bool> = steps.iter().map(|step| matches!(step, Step::Put(_))).collect();
     let mut jobs = jobs.iter();
-    for (is_put, reply) in is_put.into_iter().zip(link.pipeline(steps)?) {
-        match (is_put, reply) {
-            (true, reply) => {
-                let Some(job) = jobs.next() else { break };
-                // A put is answered with an id; nothing else decodes.
-                let unanswered = || CliError::internal("unanswered put");
-                report(job, reply.and_then(|inserted| inserted.ok_or_else(unanswered)))?;
+    let (mut refusal, mut astray): (Option<CliError>, Vec<JobId>) = (None, Vec::new());
+    let mut answers = is_put.into_iter().zip(link.pipeline(steps)?);
+    let reported = answers.try_for_each(|(is_put, reply)| {
+        if !is_put {
+            refusal = reply.err().filter(|error| !error.ends_everything());
+            return Ok(());
+        }
+        let Some(job) = jobs.next() else { return Ok(()) };
+        // A put is answered with an id; nothing else decodes.
+        let unanswered = || CliError::internal("unanswered put");
+        let put = reply.and_then(|inserted| inserted.ok_or_else(unanswered));
+        match (&refusal, put) {
+            (Some(CliError { exit, code, message, .. }), Ok(inserted)) => {
+                astray.push(inserted.id());
+                report(job, Err(CliError::new(*exit, code, message.as_str())))
             }
-            // The puts after it would go to another tube, unless the connection has failed for them, too.
-            (false, Err(error)) if !error.ends_everything() => return Err(error),
-            (false, _) => {}
+            (_, put) => report(job, put),
+        }
+    });
+    drop(answers);
+    take_back(link, &astray)?;
+    reported.and_then(|()| settle(jobs, [], report))
+}
+
+/// Deletes new jobs that are in a tube where they do not belong.
+fn take_back(link: &mut Link, jobs: &[JobId]) -> Result<(), CliError> {
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let messages = link.dialer.messages().clone();
+    let replies = link.pipeline(jobs.iter().map(|id| Delete::new(*id)))?;
+    for (id, reply) in jobs.iter().zip(replies) {
+        if let Err(error) = reply {
+            let why = error.message;
+            messages.warn(format!("job {id} is in a wrong tube and cannot be deleted: {why}"));
         }
     }
-    settle(jobs, [], report)
+    Ok(())
 }
 
 /// Warns about new jobs that the server buried for lack of memory, and returns how the command ends then.

@@ -250,3 +250,18 @@ fn a_body_that_is_refused_is_named_by_its_number() {
     let ran = bsctl(server.address(), &["put", "a", "b", "c"]).exits(3);
     assert!(ran.err.contains("warning: body 2: DRAINING: "), "{}", ran.err);
 }
+
+/// All puts of a batch are sent at once, also those behind a refused `use`.
+#[test]
+fn no_job_stays_in_a_tube_where_it_does_not_belong() {
+    for line in [&["put", "--ndjson"][..], &["import"]] {
+        let server = Server::start().unwrap();
+        server.faults().add(Fault::nth(2).of("use").reply("OUT_OF_MEMORY"));
+        let records: String = ["a", "b", "b", "c"]
+            .map(|tube| format!("{{\"tube\":\"{tube}\",\"body\":\"for {tube}\"}}\n"))
+            .concat();
+        let ran = bsctl_with(server.address(), line, records.as_bytes()).exits(3);
+        assert_eq!(places(server.address()), ["for a a ready", "for c c ready"], "{line:?}");
+        assert_eq!(ran.err.matches("OUT_OF_MEMORY").count(), 2, "{line:?}: {}", ran.err);
+    }
+}
