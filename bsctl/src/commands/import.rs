@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use beanstalk_client::protocol::{Bury, ReserveJob};
+use beanstalk_client::protocol::{Bury, Command, ReserveJob};
 use beanstalk_client::{Inserted, JobId, Priority, TubeName};
 use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::intake::{self, Batches, Cut};
+use ctl_core::input::intake::{self, Batches, Cut, settle};
 use ctl_core::input::{Argument, Meter};
 
 use super::server::knows_reserve_job;
@@ -179,20 +179,65 @@ fn put_and_bury(
         }
         return Ok(refused);
     }
-    let mut held = Vec::with_capacity(to_bury.len());
-    let replies = link.pipeline(to_bury.iter().map(|(id, _)| ReserveJob(*id)))?;
-    for ((id, priority), reply) in to_bury.iter().zip(replies) {
-        match reply? {
-            Some(job) => held.push((job, *priority)),
-            None => bulk.failure(
-                format!("job {id}"),
-                CliError::not_found("another client took it before it could be buried"),
-            )?,
-        }
-    }
-    let replies = link.pipeline(held.iter().map(|(job, priority)| Bury::new(job, *priority)))?;
-    for ((job, _), reply) in held.iter().zip(replies) {
-        bulk.count(format!("job {}", job.id), reply)?;
-    }
+    bury_new(link, &to_bury, bulk)?;
     Ok(refused)
+}
+
+/// Buries jobs that were put. If the connection fails, each one that is not buried is counted.
+fn bury_new(link: &mut Link, jobs: &[(JobId, Priority)], bulk: &mut Bulk) -> Result<(), CliError> {
+    let mut lost = None;
+    let mut held = Vec::with_capacity(jobs.len());
+    let replies = answers(link, jobs.iter().map(|(id, _)| ReserveJob(*id)));
+    settle(jobs, replies, |(id, priority), reply| match reply {
+        Ok(Some(job)) => {
+            held.push((job, *priority));
+            Ok(())
+        }
+        Ok(None) => {
+            let why = "another client took it before it could be buried";
+            bulk.failure(format!("job {id}"), CliError::not_found(why))
+        }
+        Err(error) => unburied(*id, error, &mut lost, bulk),
+    })?;
+    if lost.is_some() {
+        held.iter()
+            .try_for_each(|(job, _)| bulk.failure(format!("job {}", job.id), not_buried()))?;
+        held.clear();
+    }
+    let replies = answers(link, held.iter().map(|(job, priority)| Bury::new(job, *priority)));
+    settle(&held, replies, |(job, _), reply| match reply {
+        Ok(()) => {
+            bulk.success();
+            Ok(())
+        }
+        Err(error) => unburied(job.id, error, &mut lost, bulk),
+    })?;
+    lost.map_or(Ok(()), Err)
+}
+
+/// The reply to each command, or why there is none.
+fn answers<C: Command>(
+    link: &mut Link,
+    commands: impl ExactSizeIterator<Item = C>,
+) -> Vec<Result<C::Reply, CliError>> {
+    if commands.len() == 0 {
+        return Vec::new();
+    }
+    match link.pipeline(commands) {
+        Ok(replies) => replies.collect(),
+        Err(error) => vec![Err(error)],
+    }
+}
+
+fn unburied(
+    id: JobId,
+    error: CliError,
+    lost: &mut Option<CliError>,
+    bulk: &mut Bulk,
+) -> Result<(), CliError> {
+    if !error.ends_everything() {
+        return bulk.failure(format!("job {id}"), error);
+    }
+    lost.get_or_insert(error);
+    bulk.failure(format!("job {id}"), not_buried())
 }

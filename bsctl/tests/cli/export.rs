@@ -6,6 +6,7 @@ use std::time::Duration;
 use beanstalk_client::PutOptions;
 use beanstalk_client::blocking::Client;
 use fixtures::beanstalkd::Server;
+use fixtures::fault::Fault;
 use fixtures::real::Beanstalkd;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -302,6 +303,25 @@ fn bad_records_are_named_and_the_rest_is_imported() {
     assert_eq!(report["failures"][0]["item"], "stdin record 2");
     bsctl_with(server.address(), &["import", "-"], b"nothing\n").exits(65);
     bsctl(server.address(), &["import", "/no/such/file"]).exits(66);
+}
+
+#[test]
+fn jobs_that_a_lost_connection_keeps_from_being_buried_are_counted() {
+    let record = b"{\"tube\":\"t\",\"state\":\"buried\",\"body\":\"x\"}\n";
+    // The first reserve-job asks whether the server knows it.
+    for (verb, nth) in [("reserve-job", 2), ("reserve-job", 3), ("bury", 2)] {
+        let server = Server::start().unwrap();
+        server.faults().add(Fault::nth(nth).of(verb).cut_after(0));
+        let line = ["import", "--keep-state"];
+        let ran = bsctl_with(server.address(), &line, &record.repeat(3)).exits(69);
+        let buried = places(server.address()).iter().filter(|place| *place == "x t buried").count();
+        let (imported, rest) = ran.err.split_once("before that: imported ").unwrap().1.split_at(1);
+        let failed =
+            rest.split_once(", ").map_or("0", |(_, failed)| failed.split(' ').next().unwrap());
+        let [imported, failed] = [imported, failed].map(|count| count.parse::<usize>().unwrap());
+        assert_eq!(imported + failed, 3, "{verb} {nth}: {}", ran.err);
+        assert!(buried == imported || buried == imported + 1, "{verb} {nth}: {}", ran.err);
+    }
 }
 
 #[test]
