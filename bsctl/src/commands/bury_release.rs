@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use beanstalk_client::protocol::{Bury, Release, ReserveJob, StatsJob};
-use beanstalk_client::{JobId, JobRef, Priority, ReleaseOptions};
+use beanstalk_client::{JobId, JobRef, Priority, ReleaseOptions, Released};
 use clap::Args;
 use ctl_core::commands::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
@@ -100,9 +100,19 @@ pub fn release(tool: &mut Tool, args: ReleaseArgs) -> Result<Exit, CliError> {
     let delay = args.delay;
     let act = |link: &mut Link, job: JobRef, pri: Priority| {
         let options = ReleaseOptions::new(pri).delay(delay);
-        link.call(Release::new(job, options).map_err(cli_error)?).map(|_| ())
+        match link.call(Release::new(job, options).map_err(cli_error)?)? {
+            Released::Queued => Ok(()),
+            Released::Buried => Err(buried_instead(job.id())),
+        }
     };
     each(tool, "released", "release", &args.ids, args.pri, &args.bulk, act)
+}
+
+/// The error for a released job that the server could only bury.
+#[must_use]
+pub fn buried_instead(id: JobId) -> CliError {
+    let why = format!("the server was out of memory and buried job {id} instead");
+    CliError::new(Exit::TryAgain, "BURIED", why).hint("bsctl kick, to make it ready")
 }
 
 /// Runs `touch`, which cannot work outside a session.

@@ -5,7 +5,7 @@ use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
 use beanstalk_client::protocol::{Epoch, Release, Stats};
-use beanstalk_client::{Job, JobRef, JobStats, ReleaseOptions, TubeName};
+use beanstalk_client::{Job, JobRef, JobStats, ReleaseOptions, Released, TubeName};
 use clap::{Args, ValueEnum};
 use ctl_core::commands::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
@@ -18,6 +18,7 @@ use ctl_core::output::units;
 use ctl_core::output::{BodiesArgs, Handover, List};
 use ctl_core::system::signals::Interrupts;
 
+use crate::commands::bury_release::buried_instead;
 use crate::error::{NOT_FOUND, cli_error};
 use crate::jobs::arrivals::{Arrivals, Questions};
 use crate::jobs::leaving::hand_over;
@@ -311,7 +312,7 @@ impl Passer<'_> {
         self.note_restart(messages)?;
         let stats = stats_of(self.link, &taken)?;
         // Give back before waiting for the output.
-        self.release(&taken, &stats)?;
+        self.release(&taken, &stats, messages)?;
         for (job, stats) in taken.iter().zip(&stats) {
             self.show(job, stats.as_ref())?;
         }
@@ -333,7 +334,12 @@ impl Passer<'_> {
         Ok(())
     }
 
-    fn release(&mut self, jobs: &[Job], stats: &[Option<JobStats>]) -> Result<(), CliError> {
+    fn release(
+        &mut self,
+        jobs: &[Job],
+        stats: &[Option<JobStats>],
+        messages: &Messages,
+    ) -> Result<(), CliError> {
         let releases: Result<Vec<Release>, _> = jobs
             .iter()
             .zip(stats)
@@ -342,9 +348,10 @@ impl Passer<'_> {
                 Release::new(job, ReleaseOptions::new(pri)).map_err(cli_error)
             })
             .collect();
-        for reply in self.link.pipeline(releases?)? {
+        for (job, reply) in jobs.iter().zip(self.link.pipeline(releases?)?) {
             match reply {
-                Ok(_) => {}
+                Ok(Released::Queued) => {}
+                Ok(Released::Buried) => messages.warn(buried_instead(job.id).message),
                 // Its time had expired.
                 Err(error) if error.code == NOT_FOUND => {}
                 Err(error) => return Err(error),

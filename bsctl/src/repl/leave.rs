@@ -1,13 +1,14 @@
 //! Leaving while jobs are reserved: they are treated like an open transaction.
 
 use beanstalk_client::protocol::{Bury, Delete, Release};
-use beanstalk_client::{JobId, ReleaseOptions};
+use beanstalk_client::{JobId, ReleaseOptions, Released};
 use ctl_core::error::CliError;
 use ctl_core::link::Link as _;
 use ctl_core::output::units;
 
 use super::held::list;
 use super::state::{BURY, CLOSE, DELETE, RELEASE, State};
+use crate::commands::bury_release::buried_instead;
 use crate::error::{NOT_FOUND, cli_error};
 
 impl State<'_> {
@@ -43,7 +44,13 @@ impl State<'_> {
             DELETE => link.call(Delete::new(job)),
             _ => {
                 let release = Release::new(job, ReleaseOptions::new(pri)).map_err(cli_error)?;
-                link.call(release).map(|_| ())
+                match link.call(release) {
+                    Ok(Released::Buried) => {
+                        self.tool.messages.warn(buried_instead(id).message);
+                        Ok(())
+                    }
+                    released => released.map(drop),
+                }
             }
         };
         match settled {

@@ -272,3 +272,15 @@ fn a_raw_line_is_quoted_or_not() {
     assert!(raw(&["put", "0", "0", "60", "5", "hello"]).exits(0).out().starts_with("INSERTED "));
     raw(&["put 0 0 60 5", "hello", "more"]).exits(2);
 }
+
+#[test]
+fn a_released_job_that_the_server_can_only_bury_is_not_released() {
+    let server = Server::start().unwrap();
+    let id = put(server.address(), "t", "x").to_string();
+    server.faults().add(Fault::always().of("release").reply("BURIED"));
+    let ran = bsctl(server.address(), &["release", &id, "-o", "json"]).exits(75);
+    assert_eq!(ran.error_alone()["code"], "BURIED");
+    let line = ["tail", "t", "--action", "release", "-c", "1", "-o", "raw"];
+    let ran = bsctl(server.address(), &line).exits(0);
+    assert!(ran.err.contains(&format!("buried job {id} instead")), "{}", ran.err);
+}
