@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::lexer::{self, Statement};
+use crate::system::files;
 
 /// Maximum number of entries.
 pub const MAX_ENTRIES: usize = 10_000;
@@ -172,15 +173,11 @@ fn unescape(line: &str) -> String {
     entry
 }
 
+/// Replaces the file as a whole: another session may do the same, or read it. A link is kept, and its target changed.
 fn rewrite(path: &Path, entries: &[String]) -> io::Result<()> {
-    let fresh = path.with_extension("new");
-    let mut file =
-        private(OpenOptions::new().write(true).create(true).truncate(true)).open(&fresh)?;
-    make_private(&file)?;
+    let path = fs::canonicalize(path)?;
     let text: String = entries.iter().map(|entry| format!("{}\n", escape(entry))).collect();
-    file.write_all(text.as_bytes())?;
-    drop(file);
-    fs::rename(fresh, path)
+    files::replace(&path, text.as_bytes(), 0o600).map(drop)
 }
 
 #[cfg(unix)]
@@ -269,6 +266,24 @@ mod tests {
         let entries = HistoryFile::at(&path).load().unwrap();
         assert_eq!(entries.len(), MAX_ENTRIES);
         assert_eq!(entries.last().unwrap(), &(2 * MAX_ENTRIES).to_string());
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), MAX_ENTRIES);
+    }
+
+    /// As several sessions do that start at once.
+    #[cfg(unix)]
+    #[test]
+    fn a_file_is_cut_through_no_prepared_link_and_keeps_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let [link, path, trap, victim] =
+            ["link", "history", "history.new", "victim"].map(|name| folder.path().join(name));
+        let lines: String = (0..2 * MAX_ENTRIES + 1).map(|n| format!("{n}\n")).collect();
+        fs::write(&path, lines).unwrap();
+        fs::write(&victim, "precious").unwrap();
+        std::os::unix::fs::symlink(&victim, &trap).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(HistoryFile::at(&link).load().unwrap().len(), MAX_ENTRIES);
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), MAX_ENTRIES);
     }
 
