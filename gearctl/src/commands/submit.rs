@@ -66,6 +66,12 @@ fn point(text: &str) -> Result<SystemTime, String> {
     humantime::parse_rfc3339_weak(text).map_err(|_| rule())
 }
 
+/// The time after this delay; without one, a job that is to run never would run at once.
+fn from_now(delay: Duration) -> Result<SystemTime, CliError> {
+    let too_long = || CliError::usage("the delay of --in is too long");
+    SystemTime::now().checked_add(delay).ok_or_else(too_long)
+}
+
 static SUBMITTED: Shape = Shape::rows(
     "handle",
     &[
@@ -80,7 +86,7 @@ static SUBMITTED: Shape = Shape::rows(
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
-    let at = args.at.or(args.delay.and_then(|delay| SystemTime::now().checked_add(delay)));
+    let at = args.delay.map(from_now).transpose()?.or(args.at);
     if at.is_some() && (args.task.priority != Priority::Normal || args.task.reduce.is_some()) {
         let text = "jobs scheduled for later have normal priority and no reducer";
         return Err(CliError::usage(text));

@@ -118,6 +118,7 @@ fn background_jobs_give_handles_and_wait_for_a_worker() {
         gearctl(address, &["run", "-b", "up", "x", "--priority", "high"]).exits(0);
         gearctl(address, &["submit", "up", "x", "--in", "1h"]).exits(0);
         gearctl(address, &["submit", "up", "x", "--at", "yesterday"]).exits(2);
+        gearctl(address, &["submit", "up", "x", "--in", "18446744073709551615s"]).exits(2);
         let queued = gearctl(address, &["functions", "-o", "json"]).exits(0).json();
         assert_eq!((&queued[0]["queued"], &queued[0]["high"]), (&json!(6), &json!(1)));
         let dry = gearctl(address, &["submit", "up", "x", "-n", "-o", "json"]).exits(0).json();
