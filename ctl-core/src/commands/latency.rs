@@ -150,7 +150,7 @@ impl<L: Link> Meter<'_, L> {
         mut tell: impl FnMut(Times) -> bool,
     ) {
         let (mut n, mut is_down) = (0, false);
-        let mut end = Instant::now() + args.every;
+        let mut begun = Instant::now();
         loop {
             n += 1;
             match self.link.connect().and_then(|()| self.link.ping(n)) {
@@ -170,13 +170,13 @@ impl<L: Link> Meter<'_, L> {
             }
             // A server that is away is not queried without a pause.
             let pause = if is_down { args.interval.max(TICK) } else { args.interval };
-            let next = Instant::now() + pause;
-            while Instant::now() < next && !self.over.load(Ordering::SeqCst) {
-                thread::sleep(TICK.min(next.saturating_duration_since(Instant::now())));
+            let asked = Instant::now();
+            while asked.elapsed() < pause && !self.over.load(Ordering::SeqCst) {
+                thread::sleep(TICK.min(pause.saturating_sub(asked.elapsed())));
             }
-            let (is_over, now) = (self.over.load(Ordering::SeqCst), Instant::now());
-            if is_over || now >= end {
-                end = now + args.every;
+            let is_over = self.over.load(Ordering::SeqCst);
+            if is_over || begun.elapsed() >= args.every {
+                begun = Instant::now();
                 let is_heard = tell(times.take());
                 most = most.map(|most| most.saturating_sub(1));
                 if is_over || !is_heard || most == Some(0) {

@@ -243,15 +243,18 @@ pub fn latency_tells_how_round_trips_are_spread<T: Tool>(case: &Case<T>) {
     terminal.types("\u{3}");
     terminal.sees(" p99 ");
     assert_eq!(terminal.ends(), 130);
-    // Before its first line, it shows what it has measured until then.
-    let words = ["latency", "--every", "1h", "-i", "1ms"];
-    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
-    terminal.sees("measuring");
-    terminal.types("\u{3}");
-    terminal.sees("P99");
-    terminal.sees(" answered, min ");
-    assert_eq!(terminal.ends(), 130);
-    assert!(!terminal.shown.contains("(none)"), "{}", terminal.shown);
+    // Before its first line, it shows what it has measured until then, even if the clock has no such time.
+    const NEVER: &str = "18446744073709551615s";
+    for (every, interval) in [("1h", "1ms"), (NEVER, "1ms"), ("1h", NEVER)] {
+        let words = ["latency", "--every", every, "-i", interval];
+        let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+        terminal.sees("measuring");
+        terminal.types("\u{3}");
+        terminal.sees("P99");
+        terminal.sees(" answered, min ");
+        assert_eq!(terminal.ends(), 130);
+        assert!(!terminal.shown.contains("(none)"), "{}", terminal.shown);
+    }
 }
 
 /// A single sample stays a single sample.
