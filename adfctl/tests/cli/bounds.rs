@@ -1,6 +1,9 @@
 //! `--timeout` bounds a command, whatever a server does.
 
+use std::time::{Duration, Instant};
+
 use ctl_core::contract::bounds::{Peer, the_timeout_holds_for_every_command};
+use fixtures::fault::Fault;
 
 use crate::harness::*;
 use crate::samples::SAMPLES;
@@ -19,4 +22,24 @@ fn the_timeout_holds_for_every_command_whatever_the_server_does() {
     the_timeout_holds_for_every_command(&PROGRAM, &lines, &peers, |_, line| {
         line.contains(&"import")
     });
+}
+
+/// What was pulled over a connection is back when it is lost: nothing more is asked of a server that does not answer.
+#[test]
+fn a_server_that_falls_silent_in_the_middle_is_waited_for_once() {
+    for line in [
+        &["export", "/a"][..],
+        &["copy", "--from", "/a", "--to", "/b", "--create"],
+        &["move", "--from", "/a", "--to", "/b", "--create", "--yes"],
+    ] {
+        let server = fixtures::adf_queue::Server::start().unwrap();
+        let address = server.address();
+        adfctl(address, &["push", "/a", "--create", "1", "2", "3"]).exits(0);
+        server.faults().add(Fault::nth(2).of("pull").hang());
+        server.faults().add(Fault::always().of("page").hang());
+        let start = Instant::now();
+        adfctl(address, &[line, &["--timeout", "4s"]].concat()).exits(124);
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(7), "{line:?}: {took:?}");
+    }
 }
