@@ -122,7 +122,7 @@ fn round_trip(client: &mut Client) -> Result<(), CliError> {
 }
 
 /// How long to look for servers that do not answer, after a time limit has expired.
-const LOOK: Duration = Duration::from_secs(1);
+pub const LOOK: Duration = Duration::from_secs(1);
 
 /// How long to wait for an answer that may never arrive, without `--timeout`.
 pub const PROBE: Duration = Duration::from_secs(2);

@@ -4,12 +4,13 @@ use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::would;
+use ctl_core::link::Link as _;
 use ctl_core::output::progress::ProgressWhen;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionStatus};
 
 use super::submit::{self, SubmitArgs, connect};
-use crate::link::Answer;
+use crate::link::{Answer, LOOK};
 use crate::names::show_function;
 use crate::submit::pool::{Kind, Pool};
 use crate::submit::results::{KeepArgs, Shape};
@@ -126,13 +127,14 @@ fn note_missing_worker(tool: &mut Tool, function: &FunctionName) {
     }
 }
 
-/// Whether the only server reports that no worker serves this function.
+/// Whether the only server reports at once that no worker serves this function: the job's own time is not for this.
 fn is_unserved(tool: &mut Tool, function: &FunctionName) -> bool {
     if tool.link.dialer.options().is_ok_and(|all| all.len() > 1) {
         return false;
     }
-    let Ok(Answer::Came(all)) = tool.link.probe_listing::<FunctionStatus>(&AdminCommand::Status)
-    else {
+    let mut link = tool.link.sibling();
+    link.dialer.bound(Some(LOOK));
+    let Ok(Answer::Came(all)) = link.probe_listing::<FunctionStatus>(&AdminCommand::Status) else {
         return false;
     };
     all.iter().find(|row| row.name == *function).is_none_or(|row| row.workers == 0)

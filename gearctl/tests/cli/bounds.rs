@@ -20,3 +20,14 @@ fn the_timeout_holds_for_every_command_whatever_the_server_does() {
         ["map", "import"].contains(&line[0])
     });
 }
+
+/// Whether a worker serves the function of a late job is not worth the same time again.
+#[test]
+fn a_job_that_is_late_ends_in_its_time_whatever_else_the_server_does_not_answer() {
+    let server = fixtures::gearmand::Server::start().unwrap();
+    server.faults().add(fixtures::fault::Fault::always().of("status").hang());
+    let start = std::time::Instant::now();
+    gearctl(server.address(), &["run", "nobody", "x", "--timeout", "4s"]).exits(124);
+    let took = start.elapsed();
+    assert!(took < std::time::Duration::from_secs(7), "{took:?}");
+}
