@@ -235,3 +235,21 @@ fn a_server_that_does_not_say_whether_it_has_jobs_is_late() {
     let late = gearctl(address, &["drain", "mail", "-y", "--timeout", "2s"]).exits(124);
     assert!(late.err.contains("the server has not said within 2s whether"), "{}", late.err);
 }
+
+/// A server that has said who waits can say it: to end jobs in spite of that is no advice for one that is late.
+#[test]
+fn a_server_that_falls_silent_or_goes_away_in_a_drain_is_called_that() {
+    let line = ["drain", "mail", "-y", "--timeout", "2s", "-o", "json"];
+    let silent = Fault::nth(8).of("GET_STATUS_UNIQUE");
+    for (fault, exit) in [(silent.clone().hang(), 124), (silent.cut_after(0), 69)] {
+        let server = fixtures::gearmand::Server::start().unwrap();
+        let address = server.address();
+        for at in 0..5 {
+            queue(address, "mail", &[at]);
+        }
+        server.faults().add(fault);
+        let ran = gearctl(address, &line).exits(exit);
+        assert!(!ran.err.contains("--as fail"), "{}", ran.err);
+        assert!(queued(address, "mail") > 0);
+    }
+}

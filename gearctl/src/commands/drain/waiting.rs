@@ -120,11 +120,13 @@ impl Kinds {
 pub(super) struct Lookout {
     link: Link,
     kinds: Kinds,
+    /// Whether the server has reported it for a job: if it falls silent later, it is late.
+    has_told: bool,
 }
 
 impl Lookout {
     pub(super) fn new(link: Link) -> Self {
-        Self { link, kinds: Kinds::default() }
+        Self { link, kinds: Kinds::default(), has_told: false }
     }
 
     /// Whether clients wait for this job.
@@ -134,7 +136,11 @@ impl Lookout {
     pub(super) fn is_waited_for(&mut self, job: &Assignment) -> Result<bool, CliError> {
         if let Ok(id) = UniqueId::try_from(&job.unique[..]) {
             return match is_waited_for(&mut self.link, id)? {
-                Answer::Came(waited_for) => Ok(waited_for),
+                Answer::Came(waited_for) => {
+                    self.has_told = true;
+                    Ok(waited_for)
+                }
+                Answer::Silent(error) if self.has_told => Err(error),
                 other => Err(unknown(GET_STATUS_UNIQUE, &other)),
             };
         }
