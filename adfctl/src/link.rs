@@ -7,8 +7,8 @@ use std::time::Instant;
 use adf_queue_client::blocking::Client;
 use adf_queue_client::protocol::{Request, Success, http};
 use adf_queue_client::{
-    Address, ConnectOptions, Delivery, Error, QueueName, QueueStats, RetryPolicy, Servers, Stats,
-    Transport,
+    Address, ConnectOptions, Delivery, Error, QueueName, QueueStats, RequestId, RetryPolicy,
+    Servers, Stats, Transport,
 };
 use ctl_core::error::CliError;
 #[cfg(feature = "tls")]
@@ -118,6 +118,9 @@ impl ctl_core::link::Link for Link {
         Ok(Pong { took: start.elapsed(), more: None })
     }
 }
+
+/// The pull of a message, and its queue.
+pub type Pull = (RequestId, QueueName);
 
 impl Link {
     /// The client, connected if it was not.
@@ -248,6 +251,21 @@ impl Link {
         for message in messages.iter().rev() {
             let what = format!("lcancel {} {}", message.request_id(), message.queue());
             self.ask(what, |client| client.lcancel(message))?;
+        }
+        Ok(())
+    }
+
+    /// The same for messages of which only the pulls are kept.
+    ///
+    /// # Errors
+    /// As for [`Link::give_back`].
+    pub fn give_back_pulls(&mut self, pulls: &[Pull]) -> Result<(), CliError> {
+        if !self.is_http()? {
+            self.client = None;
+            return Ok(());
+        }
+        for (id, queue) in pulls.iter().rev() {
+            self.call(Request::lcancel(*id, queue.clone()))?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use ctl_core::output::{Handover, Output};
 use ctl_core::system::signals::Interrupts;
 
 use crate::leaving::hand_over;
-use crate::link::Link;
+use crate::link::{Link, Pull};
 use crate::messages::{BODIES, Candidate, FILTER, check_whole, filter_help, label};
 use crate::names::Queue;
 use crate::taker::Taker;
@@ -139,11 +139,14 @@ fn drain(
 /// Maximum number of messages held that do not match: they go back at the end.
 const MOST_KEPT: usize = 100_000;
 
-fn too_many_unfit(message: Delivery, unfit: &mut Vec<Delivery>) -> CliError {
-    unfit.push(message);
+fn too_many_unfit() -> CliError {
     let most = units::count(MOST_KEPT as u64, "message");
     CliError::new(Exit::BadData, "TOO_MANY", format!("more than {most} do not match the filter"))
         .hint("drain without a filter, and import the messages to keep")
+}
+
+fn pull(message: &Delivery) -> Pull {
+    (*message.request_id(), message.queue().clone())
 }
 
 struct Drain<'a> {
@@ -152,8 +155,9 @@ struct Drain<'a> {
     bulk: &'a mut Bulk,
     interrupts: Interrupts,
     window: usize,
-    /// Messages that cannot be kept as they are. They go back only at the end, so that they are not pulled again.
-    unfit: Vec<Delivery>,
+    /// The pulls of messages that cannot be kept as they are. They go back only at the end, so that they are not pulled
+    /// again.
+    unfit: Vec<Pull>,
     filters: Filters,
 }
 
@@ -179,10 +183,11 @@ impl Drain<'_> {
             let mut fit = Vec::with_capacity(messages.len());
             for message in messages {
                 if !self.filters.fit(&Candidate(&message)) {
-                    if self.unfit.len() >= MOST_KEPT {
-                        return Err(too_many_unfit(message, &mut self.unfit));
+                    let is_full = self.unfit.len() >= MOST_KEPT;
+                    self.unfit.push(pull(&message));
+                    if is_full {
+                        return Err(too_many_unfit());
                     }
-                    self.unfit.push(message);
                     continue;
                 }
                 taken += 1;
@@ -190,7 +195,7 @@ impl Drain<'_> {
                     Ok(()) => fit.push(message),
                     Err(error) => {
                         let counted = self.bulk.failure(label(&message), error);
-                        self.unfit.push(message);
+                        self.unfit.push(pull(&message));
                         counted?;
                     }
                 }
@@ -205,7 +210,7 @@ impl Drain<'_> {
         let ended = drained.and_then(|()| self.out.finish(&mut |_| Ok(())));
         let returned = match self.unfit.is_empty() {
             true => Ok(()),
-            false => self.link.give_back(&self.unfit),
+            false => self.link.give_back_pulls(&self.unfit),
         };
         ended.and(returned)
     }

@@ -340,3 +340,28 @@ fn a_signal_in_the_midst_of_an_import_reports_what_was_done() {
         ran.err
     );
 }
+
+/// Of messages that do not match, only their pulls are kept.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_drain_with_a_filter_needs_little_memory_however_many_messages_stay() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let body = "x".repeat(60_000);
+    adfctl(address, &["push", "/a", &body, "-c", "2000", "--create"]).exits(0);
+    adfctl(address, &["push", "/a", "last"]).exits(0);
+    let line = ["-s", address, "drain", "/a", "--filter", "size<100", "--yes"];
+    let child = PROGRAM.command(&line).spawn().unwrap();
+    // It has seen all of them, and waits for the reader of the last one.
+    let ready =
+        || adfctl(address, &["count", "/a", "-o", "json"]).exits(0).json()[0]["ready"].clone();
+    while ready() != 0 {
+        std::thread::yield_now();
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kilobytes: u64 = peak.trim().trim_end_matches("kB").trim().parse().unwrap();
+    assert!(ctl_core::contract::program::ended(child).exits(0).out().contains("last"));
+    assert!(kilobytes < 64 * 1024, "{kilobytes} kB");
+    assert_eq!(ready(), 2000);
+}
