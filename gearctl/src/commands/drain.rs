@@ -40,7 +40,8 @@ which counts as a retry, so a server with --job-retries may drop them. Servers o
 jobs clients wait for: there, only --as fail works.
 Drains as many jobs as are queued at the start; --until-empty continues until there are none. Running jobs and jobs
 scheduled for later stay. Asks for confirmation; --yes skips it.
-With several servers, each is drained in turn; one that does not answer is named, and its failure sets the exit code.
+With several servers, each is drained in turn, and records name their server; one that does not answer is named, and its
+failure sets the exit code.
 drain, move and export have no --filter: only the worker that takes a job sees it, and one that does not match would be
 given back with a higher retry count, or dropped. Drain into a file instead, and import the jobs to keep.
 
@@ -189,18 +190,23 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
         Some(to) => records::create(to, &tool.out.style)?,
         None => None,
     };
-    let from = (&mut fleet, &mut tool.link);
-    let mut slots = Slots::new(from, take, end, &bulk.gate(), &tool.messages);
-    let drained = if args.to.is_some() {
-        let out = file.as_mut().unwrap_or(&mut tool.out);
-        let mut handover = Handover::new(out.list(&RECORDS)?, interrupts, &tool.messages)?;
-        let way = &mut Way::Write(&mut handover);
-        let drained = drain(&mut slots, &targets, take, &mut bulk, way);
-        drained.and_then(|()| handover.finish(&mut go_on))
-    } else {
-        drain(&mut slots, &targets, take, &mut bulk, &mut Way::End)
+    let drained = {
+        let list = match &args.to {
+            Some(_) => Some(fleet.list(file.as_mut().unwrap_or(&mut tool.out), &RECORDS)?),
+            None => None,
+        };
+        let from = (&mut fleet, &mut tool.link);
+        let mut slots = Slots::new(from, take, end, &bulk.gate(), &tool.messages);
+        match list {
+            Some(list) => {
+                let mut handover = Handover::new(list, interrupts, &tool.messages)?;
+                let way = &mut Way::Write(&mut handover);
+                let drained = drain(&mut slots, &targets, take, &mut bulk, way);
+                drained.and_then(|()| handover.finish(&mut go_on))
+            }
+            None => drain(&mut slots, &targets, take, &mut bulk, &mut Way::End),
+        }
     };
-    drop(slots);
     let bulk = bulk.after(drained)?;
     let exit = match &args.to {
         Some(_) => bulk.finish_beside(file.as_ref(), &mut tool.out)?,
@@ -298,6 +304,7 @@ fn drain(
                         Way::End => job.go_on(),
                         Way::Write(handover) => {
                             let record = job.record(&target.function);
+                            let record = record.of_server(target.server.as_deref());
                             let name = format!("job {}", job.handle());
                             handover.push(record, name, job, &mut go_on)?;
                         }

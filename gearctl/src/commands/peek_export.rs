@@ -23,7 +23,7 @@ disconnects, which makes the server queue them again: each job's retry count gro
 server may DROP it. gearmand does that with --job-retries once a job's retries are used up; since 2026, `--job-retries
 0` drops it at once, and no command reports that setting. The client of a dropped foreground job is told that it
 failed. Therefore peek asks for confirmation; --yes skips it.
-With several servers, each shows its jobs in turn.
+With several servers, each shows its jobs in turn, and records name their server.
 
 Examples:
   gearctl peek mail --yes
@@ -38,7 +38,8 @@ job's retry count grows by one, and the server may DROP it, as explained in `pee
 confirmation; --yes skips it. `drain --to` takes jobs for good and loses none.
 Records have the format of drain, which import and submit --ndjson read. The server does not report a job's priority, so
 they have none. At most 10,000 jobs or 256 MiB of a function are held at once; if there are more, the exit code is 3.
-With several servers, all are exported; one that does not answer is named, and its failure sets the exit code.
+With several servers, all are exported, and records name their server; one that does not answer is named, and its failure
+sets the exit code.
 
 Examples:
   gearctl export mail --yes > mail.ndjson
@@ -92,11 +93,12 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
     let servers: Vec<Option<String>> = connected.into_iter().map(|(server, ())| server).collect();
     let action = Action { past: "shown", noun: "job", place: format!("of {name}") };
     let mut bulk = tool.bulk(action, OnError::Stop, None)?;
-    let mut list = tool.out.list(&RECORDS)?.eager();
+    let mut list = fleet.list(&mut tool.out, &RECORDS)?.eager();
     let mut left = args.count;
     for server in &servers {
         let link = fleet.at(&mut tool.link, server.as_deref());
-        let taken = borrow(link, &function, left, &mut bulk, &mut list);
+        let of = (&function, server.as_deref());
+        let taken = borrow(link, of, left, &mut bulk, &mut list);
         left = left.saturating_sub(taken.as_ref().map_or(0, |taken| taken.count));
         bulk = bulk.after(taken.map(drop))?;
     }
@@ -133,13 +135,14 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     let action = Action { past: "exported", noun: "job", place: String::new() };
     let manner = Manner { on_error: OnError::Stop, rate: args.rate };
     let mut bulk = tool.bulk(action, manner, Some(total))?;
-    let mut list = tool.out.list(&RECORDS)?.eager();
+    let mut list = fleet.list(&mut tool.out, &RECORDS)?.eager();
     bulk.beside(&list);
     let (mut left, mut is_all) = (total, true);
     for target in &targets {
         let most = target.queued.min(left);
         let link = fleet.at(&mut tool.link, target.server.as_deref());
-        let taken = borrow(link, &target.function, most, &mut bulk, &mut list);
+        let of = (&target.function, target.server.as_deref());
+        let taken = borrow(link, of, most, &mut bulk, &mut list);
         let taken = match taken {
             Ok(taken) => taken,
             Err(error) => return Err(bulk.abort(error)),
@@ -178,7 +181,7 @@ struct Borrowed {
 /// Takes up to `most` jobs, writes their records, and gives them back by closing the connection.
 fn borrow(
     link: &mut Link,
-    function: &FunctionName,
+    (function, server): (&FunctionName, Option<&str>),
     most: u64,
     bulk: &mut Bulk,
     list: &mut List<'_>,
@@ -219,7 +222,7 @@ fn borrow(
         };
         borrowed.count += 1;
         bytes = bytes.saturating_add(job.workload.len());
-        let written = list.push(record(&job, function));
+        let written = list.push(record(&job, function).of_server(server));
         held.push(job);
         match written {
             Ok(()) => bulk.success(),

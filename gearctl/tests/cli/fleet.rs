@@ -210,6 +210,10 @@ fn jobs_are_taken_from_every_server() {
     let bodies = |ran: Ran| {
         let rows: Vec<serde_json::Value> =
             ran.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        // A handle names a job of one server only.
+        for row in &rows {
+            assert_eq!(row["server"], if row["body"] == "x" { one } else { two }, "{row}");
+        }
         rows.iter().map(|row| row["body"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let run = |line: &[&str], exit| gearctl(&fleet.all(), &[line, &["--yes"]].concat()).exits(exit);
