@@ -25,7 +25,7 @@ pub struct WatchArgs {
     interval: Duration,
 
     /// Run N times
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
     /// Stop when the result meets this condition, e.g. 'count==0'; exit 124 if it never does

@@ -229,6 +229,10 @@ pub fn latency_tells_how_round_trips_are_spread<T: Tool>(case: &Case<T>) {
         assert!(told.is_sorted() && row["n"].as_u64() > Some(0), "{row}");
     }
     assert!(twice.err.contains(" answered, min "), "{}", twice.err);
+    for repeats in ["latency", "ping"] {
+        case.program.at(&address, &[repeats, "-c", "0"]).exits(2);
+    }
+    case.program.at(&address, &["watch", "-c", "0", "--", "ping"]).exits(2);
     // A pipe gets a single line.
     assert_eq!(case.program.at(&address, &line[..5]).exits(0).lines().len(), 1);
     case.program.at("127.0.0.1:1", &line).exits(69);
