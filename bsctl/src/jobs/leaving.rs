@@ -12,8 +12,8 @@ use crate::jobs;
 use crate::jobs::taker::{delete_all, stats_of, touch_all};
 use crate::link::Link;
 
-/// How often jobs are touched while waiting for their reader: often enough for the shortest time to run.
-const BETWEEN_TOUCHES: Duration = Duration::from_millis(300);
+/// How often jobs are touched while they are kept: often enough for the shortest time to run.
+pub(super) const BETWEEN_TOUCHES: Duration = Duration::from_millis(300);
 
 /// Hands over reserved jobs and deletes them; after the last ones, ends the list. Jobs that have not arrived yet are
 /// touched so that their time does not expire; on failure, closing the connection returns them to the queue.

@@ -2,10 +2,10 @@
 //! has confirmed it. So none is lost; one whose fate is unknown may exist twice, and is named.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use beanstalk_client::protocol::{Bury, Delete, ReserveJob};
-use beanstalk_client::{Job, JobId, JobStats, Priority, TubeName};
+use beanstalk_client::{Job, JobId, JobRef, JobStats, Priority, TubeName};
 use clap::Args;
 use ctl_core::commands::bulk::Bulk;
 use ctl_core::commands::leaving::doubting;
@@ -16,8 +16,9 @@ use ctl_core::output::units;
 use crate::commands::server::knows_reserve_job;
 use crate::error::NOT_FOUND;
 use crate::jobs::hidden::Hidden;
+use crate::jobs::leaving::BETWEEN_TOUCHES;
 use crate::jobs::sweep::{Way, delete};
-use crate::jobs::taker::stats_of;
+use crate::jobs::taker::{stats_of, touch_all};
 use crate::link::Link;
 use crate::producer::{Defaults, NewJob, check_size, max_job_size, put_batch};
 
@@ -54,6 +55,10 @@ pub struct Mover {
     doubtful: Vec<JobId>,
     /// Number of new jobs that the server buried for lack of memory.
     refused: u64,
+    /// Reserved jobs that stay at the source. Once their time expires, they would be taken again, before all others.
+    staying: Vec<JobRef>,
+    /// When they were touched.
+    touched: Instant,
 }
 
 /// A job to copy.
@@ -101,6 +106,8 @@ impl Mover {
             broken: None,
             doubtful: Vec::new(),
             refused: 0,
+            staying: Vec::new(),
+            touched: Instant::now(),
         })
     }
 
@@ -314,10 +321,16 @@ impl Mover {
 
 impl Way for Mover {
     fn take(&mut self, link: &mut Link, jobs: &[Job], bulk: &mut Bulk) -> Result<(), CliError> {
+        if !self.staying.is_empty() && self.touched.elapsed() >= BETWEEN_TOUCHES {
+            touch_all(link, self.staying.iter().copied())?;
+            self.touched = Instant::now();
+        }
         let kept = self.keep(link, jobs, bulk)?;
-        let kept = jobs.iter().zip(kept).filter(|(_, is_kept)| *is_kept);
+        let (kept, staying): (Vec<_>, Vec<_>) =
+            jobs.iter().zip(kept).partition(|(_, is_kept)| *is_kept);
+        self.staying.extend(staying.into_iter().map(|(job, _)| JobRef::from(job)));
         // By id alone: a job whose time has expired in the meantime can still be deleted while it is ready.
-        let kept: Vec<JobId> = kept.map(|(job, _)| job.id).collect();
+        let kept: Vec<JobId> = kept.into_iter().map(|(job, _)| job.id).collect();
         delete(link, &kept, bulk, self)
     }
 

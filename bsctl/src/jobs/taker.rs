@@ -132,8 +132,11 @@ fn reserve(link: &mut Link, times: usize, wait: Duration, held: &[Job]) -> Resul
 ///
 /// # Errors
 /// The failure of the connection.
-pub fn touch_all(link: &mut Link, held: &[Job]) -> Result<(), CliError> {
-    for reply in link.pipeline(held.iter().map(Touch::new))? {
+pub fn touch_all(
+    link: &mut Link,
+    held: impl IntoIterator<Item = impl Into<JobRef>>,
+) -> Result<(), CliError> {
+    for reply in link.pipeline(held.into_iter().map(Touch::new))? {
         reply.or_else(|error| if error.code == NOT_FOUND { Ok(()) } else { Err(error) })?;
     }
     Ok(())

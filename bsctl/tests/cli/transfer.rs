@@ -306,6 +306,23 @@ fn what_the_target_does_not_take_stays_where_it_is() {
     assert_eq!(places(address), ["1 a ready"]);
 }
 
+/// It would come back to the head of its tube when its time expires, and take the place of another one each time.
+#[test]
+fn a_job_that_cannot_be_moved_is_tried_once_however_long_the_rest_takes() {
+    let source = Server::start().unwrap();
+    let target = Server::builder().max_job_size(10).start().unwrap();
+    let short = PutOptions::default().ttr(Duration::from_secs(1));
+    put_with(source.address(), "a", "larger than the target takes", short);
+    for n in 0..30 {
+        put_with(source.address(), "a", n.to_string(), short);
+    }
+    let to = ["--to-addr", target.address(), "--rate", "10/s", "--yes", "-o", "json"];
+    let report =
+        bsctl(source.address(), &[&["move", "--from", "a"], &to[..]].concat()).exits(3).json();
+    assert_eq!((&report["succeeded"], &report["failed"]), (&30.into(), &1.into()), "{report}");
+    assert_eq!(all(source.address()).len(), 1);
+}
+
 /// Killed in the middle, every job is at its source or at its target.
 #[cfg(unix)]
 #[test]
