@@ -306,6 +306,22 @@ fn what_the_target_does_not_take_stays_where_it_is() {
     assert_eq!(places(address), ["1 a ready"]);
 }
 
+/// Only the head of a list of delayed or buried jobs is shown by the server.
+#[test]
+fn a_job_that_cannot_be_moved_hides_none_behind_it() {
+    for put in [put_buried, put_delayed] {
+        let source = Server::start().unwrap();
+        let target = Server::builder().max_job_size(10).start().unwrap();
+        for body in ["larger than the target takes", "0", "1", "2", "3", "4"] {
+            put(source.address(), "a", body);
+        }
+        let line = ["move", "--from", "a", "--to-addr", target.address(), "--yes", "-o", "json"];
+        let report = bsctl(source.address(), &line).exits(3).json();
+        assert_eq!((&report["succeeded"], &report["failed"]), (&5.into(), &1.into()), "{report}");
+        assert_eq!((all(source.address()).len(), all(target.address()).len()), (1, 5));
+    }
+}
+
 /// It would come back to the head of its tube when its time expires, and take the place of another one each time.
 #[test]
 fn a_job_that_cannot_be_moved_is_tried_once_however_long_the_rest_takes() {

@@ -3,8 +3,8 @@
 
 use std::slice;
 
-use beanstalk_client::Job;
 use beanstalk_client::protocol::{AnyCommand, Command, Delete, PeekBuried, PeekDelayed, PeekReady};
+use beanstalk_client::{Job, JobId};
 use ctl_core::commands::bulk::Bulk;
 use ctl_core::error::CliError;
 
@@ -18,6 +18,8 @@ use crate::link::Link;
 /// a crash cannot be kept: it counts as a failure and stays, buried. If nothing is to be kept, it is deleted like the
 /// others.
 ///
+/// Returns a job that stays at the head of its list, and hides the ones behind it.
+///
 /// # Errors
 /// The failure of the connection, or the failure of `way`.
 pub fn sweep(
@@ -27,7 +29,7 @@ pub fn sweep(
     window: usize,
     bulk: &mut Bulk,
     way: &mut dyn Way,
-) -> Result<(), CliError> {
+) -> Result<Option<JobId>, CliError> {
     let (mut left, gate) = (most, bulk.gate());
     if target.state == State::Ready {
         link.watch_only(slice::from_ref(&target.tube))?;
@@ -35,7 +37,7 @@ pub fn sweep(
             let most = usize::try_from(left).unwrap_or(window).min(window);
             let most = way.window(most);
             if !gate.turn(most) {
-                return Ok(());
+                return Ok(None);
             }
             let taken = reserve_ready(link, most, &[])?;
             let count = taken.jobs.len() + taken.damaged.len();
@@ -61,17 +63,17 @@ pub fn sweep(
     }
 }
 
-/// Deletes from the head of a list; each delete is sent together with the next peek.
+/// Deletes from the head of a list; each delete is sent together with the next peek. Returns a job that stays there.
 fn heads<P: Command<Reply = Option<Job>>>(
     link: &mut Link,
     peek: &P,
     mut left: u64,
     bulk: &mut Bulk,
     way: &mut dyn Way,
-) -> Result<(), CliError> {
+) -> Result<Option<JobId>, CliError> {
     let gate = bulk.gate();
     if left == 0 || !gate.is_open() {
-        return Ok(());
+        return Ok(None);
     }
     let mut head = Seen::ask(link, peek)?;
     while let Some(seen) = head {
@@ -86,34 +88,34 @@ fn heads<P: Command<Reply = Option<Job>>>(
                     let kept = way.keep(link, slice::from_ref(job), bulk)?;
                     if kept != [true] {
                         head = Seen::ask(link, peek)?;
-                        // If it stays there, it blocks the jobs behind it.
                         if head.as_ref().is_some_and(|next| next.job().id() == id) {
-                            return Ok(());
+                            return Ok(Some(id));
                         }
                         continue;
                     }
                 }
                 Seen::Damaged(job, _) => {
-                    return bulk.failure(format!("job {id}"), damaged(*job));
+                    // A damaged list is for people to look at.
+                    return bulk.failure(format!("job {id}"), damaged(*job)).map(|()| None);
                 }
             }
         }
         let (deleted, next) = match link.pair(Delete::new(id), AnyCommand::new(peek)) {
             Ok(replies) => replies,
             // It is unknown whether it was deleted.
-            Err(error) => return way.deleted(id, Err(error), bulk),
+            Err(error) => return way.deleted(id, Err(error), bulk).map(|()| None),
         };
         let is_gone = deleted.is_ok();
         let ends = deleted.as_ref().is_err_and(CliError::ends_everything);
         way.deleted(id, deleted, bulk)?;
         if ends {
-            return Ok(());
+            return Ok(None);
         }
         head = Seen::of(peek, next?)?;
         let is_stuck = !is_gone && head.as_ref().is_some_and(|next| next.job().id() == id);
         if is_stuck {
-            break;
+            return Ok(Some(id));
         }
     }
-    Ok(())
+    Ok(None)
 }

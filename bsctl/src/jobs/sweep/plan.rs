@@ -1,14 +1,15 @@
 //! What a command is about to take out of tubes, as counted at the start.
 
-use beanstalk_client::TubeName;
+use beanstalk_client::{JobId, TubeName};
 use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, BulkArgs, Gate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
+use ctl_core::output::progress::{Progress, ProgressWhen};
 use ctl_core::output::units;
 
-use super::{Targets, Way, describe, sweep, sweep_ids, targets};
-use crate::jobs::scan::{Found, Wanted, no_jobs, select, tell_missing};
+use super::{Target, Targets, Way, describe, sweep, sweep_ids, targets};
+use crate::jobs::scan::{Found, Wanted, find, no_jobs, select, tell_missing};
 use crate::jobs::select::SelectArgs;
 use crate::jobs::state::State;
 use crate::link::Link;
@@ -204,10 +205,36 @@ impl Plan {
         for target in &self.targets.found {
             let done = bulk.succeeded();
             let most = if self.until_empty { left } else { target.count.min(left) };
-            sweep(link, target, most, self.window, bulk, way)?;
+            if let Some(head) = sweep(link, target, most, self.window, bulk, way)? {
+                let most = most.saturating_sub(bulk.succeeded() - done);
+                self.sweep_behind(head, link, (target, most), bulk, way)?;
+            }
             left = left.saturating_sub(bulk.succeeded() - done);
         }
         Ok(())
+    }
+
+    /// Takes the jobs behind one that stays at the head of its list. They are found by their ids.
+    fn sweep_behind(
+        &self,
+        head: JobId,
+        link: &mut Link,
+        (target, most): (&Target, u64),
+        bulk: &mut Bulk,
+        way: &mut dyn Way,
+    ) -> Result<(), CliError> {
+        let gate = bulk.gate();
+        if most == 0 || !gate.is_open() {
+            return Ok(());
+        }
+        let (tubes, states) = (vec![target.tube.clone()], vec![target.state.into()]);
+        let wanted = Wanted { tubes, states, ..Wanted::default() };
+        let messages = link.dialer.messages().clone();
+        let mut progress = Progress::start(ProgressWhen::Never, &messages, "", None);
+        let mut ids = find(link, &wanted, &gate, &mut progress)?.ids;
+        ids.retain(|id| *id != head);
+        ids.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+        sweep_ids(link, &ids, &wanted, self.window, bulk, way)
     }
 
     /// The final exit of a command that reached `exit`: 3 if tubes were left as they are.
