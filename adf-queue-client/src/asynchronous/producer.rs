@@ -10,8 +10,8 @@ use queue_core::{
 use tokio::time::timeout_at;
 
 use crate::{
-    Deadline, Error, MessageId, ProducerEventKind, ProducerOptions, ProducerReport, QueueName,
-    Result,
+    ConnectionState, Deadline, Error, MessageId, ProducerEventKind, ProducerOptions,
+    ProducerReport, QueueName, Result,
     asynchronous::link::Link,
     protocol::{
         Action,
@@ -306,8 +306,10 @@ impl Producer {
         ask: Ask,
         limit: Limit,
     ) -> Result<Answer> {
+        let link = self.inner.links.get(server);
+        let is_ready = link.is_some_and(|link| link.connection_state() == ConnectionState::Ready);
         let connecting = course.connecting(&self.router(), server, limit, now());
-        if let Some(connecting) = connecting {
+        if let Some(connecting) = connecting.filter(|_| !is_ready) {
             self.ask(server, Ask::Ready, connecting).await?;
         }
         self.ask(server, ask, limit).await
