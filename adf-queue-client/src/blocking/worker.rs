@@ -36,9 +36,10 @@ type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 /// # }
 /// ```
 ///
-/// * **Threads.** There are none before [`run`](Self::run), and none of them outlives it. It has one for each server
-///   (the caller's if there is only one), which moves the bytes and runs handlers that have proved quick. The others
-///   run in their own threads, one per [slot](WorkerOptions::slots); their decisions go out within 16 ms.
+/// * **Threads.** An attempt to connect has a thread of its own, which ends with it. There are no others before
+///   [`run`](Self::run), and none of them outlives it. It has one for each server (the caller's if there is only one),
+///   which moves the bytes and runs handlers that have proved quick. The others run in their own threads, one per
+///   [slot](WorkerOptions::slots); their decisions go out within 16 ms.
 /// * **Servers.** Each has one WebSocket connection and its own slots. One that is down is retried without holding up
 ///   the others.
 /// * **Outcome.** `Ok` deletes the message. An error or a panic returns it to the right end, at once, because the

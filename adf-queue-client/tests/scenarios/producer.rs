@@ -16,6 +16,7 @@ use adf_queue_client::{
     Refusal, Result, RetryPolicy, Selection, Servers, Transport, blocking,
 };
 use fixtures::{
+    Dark,
     adf_queue::Server,
     proxy::{Proxy, Toxics},
 };
@@ -424,28 +425,16 @@ fn pushes_to_a_full_queue_wait_for_a_consumer<F: Produces>(world: &World) {
     assert_eq!(client.count(&queue).unwrap(), 3);
 }
 
-/// A listener whose backlog is full: attempts to connect to it are neither accepted nor refused.
-fn full_backlog() -> (Address, impl Sized) {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let mut waiting = Vec::new();
-    while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, LATE) {
-        waiting.push(stream);
-        assert!(waiting.len() < 10_000);
-    }
-    (address.to_string().parse().unwrap(), (listener, waiting))
-}
-
 /// A server that takes no connection, and a good one.
 fn dark_and_good(
     queue: &QueueName,
     options: impl Fn(ConnectOptions) -> ConnectOptions,
-) -> (ProducerOptions, Server, impl Sized) {
-    let (dark, full) = full_backlog();
+) -> (ProducerOptions, Server, Dark) {
+    let dark = Dark::start().unwrap();
     let good = Server::builder().queue(queue.as_str()).start().unwrap();
-    let servers = [dark, good.address().parse().unwrap()];
-    let servers = servers.map(|address| options(ConnectOptions::new(address)));
-    (ProducerOptions::new(Servers::new(servers).unwrap()), good, full)
+    let servers = [&*dark.address().to_string(), good.address()];
+    let servers = servers.map(|address| options(ConnectOptions::new(address.parse().unwrap())));
+    (ProducerOptions::new(Servers::new(servers).unwrap()), good, dark)
 }
 
 /// The limit of a push is shorter than that of an attempt to connect.

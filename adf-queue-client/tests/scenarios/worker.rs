@@ -11,7 +11,7 @@ use adf_queue_client::{
     Address, ConnectOptions, Decision, ErrorKind, JobLimit, LostReason, Outcome, QueueName,
     RetryPolicy, Servers, Transport, Worker, WorkerOptions, blocking,
 };
-use fixtures::adf_queue::Server;
+use fixtures::{Dark, adf_queue::Server};
 use tokio::sync::Notify;
 
 use crate::{
@@ -39,6 +39,7 @@ over_websocket! {
 both_faces! {
     all_servers_are_served_and_one_that_is_away_holds_up_nobody,
     a_run_until_its_queues_are_empty_gives_up_a_server_that_is_away,
+    a_stop_waits_for_no_attempt_to_connect,
 }
 
 /// Empty queues that exist.
@@ -403,6 +404,27 @@ fn all_servers_are_served_and_one_that_is_away_holds_up_nobody<F: WorkerFace>() 
     told.wait_for("disconnected");
     assert_eq!(running.handle.servers().len(), 3);
     assert_eq!(running.ended().deleted, 10);
+}
+
+/// The blocking face waited for the end of its attempt.
+fn a_stop_waits_for_no_attempt_to_connect<F: WorkerFace>() {
+    let (world, dark) = (World::in_memory(Transport::WsBin), Dark::start().unwrap());
+    let mut client = F::connect(world.options()).unwrap();
+    let queue = queue_name();
+    client.create_queue(&queue).unwrap();
+    client.rpush(&queue, "x".into()).unwrap();
+    let address: Address = dark.address().to_string().parse().unwrap();
+    let servers = [ConnectOptions::new(address).connect_timeout(PATIENCE * 2), world.options()];
+    let (told, observe) = told();
+    let running = F::work(
+        WorkerOptions::new(Servers::new(servers).unwrap()).on_event(observe),
+        std::slice::from_ref(&queue),
+        handler(|_| Ok(Outcome::Delete)),
+    );
+    told.wait_for("deleted");
+    let started = Instant::now();
+    assert_eq!(running.stop().deleted, 1);
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
 }
 
 /// It never ended.

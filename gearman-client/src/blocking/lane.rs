@@ -7,15 +7,15 @@ use std::{
 };
 
 use queue_core::{
-    Io, Limit, Pulse, after,
-    blocking::{Drive, Wire, connect},
+    Io, Pulse, after,
+    blocking::{Drive, Wire},
     earliest, lock, now,
     sync::{Condvar, Mutex, MutexGuard, thread},
 };
 
 use crate::{
-    Address, ConnectOptions, Deadline, Error, FunctionName, JobHandle, LostReason, Result,
-    WorkerOptions, WorkerReport,
+    Address, ConnectOptions, Error, FunctionName, JobHandle, LostReason, Result, WorkerOptions,
+    WorkerReport,
     protocol::{Assignment, End, PacketType, Report, worker::lane::Lane as Role},
     work::{events::Teller, handle::Gauge},
 };
@@ -152,7 +152,7 @@ impl Lane {
             teller: Teller::new(address.clone(), &options, worker),
         };
         // A server that takes no connection must not hold up a stop, nor the jobs of other servers.
-        let wire = Wire::aside(move |_, by| connect(&options, Limit::until(Deadline::Connect, by)));
+        let wire = Wire::aside(&options);
         let post = Arc::new(post);
         Lane { address, post, wire, inbox: VecDeque::new() }
     }

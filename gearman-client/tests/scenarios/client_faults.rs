@@ -7,7 +7,7 @@ use std::{
 };
 
 use fixtures::{
-    Port,
+    Dark, Port,
     fault::Fault,
     gearmand::{Listen, Server},
     proxy::{Ending, Proxy, Toxics},
@@ -19,7 +19,7 @@ use gearman_client::{
 
 use super::{
     face::{Async, Face, WorkFace, both_faces},
-    support::{LATE, PATIENCE, full_backlog, function, options, real},
+    support::{LATE, PATIENCE, function, options, real},
 };
 
 fn quick(address: &str) -> ConnectOptions {
@@ -319,7 +319,8 @@ fn a_refused_connection_names_every_address<F: Face>() {
 
 /// C1, like a black hole: nobody accepts, and the accept queue is full.
 fn a_full_backlog_of_a_listener_meets_the_connect_deadline<F: Face>() {
-    let (address, _full) = full_backlog();
+    let dark = Dark::start().unwrap();
+    let address = dark.address().to_string();
     let started = Instant::now();
     let error = F::connect(quick(&address)).err().unwrap();
     let kind = ErrorKind::Timeout(Deadline::Connect);
@@ -329,7 +330,8 @@ fn a_full_backlog_of_a_listener_meets_the_connect_deadline<F: Face>() {
 
 /// G3: the limit of a call is shorter than that of an attempt to connect.
 fn a_server_that_takes_no_connection_leaves_time_for_the_next<F: Face>() {
-    let (dark, _full) = full_backlog();
+    let black_hole = Dark::start().unwrap();
+    let dark = black_hole.address().to_string();
     let good = Server::start().unwrap();
     let list = [dark.as_str(), good.address()].map(|address| {
         let options: ConnectOptions = address.parse().unwrap();
@@ -364,7 +366,8 @@ fn a_server_that_is_away_is_not_waited_for_while_another_knows_the_job<F: Face>(
 /// G3: another server is there for them. Only the first call waits for an attempt to connect.
 #[test]
 fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers() {
-    let (dark, full) = full_backlog();
+    let black_hole = Dark::start().unwrap();
+    let dark = black_hole.address().to_string();
     let good = Server::start().unwrap();
     let list = [dark.as_str(), good.address()].map(|address| {
         let options: ConnectOptions = address.parse().unwrap();
@@ -379,7 +382,6 @@ fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers() {
         thread::sleep(Duration::from_millis(20));
     }
     assert!(slow <= 1, "{slow} calls waited for an attempt to connect");
-    drop(full);
 }
 
 /// The whole call, with all its reconnects.

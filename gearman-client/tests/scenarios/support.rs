@@ -243,15 +243,3 @@ pub(crate) fn wire(packet_type: PacketType, arguments: &[&str]) -> Vec<u8> {
     Packet::new(Magic::Response, packet_type, arguments).unwrap().encode(&mut out);
     out.to_vec()
 }
-
-/// A listener whose backlog is full: attempts to connect to it are neither accepted nor refused.
-pub(crate) fn full_backlog() -> (String, (TcpListener, Vec<std::net::TcpStream>)) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let mut waiting = Vec::new();
-    while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, LATE) {
-        waiting.push(stream);
-        assert!(waiting.len() < 10_000);
-    }
-    (address.to_string(), (listener, waiting))
-}

@@ -6,6 +6,7 @@ use std::{
 };
 
 use fixtures::{
+    Dark,
     gearmand::Server,
     proxy::{Ending, Proxy, Toxics},
     real::{Gearmand, RealServer},
@@ -20,7 +21,7 @@ use super::support::each_server_async;
 use super::{
     face::{Face, WorkFace, both_faces, scenarios},
     handlers::HandlerFace,
-    support::{LATE, PATIENCE, full_backlog, function, options, real, wire},
+    support::{LATE, PATIENCE, function, options, real, wire},
 };
 
 each_server_async!(a_job_that_outlasts_the_grace_goes_back_to_the_server,);
@@ -371,9 +372,8 @@ fn a_worker_that_sleeps_everywhere_is_woken_from_anywhere<F: Face>() {
 
 /// G4, like a black hole. A blocking worker that takes jobs by hand served the other server for a twentieth of the time.
 fn a_server_that_takes_no_connection_holds_up_no_job_of_another<F: Face>() {
-    let (dark, _full) = full_backlog();
-    let server = Server::start().unwrap();
-    let servers = [dark.as_str(), server.address()].map(|address| {
+    let (dark, server) = (Dark::start().unwrap(), Server::start().unwrap());
+    let servers = [&*dark.address().to_string(), server.address()].map(|address| {
         let options: ConnectOptions = address.parse().unwrap();
         options.connect_timeout(Duration::from_secs(4))
     });
@@ -395,9 +395,8 @@ fn a_server_that_takes_no_connection_holds_up_no_job_of_another<F: Face>() {
 
 /// The blocking face waited for the end of its attempt.
 fn a_stop_waits_for_no_attempt_to_connect<F: HandlerFace>() {
-    let (dark, _full) = full_backlog();
-    let server = Server::start().unwrap();
-    let servers = [dark.as_str(), server.address()].map(|address| {
+    let (dark, server) = (Dark::start().unwrap(), Server::start().unwrap());
+    let servers = [&*dark.address().to_string(), server.address()].map(|address| {
         let options: ConnectOptions = address.parse().unwrap();
         options.connect_timeout(PATIENCE * 2)
     });

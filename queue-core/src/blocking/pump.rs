@@ -1,9 +1,10 @@
 //! The pump that moves a role's bytes and time in the caller's thread.
 
 #[cfg(not(shuttle))]
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::{
     fmt, io,
+    sync::Arc,
     task::Waker,
     time::{Duration, Instant},
 };
@@ -45,16 +46,18 @@ pub enum Drive<T> {
 
 /// Starts an attempt to connect in a thread of its own.
 #[cfg(not(shuttle))]
-fn attempt_aside<T: Send + 'static>(
-    dial: Arc<impl Fn(usize, Option<Instant>) -> T + Send + Sync + 'static>,
-    server: usize,
+fn attempt_aside<S: System>(
+    options: Arc<ServerOptions<S>>,
     by: Option<Instant>,
-) -> io::Result<mpsc::Receiver<T>> {
+) -> io::Result<mpsc::Receiver<Result<Transport, S::Error>>>
+where
+    S::Error: Send + 'static,
+{
     let (outcome, attempt) = mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name("connecting".to_owned());
     thread.spawn(move || {
         // Nobody may wait for it any more.
-        let _ = outcome.send(dial(server, by));
+        let _ = outcome.send(connect(&options, Limit::until(Deadline::Connect, by)));
     })?;
     Ok(attempt)
 }
@@ -72,24 +75,38 @@ impl<F> Wire<F> {
         Self::dialing(move |server, by, at_most| Some(dial(server, earliest([by, at_most]))))
     }
 
-    /// Makes connections with `dial`, which gets the index of a server and the deadline. An attempt that outlasts a
-    /// [`drive`](Self::drive) goes on in a thread of its own, which ends with it.
-    #[cfg(not(shuttle))]
-    pub fn aside(
-        dial: impl Fn(usize, Option<Instant>) -> Result<Transport, F> + Send + Sync + 'static,
-    ) -> Self
+    /// As [`to`](Self::to), but an attempt that outlasts a [`drive`](Self::drive) goes on in a thread of its own, which
+    /// ends with it: for a worker, whose other servers and whose stop must not wait for it.
+    pub fn aside<S: System<Error = F>>(options: &ServerOptions<S>) -> Self
     where
-        F: Send + 'static,
+        F: From<Error> + Send + 'static,
     {
-        let (dial, mut last) = (Arc::new(dial), None);
-        Self::dialing(move |server, by, at_most| {
+        let options = Arc::new(options.clone());
+        #[cfg(shuttle)]
+        {
+            // The model has one thread for each connection.
+            Self::dialing(move |_, by, _| {
+                Some(connect(&options, Limit::until(Deadline::Connect, by)))
+            })
+        }
+        #[cfg(not(shuttle))]
+        Self::dialing_aside(options)
+    }
+
+    #[cfg(not(shuttle))]
+    fn dialing_aside<S: System<Error = F>>(options: Arc<ServerOptions<S>>) -> Self
+    where
+        F: From<Error> + Send + 'static,
+    {
+        let mut last = None;
+        Self::dialing(move |_, by, at_most| {
             // An attempt with another deadline is another one.
             let attempt = match last.take().filter(|(of, _)| *of == by) {
                 Some((_, attempt)) => attempt,
-                None => match attempt_aside(dial.clone(), server, by) {
+                None => match attempt_aside(options.clone(), by) {
                     Ok(attempt) => attempt,
                     // There is no thread for it.
-                    Err(_) => return Some(dial(server, earliest([by, at_most]))),
+                    Err(_) => return Some(connect(&options, Limit::until(Deadline::Connect, by))),
                 },
             };
             // It ends at its own deadline, and its report has to come before the role misses it.
@@ -102,14 +119,6 @@ impl<F> Wire<F> {
             }
             outcome
         })
-    }
-
-    /// The model has one thread for each connection.
-    #[cfg(shuttle)]
-    pub fn aside(
-        dial: impl Fn(usize, Option<Instant>) -> Result<Transport, F> + Send + Sync + 'static,
-    ) -> Self {
-        Self::new(dial)
     }
 
     fn dialing(

@@ -60,7 +60,7 @@ impl<'a> Lane<'a> {
             mail: Mail::default(),
         };
         let role = options.lane(server, handlers.keys());
-        Lane { index, role, wire: Wire::to(server), floor }
+        Lane { index, role, wire: Wire::aside(server), floor }
     }
 
     /// Runs until the worker is stopping and running handlers have ended.
@@ -104,9 +104,7 @@ impl Floor<'_> {
             wire.push(&mut station);
             !station.role.has_news()
         });
-        // Do not cut an attempt to connect short.
-        let at_most = if was_connected { now().checked_add(time) } else { None };
-        let driven = wire.drive(&mut station, at_most, |station| {
+        let driven = wire.drive(&mut station, now().checked_add(time), |station| {
             let is_connected = station.role.is_connected();
             (station.role.has_news() || is_connected != was_connected).then_some(())
         });

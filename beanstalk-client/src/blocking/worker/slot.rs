@@ -59,7 +59,7 @@ impl<'a> Slot<'a> {
             server: Arc::new(options.address(lane.server).clone()),
             desk,
             role: WorkerSlot::new(options, lane.server, lane.slot as u64),
-            wire: Wire::to(options.connect(lane.server)),
+            wire: Wire::aside(options.connect(lane.server)),
             has_runner: options.prefetch > 1,
             next: None,
             is_over: false,
@@ -87,10 +87,8 @@ impl<'a> Slot<'a> {
         self.heed_stop(now);
         self.take_news(now);
         let was_connected = self.role.is_connected();
-        // Do not cut an attempt to connect short.
         let slice = if self.desk.is_idle() { SLICE } else { BUSY_SLICE };
-        let at_most = if was_connected { now.checked_add(slice) } else { None };
-        let driven = self.wire.drive(&mut self.role, at_most, |role| {
+        let driven = self.wire.drive(&mut self.role, now.checked_add(slice), |role| {
             (role.has_actions() || role.is_connected() != was_connected).then_some(())
         });
         self.act(now);

@@ -11,14 +11,14 @@ use std::{
 use beanstalk_client::{
     JobLimit, JobState, LostReason, Outcome, PutOptions, Servers, SlotState, Worker, WorkerOptions,
 };
-use fixtures::Port;
+use fixtures::{Dark, Port, beanstalkd::Server};
 use queue_core::proof::runtime;
 use tokio::sync::Notify;
 
 use super::faces::{Door, Running, WorkerFace};
 use crate::support::{
     Blocking, Environment, Face, Place, both_faces,
-    place::{PATIENCE, options},
+    place::{PATIENCE, connect, options},
     scenarios,
 };
 
@@ -49,7 +49,11 @@ scenarios!(
     a_worker_of_several_servers_ends_after_so_many_jobs,
     a_stop_at_any_moment_loses_no_job,
 );
-both_faces!(a_stop_while_there_is_no_server, a_worker_that_never_began_can_be_stopped);
+both_faces!(
+    a_stop_while_there_is_no_server,
+    a_stop_waits_for_no_attempt_to_connect,
+    a_worker_that_never_began_can_be_stopped,
+);
 
 /// B23, F2.
 fn a_stop_ends_waiting_reserves_at_once<F: WorkerFace>(environment: Environment) {
@@ -220,6 +224,21 @@ fn a_worker_of_several_servers_ends_after_so_many_jobs<F: WorkerFace>(environmen
             assert_eq!((report.finished, report.total()), (jobs, jobs), "{report}");
         }
     }
+}
+
+/// The blocking face waited for the end of its attempt.
+fn a_stop_waits_for_no_attempt_to_connect<F: WorkerFace>() {
+    let (dark, server) = (Dark::start().unwrap(), Server::start().unwrap());
+    let mut client: F = connect(server.address());
+    put(&mut client, "x");
+    let servers = [&*dark.address().to_string(), server.address()]
+        .map(|address| options(address).connect_timeout(PATIENCE * 2));
+    let worker =
+        F::start(WorkerOptions::from(Servers::new(servers).unwrap()), |_| Ok(Outcome::Delete));
+    worker.events.wait_for("deleted", 1);
+    let started = Instant::now();
+    assert_eq!(worker.stop().finished, 1);
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
 }
 
 /// B23: the race between a job and the stop, many times.
