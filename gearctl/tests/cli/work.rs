@@ -2,8 +2,9 @@
 
 use std::io::Read;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use fixtures::gearmand::Server;
+use fixtures::{Dark, gearmand::Server};
 use serde_json::{Value, json};
 
 use crate::harness::*;
@@ -233,6 +234,18 @@ fn builtins_answer() {
         gearctl(address, &["work", "-f", "x", "--builtin", "rot13"]).exits(2);
         gearctl(address, &["work", "-f", "x"]).exits(2);
     });
+}
+
+/// Each slot tried it before anybody worked, one after the other.
+#[test]
+fn no_slot_waits_for_a_server_that_takes_no_connection() {
+    let (dark, server) = (Dark::start().unwrap(), Server::start().unwrap());
+    queue(server.address(), "mail", b"x");
+    let both = format!("{},{}", dark.address(), server.address());
+    let line = ["work", "-f", "mail", "-j", "4", "--once", "--builtin", "echo"];
+    let start = Instant::now();
+    gearctl(&both, &[&["--connect-timeout", "60s"], &line[..]].concat()).exits(0);
+    assert!(start.elapsed() < Duration::from_secs(45), "{:?}", start.elapsed());
 }
 
 #[test]
