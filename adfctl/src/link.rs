@@ -122,6 +122,12 @@ impl ctl_core::link::Link for Link {
 /// The pull of a message, and its queue.
 pub type Pull = (RequestId, QueueName);
 
+/// The pull of this message.
+#[must_use]
+pub fn pull_of(message: &Delivery) -> Pull {
+    (*message.request_id(), message.queue().clone())
+}
+
 impl Link {
     /// The client, connected if it was not.
     ///
@@ -244,15 +250,7 @@ impl Link {
     /// # Errors
     /// The failure of the connection, over HTTP.
     pub fn give_back(&mut self, messages: &[Delivery]) -> Result<(), CliError> {
-        if !self.is_http()? {
-            self.client = None;
-            return Ok(());
-        }
-        for message in messages.iter().rev() {
-            let what = format!("lcancel {} {}", message.request_id(), message.queue());
-            self.ask(what, |client| client.lcancel(message))?;
-        }
-        Ok(())
+        self.give_back_pulls(&messages.iter().map(pull_of).collect::<Vec<_>>())
     }
 
     /// The same for messages of which only the pulls are kept.

@@ -90,7 +90,7 @@ pub use self::{
         pace::{Late, Pace},
         watch::Watch,
     },
-    signal::{Signal, lock::lock, wakers::Wakers},
+    signal::{Signal, lock::lock, tickets::Tickets, wakers::Wakers},
     text::{decimal, excerpt, panic_text, shorten, words::unknown_word},
     trace::{
         measure::{

@@ -12,7 +12,11 @@ mod listener;
 #[cfg(all(feature = "tokio", feature = "blocking"))]
 mod scripted;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    task::Wake,
+    time::{Duration, Instant},
+};
 
 #[cfg(feature = "blocking")]
 pub use self::listener::{Scripts, read_bytes, read_line, read_to_end, relay, reset};
@@ -25,6 +29,14 @@ pub use self::{
     scripted::{Scripted, Step},
 };
 use crate::{End, Io, Pulse, Random, Role};
+
+/// A task that does nothing when it is woken. Its reference count shows whether its waker is kept.
+#[derive(Debug)]
+pub struct Idle;
+
+impl Wake for Idle {
+    fn wake(self: Arc<Self>) {}
+}
 
 /// A runtime of one thread, with its clock and input/output on.
 ///

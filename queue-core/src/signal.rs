@@ -1,6 +1,7 @@
 //! An event that happens once, which any number of tasks and threads can wait for.
 
 pub(crate) mod lock;
+pub(crate) mod tickets;
 pub(crate) mod wakers;
 
 use std::{sync::PoisonError, time::Duration};

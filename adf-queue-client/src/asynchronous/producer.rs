@@ -308,9 +308,11 @@ impl Producer {
     ) -> Result<Answer> {
         let link = self.inner.links.get(server);
         let is_ready = link.is_some_and(|link| link.connection_state() == ConnectionState::Ready);
-        let connecting = course.connecting(&self.router(), server, limit, now());
-        if let Some(connecting) = connecting.filter(|_| !is_ready) {
-            self.ask(server, Ask::Ready, connecting).await?;
+        if !is_ready {
+            let connecting = course.connecting(&self.router(), server, limit, now());
+            if let Some(connecting) = connecting {
+                self.ask(server, Ask::Ready, connecting).await?;
+            }
         }
         self.ask(server, ask, limit).await
     }

@@ -78,7 +78,7 @@ impl Producer {
         let mut last = None;
         for (server, options) in producer.options.servers.options().iter().enumerate() {
             let limit = options.connecting_limit();
-            match producer.ask(server, Ask::Ready, limit) {
+            match producer.pool(server)?.run_in_time(Ask::Ready, limit, || None) {
                 Ok(_) => return Ok(producer),
                 Err(error) => last = Some(error),
             }
@@ -252,18 +252,12 @@ impl Producer {
         ask: Ask,
         limit: Limit,
     ) -> Result<Answer> {
-        let connecting = course.connecting(&self.router(), server, limit, now());
-        if let Some(connecting) = connecting {
-            self.ask(server, Ask::Ready, connecting)?;
-        }
-        self.ask(server, ask, limit)
+        let connecting = || course.connecting(&self.router(), server, limit, now());
+        self.pool(server)?.run_in_time(ask, limit, connecting)
     }
 
-    fn ask(&self, server: usize, ask: Ask, limit: Limit) -> Result<Answer> {
-        match self.pools.get(server) {
-            Some(pool) => pool.run(ask, limit),
-            None => Err(Error::invalid("there is no such server")),
-        }
+    fn pool(&self, server: usize) -> Result<&Pool> {
+        self.pools.get(server).ok_or_else(|| Error::invalid("there is no such server"))
     }
 
     /// Runs a step on the router, and reports the events of its servers.
@@ -292,11 +286,19 @@ impl Producer {
 }
 
 impl Pool {
-    fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
+    /// Makes a request. If it has to connect first, that has a limit of its own, if any.
+    fn run_in_time(
+        &self,
+        ask: Ask,
+        limit: Limit,
+        connecting: impl FnOnce() -> Option<Limit>,
+    ) -> Result<Answer> {
         // The most recently used one is the least likely to be stale.
         let idle = self.idle().pop();
         let mut link = idle.unwrap_or_else(|| Link::new(self.options.clone()));
-        let outcome = link.run(ask, limit);
+        let connecting = if link.is_connected() { None } else { connecting() };
+        let ready = connecting.map_or(Ok(()), |limit| link.run(Ask::Ready, limit).map(drop));
+        let outcome = ready.and_then(|()| link.run(ask, limit));
         self.idle().push(link);
         outcome
     }

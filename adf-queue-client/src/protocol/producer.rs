@@ -336,19 +336,17 @@ impl Course {
     }
 
     fn choose(&self, router: &mut Router, now: Instant) -> Option<usize> {
-        let away: Vec<bool> =
-            (0..router.servers.len()).map(|server| router.is_away(server, now)).collect();
-        let is_free = |server: usize| {
-            !self.tried.contains(&server) && !away.get(server).copied().unwrap_or_default()
-        };
-        let well: Vec<bool> = (0..away.len())
-            .map(|server| router.tries_behind && is_free(server) && !router.is_doubtful(server))
-            .collect();
-        let has_well = well.contains(&true);
-        router.chooser.choose(self.key, |server| match has_well {
-            true => well.get(server).copied().unwrap_or_default(),
-            false => is_free(server),
-        })
+        let is_free = |server| !self.tried.contains(&server) && !router.is_away(server, now);
+        let mut open: Vec<bool> = (0..router.servers.len()).map(is_free).collect();
+        if router.tries_behind {
+            let is_well =
+                |(server, is_free): (usize, &bool)| *is_free && !router.is_doubtful(server);
+            let well: Vec<bool> = open.iter().enumerate().map(is_well).collect();
+            if well.contains(&true) {
+                open = well;
+            }
+        }
+        router.chooser.choose(self.key, |server| open.get(server).copied().unwrap_or_default())
     }
 
     /// Handles the outcome of a push to this server; returns the final outcome, if any.

@@ -156,6 +156,12 @@ impl Board {
         self.stop.wake(lane, waker);
     }
 
+    /// Whether there is a limit, whose last message ends the lanes, too.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
     /// Whether a lane has to act on a stop.
     pub(crate) fn is_ending(&self) -> bool {
         self.stop.asked().is_some() || self.limit.as_ref().is_some_and(JobLimit::is_reached)

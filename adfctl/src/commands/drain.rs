@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use adf_queue_client::{Delivery, QueueName};
+use adf_queue_client::QueueName;
 use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
@@ -15,7 +15,7 @@ use ctl_core::output::{Handover, Output};
 use ctl_core::system::signals::Interrupts;
 
 use crate::leaving::hand_over;
-use crate::link::{Link, Pull};
+use crate::link::{Link, Pull, pull_of};
 use crate::messages::{BODIES, Candidate, FILTER, check_whole, filter_help, label};
 use crate::names::Queue;
 use crate::taker::Taker;
@@ -145,10 +145,6 @@ fn too_many_unfit() -> CliError {
         .hint("drain without a filter, and import the messages to keep")
 }
 
-fn pull(message: &Delivery) -> Pull {
-    (*message.request_id(), message.queue().clone())
-}
-
 struct Drain<'a> {
     link: &'a mut Link,
     out: Handover<'a, usize>,
@@ -184,7 +180,7 @@ impl Drain<'_> {
             for message in messages {
                 if !self.filters.fit(&Candidate(&message)) {
                     let is_full = self.unfit.len() >= MOST_KEPT;
-                    self.unfit.push(pull(&message));
+                    self.unfit.push(pull_of(&message));
                     if is_full {
                         return Err(too_many_unfit());
                     }
@@ -195,7 +191,7 @@ impl Drain<'_> {
                     Ok(()) => fit.push(message),
                     Err(error) => {
                         let counted = self.bulk.failure(label(&message), error);
-                        self.unfit.push(pull(&message));
+                        self.unfit.push(pull_of(&message));
                         counted?;
                     }
                 }

@@ -53,8 +53,9 @@ use crate::{
 /// before it returns. One drives the connection and runs the handler, which may block for as long as it likes;
 /// meanwhile the other drives the connection and its heartbeat. With [prefetch](WorkerOptions::prefetch), one thread
 /// always drives and the other runs handlers. An attempt to connect has a thread of its own, which ends with it, so that
-/// a stop does not wait for a server that takes no connection. A thread cannot be killed from outside: a handler that continues after
-/// its job was [lost](JobContext::is_lost) keeps its slot from taking another job and `run` from returning.
+/// a stop does not wait for a server that takes no connection. A thread cannot be killed from outside: a handler that
+/// continues after its job was [lost](JobContext::is_lost) keeps its slot from taking another job and `run` from
+/// returning.
 pub struct Worker {
     options: WorkerOptions,
     board: Arc<Board>,

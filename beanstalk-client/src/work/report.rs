@@ -75,26 +75,15 @@ impl WorkerReport {
 
 impl fmt::Display for WorkerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerReport {
-            finished,
-            released,
-            buried,
-            abandoned,
-            lost,
-            unknown,
-            reclaimed,
-            given_up,
-        } = self;
         write!(
             f,
-            "{finished} finished, {released} released, {buried} buried, {abandoned} abandoned, {lost} lost, \
-             {unknown} unknown"
+            "{} finished, {} released, {} buried, {} abandoned, {} lost, {} unknown",
+            self.finished, self.released, self.buried, self.abandoned, self.lost, self.unknown
         )?;
-        if *reclaimed > 0 {
-            write!(f, ", {reclaimed} reclaimed")?;
-        }
-        if *given_up > 0 {
-            write!(f, ", {given_up} slots given up")?;
+        for (count, what) in [(self.reclaimed, "reclaimed"), (self.given_up, "slots given up")] {
+            if count > 0 {
+                write!(f, ", {count} {what}")?;
+            }
         }
         Ok(())
     }

@@ -3,16 +3,15 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use beanstalk_client::protocol::{Bury, Command, ReserveJob};
 use beanstalk_client::{Inserted, JobId, Priority, TubeName};
 use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::intake::{self, Batches, Cut, settle};
+use ctl_core::input::intake::{self, Batches, Cut};
 use ctl_core::input::{Argument, Meter};
 
 use super::server::knows_reserve_job;
-use crate::jobs::hidden::Hidden;
+use crate::jobs::hidden::{Hidden, bury};
 use crate::jobs::{self, Described};
 use crate::link::Link;
 use crate::names;
@@ -158,13 +157,13 @@ fn put_and_bury(
     bury: &[Option<Priority>],
     bulk: &mut Bulk,
 ) -> Result<u64, CliError> {
-    let mut to_bury: Vec<(JobId, Priority)> = Vec::new();
+    let mut to_bury = Vec::new();
     let mut wishes = bury.iter();
     let mut refused = 0;
     put_batch(link, jobs, |job, outcome| {
         let wish = wishes.next().copied().flatten();
         match (outcome, wish) {
-            (Ok(Inserted::Ready(id)), Some(priority)) => to_bury.push((id, priority)),
+            (Ok(Inserted::Ready(id)), Some(priority)) => to_bury.push(((), id, priority)),
             (Ok(inserted), _) => {
                 refused += u64::from(inserted.is_buried() && wish.is_none());
                 bulk.success();
@@ -174,70 +173,36 @@ fn put_and_bury(
         Ok(())
     })?;
     if bulk.is_broken() {
-        for (id, _) in to_bury {
+        for ((), id, _) in to_bury {
             bulk.failure(format!("job {id}"), not_buried())?;
         }
         return Ok(refused);
     }
-    bury_new(link, &to_bury, bulk)?;
+    bury_new(link, to_bury, bulk)?;
     Ok(refused)
 }
 
 /// Buries jobs that were put. If the connection fails, each one that is not buried is counted.
-fn bury_new(link: &mut Link, jobs: &[(JobId, Priority)], bulk: &mut Bulk) -> Result<(), CliError> {
-    let mut lost = None;
-    let mut held = Vec::with_capacity(jobs.len());
-    let replies = answers(link, jobs.iter().map(|(id, _)| ReserveJob(*id)));
-    settle(jobs, replies, |(id, priority), reply| match reply {
-        Ok(Some(job)) => {
-            held.push((job, *priority));
-            Ok(())
-        }
-        Ok(None) => {
-            let why = "another client took it before it could be buried";
-            bulk.failure(format!("job {id}"), CliError::not_found(why))
-        }
-        Err(error) => unburied(*id, error, &mut lost, bulk),
-    })?;
-    if lost.is_some() {
-        held.iter()
-            .try_for_each(|(job, _)| bulk.failure(format!("job {}", job.id), not_buried()))?;
-        held.clear();
-    }
-    let replies = answers(link, held.iter().map(|(job, priority)| Bury::new(job, *priority)));
-    settle(&held, replies, |(job, _), reply| match reply {
-        Ok(()) => {
-            bulk.success();
-            Ok(())
-        }
-        Err(error) => unburied(job.id, error, &mut lost, bulk),
-    })?;
-    lost.map_or(Ok(()), Err)
-}
-
-/// The reply to each command, or why there is none.
-fn answers<C: Command>(
+fn bury_new(
     link: &mut Link,
-    commands: impl ExactSizeIterator<Item = C>,
-) -> Vec<Result<C::Reply, CliError>> {
-    if commands.len() == 0 {
-        return Vec::new();
-    }
-    match link.pipeline(commands) {
-        Ok(replies) => replies.collect(),
-        Err(error) => vec![Err(error)],
-    }
-}
-
-fn unburied(
-    id: JobId,
-    error: CliError,
-    lost: &mut Option<CliError>,
+    jobs: Vec<((), JobId, Priority)>,
     bulk: &mut Bulk,
 ) -> Result<(), CliError> {
-    if !error.ends_everything() {
-        return bulk.failure(format!("job {id}"), error);
+    let mut lost = None;
+    for ((), id, outcome) in bury(link, jobs) {
+        let error = match outcome {
+            Ok(true) => {
+                bulk.success();
+                continue;
+            }
+            Ok(false) => CliError::not_found("another client took it before it could be buried"),
+            Err(error) if error.ends_everything() => {
+                lost.get_or_insert(error);
+                not_buried()
+            }
+            Err(error) => error,
+        };
+        bulk.failure(format!("job {id}"), error)?;
     }
-    lost.get_or_insert(error);
-    bulk.failure(format!("job {id}"), not_buried())
+    lost.map_or(Ok(()), Err)
 }

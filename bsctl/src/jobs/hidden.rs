@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use beanstalk_client::TubeName;
-use beanstalk_client::protocol::{Ignore, PauseTube, StatsTube, Watch};
+use beanstalk_client::protocol::{Bury, Command, Ignore, PauseTube, ReserveJob, StatsTube, Watch};
+use beanstalk_client::{JobId, Priority, TubeName};
 use ctl_core::error::CliError;
+use ctl_core::input::intake::settle;
 
 use crate::error::cli_error;
 use crate::link::Link;
@@ -53,6 +54,52 @@ impl Hidden {
         let ignored: Result<Vec<_>, _> =
             link.pipeline(self.kept.into_iter().map(Ignore))?.collect();
         ignored.map(|_| ())
+    }
+}
+
+/// What became of a job that was to be buried: whether it was, or another client took it before.
+pub type Buried<T> = (T, JobId, Result<bool, CliError>);
+
+/// Buries ready jobs by their ids, which takes two steps: each is reserved, and then buried with its priority. Once the
+/// connection fails, no other one is buried.
+#[must_use]
+pub fn bury<T>(link: &mut Link, jobs: Vec<(T, JobId, Priority)>) -> Vec<Buried<T>> {
+    let (mut held, mut ended, mut has_failed) = (Vec::new(), Vec::with_capacity(jobs.len()), false);
+    let replies = answers(link, jobs.iter().map(|(_, id, _)| ReserveJob(*id)));
+    // These reports do not fail.
+    let _ = settle(jobs, replies, |(of, id, priority), reply| {
+        match reply {
+            Ok(Some(job)) => held.push((of, job, priority)),
+            Ok(None) => ended.push((of, id, Ok(false))),
+            Err(error) => {
+                has_failed |= error.ends_everything();
+                ended.push((of, id, Err(error)));
+            }
+        }
+        Ok(())
+    });
+    let replies = match has_failed {
+        true => Vec::new(),
+        false => answers(link, held.iter().map(|(_, job, priority)| Bury::new(job, *priority))),
+    };
+    let _ = settle(held, replies, |(of, job, _), reply| {
+        ended.push((of, job.id, reply.map(|()| true)));
+        Ok(())
+    });
+    ended
+}
+
+/// The reply to each command, or why there is none.
+fn answers<C: Command>(
+    link: &mut Link,
+    commands: impl ExactSizeIterator<Item = C>,
+) -> Vec<Result<C::Reply, CliError>> {
+    if commands.len() == 0 {
+        return Vec::new();
+    }
+    match link.pipeline(commands) {
+        Ok(replies) => replies.collect(),
+        Err(error) => vec![Err(error)],
     }
 }
 

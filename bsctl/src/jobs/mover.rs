@@ -4,18 +4,17 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use beanstalk_client::protocol::{Bury, Delete, ReserveJob};
+use beanstalk_client::protocol::Delete;
 use beanstalk_client::{Job, JobId, JobRef, JobStats, Priority, TubeName};
 use clap::Args;
 use ctl_core::commands::bulk::Bulk;
 use ctl_core::commands::leaving::doubting;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::intake::settle;
 use ctl_core::output::units;
 
 use crate::commands::server::knows_reserve_job;
 use crate::error::NOT_FOUND;
-use crate::jobs::hidden::Hidden;
+use crate::jobs::hidden::{Hidden, bury};
 use crate::jobs::leaving::BETWEEN_TOUCHES;
 use crate::jobs::sweep::{Way, delete};
 use crate::jobs::taker::{stats_of, touch_all};
@@ -210,7 +209,7 @@ impl Mover {
     }
 
     fn put_and_bury(&mut self, copies: Vec<Copy>, bulk: &mut Bulk) -> Result<(), CliError> {
-        let (mut ids, mut jobs, mut bury) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ids, mut jobs, mut to_bury) = (Vec::new(), Vec::new(), Vec::new());
         for copy in copies {
             ids.push((copy.from, copy.bury));
             jobs.push(copy.job);
@@ -224,7 +223,9 @@ impl Mover {
                     copies.insert(from, inserted.id());
                     match wish {
                         // The server was out of memory and has buried it already.
-                        Some(pri) if !inserted.is_buried() => bury.push((from, inserted.id(), pri)),
+                        Some(pri) if !inserted.is_buried() => {
+                            to_bury.push((from, inserted.id(), pri));
+                        }
                         Some(_) => {}
                         None => refused += u64::from(inserted.is_buried()),
                     }
@@ -240,36 +241,24 @@ impl Mover {
             Ok(())
         })?;
         self.refused += refused;
-        self.bury(&bury, bulk)
+        self.bury(to_bury, bulk)
     }
 
     /// Buries copies; one that cannot be buried is deleted again.
     fn bury(
         &mut self,
-        copies: &[(JobId, JobId, Priority)],
+        copies: Vec<(JobId, JobId, Priority)>,
         bulk: &mut Bulk,
     ) -> Result<(), CliError> {
-        if copies.is_empty() {
-            return Ok(());
+        for (from, copy, outcome) in bury(&mut self.to, copies) {
+            let error = match outcome {
+                Ok(true) => continue,
+                Ok(false) => CliError::not_found("it is gone"),
+                Err(error) => error,
+            };
+            self.unburied(from, copy, error, bulk)?;
         }
-        let mut held = Vec::with_capacity(copies.len());
-        let replies: Vec<_> =
-            self.to.pipeline(copies.iter().map(|(_, id, _)| ReserveJob(*id)))?.collect();
-        // One without a reply was not asked for: it is not buried either.
-        settle(copies, replies, |&(from, copy, pri), reply| match reply {
-            Ok(Some(job)) => {
-                held.push((from, job, pri));
-                Ok(())
-            }
-            Ok(None) => self.unburied(from, copy, CliError::not_found("it is gone"), bulk),
-            Err(error) => self.unburied(from, copy, error, bulk),
-        })?;
-        let commands = held.iter().map(|(_, job, pri)| Bury::new(job, *pri));
-        let replies: Vec<_> = self.to.pipeline(commands)?.collect();
-        settle(&held, replies, |(from, job, _), reply| match reply {
-            Ok(()) => Ok(()),
-            Err(error) => self.unburied(*from, job.id, error, bulk),
-        })
+        Ok(())
     }
 
     fn unburied(

@@ -4,12 +4,13 @@ use std::{
     future::Future,
     pin::pin,
     sync::Arc,
-    task::{Context, Wake, Waker},
+    task::{Context, Waker},
     time::Duration,
 };
 
 use fixtures::gearmand::Server;
 use gearman_client::{Client, JobLimit, Worker, WorkerOptions, blocking};
+use queue_core::proof::Idle;
 
 use super::support::options;
 use super::support::{each_server, each_server_async};
@@ -148,16 +149,10 @@ fn a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result(address: 
     assert_eq!(left(address), (1, 0));
 }
 
-struct Task;
-
-impl Wake for Task {
-    fn wake(self: Arc<Self>) {}
-}
-
 /// A limit may outlive any number of workers.
 #[tokio::test]
 async fn a_limit_keeps_nothing_of_workers_that_have_ended() {
-    let (server, limit, task) = (Server::start().unwrap(), JobLimit::new(1), Arc::new(Task));
+    let (server, limit, task) = (Server::start().unwrap(), JobLimit::new(1), Arc::new(Idle));
     let options: WorkerOptions = server.address().parse().unwrap();
     let waker = Waker::from(task.clone());
     {

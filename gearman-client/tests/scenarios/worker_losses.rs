@@ -200,18 +200,12 @@ fn a_handler_learns_that_its_worker_stops<F: HandlerFace>(address: &str) {
 
 /// A task of which a waker is kept keeps its memory, on a connection that may last for weeks.
 async fn nothing_is_kept_of_a_wait_for_the_loss_of_a_job(address: String) {
-    struct Task;
-
-    impl std::task::Wake for Task {
-        fn wake(self: Arc<Self>) {}
-    }
-
     let mut worker = gearman_client::Worker::connect(&address).await.unwrap();
     worker.can_do("f", None).unwrap();
     let client = gearman_client::Client::connect(&address).await.unwrap();
     client.submit_background("f", "", options()).await.unwrap();
     let job = worker.next_job().await;
-    let task = Arc::new(Task);
+    let task = Arc::new(queue_core::proof::Idle);
     let waker = std::task::Waker::from(task.clone());
     {
         let [mut one, mut other] = [(); 2].map(|()| Box::pin(job.lost()));

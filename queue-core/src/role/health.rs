@@ -20,6 +20,9 @@ pub struct Health {
     dialing: Option<Instant>,
 }
 
+/// How long a connection lasts at least that counts as good without having been of use.
+const LASTED: Duration = Duration::from_secs(1);
+
 impl Health {
     /// A server that was not tried yet. With `None`, attempts have no time limit.
     #[must_use]
@@ -119,6 +122,13 @@ impl Health {
     /// The pump is gone: the next one numbers its connections from the start.
     pub fn abandoned(&mut self) {
         (self.epoch, self.dialing) = (0, None);
+    }
+
+    /// Whether a connection that was made then is a good one by now, even if the server has done nothing on it: one that
+    /// accepts, answers and then closes is not.
+    #[must_use]
+    pub fn has_lasted(since: Instant, now: Instant) -> bool {
+        now.saturating_duration_since(since) >= LASTED
     }
 
     /// An exchange succeeded.

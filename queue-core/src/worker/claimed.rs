@@ -75,20 +75,15 @@ impl Drop for Claimed {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Arc, task::Wake};
+    use std::sync::Arc;
 
     use super::*;
-
-    struct Task;
-
-    impl Wake for Task {
-        fn wake(self: Arc<Self>) {}
-    }
+    use crate::proof::Idle;
 
     /// A limit may outlive any number of workers.
     #[test]
     fn a_limit_keeps_nothing_of_roles_that_have_ended() {
-        let (limit, [one, other]) = (JobLimit::new(1), [Arc::new(Task), Arc::new(Task)]);
+        let (limit, [one, other]) = (JobLimit::new(1), [Arc::new(Idle), Arc::new(Idle)]);
         let mut claimed = Claimed::new(Some(limit.clone()));
         for task in [&one, &other] {
             let waker = Waker::from(task.clone());

@@ -1,14 +1,13 @@
 //! Limits on the number of jobs that workers take.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    fmt, mem,
+    fmt,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
 
 use crate::{
-    lock,
+    Tickets, lock,
     sync::{Mutex, MutexGuard},
 };
 
@@ -27,10 +26,8 @@ struct Count {
     asked: u64,
     /// A caller was told to ask later, and nothing was granted since.
     is_wanted: bool,
-    /// The wakers of those that wait until none is left, by their tickets.
-    waiting: BTreeMap<u64, Waker>,
-    /// Number of tickets so far.
-    tickets: u64,
+    /// Those that wait until none is left.
+    waiting: Tickets,
 }
 
 /// A wait until all jobs of a limit have arrived, by one task. Dropping it leaves nothing behind: a limit may outlive
@@ -64,8 +61,7 @@ impl JobLimit {
             left: jobs,
             asked: 0,
             is_wanted: false,
-            waiting: BTreeMap::new(),
-            tickets: 0,
+            waiting: Tickets::default(),
         })))
     }
 
@@ -91,11 +87,7 @@ impl LimitWatch {
     /// Nothing is registered before the first poll.
     #[must_use]
     pub fn new(limit: JobLimit) -> Self {
-        let ticket = {
-            let mut count = limit.lock();
-            count.tickets += 1;
-            count.tickets
-        };
+        let ticket = limit.lock().waiting.issue();
         LimitWatch { limit, ticket }
     }
 
@@ -105,17 +97,14 @@ impl LimitWatch {
         if count.left == 0 {
             return Poll::Ready(());
         }
-        match count.waiting.entry(self.ticket) {
-            Entry::Occupied(mut place) => place.get_mut().clone_from(cx.waker()),
-            Entry::Vacant(place) => _ = place.insert(cx.waker().clone()),
-        }
+        count.waiting.wait(self.ticket, cx.waker());
         Poll::Pending
     }
 }
 
 impl Drop for LimitWatch {
     fn drop(&mut self) {
-        let waker = self.limit.lock().waiting.remove(&self.ticket);
+        let waker = self.limit.lock().waiting.leave(self.ticket);
         // Outside of the lock.
         drop(waker);
     }
@@ -159,9 +148,9 @@ impl Claims {
         count.asked = count.asked.saturating_sub(u64::from(asked));
         let Some(left) = count.left.checked_sub(1) else { return false };
         count.left = left;
-        let reached = if count.left == 0 { mem::take(&mut count.waiting) } else { BTreeMap::new() };
+        let reached = (left == 0).then(|| count.waiting.take());
         drop(count);
-        reached.into_values().for_each(Waker::wake);
+        reached.into_iter().flatten().for_each(Waker::wake);
         true
     }
 }

@@ -129,7 +129,9 @@ impl Serve for Station {
         let Station(lane) = self;
         let board = &lane.board;
         board.wake_on_stop(lane.index, task);
-        lane.role.with(|role| (role.wake_when_enough(task), false));
+        if board.is_limited() {
+            lane.role.with(|role| (role.wake_when_enough(task), false));
+        }
         if board.is_ending() {
             lane.role.with(|role| (board.heed_stop(role, now), false));
         }
@@ -148,21 +150,15 @@ impl Serve for Station {
 
 #[cfg(test)]
 mod tests {
-    use std::task::Wake;
+    use queue_core::proof::Idle;
 
     use super::*;
     use crate::{JobLimit, WorkerOptions};
 
-    struct Task;
-
-    impl Wake for Task {
-        fn wake(self: Arc<Self>) {}
-    }
-
     /// A limit may outlive any number of workers.
     #[test]
     fn a_limit_keeps_nothing_of_lanes_that_have_ended() {
-        let (limit, task) = (JobLimit::new(1), Arc::new(Task));
+        let (limit, task) = (JobLimit::new(1), Arc::new(Idle));
         let server: ConnectOptions = "one".parse().unwrap();
         let options = WorkerOptions::from(server.clone()).limit(limit.clone());
         let role = options.lane(&server, std::iter::empty());

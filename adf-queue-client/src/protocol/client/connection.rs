@@ -2,7 +2,7 @@
 
 use std::{mem, time::Instant};
 
-use queue_core::{Epoch, Io, Late, Limit, Pulse, Role, after, earliest};
+use queue_core::{Epoch, Health, Io, Late, Limit, Pulse, Role, after, earliest};
 
 use super::{
     Link,
@@ -24,8 +24,6 @@ const ENOUGH_OUTGOING: usize = 1 << 20;
 /// Maximum number of abandoned pulls in flight, plus messages kept for the next caller. Above it the connection is
 /// closed, which gives all of them back.
 pub(super) const MAX_SPARE: usize = 1024;
-/// A server that answers counts and then closes makes no progress.
-const LASTED: std::time::Duration = std::time::Duration::from_secs(1);
 /// How long the end of a connection may take after the server was notified.
 const LEAVING: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -140,10 +138,9 @@ impl Link {
     /// Whether this answer shows that the server is well. A count before a pull, and any count of a caller that only
     /// pulls, does not on a young connection: the server may close it at each pull.
     fn is_proof(&self, waiter: &Waiter, outcome: &Result<Success, Refusal>, now: Instant) -> bool {
-        let has_lasted = |since: Instant| now.saturating_duration_since(since) >= LASTED;
         let is_before_pull = self.is_patient || matches!(waiter, Waiter::Check(_));
         !(is_before_pull && matches!(outcome, Ok(Success::Counted(_))))
-            || self.since.is_some_and(has_lasted)
+            || self.since.is_some_and(|since| Health::has_lasted(since, now))
     }
 
     /// A complete exchange shows that the server is alive: the next connection may follow without a delay, and waiting

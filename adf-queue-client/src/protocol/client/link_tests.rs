@@ -175,6 +175,15 @@ impl Bench {
         assert!(matches!(self.outcome(late), Some(Ok(Answer::Nothing))));
     }
 
+    /// Returns a message, which the pull that waits does not see.
+    fn return_unseen(&mut self) -> Delivery {
+        self.ask(push("x")).unwrap();
+        let pulled = self.pull();
+        self.abandon_pull();
+        self.ask(settle(Action::Rcancel, &pulled)).unwrap().done().unwrap();
+        pulled
+    }
+
     /// Pulls the message that is ready, within the reply timeout.
     fn try_pull(&mut self) {
         let next = self.begin(Ask::TryPull(queue()));
@@ -963,10 +972,7 @@ fn a_server_that_closes_at_once_when_it_is_told_of_the_end_is_not_lost() {
 #[test]
 fn a_message_that_is_ready_is_pulled_although_an_abandoned_pull_waits() {
     let mut bench = Bench::open(options());
-    bench.ask(push("x")).unwrap();
-    let pulled = bench.pull();
-    bench.abandon_pull();
-    bench.ask(settle(Action::Rcancel, &pulled)).unwrap().done().unwrap();
+    bench.return_unseen();
     assert_eq!(bench.ask(count()).unwrap().counted().unwrap(), 1);
     bench.try_pull();
 }
@@ -986,10 +992,7 @@ fn a_queue_made_again_can_be_pulled_from_although_an_abandoned_pull_is_dead() {
 #[test]
 fn a_plain_pull_takes_what_is_ready_although_an_abandoned_pull_waits() {
     let mut bench = Bench::open(options());
-    bench.ask(push("x")).unwrap();
-    let pulled = bench.pull();
-    bench.abandon_pull();
-    bench.ask(settle(Action::Rcancel, &pulled)).unwrap().done().unwrap();
+    let pulled = bench.return_unseen();
     let again = bench.pull();
     assert_eq!(again.message_id(), pulled.message_id());
     bench.ask(settle(Action::Delete, &again)).unwrap().done().unwrap();

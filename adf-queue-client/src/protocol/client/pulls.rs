@@ -1,7 +1,7 @@
 //! Who waits for messages of which queue, and abandoned pulls.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     mem,
 };
 
@@ -31,8 +31,8 @@ impl Kept {
 #[derive(Debug, Default)]
 pub(super) struct Pulls {
     lines: BTreeMap<QueueName, Line>,
-    /// Queues with more callers than pulls.
-    lacking: BTreeSet<QueueName>,
+    /// Queues with more callers than pulls, by the first caller without one.
+    lacking: BTreeMap<u64, QueueName>,
     /// Callers who have joined an abandoned pull, which messages that are ready have not woken: these are to be counted.
     looks: BTreeMap<u64, QueueName>,
     /// Number of abandoned pulls and kept messages.
@@ -59,6 +59,11 @@ impl Line {
     fn has_spare_pull(&self) -> bool {
         self.outstanding > self.callers.len()
     }
+
+    /// The first caller without a pull.
+    fn lacking(&self) -> Option<u64> {
+        self.callers.iter().nth(self.outstanding)
+    }
 }
 
 impl Pulls {
@@ -66,12 +71,13 @@ impl Pulls {
     fn change<T>(&mut self, queue: &QueueName, change: impl FnOnce(&mut Line) -> T) -> T {
         let line = self.lines.entry(queue.clone()).or_default();
         self.spare -= line.spare();
+        let lacked = line.lacking();
         let outcome = change(line);
         self.spare += line.spare();
-        if line.callers.len() > line.outstanding {
-            self.lacking.insert(queue.clone());
-        } else {
-            self.lacking.remove(queue);
+        let lacking = line.lacking();
+        if lacking != lacked {
+            lacked.map(|caller| self.lacking.remove(&caller));
+            self.lacking.extend(lacking.map(|caller| (caller, queue.clone())));
         }
         if line.callers.is_empty() && line.spare() == 0 {
             self.lines.remove(queue);
@@ -113,17 +119,12 @@ impl Pulls {
 
     /// A queue that needs another pull, and the caller that this is for: of all, the one that has waited longest.
     pub(super) fn lacking(&self) -> Option<(u64, QueueName)> {
-        let callers = self.lacking.iter().filter_map(|queue| {
-            let line = self.lines.get(queue)?;
-            Some((line.callers.iter().nth(line.outstanding)?, queue))
-        });
-        callers.min().map(|(caller, queue)| (caller, queue.clone()))
+        self.lacking.first_key_value().map(|(caller, queue)| (*caller, queue.clone()))
     }
 
     /// Whether each pull that callers of the queue have asked for is in flight itself.
     pub(super) fn are_sent(&self, queue: &QueueName) -> bool {
-        let is_checked = self.lines.get(queue).is_some_and(|line| line.checked > 0);
-        !is_checked && !self.lacking.contains(queue)
+        self.lines.get(queue).is_none_or(|line| line.checked == 0 && line.lacking().is_none())
     }
 
     /// A pull is in flight.
@@ -191,8 +192,8 @@ impl Pulls {
         self.lacking.clear();
         self.looks.clear();
         for (queue, line) in lines {
-            if !line.callers.is_empty() {
-                self.lacking.insert(queue.clone());
+            if let Some(first) = line.callers.first() {
+                self.lacking.insert(first, queue.clone());
                 self.lines.insert(queue, Line { callers: line.callers, ..Line::default() });
             }
         }

@@ -1,6 +1,6 @@
 //! Pipelined puts from one task.
 
-use std::{collections::VecDeque, fmt, future::poll_fn};
+use std::{collections::VecDeque, fmt, future::poll_fn, iter::Fuse};
 
 use queue_core::{Batch, Operation};
 
@@ -50,12 +50,11 @@ impl Producer {
         Ok(PutMany {
             producer: self,
             tube: tube.try_into()?,
-            bodies: bodies.into_iter(),
+            bodies: bodies.into_iter().fuse(),
             options,
             window: WINDOW,
             under_way: VecDeque::new(),
             waiting: None,
-            has_ended: false,
             batch: Batch::new(),
         })
     }
@@ -66,13 +65,12 @@ impl Producer {
 pub struct PutMany<'a, I: Iterator> {
     producer: &'a Producer,
     tube: TubeName,
-    bodies: I,
+    bodies: Fuse<I>,
     options: PutOptions,
     window: usize,
     under_way: VecDeque<Result<Receipt>>,
     /// The put that waits for room while other callers fill the queue.
     waiting: Option<Put<I::Item>>,
-    has_ended: bool,
     batch: Batch,
 }
 
@@ -132,15 +130,13 @@ where
         while self.under_way.len() < self.window {
             let put = match self.waiting.take() {
                 Some(put) => Ok(put),
-                None if self.has_ended => return,
-                None => {
-                    let Some(body) = self.bodies.next() else {
-                        self.has_ended = true;
-                        return;
-                    };
-                    self.batch.takes(1);
-                    Put::new(body, self.options)
-                }
+                None => match self.bodies.next() {
+                    Some(body) => {
+                        self.batch.takes(1);
+                        Put::new(body, self.options)
+                    }
+                    None => return,
+                },
             };
             let entered = put.and_then(|put| {
                 let mut call = Call::new(&self.producer.handle.shared, &self.producer.policy);

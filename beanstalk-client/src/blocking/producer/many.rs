@@ -1,6 +1,6 @@
 //! Pipelined puts from one thread.
 
-use std::{collections::VecDeque, fmt};
+use std::{collections::VecDeque, fmt, iter::Fuse};
 
 use queue_core::{Batch, Operation};
 
@@ -46,11 +46,10 @@ impl Producer {
         Ok(PutMany {
             producer: self,
             tube: tube.try_into()?,
-            bodies: bodies.into_iter(),
+            bodies: bodies.into_iter().fuse(),
             options,
             window: WINDOW,
             under_way: VecDeque::new(),
-            has_ended: false,
             batch: Batch::new(),
         })
     }
@@ -61,11 +60,10 @@ impl Producer {
 pub struct PutMany<'a, I: Iterator> {
     producer: &'a Producer,
     tube: TubeName,
-    bodies: I,
+    bodies: Fuse<I>,
     options: PutOptions,
     window: usize,
     under_way: VecDeque<Result<Receipt>>,
-    has_ended: bool,
     batch: Batch,
 }
 
@@ -85,11 +83,9 @@ where
         if self.under_way.len() > self.window / 2 {
             return;
         }
-        while !self.has_ended && self.under_way.len() < self.window {
-            let Some(body) = self.bodies.next() else {
-                self.has_ended = true;
-                return;
-            };
+        while self.under_way.len() < self.window
+            && let Some(body) = self.bodies.next()
+        {
             self.batch.takes(1);
             let accepted = Put::new(body, self.options)
                 .and_then(|put| self.producer.accept(&self.tube, &put, Operation::none()));

@@ -1,12 +1,8 @@
 //! The transition from one connection to the next.
 
-use std::{
-    collections::VecDeque,
-    io, mem,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, io, mem, time::Instant};
 
-use queue_core::{End, Io, Late, Pulse, earliest};
+use queue_core::{End, Health, Io, Late, Pulse, earliest};
 
 use super::{Action, Ending, What, WorkerSlot};
 use crate::{
@@ -28,14 +24,10 @@ pub(super) struct Connection {
     pub(super) server: String,
 }
 
-/// A connection that lasted this long was a good one, even without a job.
-const GOOD: Duration = Duration::from_secs(1);
-
 impl Connection {
     /// Whether it was a good one. A server that accepts, answers and then closes must not be hammered.
     fn was_good(&self, now: Instant) -> bool {
-        let has_lasted =
-            self.since.is_some_and(|since| now.saturating_duration_since(since) >= GOOD);
+        let has_lasted = self.since.is_some_and(|since| Health::has_lasted(since, now));
         self.is_welcome && (has_lasted || self.has_succeeded)
     }
 }

@@ -3,15 +3,11 @@
 mod role;
 
 #[cfg(feature = "tokio")]
-use std::collections::btree_map::Entry;
-use std::{
-    collections::BTreeMap,
-    task::Waker,
-    time::{Duration, Instant},
-};
+use std::task::Waker;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use queue_core::{ConnectionState, Health, Overdue, Pace, RetryPolicy, Wakers};
+use queue_core::{ConnectionState, Health, Overdue, Pace, RetryPolicy, Tickets, Wakers};
 
 use super::{Assignment, WorkerSession};
 use crate::{
@@ -72,11 +68,8 @@ pub(crate) struct Lane {
     /// Tasks that wait for room.
     waiting: Wakers,
     barriers: Wakers,
-    /// Tasks that wait for the loss of a job, by their tickets. A connection may outlive very many jobs.
-    losses: BTreeMap<u64, Waker>,
-    /// Number of tickets so far.
-    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
-    tickets: u64,
+    /// Tasks that wait for the loss of a job. A connection may outlive very many jobs.
+    losses: Tickets,
 }
 
 /// The lane's settings: how to connect, and how long to wait.
@@ -162,8 +155,7 @@ impl Lane {
             connecting: Wakers::default(),
             waiting: Wakers::default(),
             barriers: Wakers::default(),
-            losses: BTreeMap::new(),
-            tickets: 0,
+            losses: Tickets::default(),
         }
     }
 
@@ -305,20 +297,14 @@ impl Lane {
     /// Wakes a task when a job may be lost, unless it [forgets](Self::forget_loss) that before.
     #[cfg(feature = "tokio")]
     pub(crate) fn wake_on_loss(&mut self, ticket: &mut Option<u64>, waker: &Waker) {
-        let ticket = *ticket.get_or_insert_with(|| {
-            self.tickets += 1;
-            self.tickets
-        });
-        match self.losses.entry(ticket) {
-            Entry::Occupied(mut place) => place.get_mut().clone_from(waker),
-            Entry::Vacant(place) => _ = place.insert(waker.clone()),
-        }
+        let ticket = *ticket.get_or_insert_with(|| self.losses.issue());
+        self.losses.wait(ticket, waker);
     }
 
     /// A task waits no more. Returns its waker, to be dropped outside of any lock.
     #[cfg(feature = "tokio")]
     pub(crate) fn forget_loss(&mut self, ticket: u64) -> Option<Waker> {
-        self.losses.remove(&ticket)
+        self.losses.leave(ticket)
     }
 
     /// Takes the jobs that have arrived, and the events for the worker.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use queue_core::{Claims, JobLimit, emptied, written};
+use queue_core::{Claims, Health, JobLimit, emptied, written};
 
 use self::abilities::Change;
 use super::{
@@ -349,8 +349,8 @@ impl WorkerSession {
     /// other, the next connection has to wait.
     #[must_use]
     pub fn is_proven(&self, now: Instant) -> bool {
-        let has_lasted = now.saturating_duration_since(self.opened) >= LASTED;
-        self.has_brought_job || (has_lasted && self.confirmations.has_answers())
+        self.has_brought_job
+            || (Health::has_lasted(self.opened, now) && self.confirmations.has_answers())
     }
 
     /// Since when the oldest request has been next in line for an answer: when it was sent, or when the answer before
@@ -466,9 +466,6 @@ impl Drop for WorkerSession {
         self.give_back(self.confirmations.grabs());
     }
 }
-
-/// A server that keeps answering and then closing makes no progress.
-const LASTED: Duration = Duration::from_secs(1);
 
 /// Maximum wait for a server that never answered a kind of grab, before an older kind is tried.
 const SILENCE: Duration = Duration::from_secs(1);

@@ -71,7 +71,7 @@ impl Lane {
         for tasks in [&mut self.connecting, &mut self.waiting, &mut self.barriers] {
             tasks.append_to(&mut io.wake);
         }
-        io.wake.extend(std::mem::take(&mut self.losses).into_values());
+        io.wake.extend(self.losses.take());
     }
 
     /// Ends the connection, and the lane once no handler runs. Those of lost jobs need no connection.
