@@ -431,3 +431,24 @@ fn a_pace_is_kept() {
     let ran = bsctl(address, &["clear", "b", "--yes", "--rate", "0/s"]).exits(2);
     assert!(ran.err.contains("100/s"), "{}", ran.err);
 }
+
+/// The target is lost while the copies are being buried.
+#[test]
+fn copies_that_a_lost_connection_keeps_from_being_buried_are_named() {
+    for (verb, nth) in [("reserve-job", 2), ("reserve-job", 3), ("bury", 2)] {
+        let (source, target) = (Server::start().unwrap(), Server::start().unwrap());
+        for body in ["x", "y", "z"] {
+            put_buried(source.address(), "a", body);
+        }
+        target.faults().add(Fault::nth(nth).of(verb).cut_after(0));
+        let line = ["copy", "--from", "a", "--to-addr", target.address()];
+        let ran = bsctl(source.address(), &line).exits(69);
+        let named = ran.err.split_once("(job").unwrap().1.split_once(" may be both").unwrap().0;
+        let copied = ran.err.split_once("before that: copied ").unwrap().1;
+        let copied: usize = copied.split(' ').next().unwrap().parse().unwrap();
+        assert_eq!(copied + named.split(", ").count(), 3, "{verb} {nth}: {}", ran.err);
+        assert!(!ran.err.contains("failed in"), "{verb} {nth}: {}", ran.err);
+        let ready = places(target.address()).iter().filter(|place| *place != "x a buried").count();
+        assert!(ready <= named.split(", ").count(), "{verb} {nth}: {}", ran.err);
+    }
+}
