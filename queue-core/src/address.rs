@@ -1,6 +1,7 @@
 //! Server addresses.
 
 pub(crate) mod chooser;
+pub(crate) mod opening;
 pub(crate) mod scheme;
 pub(crate) mod servers;
 

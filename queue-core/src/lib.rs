@@ -60,6 +60,7 @@ pub use self::{
     address::{
         Address, System, Transports,
         chooser::{Chooser, Selection, affinity, stable_hash},
+        opening::Opening,
         scheme::{Endpoint, Scheme},
         servers::{Failure, OneServer, Servers},
     },
@@ -82,7 +83,7 @@ pub use self::{
     role::{
         Pulse, Role, earliest,
         epoch::Epoch,
-        health::Health,
+        health::{Health, SLOW},
         io::{End, Io},
         outage::Outage,
         outgoing::{emptied, written},

@@ -17,6 +17,22 @@ pub use std::{
 
 use std::io;
 
+/// Starts a thread that nobody joins.
+///
+/// # Errors
+///
+/// The operating system has no room for a thread.
+pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    #[cfg(not(shuttle))]
+    thread::Builder::new().name(name.to_owned()).spawn(work)?;
+    #[cfg(shuttle)]
+    {
+        let _ = name;
+        shuttle::thread::spawn(work);
+    }
+    Ok(())
+}
+
 /// Starts a thread of this scope, with a name where threads have one.
 ///
 /// # Errors

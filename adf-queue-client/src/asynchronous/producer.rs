@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, task::Poll};
 
 use bytes::Bytes;
 use queue_core::{
-    Limit, Measures, lock, now,
+    Limit, Measures, Opening, lock, now,
     sync::{Mutex, MutexGuard},
 };
 use tokio::time::timeout_at;
@@ -79,15 +79,20 @@ impl Producer {
         Error: From<O::Error>,
     {
         let producer = Self::new(options)?;
-        let mut last = None;
-        for (server, options) in producer.inner.options.servers.options().iter().enumerate() {
-            let limit = options.connecting_limit();
+        let mut last = Error::invalid("there is no server");
+        let servers = producer.inner.options.servers.options();
+        let mut opening = Opening::new(0..servers.len(), Limit::never());
+        while let Some((server, limit)) = opening.next_server() {
+            let Some(options) = servers.get(server) else { continue };
+            let limit = limit.sooner(options.connecting_limit());
             match producer.ask(server, Ask::Ready, limit).await {
                 Ok(_) => return Ok(producer),
-                Err(error) => last = Some(error),
+                Err(error) => last = error,
             }
+            // The first push goes to another one.
+            producer.step(|router| router.tried(server, Err(last.share()), now()));
         }
-        Err(last.unwrap_or_else(|| Error::invalid("there is no server")))
+        Err(last)
     }
 
     /// Creates a producer that connects when the first message is pushed, from [`ProducerOptions`],
@@ -103,7 +108,7 @@ impl Producer {
     {
         let options = options.try_into()?.checked()?;
         let links: Vec<_> = options.servers.options().iter().cloned().map(Link::new).collect();
-        let router = Mutex::new(Router::of(&options).tries_behind());
+        let router = Mutex::new(Router::of(&options));
         let attempts = Mutex::new(vec![None; links.len()]);
         let inner = Inner { options, links, router, attempts, report: Mutex::default() };
         Ok(Producer { inner: Arc::new(inner) })

@@ -1,11 +1,14 @@
 //! The blocking producer.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::mpsc::{self, TryRecvError},
+};
 
 use bytes::Bytes;
 use queue_core::{
-    Limit, Measures, lock, now,
-    sync::{Mutex, MutexGuard},
+    Limit, Measures, Opening, lock, now,
+    sync::{Mutex, MutexGuard, spawn},
 };
 
 use super::link::Link;
@@ -55,10 +58,12 @@ pub struct Producer {
     report: Mutex<ProducerReport>,
 }
 
-/// The idle connections to one server. There are never more than the maximum number of concurrent pushes.
+/// The idle connections to one server. There are never more than the maximum number of concurrent pushes, and one.
 struct Pool {
     options: ConnectOptions,
     idle: Mutex<Vec<Link>>,
+    /// An attempt to connect, in a thread of its own.
+    attempt: Mutex<Option<mpsc::Receiver<Result<Link>>>>,
 }
 
 impl Producer {
@@ -75,15 +80,20 @@ impl Producer {
         Error: From<O::Error>,
     {
         let producer = Self::new(options)?;
-        let mut last = None;
-        for (server, options) in producer.options.servers.options().iter().enumerate() {
-            let limit = options.connecting_limit();
+        let mut last = Error::invalid("there is no server");
+        let servers = producer.options.servers.options();
+        let mut opening = Opening::new(0..servers.len(), Limit::never());
+        while let Some((server, limit)) = opening.next_server() {
+            let Some(options) = servers.get(server) else { continue };
+            let limit = limit.sooner(options.connecting_limit());
             match producer.pool(server)?.run_in_time(Ask::Ready, limit, || None) {
                 Ok(_) => return Ok(producer),
-                Err(error) => last = Some(error),
+                Err(error) => last = error,
             }
+            // The first push goes to another one.
+            producer.step(|router| router.tried(server, Err(last.share()), now()));
         }
-        Err(last.unwrap_or_else(|| Error::invalid("there is no server")))
+        Err(last)
     }
 
     /// Creates a producer that connects when the first message is pushed, from [`ProducerOptions`],
@@ -98,9 +108,7 @@ impl Producer {
         Error: From<O::Error>,
     {
         let options = options.try_into()?.checked()?;
-        let pool =
-            |server: &ConnectOptions| Pool { options: server.clone(), idle: Mutex::default() };
-        let pools = options.servers.options().iter().map(pool).collect();
+        let pools = options.servers.options().iter().cloned().map(Pool::new).collect();
         let router = Mutex::new(Router::of(&options));
         Ok(Producer { options, pools, router, report: Mutex::default() })
     }
@@ -202,6 +210,7 @@ impl Producer {
         let limit = Limit::of(Deadline::Total, Some(self.options.timeout));
         let course = Course::new(key, limit.at, self.options.terms());
         let mut course = course.to(&queue, &self.router());
+        self.try_doubtful();
         let outcome = loop {
             let step = self.step(|router| course.next(router, now()));
             let over = match step {
@@ -242,6 +251,16 @@ impl Producer {
         };
         self.counted().count(&outcome, course.counts);
         (outcome, last)
+    }
+
+    /// Connects to servers that have failed, while another one has the pushes. Later pushes see the outcome.
+    fn try_doubtful(&self) {
+        let doubtful = self.router().doubtful(now());
+        for (server, may_try) in doubtful {
+            if let Some(outcome) = self.pools.get(server).and_then(|pool| pool.try_aside(may_try)) {
+                self.step(|router| router.tried(server, outcome, now()));
+            }
+        }
     }
 
     /// Asks a server, which may take its share of the time to connect.
@@ -286,6 +305,36 @@ impl Producer {
 }
 
 impl Pool {
+    fn new(options: ConnectOptions) -> Self {
+        Pool { options, idle: Mutex::default(), attempt: Mutex::default() }
+    }
+
+    /// The outcome of the attempt to connect, once it has ended. If there is none and `may_try` is set, one is started.
+    fn try_aside(&self, may_try: bool) -> Option<Result<()>> {
+        let mut attempt = lock(&self.attempt);
+        if let Some(started) = &*attempt {
+            let outcome = started.try_recv();
+            if !matches!(outcome, Err(TryRecvError::Empty)) {
+                *attempt = None;
+            }
+            return Some(outcome.ok()?.map(|link| self.idle().push(link)));
+        }
+        if may_try {
+            let options = self.options.clone();
+            let (outcome, started) = mpsc::sync_channel(1);
+            let connects = move || {
+                let limit = options.connecting_limit();
+                let mut link = Link::new(options);
+                let ready = link.run(Ask::Ready, limit);
+                // The producer may be gone.
+                let _ = outcome.send(ready.map(|_| link));
+            };
+            // Without room for a thread, a later push starts it.
+            *attempt = spawn("connecting", connects).is_ok().then_some(started);
+        }
+        None
+    }
+
     /// Makes a request. If it has to connect first, that has a limit of its own, if any.
     fn run_in_time(
         &self,

@@ -2,7 +2,7 @@
 
 use std::{mem, sync::Arc, time::Instant};
 
-use queue_core::{Chooser, Health, Limit, Signal, earliest, stable_hash};
+use queue_core::{Chooser, Health, Limit, SLOW, Signal, earliest, stable_hash};
 
 use super::room::{Room, Rooms};
 use crate::{
@@ -16,8 +16,6 @@ pub(crate) struct Router {
     chooser: Chooser,
     /// Failed servers are skipped for a while.
     servers: Vec<Health>,
-    /// Whether failed servers are tried again behind the backs of callers who have another.
-    tries_behind: bool,
     /// Signals that a failed server has answered, or that a queue may have room.
     back: Arc<Signal>,
     /// Fill levels of the queues, if they are limited.
@@ -56,7 +54,6 @@ impl Router {
                 .iter()
                 .map(|server| Health::new(server.retry, None))
                 .collect(),
-            tries_behind: false,
             back: Arc::default(),
             rooms: None,
             told: servers.options().iter().map(|_| Told::default()).collect(),
@@ -64,14 +61,8 @@ impl Router {
         }
     }
 
-    /// For a face that tries the [doubtful](Self::doubtful) servers.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn tries_behind(self) -> Self {
-        Router { tries_behind: true, ..self }
-    }
-
-    /// The servers that have failed and not answered since, if another one is well, and whether they may be tried again.
-    #[cfg(feature = "tokio")]
+    /// The servers that have failed and not answered since, if another one is well, and whether they may be tried again:
+    /// behind the backs of callers, who use the other one.
     pub(crate) fn doubtful(&self, now: Instant) -> Vec<(usize, bool)> {
         let servers = 0..self.servers.len();
         if servers.clone().all(|server| self.is_doubtful(server)) {
@@ -82,7 +73,6 @@ impl Router {
     }
 
     /// Handles the outcome of such an attempt to connect.
-    #[cfg(feature = "tokio")]
     pub(crate) fn tried(&mut self, server: usize, outcome: Result<()>, now: Instant) {
         match outcome {
             // Whether it takes pushes is not known yet.
@@ -320,7 +310,7 @@ impl Course {
     }
 
     /// How long connecting to this server may take within the limit of the push: the servers that are left need their
-    /// shares of the time. `None` if there are none.
+    /// shares of the time, and it does not wait long while there are some. `None` if there are none.
     pub(crate) fn connecting(
         &self,
         router: &Router,
@@ -332,19 +322,17 @@ impl Course {
             *other != server && !self.tried.contains(other) && !router.is_away(*other, now)
         };
         let left = (0..router.servers.len()).filter(is_left).count();
-        (left > 0).then(|| total.share(left + 1).named(Deadline::Connect))
+        let share = || total.share(left + 1).named(Deadline::Connect);
+        (left > 0).then(|| share().sooner(Limit::of(Deadline::Connect, Some(SLOW))))
     }
 
     fn choose(&self, router: &mut Router, now: Instant) -> Option<usize> {
         let is_free = |server| !self.tried.contains(&server) && !router.is_away(server, now);
         let mut open: Vec<bool> = (0..router.servers.len()).map(is_free).collect();
-        if router.tries_behind {
-            let is_well =
-                |(server, is_free): (usize, &bool)| *is_free && !router.is_doubtful(server);
-            let well: Vec<bool> = open.iter().enumerate().map(is_well).collect();
-            if well.contains(&true) {
-                open = well;
-            }
+        let is_well = |(server, is_free): (usize, &bool)| *is_free && !router.is_doubtful(server);
+        let well: Vec<bool> = open.iter().enumerate().map(is_well).collect();
+        if well.contains(&true) {
+            open = well;
         }
         router.chooser.choose(self.key, |server| open.get(server).copied().unwrap_or_default())
     }

@@ -36,6 +36,8 @@ over_websocket! {
 both_faces! {
     a_server_that_is_away_is_passed_over,
     a_server_that_takes_no_connection_leaves_time_for_the_next,
+    a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers,
+    no_push_waits_long_for_a_connection_while_another_server_is_there,
     equal_keys_go_to_one_server,
     round_robin_shares_alike,
     a_push_waits_for_its_server,
@@ -450,11 +452,10 @@ fn a_server_that_takes_no_connection_leaves_time_for_the_next<F: Produces>() {
 }
 
 /// Another server is there for them. Only the first one waits for an attempt to connect.
-#[test]
-fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers() {
+fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers<F: Produces>() {
     let queue = queue_name();
     let (options, _good, _full) = dark_and_good(&queue, |options| options.connect_timeout(LATE));
-    let producer = Shared::new(options);
+    let producer = F::Producer::new(options);
     let (started, mut slow) = (Instant::now(), 0);
     while started.elapsed() < 4 * LATE {
         let push = Instant::now();
@@ -463,4 +464,20 @@ fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers() {
         thread::sleep(Duration::from_millis(20));
     }
     assert!(slow <= 1, "{slow} pushes waited for an attempt to connect");
+}
+
+/// A host that is switched off answers nothing for as long as it is asked.
+fn no_push_waits_long_for_a_connection_while_another_server_is_there<F: Produces>() {
+    let queue = queue_name();
+    let endless = |options: ConnectOptions| options.connect_timeout(10 * PATIENCE);
+    let (options, good, _full) = dark_and_good(&queue, endless);
+    let started = Instant::now();
+    let producer = F::Producer::connect(options.clone()).unwrap();
+    for _ in 0..4 {
+        producer.rpush(&queue, "x").unwrap();
+    }
+    F::Producer::new(options).rpush(&queue, "x").unwrap();
+    let took = started.elapsed();
+    assert!(took < PATIENCE, "{took:?}");
+    assert_eq!(bodies(&good, &queue).len(), 5);
 }

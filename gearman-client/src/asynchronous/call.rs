@@ -83,7 +83,6 @@ impl<'a, R: Request> Call<'a, R> {
                 let (request, wants_end_only) = (self.request, self.wants_end_only);
                 let link = self.route.link(index)?;
                 let (time, at) = (self.route.time(), At::Start(None));
-                self.timer.set(time.connecting);
                 Stage::Trying(index, Attempt { link, request, wants_end_only, time, at })
             }
             Step::Wait(time) => Stage::Waiting(Box::pin(sleep(time))),
@@ -137,22 +136,23 @@ enum At {
 
 impl<'a, R: Request> Attempt<'a, R> {
     fn poll_reply(&mut self, cx: &mut Context<'_>, timer: &mut Timer) -> Poll<Result<R::Reply>> {
-        let was_queued = self.is_queued();
+        let (was_queued, is_first) = (self.is_queued(), matches!(self.at, At::Start(None)));
         if let Poll::Ready(answer) = self.poll_answer(cx) {
             let (mail, origin) = answer?;
             return Poll::Ready(self.link.decode(self.request, &origin, mail));
         }
         let Time { connecting, total } = self.time;
-        if total.at.is_none() {
+        // Once queued, it is written whether or not anybody waits for the answer.
+        let (limit, fate, is_new) = match self.is_queued() {
+            true => (total, Fate::Unknown, !was_queued),
+            false => (connecting, Fate::NotSent, is_first),
+        };
+        if limit.at.is_none() {
             return Poll::Pending;
         }
-        // Once queued, it is written whether or not anybody waits for the answer.
-        let (limit, fate) = match self.is_queued() {
-            true => (total, Fate::Unknown),
-            false => (connecting, Fate::NotSent),
-        };
-        if self.is_queued() && !was_queued && connecting.at != total.at {
-            timer.set(total);
+        let is_set = !is_first && connecting.at == total.at;
+        if is_new && !is_set {
+            timer.set(limit);
         }
         timer.poll(cx, limit).map_err(|late| late.with_fate(fate).into())
     }

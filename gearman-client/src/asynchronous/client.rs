@@ -10,10 +10,10 @@ use std::{
     task::{Poll, ready},
 };
 
-use queue_core::{Duplex, Limit, Measures, Operation, lock, sync::Mutex, within};
+use queue_core::{Duplex, Limit, Measures, Opening, Operation, lock, sync::Mutex, within};
 
 use crate::{
-    Address, ConnectOptions, ConnectionState, Deadline, Error, JobHandle, Metrics, Result, Servers,
+    Address, ConnectOptions, ConnectionState, Error, JobHandle, Metrics, Result, Servers,
     asynchronous::{call::Call, link::Link, route::Route},
     protocol::{
         Epoch, Request,
@@ -129,14 +129,11 @@ impl Client {
 
     async fn connect_any(&self) -> Result<()> {
         let mut last = no_server();
-        let total = self.policy().0.named(Deadline::Connect);
         let order = self.inner.router.order(0, None);
-        for (index, left) in order.iter().zip((1..=order.len()).rev()) {
-            let Some(link) = self.inner.links.get(index) else { continue };
-            match within(total.share(left), link.connect())
-                .await
-                .unwrap_or_else(|late| Err(late.into()))
-            {
+        let mut opening = Opening::new(order.iter(), self.policy().0);
+        while let Some((server, limit)) = opening.next_server() {
+            let Some(link) = self.inner.links.get(server) else { continue };
+            match within(limit, link.connect()).await.unwrap_or_else(|late| Err(late.into())) {
                 Ok(()) => return Ok(()),
                 Err(error) => last = error,
             }
@@ -246,10 +243,11 @@ impl Client {
     }
 
     /// The way to this server alone, for a question about its jobs.
-    pub(crate) fn route_to(&self, Question { server, rounds, .. }: Question) -> Route<'_> {
+    pub(crate) fn route_to(&self, question: Question) -> Route<'_> {
         let (total, _) = self.policy();
-        let reply_timeout = self.inner.links.get(server).map(|link| link.options.reply_timeout);
-        let attempts = Attempts::question(server, rounds, reply_timeout.unwrap_or_default());
+        let link = self.inner.links.get(question.server);
+        let reply_timeout = link.map(|link| link.options.reply_timeout).unwrap_or_default();
+        let attempts = Attempts::question(question, reply_timeout);
         Route::new(&self.inner.links, attempts, total)
     }
 

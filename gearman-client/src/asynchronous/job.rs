@@ -269,7 +269,9 @@ impl Client {
         let mut last = Err(no_server());
         let mut questions = Questions::new(&order, self.policy().1);
         let link = |index: usize| self.inner.links.get(index);
-        let is_away = |index| link(index).is_some_and(|link| link.quarantine().is_some());
+        let is_away = |index| {
+            link(index).is_some_and(|link| link.quarantine().is_some() || link.is_doubtful())
+        };
         while let Some(question) = questions.next(is_away) {
             let status = pin!(self.ask(question, request, limit.share(question.shares)));
             let server = link(question.server).map(|link| &*link.address);

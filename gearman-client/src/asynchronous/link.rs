@@ -209,11 +209,11 @@ impl Link {
         self.with(|link| link.hurry(now()));
     }
 
-    /// Whether the last attempt to connect has failed, and the next one has not ended. That is begun here: callers who
-    /// have another server do not wait for it.
+    /// Whether the last attempt to connect has failed and the next one has not ended, or takes long. It is begun here:
+    /// callers who have another server do not wait for it.
     pub(crate) fn is_doubtful(&self) -> bool {
         let is_doubtful =
-            self.has_failed.load(Ordering::Relaxed) && self.with(|link| link.is_doubtful());
+            self.has_failed.load(Ordering::Relaxed) && self.with(|link| link.is_doubtful(now()));
         if is_doubtful {
             // Later callers see its outcome.
             let _ = self.poll_open(&Context::from_waker(Waker::noop()), &mut None, |_| ());

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use queue_core::{Limit, Measures, Operation, blocking::Transport, sync::thread};
+use queue_core::{Limit, Measures, Opening, Operation, blocking::Transport, sync::thread};
 
 use super::{Duplex, link::Link};
 use crate::{
-    Address, ClientEventKind, ConnectOptions, ConnectionState, Deadline, Error, JobHandle, Metrics,
-    Result, Servers,
+    Address, ClientEventKind, ConnectOptions, ConnectionState, Error, JobHandle, Metrics, Result,
+    Servers,
     protocol::client::route::{Attempts, Router, Step, Time, no_server},
     protocol::{Epoch, Request},
     trace,
@@ -15,7 +15,8 @@ use crate::{
 
 /// A client of one or more Gearman servers: submits jobs and asks for their status.
 ///
-/// Calls take `&mut self` and need no runtime and no thread. A connection keeps no state between calls, so a pool may
+/// Calls take `&mut self` and need no runtime. A client of several servers connects to each in a thread of its own, so
+/// that a call does not wait for one that takes long while another is there. A connection keeps no state between calls, so a pool may
 /// reuse a client as it is. When a connection is lost, the call that notices fails and reports the fate of its request
 /// ([`Error::fate`]), unless the request definitely did not reach the server: then it goes to the next server, or to
 /// the same one over a new connection, within the [retry policy](crate::RetryPolicy).
@@ -68,7 +69,9 @@ impl Client {
         let servers = servers.try_into()?;
         servers.check()?;
         let router = Router::new(&servers);
-        let links = servers.into_options().into_iter().map(Link::new).collect();
+        let has_others = servers.options().len() > 1;
+        let link = |options| if has_others { Link::aside(options) } else { Link::new(options) };
+        let links = servers.into_options().into_iter().map(link).collect();
         Ok(Client { links, router, turn: 0, failed_at: 0, failures: Metrics::default() })
     }
 
@@ -86,17 +89,17 @@ impl Client {
     }
 
     fn connect_any(&mut self) -> Result<()> {
-        let mut last = None;
-        let total = self.policy().0.named(Deadline::Connect);
+        let mut last = no_server();
         let order = self.router.order(0, None);
-        for (index, left) in order.iter().zip((1..=order.len()).rev()) {
-            let Some(link) = self.links.get_mut(index) else { continue };
-            match link.make_ready(total.share(left)) {
+        let mut opening = Opening::new(order.iter(), self.policy().0);
+        while let Some((server, limit)) = opening.next_server() {
+            let Some(link) = self.links.get_mut(server) else { continue };
+            match link.make_ready(limit) {
                 Ok(()) => return Ok(()),
-                Err(error) => last = Some(error),
+                Err(error) => last = error,
             }
         }
-        Err(last.unwrap_or_else(no_server))
+        Err(last)
     }
 
     /// Sends any request and waits for its answer.
@@ -212,9 +215,10 @@ impl Client {
             if attempts.wants_haste(|index| quarantine(index).is_some()) {
                 self.links.iter_mut().for_each(Link::hurry);
             }
+            self.try_doubtful();
             let quarantine = |index: usize| self.links.get(index)?.quarantine();
-            // Nobody else would try it.
-            match attempts.step(quarantine, |_| false, total) {
+            let is_doubtful = |index: usize| self.links.get(index).is_some_and(Link::is_doubtful);
+            match attempts.step(quarantine, is_doubtful, total) {
                 Step::Try(index) => {
                     if let Some((failed, news)) = attempts.news(index)
                         && let Some(link) = self.links.get(failed)
@@ -234,6 +238,14 @@ impl Client {
                 Step::Wait(time) => thread::sleep(time),
                 Step::GiveUp(error) => return Err(error),
             }
+        }
+    }
+
+    /// Connects to servers that have failed or take long, while another one has the requests. Later calls see the
+    /// outcome.
+    fn try_doubtful(&mut self) {
+        if self.links.len() > 1 {
+            self.links.iter_mut().filter(|link| link.is_doubtful()).for_each(Link::try_aside);
         }
     }
 
@@ -262,17 +274,7 @@ impl Client {
         for link in &mut self.links {
             link.fail(&no_server());
         }
-        let mut last = None;
-        let total = self.policy().0.named(Deadline::Connect);
-        let order = self.router.order(0, None);
-        for (index, left) in order.iter().zip((1..=order.len()).rev()) {
-            let Some(link) = self.links.get_mut(index) else { continue };
-            match link.make_ready(total.share(left)) {
-                Ok(()) => return Ok(()),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(no_server))
+        self.connect_any()
     }
 
     /// Whether at least one connection was good when it was last used.

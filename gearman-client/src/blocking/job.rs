@@ -226,7 +226,8 @@ impl Client {
         let mut last = Err(no_server());
         let mut questions = Questions::new(&order, self.policy().1);
         let is_away = |client: &Self, index: usize| {
-            client.links.get(index).is_some_and(|link| link.quarantine().is_some())
+            let link = client.links.get(index);
+            link.is_some_and(|link| link.quarantine().is_some() || link.is_doubtful())
         };
         while let Some(question) = questions.next(|index| is_away(self, index)) {
             let operation = self.asks(request);
@@ -249,12 +250,12 @@ impl Client {
 
     fn ask<R: Request>(
         &mut self,
-        Question { server, rounds, .. }: Question,
+        question: Question,
         request: &R,
         limit: Limit,
     ) -> Result<R::Reply> {
-        let link = self.links.get(server).ok_or_else(no_server)?;
-        let attempts = Attempts::question(server, rounds, link.options.reply_timeout);
+        let link = self.links.get(question.server).ok_or_else(no_server)?;
+        let attempts = Attempts::question(question, link.options.reply_timeout);
         let ((reply, slot), link) =
             self.walk(attempts, limit, |_, link, time| link.call(request, time))?;
         self.leave(Place { link, slot });

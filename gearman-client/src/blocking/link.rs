@@ -38,6 +38,11 @@ impl Link {
         Link { wire: Wire::to(&options), role, options }
     }
 
+    /// A link of a client with other servers, which need not wait for an attempt to connect to this one.
+    pub(super) fn aside(options: ConnectOptions) -> Self {
+        Link { wire: Wire::aside(&options), ..Self::new(options) }
+    }
+
     /// A link over one connected stream only.
     pub(super) fn over(transport: Transport, options: ConnectOptions) -> Self {
         let role = client::Link::for_stream(options.clone());
@@ -64,7 +69,9 @@ impl Link {
             match driven {
                 Drive::Done(outcome) => return outcome.map_err(|error| named(error, limit)),
                 Drive::Late => {
-                    self.role.give_up();
+                    if !self.wire.connects_aside() {
+                        self.role.give_up();
+                    }
                     return Err(limit.error().into());
                 }
                 // The step has made a request after the role was asked.
@@ -91,6 +98,14 @@ impl Link {
     pub(super) fn make_ready(&mut self, limit: Limit) -> Result<()> {
         let mut seen = None;
         self.drive(limit, |role| role.poll_room(&mut seen, Waker::noop()))
+    }
+
+    /// Starts an attempt to connect that is allowed by now, without waiting for its outcome.
+    pub(super) fn try_aside(&mut self) {
+        if self.quarantine().is_none() {
+            let _ = self.role.poll_room(&mut None, Waker::noop());
+        }
+        self.flush();
     }
 
     /// Connects, unless there is a connection. It may have no room.
@@ -240,6 +255,11 @@ impl Link {
     /// A new call waits for the server.
     pub(super) fn hurry(&mut self) {
         self.role.hurry(now());
+    }
+
+    /// Whether callers who have another server use that.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.role.is_doubtful(now())
     }
 
     /// How long the server must not be tried yet.

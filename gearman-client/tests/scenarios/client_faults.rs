@@ -18,7 +18,7 @@ use gearman_client::{
 };
 
 use super::{
-    face::{Async, Face, WorkFace, both_faces},
+    face::{Face, WorkFace, both_faces},
     support::{LATE, PATIENCE, function, options, real},
 };
 
@@ -47,6 +47,8 @@ both_faces!(
     a_refused_connection_names_every_address,
     a_full_backlog_of_a_listener_meets_the_connect_deadline,
     a_server_that_takes_no_connection_leaves_time_for_the_next,
+    a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers,
+    no_call_waits_long_for_a_connection_while_another_server_is_there,
     a_server_that_is_away_is_not_waited_for_while_another_knows_the_job,
     a_new_call_does_not_wait_for_the_delays_of_earlier_ones,
     the_total_deadline_bounds_retries,
@@ -364,8 +366,7 @@ fn a_server_that_is_away_is_not_waited_for_while_another_knows_the_job<F: Face>(
 }
 
 /// G3: another server is there for them. Only the first call waits for an attempt to connect.
-#[test]
-fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers() {
+fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers<F: Face>() {
     let black_hole = Dark::start().unwrap();
     let dark = black_hole.address().to_string();
     let good = Server::start().unwrap();
@@ -373,7 +374,7 @@ fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers() {
         let options: ConnectOptions = address.parse().unwrap();
         options.connect_timeout(LATE)
     });
-    let mut client = Async::connect(Servers::new(list).unwrap()).unwrap();
+    let mut client = F::connect(Servers::new(list).unwrap()).unwrap();
     let (started, mut slow) = (Instant::now(), 0);
     while started.elapsed() < 4 * LATE {
         let call = Instant::now();
@@ -382,6 +383,35 @@ fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers() {
         thread::sleep(Duration::from_millis(20));
     }
     assert!(slow <= 1, "{slow} calls waited for an attempt to connect");
+}
+
+/// G3: a host that is switched off answers nothing for as long as it is asked.
+fn no_call_waits_long_for_a_connection_while_another_server_is_there<F: Face>() {
+    let black_hole = Dark::start().unwrap();
+    let dark = black_hole.address().to_string();
+    let good = Server::start().unwrap();
+    let servers = || {
+        let list = [dark.as_str(), good.address()].map(|address| {
+            let options: ConnectOptions = address.parse().unwrap();
+            options.connect_timeout(10 * PATIENCE)
+        });
+        Servers::new(list).unwrap()
+    };
+    let started = Instant::now();
+    let mut client = F::connect(servers()).unwrap();
+    let job = client.submit_background("f", b"w", options()).unwrap();
+    // The name alone does not say which server has it.
+    let name = std::str::from_utf8(job.handle.name()).unwrap();
+    let handle: gearman_client::JobHandle = name.parse().unwrap();
+    for _ in 0..2 {
+        assert!(client.status(&handle).unwrap().is_known);
+    }
+    let mut fresh = F::new(servers()).unwrap();
+    assert!(fresh.status(&handle).unwrap().is_known);
+    let mut fresh = F::new(servers()).unwrap();
+    fresh.submit_background("f", b"w", options()).unwrap();
+    let took = started.elapsed();
+    assert!(took < PATIENCE, "{took:?}");
 }
 
 /// The whole call, with all its reconnects.

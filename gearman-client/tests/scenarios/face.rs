@@ -31,6 +31,7 @@ pub(crate) trait Face: Sized + Send + 'static {
     const NAME: &'static str;
     type Worker: WorkFace;
 
+    fn new(servers: impl Into<Servers>) -> Result<Self>;
     fn connect(servers: impl Into<Servers>) -> Result<Self>;
     fn call<R: Request>(&mut self, request: &R) -> Result<R::Reply>;
     /// The first `take` answers of a batch, which is then dropped.
@@ -83,6 +84,10 @@ pub(crate) trait Face: Sized + Send + 'static {
 impl Face for Blocking {
     const NAME: &'static str = "blocking";
     type Worker = blocking::Worker;
+
+    fn new(servers: impl Into<Servers>) -> Result<Self> {
+        blocking::Client::new(servers.into()).map(Blocking)
+    }
 
     fn connect(servers: impl Into<Servers>) -> Result<Self> {
         blocking::Client::connect(servers.into()).map(Blocking)
@@ -167,6 +172,11 @@ impl Face for Blocking {
 impl Face for Async {
     const NAME: &'static str = "async";
     type Worker = AsyncWorker;
+
+    fn new(servers: impl Into<Servers>) -> Result<Self> {
+        let client = Client::new(servers.into())?;
+        Ok(Async { client, runtime: Arc::new(runtime()) })
+    }
 
     fn connect(servers: impl Into<Servers>) -> Result<Self> {
         let runtime = Arc::new(runtime());

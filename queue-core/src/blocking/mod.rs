@@ -1,7 +1,9 @@
-//! Streams with timeouts, connecting, and threads for handlers, using only std: no runtime and no hidden thread.
+//! Streams with timeouts, connecting, and threads for handlers, using only std: no runtime, and no hidden thread but for attempts to
+//! connect that must hold up nobody.
 
 mod connect;
 mod desk;
+mod dialer;
 mod duplex;
 mod prompt;
 mod pump;

@@ -1,24 +1,18 @@
 //! The pump that moves a role's bytes and time in the caller's thread.
 
-#[cfg(not(shuttle))]
-use std::sync::mpsc;
 use std::{
     fmt, io,
-    sync::Arc,
     task::Waker,
     time::{Duration, Instant},
 };
 
-use super::{Transport, connect};
+#[cfg(not(shuttle))]
+use super::dialer::Aside;
+use super::{Transport, connect, dialer::Dialer};
 use crate::{
     Deadline, End, Error, Io, Limit, Pulse, Role, ServerOptions, System, earliest, now,
     sync::thread,
 };
-
-/// Gets the index of a server, the deadline of the attempt and the end of the call. Returns nothing if the attempt
-/// outlasts the call.
-type Dialer<F> =
-    Box<dyn FnMut(usize, Option<Instant>, Option<Instant>) -> Option<Result<Transport, F>> + Send>;
 
 /// A connection, with all bytes in transit. Calls and threads only borrow it.
 pub struct Wire<F> {
@@ -44,24 +38,6 @@ pub enum Drive<T> {
     Over,
 }
 
-/// Starts an attempt to connect in a thread of its own.
-#[cfg(not(shuttle))]
-fn attempt_aside<S: System>(
-    options: Arc<ServerOptions<S>>,
-    by: Option<Instant>,
-) -> io::Result<mpsc::Receiver<Result<Transport, S::Error>>>
-where
-    S::Error: Send + 'static,
-{
-    let (outcome, attempt) = mpsc::sync_channel(1);
-    let thread = std::thread::Builder::new().name("connecting".to_owned());
-    thread.spawn(move || {
-        // Nobody may wait for it any more.
-        let _ = outcome.send(connect(&options, Limit::until(Deadline::Connect, by)));
-    })?;
-    Ok(attempt)
-}
-
 /// How long a write may be stuck before the peer is read from, since it may be stuck writing to us.
 const STUCK: Duration = Duration::from_millis(10);
 /// The shortest possible socket timeout.
@@ -70,64 +46,32 @@ const GLANCE: Duration = Duration::from_millis(1);
 impl<F> Wire<F> {
     /// Makes connections with `dial`, which gets the index of a server and the deadline.
     pub fn new(
-        mut dial: impl FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send + 'static,
+        dial: impl FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send + 'static,
     ) -> Self {
-        Self::dialing(move |server, by, at_most| Some(dial(server, earliest([by, at_most]))))
+        Self::dialing(Dialer::Here(Box::new(dial)))
     }
 
-    /// As [`to`](Self::to), but an attempt that outlasts a [`drive`](Self::drive) goes on in a thread of its own, which
-    /// ends with it: for a worker, whose other servers and whose stop must not wait for it.
+    /// As [`to`](Self::to), but an attempt that outlasts a [`drive`](Self::drive) or [`push`](Self::push) goes on in a
+    /// thread of its own, and a later one uses its connection: for callers with other servers, and for a worker, whose
+    /// stop must not wait for it.
     pub fn aside<S: System<Error = F>>(options: &ServerOptions<S>) -> Self
     where
         F: From<Error> + Send + 'static,
     {
-        let options = Arc::new(options.clone());
+        // The model has one thread for each connection.
         #[cfg(shuttle)]
-        {
-            // The model has one thread for each connection.
-            Self::dialing(move |_, by, _| {
-                Some(connect(&options, Limit::until(Deadline::Connect, by)))
-            })
-        }
+        return Self::to(options);
         #[cfg(not(shuttle))]
-        Self::dialing_aside(options)
+        {
+            let options = options.clone();
+            let connect = move |by| connect(&options, Limit::until(Deadline::Connect, by));
+            Self::dialing(Dialer::Aside(Aside::new(connect)))
+        }
     }
 
-    #[cfg(not(shuttle))]
-    fn dialing_aside<S: System<Error = F>>(options: Arc<ServerOptions<S>>) -> Self
-    where
-        F: From<Error> + Send + 'static,
-    {
-        let mut last = None;
-        Self::dialing(move |_, by, at_most| {
-            // An attempt with another deadline is another one.
-            let attempt = match last.take().filter(|(of, _)| *of == by) {
-                Some((_, attempt)) => attempt,
-                None => match attempt_aside(options.clone(), by) {
-                    Ok(attempt) => attempt,
-                    // There is no thread for it.
-                    Err(_) => return Some(connect(&options, Limit::until(Deadline::Connect, by))),
-                },
-            };
-            // It ends at its own deadline, and its report has to come before the role misses it.
-            let outcome = match at_most {
-                Some(until) => attempt.recv_timeout(until.saturating_duration_since(now())).ok(),
-                None => attempt.recv().ok(),
-            };
-            if outcome.is_none() {
-                last = Some((by, attempt));
-            }
-            outcome
-        })
-    }
-
-    fn dialing(
-        dial: impl FnMut(usize, Option<Instant>, Option<Instant>) -> Option<Result<Transport, F>>
-        + Send
-        + 'static,
-    ) -> Self {
+    fn dialing(dialer: Dialer<F>) -> Self {
         Wire {
-            dialer: Box::new(dial),
+            dialer,
             stream: None,
             io: Io::default(),
             is_stuck: false,
@@ -170,6 +114,7 @@ impl<F> Wire<F> {
     {
         loop {
             let now = now();
+            self.collect();
             let pulse = role.exchange(&mut self.io, now);
             self.io.wake.drain(..).for_each(Waker::wake);
             let outcome = done(role);
@@ -203,10 +148,12 @@ impl<F> Wire<F> {
         }
     }
 
-    /// Writes what the role has queued without waiting for an answer, for callers with something else to do first.
+    /// Writes what the role has queued without waiting for an answer, for callers with something else to do first. A
+    /// wire that connects [aside](Self::aside) also starts to.
     pub fn push<R: Role<Failure = F> + ?Sized>(&mut self, role: &mut R) {
         loop {
             let now = now();
+            self.collect();
             let pulse = role.exchange(&mut self.io, now);
             self.io.wake.drain(..).for_each(Waker::wake);
             let is_unwritten = self.io.is_open() && !self.is_written();
@@ -220,6 +167,12 @@ impl<F> Wire<F> {
                 Pulse::Close(_) | Pulse::Over => {
                     self.close();
                     return;
+                }
+                Pulse::Dial { server, by, .. } if self.dialer.is_aside() => {
+                    if !self.dial(server, by, Some(now)) {
+                        return;
+                    }
+                    Ok(())
                 }
                 _ => return,
             };
@@ -248,12 +201,32 @@ impl<F> Wire<F> {
         }
     }
 
-    fn dial(&mut self, server: usize, by: Option<Instant>, at_most: Option<Instant>) {
+    /// Whether the attempt has ended.
+    fn dial(&mut self, server: usize, by: Option<Instant>, at_most: Option<Instant>) -> bool {
         self.close();
-        match (self.dialer)(server, by, at_most) {
-            Some(Ok(stream)) => self.open(stream),
-            Some(Err(failure)) => self.io.ended(End::NotConnected(failure)),
-            None => {}
+        let outcome = self.dialer.dial(server, by, at_most);
+        outcome.map(|outcome| self.dialed(outcome)).is_some()
+    }
+
+    fn dialed(&mut self, outcome: Result<Transport, F>) {
+        match outcome {
+            Ok(stream) => self.open(stream),
+            Err(failure) => self.io.ended(End::NotConnected(failure)),
+        }
+    }
+
+    /// Whether connections are made in threads of their own.
+    #[must_use]
+    pub fn connects_aside(&self) -> bool {
+        self.dialer.is_aside()
+    }
+
+    /// Takes the outcome of an attempt that has outlasted an earlier call, before the role takes it for overdue.
+    fn collect(&mut self) {
+        if self.stream.is_none()
+            && let Some(outcome) = self.dialer.ended()
+        {
+            self.dialed(outcome);
         }
     }
 

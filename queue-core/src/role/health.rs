@@ -20,6 +20,9 @@ pub struct Health {
     dialing: Option<Instant>,
 }
 
+/// A server that answers takes less time than this for a connection. Callers who have another server do not wait longer.
+pub const SLOW: Duration = Duration::from_secs(1);
+
 /// How long a connection lasts at least that counts as good without having been of use.
 const LASTED: Duration = Duration::from_secs(1);
 
@@ -91,6 +94,12 @@ impl Health {
     #[must_use]
     pub fn is_dialing_since_before(&self, since: Instant) -> bool {
         self.dialing.is_some_and(|at| at < since)
+    }
+
+    /// Whether the current attempt takes so long that callers who have another server had better use it.
+    #[must_use]
+    pub fn is_slow(&self, now: Instant) -> bool {
+        self.dialing.is_some_and(|at| now.saturating_duration_since(at) >= SLOW)
     }
 
     /// When the current attempt has to end.
@@ -188,6 +197,16 @@ mod tests {
         let Pulse::Close(Some(at)) = health.dial(3, start + 6 * SECOND) else { panic!() };
         assert_eq!((health.failures(), health.quarantine(start)), (1, Some(at)));
         assert_eq!(health.dial(3, at), dials(3, Some(at + 5 * SECOND)));
+    }
+
+    #[test]
+    fn an_attempt_that_outlasts_a_second_is_slow_until_it_ends() {
+        let (mut health, start) = (health(), Instant::now());
+        assert!(!health.is_slow(start + 2 * SECOND));
+        health.attempt(0, start);
+        assert!(!health.is_slow(start + SECOND / 2) && health.is_slow(start + SECOND));
+        health.lost();
+        assert!(!health.is_slow(start + SECOND));
     }
 
     #[test]

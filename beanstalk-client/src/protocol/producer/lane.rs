@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use queue_core::{Health, Io, Overdue, Pace};
+use queue_core::{Health, Io, Overdue, Pace, SLOW};
 
 use super::{
     gate::Gates,
@@ -25,9 +25,6 @@ pub(super) const IDLE: Duration = Duration::from_micros(100);
 
 /// For this long, such a check counts. On a busy machine, a caller may not run for a while between check and write.
 pub(super) const CHECKED: Duration = Duration::from_millis(100);
-
-/// A server that answers takes less time than this for a connection.
-const SLOW: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Lane {

@@ -315,10 +315,9 @@ impl Link {
         self.health.hurry(now);
     }
 
-    /// Whether there is no connection and the last attempt to make one has failed.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn is_doubtful(&self) -> bool {
-        self.stage != Stage::Open && self.health.failures() > 0
+    /// Whether there is no connection, and the last attempt to make one has failed or the current one takes long.
+    pub(crate) fn is_doubtful(&self, now: Instant) -> bool {
+        self.stage != Stage::Open && (self.health.failures() > 0 || self.health.is_slow(now))
     }
 
     #[cfg(test)]

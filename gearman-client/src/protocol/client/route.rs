@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
-use queue_core::{Limit, affinity, stable_hash};
+use queue_core::{Limit, SLOW, affinity, stable_hash};
 
 use super::ring::Ring;
 use crate::{
@@ -24,6 +24,8 @@ pub(crate) struct Attempts {
     idempotent: bool,
     /// No attempt starts after this.
     patience: Limit,
+    /// Whether the caller asks other servers if this one takes long to connect.
+    has_others: bool,
     /// The server to try once more before any other.
     again: Option<usize>,
     has_repeated: bool,
@@ -81,6 +83,7 @@ impl Attempts {
             is_new: true,
             idempotent,
             patience: Limit::never(),
+            has_others: false,
             again: None,
             has_repeated: false,
             may_have_acted: false,
@@ -91,19 +94,30 @@ impl Attempts {
 
     /// Attempts for a query to one server. A query is harmless, so it may be repeated, but only within the time of one
     /// answer: a caller with a deadline does not want to wait several times as long.
-    pub(crate) fn question(server: usize, rounds: u32, reply_timeout: Duration) -> Self {
+    pub(crate) fn question(question: Question, reply_timeout: Duration) -> Self {
+        let Question { server, rounds, has_others, .. } = question;
         let patience = Limit::of(Deadline::Reply, Some(reply_timeout));
-        Attempts { patience, ..Self::new(Order::only(server), rounds, true) }
+        Attempts { patience, has_others, ..Self::new(Order::only(server), rounds, true) }
     }
 
-    /// The limits of an attempt at the server of the last step. The servers after it need their shares of the time.
+    /// The limits of an attempt at the server of the last step. The servers after it need their shares of the time, and
+    /// one that takes long to connect is tried last.
     pub(crate) fn time(&self, total: Limit) -> Time {
-        let left = self.order.len().saturating_sub(self.position);
-        let connecting = match left + self.doubtful.len() {
+        let untried = self.untried();
+        let connecting = match untried + self.doubtful.len() {
             0 => total,
             others => total.share(others + 1).named(Deadline::Connect),
         };
+        let connecting = match self.has_others || untried > 0 {
+            true => connecting.sooner(Limit::of(Deadline::Connect, Some(SLOW))),
+            false => connecting,
+        };
         Time { connecting, total }
+    }
+
+    /// Number of servers of this round that were not looked at.
+    fn untried(&self) -> usize {
+        self.order.len().saturating_sub(self.position)
     }
 
     /// Whether this is a new call while every server is away. It does not wait for the delays of earlier ones: its
@@ -141,6 +155,8 @@ impl Attempts {
                 return Step::Try(index);
             }
         }
+        // An attempt that was begun for an earlier call may have failed by now.
+        self.doubtful.retain(|index| quarantine(*index).is_none());
         if !self.doubtful.is_empty() {
             self.has_repeated = false;
             return Step::Try(self.doubtful.remove(0));
@@ -185,6 +201,9 @@ impl Attempts {
         let error = if self.may_have_acted { error.with_fate(Fate::Unknown) } else { error };
         if !may_repeat {
             return Err(error.after(self.last.take()));
+        }
+        if error.kind() == ErrorKind::Timeout(Deadline::Connect) && self.untried() > 0 {
+            self.doubtful.push(index);
         }
         // The same unique id on the same server names the same job, so try that server first.
         if is_unknown && !self.has_repeated {
@@ -251,6 +270,8 @@ pub(crate) struct Question {
     pub(crate) rounds: u32,
     /// Number of servers that share the remaining time.
     pub(crate) shares: usize,
+    /// Whether it comes back to this server after the others.
+    has_others: bool,
 }
 
 impl Questions {
@@ -266,8 +287,10 @@ impl Questions {
             match self.order.next() {
                 Some(server) if self.is_first_round && is_away(server) => self.away.push(server),
                 Some(server) => {
-                    let rounds = if self.is_first_round { 0 } else { self.rounds };
-                    return Some(Question { server, rounds, shares: self.order.len() + 1 });
+                    let has_others = self.is_first_round;
+                    let rounds = if has_others { 0 } else { self.rounds };
+                    let shares = self.order.len() + self.away.len() + 1;
+                    return Some(Question { server, rounds, shares, has_others });
                 }
                 None if self.away.is_empty() => return None,
                 None => {
@@ -278,10 +301,13 @@ impl Questions {
         }
     }
 
-    /// A server did not answer. It is waited for if it is away, and not if it has taken all the time of an answer.
+    /// A server did not answer. It is waited for if it is away or slow to connect, and not if it has taken all the time
+    /// of an answer.
     pub(crate) fn failed(&mut self, Question { server, .. }: Question, error: &Error) {
+        let is_slow = error.kind() == ErrorKind::Timeout(Deadline::Connect);
         let is_silent = error.kind() == ErrorKind::Timeout(Deadline::Reply);
-        if self.is_first_round && self.rounds > 0 && may_repeat(error, true) && !is_silent {
+        let is_waited_for = is_slow || (self.rounds > 0 && may_repeat(error, true) && !is_silent);
+        if self.is_first_round && is_waited_for {
             self.away.push(server);
         }
     }
@@ -513,6 +539,48 @@ mod tests {
         assert!(matches!(never.step(all_away, |_| false, Limit::never()), Step::Try(0)));
     }
 
+    #[test]
+    fn a_server_that_takes_long_to_connect_is_tried_last_and_then_waited_for() {
+        let late = || Error::timed_out(Deadline::Connect);
+        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, false);
+        assert_eq!(tried(&mut attempts), Some(0));
+        let time = attempts.time(Limit::never());
+        assert!(time.connecting.remaining().is_some_and(|left| left <= SLOW));
+        attempts.failed(0, late()).unwrap();
+        assert_eq!(tried(&mut attempts), Some(1));
+        attempts.failed(1, lost(Fate::NotSent)).unwrap();
+        assert_eq!(tried(&mut attempts), Some(0));
+        assert_eq!(attempts.time(Limit::never()).connecting.at, None);
+        attempts.failed(0, late()).unwrap();
+        assert_eq!(tried(&mut attempts), None);
+        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, false);
+        for server in [0, 1] {
+            assert_eq!(tried(&mut attempts), Some(server));
+            attempts.failed(server, late()).unwrap();
+        }
+        let away = |index: usize| (index == 0).then_some(SLOW);
+        let step = attempts.step(away, |_| false, Limit::never());
+        assert!(matches!(step, Step::GiveUp(_)), "its attempt has failed meanwhile: {step:?}");
+    }
+
+    #[test]
+    fn a_server_that_takes_long_to_connect_is_asked_after_the_others() {
+        let mut questions = Questions::new(&Order::from_iter([0, 1]), 0);
+        let question = questions.next(|_| false).unwrap();
+        let mut attempts = Attempts::question(question, SLOW);
+        assert_eq!(tried(&mut attempts), Some(0));
+        assert!(attempts.time(Limit::never()).connecting.at.is_some());
+        questions.failed(question, &Error::timed_out(Deadline::Connect));
+        assert_eq!(asked(&mut questions, &[0]).map(|(server, ..)| server), Some(1));
+        let question = questions.next(|_| true).unwrap();
+        assert_eq!(question.server, 0);
+        let mut attempts = Attempts::question(question, SLOW);
+        assert_eq!(tried(&mut attempts), Some(0));
+        assert_eq!(attempts.time(Limit::never()).connecting.at, None);
+        questions.failed(question, &Error::timed_out(Deadline::Connect));
+        assert_eq!(asked(&mut questions, &[]), None);
+    }
+
     fn asked(questions: &mut Questions, away: &[usize]) -> Option<(usize, u32, usize)> {
         let question = questions.next(|server| away.contains(&server))?;
         Some((question.server, question.rounds, question.shares))
@@ -523,7 +591,7 @@ mod tests {
         let mut questions = Questions::new(&Order::from_iter([0, 1, 2, 3]), 3);
         let silent = Error::timed_out(Deadline::Reply).with_fate(Fate::Unknown);
         for (server, shares, error) in
-            [(1, 3, lost(Fate::NotSent)), (2, 2, silent), (3, 1, Error::protocol("what"))]
+            [(1, 4, lost(Fate::NotSent)), (2, 4, silent), (3, 3, Error::protocol("what"))]
         {
             let question = questions.next(|server| server == 0).unwrap();
             assert_eq!((question.server, question.rounds, question.shares), (server, 0, shares));

@@ -1,0 +1,76 @@
+//! How a client connects to the first of its servers.
+
+use std::collections::VecDeque;
+
+use crate::{Deadline, Limit, SLOW};
+
+/// The attempts to connect to one of several servers: each is tried once, and one that takes long is waited for only if
+/// no other can be reached.
+#[derive(Debug)]
+pub struct Opening {
+    order: VecDeque<usize>,
+    slow: VecDeque<usize>,
+    total: Limit,
+    /// The server of the last step, and its limit.
+    trying: Option<(usize, Limit)>,
+}
+
+impl Opening {
+    /// `order` holds the indexes of the servers, and `total` is the limit of all attempts.
+    pub fn new(order: impl IntoIterator<Item = usize>, total: Limit) -> Self {
+        let (order, total) = (order.into_iter().collect(), total.named(Deadline::Connect));
+        Opening { order, slow: VecDeque::new(), total, trying: None }
+    }
+
+    /// The server to try next, and the limit of that; the last one could not be reached. `None` once all have failed.
+    pub fn next_server(&mut self) -> Option<(usize, Limit)> {
+        let outlasted = |(_, limit): &(usize, Limit)| limit.has_passed();
+        if let Some((server, _)) = self.trying.take().filter(outlasted)
+            && !self.order.is_empty()
+        {
+            self.slow.push_back(server);
+        }
+        let server = self.order.pop_front().or_else(|| self.slow.pop_front())?;
+        let share = self.total.share(self.order.len() + self.slow.len() + 1);
+        let limit = match self.order.len() {
+            0 => share,
+            _ => share.sooner(Limit::of(Deadline::Connect, Some(SLOW))),
+        };
+        self.trying = Some((server, limit));
+        self.trying
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::now;
+
+    #[test]
+    fn each_server_is_tried_once_and_all_but_the_last_for_a_short_time() {
+        let total = Limit::of(Deadline::Total, Some(Duration::from_secs(60)));
+        let mut opening = Opening::new([4, 2], total);
+        let (first, limit) = opening.next_server().unwrap();
+        assert!(first == 4 && limit.remaining().is_some_and(|left| left <= SLOW));
+        let (second, limit) = opening.next_server().unwrap();
+        assert!(second == 2 && limit.remaining().is_some_and(|left| left > SLOW));
+        assert_eq!(opening.next_server().map(|(server, _)| server), None);
+    }
+
+    #[test]
+    fn one_that_takes_long_is_tried_again_after_the_others() {
+        let past = Limit::until(Deadline::Total, Some(now()));
+        let mut opening = Opening::new([4, 2, 7], past);
+        let tried: Vec<usize> =
+            std::iter::from_fn(|| opening.next_server()).map(|(server, _)| server).collect();
+        assert_eq!(tried, [4, 2, 7, 4, 2]);
+    }
+
+    #[test]
+    fn the_only_server_has_all_the_time() {
+        let (server, limit) = Opening::new([0], Limit::never()).next_server().unwrap();
+        assert_eq!((server, limit.at), (0, None));
+    }
+}
