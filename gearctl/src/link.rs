@@ -2,6 +2,8 @@
 //! one, the text commands of administration another.
 
 use std::io;
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ctl_core::error::{CliError, Exit};
@@ -121,8 +123,30 @@ fn round_trip(client: &mut Client) -> Result<(), CliError> {
     client.status("H:gearctl:0").map(drop).map_err(cli_error)
 }
 
+/// Asks all servers at the same time, and waits for one that answers.
+fn one_answers(servers: &[ConnectOptions]) -> Result<(), CliError> {
+    let (outcome, outcomes) = mpsc::channel();
+    for server in servers {
+        let (server, outcome) = (server.clone().retry(RetryPolicy::never()), outcome.clone());
+        thread::spawn(move || {
+            let client = Client::connect(server).map_err(cli_error);
+            // Another one may have answered.
+            let _ = outcome.send(client.and_then(|mut client| round_trip(&mut client)));
+        });
+    }
+    drop(outcome);
+    let mut last = Ok(());
+    for outcome in outcomes {
+        last = outcome;
+        if last.is_ok() {
+            break;
+        }
+    }
+    last
+}
+
 /// How long to look for servers that do not answer, after a time limit has expired.
-pub const LOOK: Duration = Duration::from_secs(1);
+pub const LOOK: Duration = Duration::from_millis(500);
 
 /// How long to wait for an answer that may never arrive, without `--timeout`.
 pub const PROBE: Duration = Duration::from_secs(2);
@@ -288,14 +312,10 @@ impl Link {
             let options = options.iter().map(|options| attempt.bound::<Self>(options));
             let servers = Servers::new(options).map_err(cli_error)?;
             let mut client = Client::connect(servers.clone()).map_err(cli_error)?;
-            if attempt.asks && servers.options().len() > 1 {
-                // One that answers is enough, so those that are away are not waited for.
-                let once = |server: ConnectOptions| server.retry(RetryPolicy::never());
-                let servers = Servers::new(servers.options().iter().cloned().map(once));
-                let servers = servers.map_err(cli_error)?;
-                round_trip(&mut Client::connect(servers).map_err(cli_error)?)?;
-            } else if attempt.asks {
-                round_trip(&mut client)?;
+            match servers.options() {
+                _ if !attempt.asks => {}
+                [_] => round_trip(&mut client)?,
+                several => one_answers(several)?,
             }
             client.set_total_timeout(bound);
             Ok(client)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use fixtures::gearmand::Server;
+use fixtures::{Dark, gearmand::Server};
 use serde_json::json;
 
 use crate::harness::*;
@@ -54,6 +54,21 @@ fn a_server_that_is_away_is_not_waited_for_at_the_start() {
         let attempts = attempts.load(Ordering::SeqCst);
         assert!(attempts <= 4, "{attempts} connections");
     }
+}
+
+/// A host that is switched off answers nothing, for as long as a command would wait for its connection.
+#[test]
+fn a_server_that_takes_no_connection_is_not_waited_for_while_another_is_there() {
+    let (server, dark) = (Server::start().unwrap(), Dark::start().unwrap());
+    let dark = dark.address();
+    for both in [format!("{dark},{}", server.address()), format!("{},{dark}", server.address())] {
+        for command in ["submit", "run"] {
+            let line = ["--connect-timeout", "1h", command, "mail", "x", "--background"];
+            let line = if command == "submit" { &line[..5] } else { &line[..] };
+            gearctl(&both, line).exits(0);
+        }
+    }
+    assert_eq!(server.view().jobs, 4);
 }
 
 #[test]

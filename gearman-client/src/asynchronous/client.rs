@@ -10,7 +10,7 @@ use std::{
     task::{Poll, ready},
 };
 
-use queue_core::{Duplex, Limit, Measures, Opening, Operation, lock, sync::Mutex, within};
+use queue_core::{Duplex, Limit, Measures, Opening, Operation, lock, sync::Mutex};
 
 use crate::{
     Address, ConnectOptions, ConnectionState, Error, JobHandle, Metrics, Result, Servers,
@@ -112,7 +112,7 @@ impl Client {
         let router = Router::new(&Servers::from(&options));
         let link = Link::for_stream(options, Box::new(stream))?;
         let client = Self::over(vec![link.clone()], router);
-        link.connect().await?;
+        link.connect(Limit::never()).await?;
         Ok(client)
     }
 
@@ -133,7 +133,7 @@ impl Client {
         let mut opening = Opening::new(order.iter(), self.policy().0);
         while let Some((server, limit)) = opening.next_server() {
             let Some(link) = self.inner.links.get(server) else { continue };
-            match within(limit, link.connect()).await.unwrap_or_else(|late| Err(late.into())) {
+            match link.connect(limit).await {
                 Ok(()) => return Ok(()),
                 Err(error) => last = error,
             }

@@ -10,10 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Driver, Duplex, Io, Pulse, Serve, Shared, Wire, now};
+use queue_core::{Driver, Duplex, Io, Limit, Pulse, Serve, Shared, Wire, now, within};
 
 use crate::{
-    Address, ConnectOptions, ConnectionState, Error, ErrorKind, Metrics, Origin, Result,
+    Address, ConnectOptions, ConnectionState, Error, ErrorKind, Fate, Metrics, Origin, Result,
     protocol::{
         Epoch, Request,
         client::{self, Letters, Mail, answer},
@@ -101,10 +101,17 @@ impl Link {
         outcome
     }
 
-    /// Ensures that there is a connection, with one attempt to connect.
-    pub(crate) async fn connect(&self) -> Result<()> {
+    /// Ensures that there is a connection, with one attempt to connect, which goes on after `limit`.
+    pub(crate) async fn connect(&self, limit: Limit) -> Result<()> {
         let mut seen = None;
-        poll_fn(|cx| self.poll_open(cx, &mut seen, |_| ())).await
+        let opened = poll_fn(|cx| self.poll_open(cx, &mut seen, |_| ()));
+        within(limit, opened).await.unwrap_or_else(|late| Err(self.outwaited(late)))
+    }
+
+    /// The error of a caller who does not wait any longer for a connection.
+    pub(crate) fn outwaited(&self, late: queue_core::Error) -> Error {
+        self.with(client::Link::outwaited);
+        late.with_fate(Fate::NotSent).into()
     }
 
     /// Queues a request, with one attempt to connect; returns the slot for its mail. The caller is woken for it.
@@ -124,10 +131,11 @@ impl Link {
     }
 
     /// A mailbox for many requests, once there is a connection.
-    pub(crate) async fn mailbox(self: &Arc<Self>) -> Result<Mailbox> {
+    pub(crate) async fn mailbox(self: &Arc<Self>, limit: Limit) -> Result<Mailbox> {
         let mut seen = None;
         let opened = poll_fn(|cx| self.poll_open(cx, &mut seen, |link| link.open_slot(false)));
-        Ok(Mailbox::new(self.clone(), opened.await?))
+        let slot = within(limit, opened).await.unwrap_or_else(|late| Err(self.outwaited(late)))?;
+        Ok(Mailbox::new(self.clone(), slot))
     }
 
     /// The next mail of a slot, and whether it was the last one, which frees the slot.
@@ -213,7 +221,7 @@ impl Link {
     /// callers who have another server do not wait for it.
     pub(crate) fn is_doubtful(&self) -> bool {
         let is_doubtful =
-            self.has_failed.load(Ordering::Relaxed) && self.with(|link| link.is_doubtful(now()));
+            self.has_failed.load(Ordering::Relaxed) && self.with(|link| link.is_doubtful());
         if is_doubtful {
             // Later callers see its outcome.
             let _ = self.poll_open(&Context::from_waker(Waker::noop()), &mut None, |_| ());

@@ -9,10 +9,10 @@ use std::{
 
 use tokio::task::consume_budget;
 
-use queue_core::{Batch as Told, Limit, within};
+use queue_core::{Batch as Told, Limit};
 
 use crate::{
-    Client, Fate, JobEvent, Origin, Result,
+    Client, JobEvent, Origin, Result,
     asynchronous::link::Mailbox,
     protocol::{
         Epoch, Request, Submit,
@@ -160,8 +160,7 @@ impl Boxes {
                     true => Limit::never(),
                     false => route.time().connecting,
                 };
-                let opened = within(limit, link.mailbox()).await;
-                match opened.unwrap_or_else(|late| Err(late.with_fate(Fate::NotSent).into())) {
+                match link.mailbox(limit).await {
                     Ok(mailbox) => {
                         place.get_or_insert_with(|| Place::new(mailbox));
                     }

@@ -69,8 +69,9 @@ impl Link {
             match driven {
                 Drive::Done(outcome) => return outcome.map_err(|error| named(error, limit)),
                 Drive::Late => {
-                    if !self.wire.connects_aside() {
-                        self.role.give_up();
+                    match self.wire.connects_aside() {
+                        true => self.role.outwaited(),
+                        false => self.role.give_up(),
                     }
                     return Err(limit.error().into());
                 }
@@ -259,7 +260,7 @@ impl Link {
 
     /// Whether callers who have another server use that.
     pub(super) fn is_doubtful(&self) -> bool {
-        self.role.is_doubtful(now())
+        self.role.is_doubtful()
     }
 
     /// How long the server must not be tried yet.

@@ -96,12 +96,6 @@ impl Health {
         self.dialing.is_some_and(|at| at < since)
     }
 
-    /// Whether the current attempt takes so long that callers who have another server had better use it.
-    #[must_use]
-    pub fn is_slow(&self, now: Instant) -> bool {
-        self.dialing.is_some_and(|at| now.saturating_duration_since(at) >= SLOW)
-    }
-
     /// When the current attempt has to end.
     fn give_up_at(&self) -> Option<Instant> {
         self.dialing?.checked_add(self.connect_timeout?)
@@ -197,16 +191,6 @@ mod tests {
         let Pulse::Close(Some(at)) = health.dial(3, start + 6 * SECOND) else { panic!() };
         assert_eq!((health.failures(), health.quarantine(start)), (1, Some(at)));
         assert_eq!(health.dial(3, at), dials(3, Some(at + 5 * SECOND)));
-    }
-
-    #[test]
-    fn an_attempt_that_outlasts_a_second_is_slow_until_it_ends() {
-        let (mut health, start) = (health(), Instant::now());
-        assert!(!health.is_slow(start + 2 * SECOND));
-        health.attempt(0, start);
-        assert!(!health.is_slow(start + SECOND / 2) && health.is_slow(start + SECOND));
-        health.lost();
-        assert!(!health.is_slow(start + SECOND));
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub(crate) struct Link {
     is_leaving: bool,
     /// Callers that wait for a connection or for room.
     waiting: Wakers,
+    /// Whether a caller has given up waiting for the current attempt to connect.
+    is_outwaited: bool,
     /// Number of failed attempts and ended connections.
     attempts: u64,
     last_error: Option<Error>,
@@ -114,6 +116,7 @@ impl Link {
             is_moved: false,
             is_leaving: false,
             waiting: Wakers::default(),
+            is_outwaited: false,
             attempts: 0,
             last_error: None,
             doom: None,
@@ -315,9 +318,14 @@ impl Link {
         self.health.hurry(now);
     }
 
+    /// A caller does not wait any longer for a connection.
+    pub(crate) fn outwaited(&mut self) {
+        self.is_outwaited |= self.stage == Stage::Wanted;
+    }
+
     /// Whether there is no connection, and the last attempt to make one has failed or the current one takes long.
-    pub(crate) fn is_doubtful(&self, now: Instant) -> bool {
-        self.stage != Stage::Open && (self.health.failures() > 0 || self.health.is_slow(now))
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.stage != Stage::Open && (self.health.failures() > 0 || self.is_outwaited)
     }
 
     #[cfg(test)]

@@ -57,6 +57,7 @@ impl Link {
             session.ask_for_exceptions();
         }
         (self.session, self.stage, self.is_moved) = (session, Stage::Open, true);
+        self.is_outwaited = false;
         (self.has_served, self.has_answers) = (false, false);
         (self.hold, self.watch) = (Hold::default(), Watch::new(now));
         self.pace.reset();
@@ -180,7 +181,7 @@ impl Link {
 
     /// Tells the callers that wait for a connection about the end of this attempt.
     fn ended(&mut self, error: &Error, io: &mut Io<Error>) {
-        self.stage = Stage::Closed;
+        (self.stage, self.is_outwaited) = (Stage::Closed, false);
         self.attempts += 1;
         self.last_error = Some(error.share());
         self.waiting.append_to(&mut io.wake);
