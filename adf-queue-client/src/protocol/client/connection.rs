@@ -41,6 +41,7 @@ impl Role for Link {
         }
         self.end(io, now);
         self.expire(now);
+        self.pulls.look_in_time(now);
         let pulse = match self.session {
             Some(_) => self.go(io, now),
             None => self.dial(now),
@@ -171,7 +172,10 @@ impl Link {
                 }
             }
             (Waiter::Check(queue), Ok(_)) if !self.pulls.is_spare(&queue) => self.pull(&queue),
-            (Waiter::Look(queue, caller), outcome) => self.looked(&queue, caller, outcome, &id),
+            (Waiter::Look(queue, caller), outcome) => {
+                self.pulls.look_again(&queue, now);
+                self.looked(&queue, caller, outcome, &id);
+            }
             (Waiter::Pull(queue) | Waiter::Check(queue), Ok(_)) => {
                 self.pulls.ended(&queue);
             }
@@ -446,7 +450,8 @@ impl Link {
         match self.pace.check(io, holds, answered, now) {
             Ok(until) => {
                 self.overdue.clear();
-                let until = earliest([until, ping_at, self.open_by, self.next_limit()]);
+                let look_at = self.pulls.next_look();
+                let until = earliest([until, ping_at, self.open_by, self.next_limit(), look_at]);
                 let is_idle = self.unfinished == 0 && !is_waiting && io.is_drained();
                 if is_idle && self.is_open() { Pulse::Rest(until) } else { Pulse::Go(until) }
             }

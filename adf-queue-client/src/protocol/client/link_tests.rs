@@ -988,6 +988,29 @@ fn a_queue_made_again_can_be_pulled_from_although_an_abandoned_pull_is_dead() {
     bench.try_pull();
 }
 
+/// A pull joined the dead one while nothing was ready, and waited forever.
+#[test]
+fn what_comes_to_a_queue_made_again_is_found_although_the_pull_that_was_joined_is_dead() {
+    for callers in [1, 2] {
+        let mut bench = Bench::open(options());
+        bench.abandon_pull();
+        for action in [Action::DeleteQueue, Action::CreateQueue] {
+            bench.ask(Ask::Plain(action, queue(), bytes::Bytes::new())).unwrap();
+        }
+        let pulls: Vec<u64> = (0..callers).map(|_| bench.begin(Ask::Pull(queue()))).collect();
+        bench.go();
+        for pull in pulls {
+            let pushed = bench.ask(push("x")).unwrap().pushed().unwrap();
+            // It wakes the pull of the second caller, if there is one, and the first caller has it.
+            if let Pulse::Go(Some(at)) = bench.go() {
+                bench.hand.now = at;
+                bench.go();
+            }
+            assert_eq!(bench.delivery(pull).message_id(), pushed, "{callers} callers");
+        }
+    }
+}
+
 /// A plain pull joined the abandoned one, and waited for the next push.
 #[test]
 fn a_plain_pull_takes_what_is_ready_although_an_abandoned_pull_waits() {

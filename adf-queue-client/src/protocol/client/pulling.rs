@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{
     exchange::{HttpRequest, Reply, unasked},
+    pulls::LOOK_EVERY,
     step::{Step, Terms},
 };
 use queue_core::Limit;
@@ -22,7 +23,8 @@ pub(crate) type Message = (Request, Delivered);
 /// a pull, one with a deadline repeats the count until there is a message. Another client may be faster; then the pull
 /// waits on the server, and the next one gets its message.
 ///
-/// Returned messages have not woken an abandoned pull, so the queue is counted before anybody waits for one.
+/// Returned messages have not woken an abandoned pull, so the queue is counted before anybody waits for one. It is
+/// counted again now and then: if the queue was deleted, the server never answers that pull.
 #[derive(Debug)]
 pub(crate) struct Pulling {
     pull: Request,
@@ -108,11 +110,12 @@ impl Pulling {
 
     fn adopt(&mut self, now: Instant) -> Step<Option<Message>> {
         self.doing = Doing::Adopting;
-        let limit = match self.patience {
-            // The server wakes it for what comes from now on.
-            Patience::Endless if self.joins => self.total,
-            _ => self.total.sooner(Limit::until(Deadline::Total, Some(self.next_count(now)))),
+        let again = match self.patience {
+            // The server wakes it for what comes from now on, unless it is dead.
+            Patience::Endless if self.joins => queue_core::after(now, LOOK_EVERY),
+            _ => self.next_count(now),
         };
+        let limit = self.total.sooner(Limit::until(Deadline::Total, Some(again)));
         Step::Adopt(self.pull.queue().clone(), limit)
     }
 
@@ -327,10 +330,9 @@ mod tests {
             let mut now = adopts_until(pull.next(None, start)).unwrap();
             assert!(now <= start + SECOND / 10, "it looks soon");
             assert_eq!(asked(pull.next(late(), now)).0, Action::Count);
-            let joined = adopts_until(pull.next(counted(0), now));
-            // One without a limit waits for what comes from now on.
-            assert_eq!(joined.is_none(), matches!(patience, Patience::Endless));
-            let Some(again) = joined else { continue };
+            let again = adopts_until(pull.next(counted(0), now)).unwrap();
+            // One without a limit waits for what comes from now on, and looks again in case that never wakes the pull.
+            assert_eq!(again == now + LOOK_EVERY, matches!(patience, Patience::Endless));
             now = again;
             assert_eq!(asked(pull.next(late(), now)).0, Action::Count);
             assert_eq!(asked(pull.next(counted(1), now)).0, Action::Pull);

@@ -1,12 +1,17 @@
 //! Who waits for messages of which queue, and abandoned pulls.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
+    time::{Duration, Instant},
 };
 
 use super::task::InOrder;
 use crate::{Delivery, QueueName, RequestId, protocol::Delivered};
+
+/// Interval between two counts for callers who wait for abandoned pulls. The server never answers these if their queue
+/// was deleted since, even if it was created again, and nothing shows whether it was.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// A received message without an owner.
 #[derive(Debug)]
@@ -35,6 +40,8 @@ pub(super) struct Pulls {
     lacking: BTreeMap<u64, QueueName>,
     /// Callers who have joined an abandoned pull, which messages that are ready have not woken: these are to be counted.
     looks: BTreeMap<u64, QueueName>,
+    /// When to count again, by queue.
+    later_looks: BTreeSet<(Instant, QueueName)>,
     /// Number of abandoned pulls and kept messages.
     spare: usize,
     kept_bytes: usize,
@@ -48,6 +55,8 @@ struct Line {
     /// Number of these for which only the count before them has been sent.
     checked: usize,
     kept: VecDeque<Kept>,
+    /// When to count again for its callers.
+    look_at: Option<Instant>,
 }
 
 impl Line {
@@ -110,6 +119,37 @@ impl Pulls {
     /// The next caller for whom to count.
     pub(super) fn take_look(&mut self) -> Option<(u64, QueueName)> {
         self.looks.pop_first()
+    }
+
+    /// Messages were counted for a caller of the queue: they are counted again while anybody waits there.
+    pub(super) fn look_again(&mut self, queue: &QueueName, now: Instant) {
+        if let Some(line) = self.lines.get_mut(queue)
+            && !line.callers.is_empty()
+            && line.look_at.is_none()
+        {
+            let at = queue_core::after(now, LOOK_EVERY);
+            line.look_at = Some(at);
+            self.later_looks.insert((at, queue.clone()));
+        }
+    }
+
+    /// When the next of these counts is due.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        self.later_looks.first().map(|(at, _)| *at)
+    }
+
+    /// Makes the callers that have waited longest count where it is time.
+    pub(super) fn look_in_time(&mut self, now: Instant) {
+        while self.next_look().is_some_and(|at| at <= now)
+            && let Some((at, queue)) = self.later_looks.pop_first()
+        {
+            if let Some(line) = self.lines.get_mut(&queue)
+                && line.look_at.take_if(|known| *known == at).is_some()
+                && let Some(first) = line.callers.first()
+            {
+                self.looks.insert(first, queue);
+            }
+        }
     }
 
     pub(super) fn leave(&mut self, queue: &QueueName, caller: u64) {
@@ -191,6 +231,7 @@ impl Pulls {
         let lines = mem::take(&mut self.lines);
         self.lacking.clear();
         self.looks.clear();
+        self.later_looks.clear();
         for (queue, line) in lines {
             if let Some(first) = line.callers.first() {
                 self.lacking.insert(first, queue.clone());
