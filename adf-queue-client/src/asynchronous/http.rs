@@ -115,7 +115,8 @@ impl Http {
     async fn ask(&self, request: HttpRequest, limit: Limit) -> Result<Reply> {
         let turns = if request.pull().is_some() { &self.pulls } else { &self.requests };
         // The permit is released once the connection is back.
-        let _turn = within(limit, turns.acquire()).await?.map_err(|_| unmoved())?;
+        let connecting = request.connecting(limit);
+        let _turn = within(connecting, turns.acquire()).await?.map_err(|_| unmoved())?;
         if let Some(pull) = request.pull() {
             self.pool().check_room()?;
             trace::pulling(&self.options.address, pull);

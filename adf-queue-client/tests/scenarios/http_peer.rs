@@ -6,18 +6,20 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use adf_queue_client::{
     Client, ConnectOptions, ConnectionState, Deadline, ErrorKind, Fate, QueueName, RequestId,
     RetryPolicy,
 };
+use fixtures::Dark;
 use tokio::time::timeout;
 
 use crate::{
     face::{Face, both_faces, runtime},
     scripted::{Asked, Say, Scripted, chunked, head},
+    support::PATIENCE,
 };
 
 both_faces!(
@@ -31,6 +33,7 @@ both_faces!(
     a_pull_that_came_too_late_for_a_message_brings_the_next_one,
     no_request_accepts_gzip,
     a_server_that_is_not_there_is_tried_again,
+    a_pull_with_a_deadline_waits_no_longer_for_a_connection,
     an_error_has_the_id_of_a_pull_that_was_lost,
     connecting_finds_out_who_is_there,
 );
@@ -195,6 +198,22 @@ fn a_server_that_is_not_there_is_tried_again<F: Face>() {
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Connect, Fate::NotSent));
     assert!(error.to_string().contains(&address.to_string()), "{error}");
     assert_eq!(F::connect(options).err().unwrap().kind(), &ErrorKind::Connect);
+}
+
+/// It had each attempt of the retry policy, with the whole connect timeout.
+fn a_pull_with_a_deadline_waits_no_longer_for_a_connection<F: Face>() {
+    let dark = Dark::start().unwrap();
+    for scheme in ["http", "http+json", "adf"] {
+        let options: ConnectOptions = format!("{scheme}://{}", dark.address()).parse().unwrap();
+        let mut client = F::new(options.connect_timeout(PATIENCE)).unwrap();
+        let start = Instant::now();
+        let error = client.pull_within(&queue(), Duration::from_millis(100)).unwrap_err();
+        assert!(start.elapsed() < PATIENCE, "{scheme}: {:?}", start.elapsed());
+        assert_eq!(
+            (error.kind(), error.fate()),
+            (&ErrorKind::Timeout(Deadline::Connect), Fate::NotSent)
+        );
+    }
 }
 
 fn an_error_has_the_id_of_a_pull_that_was_lost<F: Face>() {

@@ -75,7 +75,8 @@ impl Client {
     /// a WebSocket is closed to give their messages back.
     ///
     /// Over HTTP, it counts the queue's messages at growing intervals of up to a second, and pulls once there is one.
-    /// If another client is faster, it may take up to the reply timeout longer.
+    /// If another client is faster, or the server answers late, it may take up to the reply timeout longer. Connecting
+    /// has this time too, and a second at least.
     ///
     /// # Errors
     ///

@@ -47,11 +47,13 @@ impl Course {
             }
             Ask::Ping => return Ok(Self::single(HttpRequest::page(None, &terms.host)?, limit)),
             Ask::Pull(queue) => {
-                let (patience, total) = match limit.at {
-                    Some(at) => (Patience::Until(at), Limit::never()),
-                    None => (Patience::Endless, limit),
-                };
-                return Ok(Course::Pull(pulling(Request::pull(id(), queue), patience, total)));
+                let pull = Request::pull(id(), queue);
+                return Ok(Course::Pull(match limit.at {
+                    Some(at) => {
+                        pulling(pull, Patience::Until(at), Limit::never()).connecting_in_time()
+                    }
+                    None => pulling(pull, Patience::Endless, limit),
+                }));
             }
             Ask::TryPull(queue) => {
                 let pull = Request::pull(id(), queue);

@@ -24,6 +24,8 @@ pub(crate) struct HttpRequest {
     frame: Bytes,
     of: Of,
     is_tried_again: bool,
+    /// When there has to be a connection for it.
+    connected_by: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -42,8 +44,7 @@ impl HttpRequest {
         let mut frame = BytesMut::new();
         http::encode(encoding, &request, host, &mut frame)
             .map_err(|error| error.with_request(request.action(), request.id()))?;
-        let of = Of::Action(encoding, request);
-        Ok(HttpRequest { frame: frame.freeze(), of, is_tried_again: true })
+        Ok(Self::new(frame, Of::Action(encoding, request)))
     }
 
     /// A request for the status page of one queue, or of all.
@@ -54,12 +55,26 @@ impl HttpRequest {
     pub(crate) fn page(queue: Option<&QueueName>, host: &str) -> Result<Self> {
         let mut frame = BytesMut::new();
         http::encode_page(queue, host, &mut frame)?;
-        Ok(HttpRequest { frame: frame.freeze(), of: Of::Page, is_tried_again: true })
+        Ok(Self::new(frame, Of::Page))
+    }
+
+    fn new(frame: BytesMut, of: Of) -> Self {
+        HttpRequest { frame: frame.freeze(), of, is_tried_again: true, connected_by: None }
     }
 
     /// The same with one attempt, whatever the policy says.
     pub(crate) fn once(self) -> Self {
         HttpRequest { is_tried_again: false, ..self }
+    }
+
+    /// The same, if it fails unless there is a connection by then.
+    pub(crate) fn connected_by(self, at: Instant) -> Self {
+        HttpRequest { connected_by: Some(at), ..self }
+    }
+
+    /// This limit, or that of its wait for a connection.
+    pub(crate) fn connecting(&self, limit: Limit) -> Limit {
+        limit.sooner(Limit::until(Deadline::Connect, self.connected_by))
     }
 
     /// Whether it may be carried out twice without a visible difference.
@@ -282,6 +297,10 @@ impl Role for Exchange {
         }
         if self.link.is_none_or(|link| call.sent.is_none() && link.is_old(now)) {
             self.link = None;
+            if call.request.connected_by.is_some_and(|at| at <= now) {
+                self.settle(Err(Error::timed_out(Deadline::Connect)));
+                return self.idle(now);
+            }
             return self.dial(now);
         }
         if call.sent.is_none() && !io.has_looked_since(call.since) {
@@ -393,7 +412,9 @@ impl Exchange {
             let late = Error::from(call.total.error()).with_fate(error.fate());
             return self.settle(Err(late));
         }
-        if !is_harmless || call.attempts == 0 {
+        let next = self.health.quarantine(now).unwrap_or(now);
+        let is_last = call.attempts == 0 || call.request.connected_by.is_some_and(|at| at <= next);
+        if !is_harmless || is_last {
             return self.settle(Err(error));
         }
         (call.attempts, call.sent, call.has_failed) = (call.attempts - 1, None, true);
@@ -420,7 +441,10 @@ impl Exchange {
             self.fail(Error::timed_out(Deadline::Connect), now);
         }
         match &self.call {
-            Some(call) => self.health.dial_for_call(!call.has_failed, call.total.at, now),
+            Some(call) => {
+                let by = call.request.connecting(call.total).at;
+                self.health.dial_for_call(!call.has_failed, by, now)
+            }
             None => Pulse::Close(None),
         }
     }

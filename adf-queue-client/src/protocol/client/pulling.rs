@@ -36,6 +36,8 @@ pub(crate) struct Pulling {
     delay: Duration,
     /// Whether an abandoned pull waits, and there were no ready messages.
     joins: bool,
+    /// Whether the time for a message limits connecting, too.
+    connects_in_time: bool,
 }
 
 /// How long to wait for a message.
@@ -61,10 +63,19 @@ enum Doing {
 /// Initial interval between two counts, which doubles.
 const FIRST: Duration = Duration::from_millis(50);
 const MOST: Duration = Duration::from_secs(1);
+/// How long connecting may take at least, however short the time for a message is.
+const CONNECTING: Duration = Duration::from_secs(1);
 
 impl Pulling {
     pub(crate) fn new(pull: Request, terms: Terms, patience: Patience, total: Limit) -> Self {
-        Pulling { pull, terms, patience, total, doing: Doing::Nothing, delay: FIRST, joins: false }
+        let (joins, connects_in_time) = (false, false);
+        let doing = Doing::Nothing;
+        Pulling { pull, terms, patience, total, doing, delay: FIRST, joins, connects_in_time }
+    }
+
+    /// The same, for a caller who waits no longer for a connection than for a message.
+    pub(crate) fn connecting_in_time(self) -> Self {
+        Pulling { connects_in_time: true, ..self }
     }
 
     /// The next step. `last` is the outcome of the previous one; `None` if it was a wait, or if there was nothing to
@@ -96,7 +107,7 @@ impl Pulling {
             ) => Step::Over(Ok(Some((pull, message)))),
             (Doing::Adopting, Some(Err(error))) if self.is_bound(&error, now) => {
                 self.joins = true;
-                self.count()
+                self.count(now)
             }
             (Doing::Pulling, Some(Err(error))) if self.is_bound(&error, now) => {
                 Step::Over(Ok(None))
@@ -121,15 +132,21 @@ impl Pulling {
 
     fn begin(&mut self, now: Instant) -> Step<Option<Message>> {
         if self.terms.encoding == Encoding::Json || matches!(self.patience, Patience::Until(_)) {
-            return self.count();
+            return self.count(now);
         }
         self.pull(now)
     }
 
-    fn count(&mut self) -> Step<Option<Message>> {
+    fn count(&mut self, now: Instant) -> Step<Option<Message>> {
         self.doing = Doing::Counting;
         let count = Request::count(*self.pull.id(), self.pull.queue().clone());
-        self.ask(count, self.total)
+        match (self.ask(count, self.total), self.patience) {
+            (Step::Ask(ask, limit), Patience::Until(at)) if self.connects_in_time => {
+                let by = at.max(queue_core::after(now, CONNECTING));
+                Step::Ask(ask.connected_by(by), limit)
+            }
+            (step, _) => step,
+        }
     }
 
     fn counted(&mut self, count: u32, now: Instant) -> Step<Option<Message>> {
