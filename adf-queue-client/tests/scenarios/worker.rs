@@ -39,6 +39,7 @@ over_websocket! {
 both_faces! {
     all_servers_are_served_and_one_that_is_away_holds_up_nobody,
     a_run_until_its_queues_are_empty_gives_up_a_server_that_is_away,
+    a_run_until_its_queues_are_empty_ends_without_a_queue,
     a_stop_waits_for_no_attempt_to_connect,
 }
 
@@ -448,6 +449,13 @@ fn a_run_until_its_queues_are_empty_gives_up_a_server_that_is_away<F: WorkerFace
     let report = running.ended();
     assert_eq!((report.deleted, report.given_up), (1, 1), "{report}");
     told.wait_for("GivenUp");
+}
+
+fn a_run_until_its_queues_are_empty_ends_without_a_queue<F: WorkerFace>() {
+    let world = World::in_memory(Transport::WsBin);
+    let running = F::work(options(&world).until_empty(), &[], handler(|_| Ok(Outcome::Delete)));
+    let report = running.ended_in_time();
+    assert_eq!((report.total(), report.given_up), (0, 0), "{report}");
 }
 
 #[test]

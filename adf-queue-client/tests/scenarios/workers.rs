@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, Condvar, Mutex},
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use adf_queue_client::{
@@ -67,6 +67,16 @@ impl Running {
     /// Waits for its end.
     pub(crate) fn ended(mut self) -> WorkerReport {
         self.thread.take().unwrap().join().unwrap()
+    }
+
+    /// The same, for a worker that might go on forever.
+    pub(crate) fn ended_in_time(self) -> WorkerReport {
+        let start = Instant::now();
+        while !self.thread.as_ref().unwrap().is_finished() {
+            assert!(start.elapsed() < PATIENCE, "it does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.ended()
     }
 }
 

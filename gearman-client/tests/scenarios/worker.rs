@@ -502,6 +502,22 @@ async fn a_stream_of_jobs_until_there_are_none_ends(address: String) {
     assert_eq!((taken, report.completed, report.given_up), (3, 3, 1), "{report}");
 }
 
+/// It asked for no job, and so never heard that there is none.
+#[test]
+fn a_run_until_there_are_no_jobs_ends_without_a_function() {
+    let server = fixtures::gearmand::Server::start().unwrap();
+    let to = server.address().parse::<WorkerOptions>().unwrap().until_empty();
+    let mut worker = blocking::Worker::connect(to.clone()).unwrap();
+    assert!(worker.next_job(PATIENCE).unwrap().is_none());
+    let states = worker.handle().connection_states();
+    assert_eq!(states, [ConnectionState::Closed], "it has ended, and was not only late");
+    super::face::runtime().block_on(async {
+        let run = Worker::connect(to).await.unwrap().run();
+        let report = tokio::time::timeout(PATIENCE, run).await.expect("it does not end");
+        assert_eq!((report.completed, report.given_up), (0, 0), "{report}");
+    });
+}
+
 /// It waits for the answer, however long no job comes.
 #[test]
 fn a_worker_of_a_slow_server_is_not_asleep() {

@@ -498,7 +498,8 @@ impl Lane {
             // A message may have been returned.
             self.lines.iter_mut().for_each(Line::wet);
         }
-        self.link.is_open() && self.lines.iter().all(|line| line.is_dry)
+        // Without a queue, nothing needs a connection.
+        self.lines.is_empty() || self.link.is_open() && self.lines.iter().all(|line| line.is_dry)
     }
 
     /// Whether to leave the server out: it cannot be reached, and the worker runs until its queues are empty.

@@ -454,6 +454,13 @@ impl WorkerSession {
         matches!(self.rest, Rest::Asleep(_))
     }
 
+    /// Whether no job can come for now: the server has none, or was told of no function.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(super) fn has_no_work(&self) -> bool {
+        let has_no_function = self.functions.is_empty() && self.changes.is_empty();
+        self.is_asleep() || self.is_started && has_no_function
+    }
+
     /// The server and the number of this connection.
     #[must_use]
     pub fn origin(&self) -> &Origin {

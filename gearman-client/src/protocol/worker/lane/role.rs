@@ -190,7 +190,7 @@ impl Role for Lane {
         if !self.is_open {
             return self.without_connection(io, now);
         }
-        if self.until_empty.is_some() && self.session.is_asleep() && self.session.is_idle() {
+        if self.until_empty.is_some() && self.session.has_no_work() && self.session.is_idle() {
             self.stop();
         }
         let mut due = self.session.poll(now);
