@@ -368,6 +368,11 @@ impl Course {
                 self.passes(router, server, error, now);
                 None
             }
+            // Its time is over, so it is not resent. Later ones go to another server.
+            (ErrorKind::Timeout(Deadline::Total), Fate::Unknown) if self.terms.at_least_once => {
+                router.fails(server, &error, now);
+                Some(Err(self.told(error)))
+            }
             (_, Fate::Unknown) if self.terms.at_least_once => {
                 self.may_be_there = true;
                 self.counts.resent += 1;

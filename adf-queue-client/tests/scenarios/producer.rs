@@ -12,8 +12,9 @@ use std::{
 };
 
 use adf_queue_client::{
-    Address, ConnectOptions, ErrorKind, Fate, Producer, ProducerOptions, ProducerReport, QueueName,
-    Refusal, Result, RetryPolicy, Selection, Servers, Transport, blocking,
+    Address, ConnectOptions, Deadline, ErrorKind, Fate, Producer, ProducerEventKind,
+    ProducerOptions, ProducerReport, QueueName, Refusal, Result, RetryPolicy, Selection, Servers,
+    Transport, blocking,
 };
 use fixtures::{
     Dark,
@@ -43,6 +44,7 @@ both_faces! {
     a_push_waits_for_its_server,
     a_push_that_no_server_takes_in_time_says_why,
     a_push_of_unknown_fate_is_the_callers_or_is_sent_again,
+    a_push_whose_time_is_over_was_not_sent_again,
     what_cannot_be_sent_is_refused_at_once,
     a_producer_that_connects_needs_one_of_its_servers,
     an_observer_is_told_of_servers_that_fail_and_of_pushes_that_move,
@@ -346,6 +348,28 @@ fn a_push_of_unknown_fate_is_the_callers_or_is_sent_again<F: Produces>() {
             assert_eq!((report.pushed, report.unknown), (1, 1));
         }
     }
+}
+
+fn a_push_whose_time_is_over_was_not_sent_again<F: Produces>() {
+    let queue = queue_name();
+    let (server, proxy, options) = behind_proxy(&queue);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&events);
+    let options = options.at_least_once(true).timeout(LATE).on_event(move |event| {
+        told.lock().unwrap().push(event.what.clone());
+    });
+    let producer = F::Producer::new(options);
+    producer.rpush(&queue, "before").unwrap();
+    proxy.spoil_replies(Toxics::new().silence());
+    let error = producer.rpush(&queue, "x").unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::Timeout(Deadline::Total));
+    assert_eq!(error.fate(), Fate::Unknown);
+    assert_eq!(error.to_string(), "rpush: not done within the total timeout");
+    assert_eq!(producer.report().to_string(), "1 messages pushed, 1 of unknown fate");
+    assert_eq!(bodies(&server, &queue), ["before", "x"]);
+    let events = events.lock().unwrap();
+    let is_resent = |what: &ProducerEventKind| matches!(what, ProducerEventKind::Resent);
+    assert!(!events.iter().any(is_resent), "{events:?}");
 }
 
 fn what_cannot_be_sent_is_refused_at_once<F: Produces>() {
