@@ -241,6 +241,12 @@ queue_core::serde_options! {
     create_queues: bool = |o| o.create_queues, |o, v| Ok(o.create_queues(v));
     timeout: queue_core::InSeconds =
         |o| queue_core::InSeconds(o.timeout), |o, v| Ok(o.timeout(v.0));
+    max_ready: Option<u64> = |o| o.max_ready, |o, v| Ok(match v {
+        Some(most) => o.max_ready(most),
+        None => o,
+    });
+    depth_interval: queue_core::InSeconds =
+        |o| queue_core::InSeconds(o.depth_interval), |o, v| Ok(o.depth_interval(v.0));
 }
 
 #[cfg(test)]

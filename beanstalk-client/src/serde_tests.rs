@@ -179,13 +179,16 @@ fn options_of_producers() {
         .timeout(Duration::from_secs(5))
         .max_jobs(7)
         .max_bytes(1000)
+        .max_ready(100)
+        .depth_interval(Duration::from_secs(1))
         .reconnect_backoff(Duration::from_millis(50), Duration::from_secs(1))
         .seed(9);
     options_are_written_as(
         &options,
         &json!({
             "servers": ["a:1"], "selection": "round-robin", "delivery": "at-least-once", "retries": false,
-            "timeout": 5, "max_jobs": 7, "max_bytes": 1000, "reconnect_backoff": {"base": 0.05, "cap": 1}, "seed": 9
+            "timeout": 5, "max_jobs": 7, "max_bytes": 1000, "max_ready": 100, "depth_interval": 1,
+            "reconnect_backoff": {"base": 0.05, "cap": 1}, "seed": 9
         }),
     );
     let read: ProducerOptions = from_str(r#"{"servers": "a:1,b:2", "timeout": "2m"}"#).unwrap();

@@ -231,6 +231,12 @@ queue_core::serde_options! {
         |o| queue_core::InSeconds(o.timeout), |o, v| Ok(o.timeout(v.0));
     max_jobs: usize = |o| o.max_jobs, |o, v| Ok(o.max_jobs(v));
     max_bytes: usize = |o| o.max_bytes, |o, v| Ok(o.max_bytes(v));
+    max_ready: Option<u64> = |o| o.max_ready, |o, v| Ok(match v {
+        Some(most) => o.max_ready(most),
+        None => o,
+    });
+    depth_interval: queue_core::InSeconds =
+        |o| queue_core::InSeconds(o.depth_interval), |o, v| Ok(o.depth_interval(v.0));
     reconnect_backoff: Option<queue_core::Delays> = |o| o.backoff.map(Into::into), |mut o, v| {
         o.backoff = v.map(|delays| (delays.base, delays.cap));
         Ok(o)
