@@ -59,8 +59,8 @@ impl Link {
             return outcome;
         }
         loop {
-            // Only its own limit can end an attempt to connect.
-            let limit = self.role.limit(number);
+            // Only its own limit can end an attempt to connect. Once that has passed, the role ends the task.
+            let limit = self.role.limit(number).filter(|at| *at > now());
             let driven = self.wire.drive(&mut self.role, limit, |role| {
                 match role.poll(number, Waker::noop()) {
                     Poll::Ready(outcome) => Some(outcome),

@@ -60,7 +60,6 @@ impl<I: Iterator<Item = Push>> Iterator for PushMany<'_, I> {
     type Item = Result<MessageId>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let limit = self.client.total_limit();
         let PushMany { client, pushes, window, told } = self;
         if client.link().is_none() {
             let push = pushes.next()?;
@@ -72,7 +71,7 @@ impl<I: Iterator<Item = Push>> Iterator for PushMany<'_, I> {
                 told.begin(|| trace::pushes(options, push));
                 told.takes(1);
             });
-            let has_begun = window.fill(counted, |ask| link.begin(ask, limit));
+            let has_begun = window.fill(counted, |ask| link.begin(ask, options.total_limit()));
             let span = told.span();
             if has_begun {
                 span.run(|| link.push());

@@ -1,16 +1,16 @@
 //! Many pushes in flight on one connection.
 
-use std::cell::Cell;
+use std::{cell::Cell, thread};
 
 use adf_queue_client::{
     Client, ConnectOptions, Error, ErrorKind, Fate, MessageId, Push, QueueName, Refusal, Result,
-    RetryPolicy, blocking,
+    RetryPolicy, Transport, blocking,
 };
 use fixtures::{adf_queue::Server, fault::Fault};
 
 use crate::{
     face::{Face, both_faces, over_each_transport, over_websocket},
-    support::{PATIENCE, World, on_each_server, queue_name},
+    support::{LATE, PATIENCE, World, on_each_server, queue_name},
 };
 
 over_each_transport! {
@@ -27,6 +27,23 @@ over_websocket! {
 both_faces! {
     a_connection_that_breaks_at_any_answer_leaves_each_push_its_fate,
     a_pipeline_that_is_dropped_leaves_the_next_call_its_own_answer,
+    answers_that_came_while_the_caller_was_busy_are_in_time,
+}
+
+/// The blocking face reads only within calls, and found their time over.
+fn answers_that_came_while_the_caller_was_busy_are_in_time<F: Face>() {
+    let world = World::in_memory(Transport::WsBin);
+    let mut client = F::connect(world.options().total_timeout(Some(LATE))).unwrap();
+    let queue = queue_name();
+    client.create_queue(&queue).unwrap();
+    let pushes = (0..400).map(|n| {
+        if n == 300 {
+            thread::sleep(LATE + LATE / 10);
+        }
+        Push::right(queue.clone(), n.to_string())
+    });
+    let numbers = numbers(client.push_many(pushes));
+    assert!(numbers.into_iter().eq(1..=400));
 }
 
 fn numbers(outcomes: Vec<Result<MessageId>>) -> Vec<u64> {

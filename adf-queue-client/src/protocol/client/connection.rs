@@ -40,11 +40,9 @@ impl Role for Link {
             self.lose(&error, io, now);
         }
         self.end(io, now);
-        self.expire(now);
-        self.pulls.look_in_time(now);
-        let pulse = match self.session {
-            Some(_) => self.go(io, now),
-            None => self.dial(now),
+        let pulse = match self.may_be_in_time(io, now) {
+            true => Pulse::Look,
+            false => self.proceed(io, now),
         };
         io.wake.append(&mut self.woken);
         pulse
@@ -52,6 +50,25 @@ impl Role for Link {
 }
 
 impl Link {
+    /// Ends what is late, and says what to do next.
+    fn proceed(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        self.expire(now);
+        self.pulls.look_in_time(now);
+        match self.session {
+            Some(_) => self.go(io, now),
+            None => self.dial(now),
+        }
+    }
+
+    /// Whether the outcome of a task that has reached its limit may have arrived in time, while nobody was reading.
+    fn may_be_in_time(&mut self, io: &Io<Error>, now: Instant) -> bool {
+        let is_late = self.is_open() && self.next_limit().is_some_and(|at| at <= now);
+        if !is_late {
+            self.beyond_limit.clear();
+        }
+        is_late && self.beyond_limit.may_be_here(io, now)
+    }
+
     /// Starts on a new connection, which is not upgraded yet.
     fn connected(&mut self, io: &Io<Error>, now: Instant) {
         self.epoch = Some(Epoch::next());
@@ -64,6 +81,7 @@ impl Link {
         self.watch = queue_core::Watch::new(now);
         self.pace.reset();
         self.overdue.clear();
+        self.beyond_limit.clear();
         self.metrics.connected();
         let Link { encoding, host, options, random, .. } = self;
         match Session::new(*encoding, host, options.max_message_size, random) {

@@ -81,6 +81,8 @@ pub(crate) struct Link {
     pub(super) pace: Pace,
     pub(super) watch: Watch,
     pub(super) overdue: Overdue,
+    /// The same for answers whose tasks have reached their limits.
+    pub(super) beyond_limit: Overdue,
     /// How many bytes had arrived when data last arrived, and when that was.
     pub(super) heard: Option<(u64, Instant)>,
     pub(super) metrics: Metrics,
@@ -140,6 +142,7 @@ impl Link {
             pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
             watch: Watch::default(),
             overdue: Overdue::default(),
+            beyond_limit: Overdue::default(),
             heard: None,
             metrics: Metrics::default(),
             counted: (0, 0),

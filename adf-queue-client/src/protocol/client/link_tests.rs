@@ -98,6 +98,13 @@ impl Bench {
         self.hand.turn()
     }
 
+    /// A turn at a limit, at which nothing has arrived.
+    fn turn_and_look(&mut self) {
+        assert_eq!(self.turn(), Pulse::Look);
+        self.hand.looked();
+        self.turn();
+    }
+
     fn link(&mut self) -> &mut Link {
         &mut self.hand.role.0
     }
@@ -122,8 +129,10 @@ impl Bench {
     fn go(&mut self) -> Pulse {
         loop {
             let pulse = self.turn();
-            if self.write() + self.read() == 0 {
-                return pulse;
+            match self.write() + self.read() {
+                0 if pulse == Pulse::Look => self.hand.looked(),
+                0 => return pulse,
+                _ => {}
             }
         }
     }
@@ -343,7 +352,7 @@ fn a_request_whose_time_is_over_while_it_is_written_has_an_unknown_fate() {
     bench.turn();
     bench.hand.now += SECOND;
     let queued = bench.begin_for(push("queued"), Duration::ZERO);
-    bench.turn();
+    bench.turn_and_look();
     assert_eq!(bench.error(late), (ErrorKind::Timeout(Deadline::Total), Fate::Unknown));
     assert_eq!(bench.error(queued), (ErrorKind::Timeout(Deadline::Total), Fate::NotSent));
     bench.go();
@@ -893,13 +902,28 @@ fn pushes_that_go_together_end_at_their_limit_and_answers_that_come_later_are_no
     bench.turn();
     let queued = bench.begin_for(pushes(&["queued"]), Duration::ZERO);
     bench.hand.now += SECOND;
-    bench.turn();
+    bench.turn_and_look();
     let [unknown, not_sent] =
         [Fate::Unknown, Fate::NotSent].map(|fate| Err((ErrorKind::Timeout(Deadline::Total), fate)));
     assert_eq!(all_pushed(bench.outcome(batch).unwrap()), [unknown.clone(), unknown]);
     assert_eq!(all_pushed(bench.outcome(queued).unwrap()), [not_sent]);
     bench.go();
     assert_eq!(bench.ask(count()).unwrap().counted().unwrap(), 2);
+}
+
+/// The blocking face reads only within calls.
+#[test]
+fn an_answer_that_came_within_the_limit_is_taken_however_late_it_is_read() {
+    let mut bench = Bench::open(options());
+    let late = bench.begin_for(push("x"), SECOND);
+    let batch = bench.begin_for(pushes(&["one", "two"]), SECOND);
+    bench.turn();
+    bench.write();
+    bench.hand.now += 2 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.go();
+    bench.outcome(late).unwrap().unwrap();
+    assert_eq!(all_pushed(bench.outcome(batch).unwrap()), [Ok(2), Ok(3)]);
 }
 
 #[test]
