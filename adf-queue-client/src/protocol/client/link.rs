@@ -320,9 +320,9 @@ impl Link {
         self.tasks.get(&number).and_then(|task| task.limit.at)
     }
 
-    /// Ends this connection. The next one is made when a caller needs it.
+    /// Ends this connection. The next one is made when a caller needs it: it may be the one that is being made.
     pub(crate) fn disconnect(&mut self) {
-        if self.session.is_some() {
+        if self.is_open() {
             let why = "the client is reconnecting";
             self.doom = Some(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why));
             self.is_urgent = true;

@@ -767,6 +767,22 @@ fn a_connection_that_is_to_be_made_anew_serves_nobody() {
     assert_ne!(bench.epoch(), before);
 }
 
+/// It was ended, and all who waited for it failed, although it had brought nothing yet.
+#[test]
+fn a_connection_that_is_being_made_is_the_new_one() {
+    let mut bench = Bench::new(options());
+    let first = bench.begin(Ask::Ready);
+    bench.turn();
+    bench.attach();
+    bench.turn();
+    bench.link().disconnect();
+    let second = bench.begin(Ask::Ready);
+    bench.go();
+    for ready in [first, second] {
+        assert!(matches!(bench.outcome(ready), Some(Ok(Answer::Yes))));
+    }
+}
+
 #[test]
 fn a_pump_that_goes_away_is_followed_by_another_one() {
     let mut bench = Bench::open(options());
