@@ -33,6 +33,7 @@ both_faces!(
     a_host_that_the_server_would_not_read_is_refused,
     a_call_has_a_total_time,
     a_client_may_start_before_its_server,
+    pings_without_an_interval_are_no_flood,
 );
 
 fn options(server: &Server, transport: Transport) -> ConnectOptions {
@@ -182,4 +183,15 @@ fn a_client_may_start_before_its_server<F: Face>() {
     assert_eq!(client.connection_state(), ConnectionState::Idle);
     let error = client.ping().unwrap_err();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Connect, Fate::NotSent));
+}
+
+fn pings_without_an_interval_are_no_flood<F: Face>() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    let options = options(&server, Transport::WsBin).ping_interval(Some(Duration::ZERO));
+    let mut client = F::connect(options).unwrap();
+    assert!(
+        client.pull_within(&"/q".parse().unwrap(), Duration::from_millis(500)).unwrap().is_none()
+    );
+    let sent = client.metrics().bytes_out;
+    assert!(sent < 5_000, "{sent} bytes");
 }
