@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Backoff, Io, Pulse, RetryPolicy, earliest};
+use crate::{Backoff, Io, Pulse, RetryPolicy, after, earliest};
 
 /// What a role knows about the server of its connection: whether the connection is new, how long an attempt may take,
 /// and when the next one may start.
@@ -106,13 +106,13 @@ impl Health {
         self.dialing = None;
         self.failures = self.failures.saturating_add(1);
         self.failed_at = Some(now);
-        self.not_before = now.checked_add(self.backoff.next_delay());
+        self.not_before = Some(after(now, self.backoff.next_delay()));
     }
 
     /// A request is waiting for the server: it may be retried once the shortest delay has passed since its last
     /// failure, however long the current delay is.
     pub fn hurry(&mut self, now: Instant) {
-        let soon = self.failed_at.and_then(|at| at.checked_add(self.backoff.base()));
+        let soon = self.failed_at.map(|at| after(at, self.backoff.base()));
         let soon = soon.map_or(now, |soon| soon.max(now));
         self.not_before = self.not_before.map(|at| at.min(soon));
     }
@@ -271,5 +271,12 @@ mod tests {
         let mut health = Health::new(retry, Some(Duration::MAX));
         let now = Instant::now();
         assert_eq!(health.dial(0, now), dials(0, None));
+        for seed in 0..100 {
+            let mut health = Health::new(retry.seed(seed), None);
+            health.failed(now);
+            assert!(health.quarantine(now).is_some(), "seed {seed}");
+            health.hurry(now);
+            assert!(health.quarantine(now).is_some(), "seed {seed}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Backoff, RetryPolicy};
+use queue_core::{Backoff, RetryPolicy, after};
 
 use crate::QueueName;
 
@@ -91,7 +91,7 @@ impl Line {
 
     /// Requests nothing for this long.
     pub(super) fn rest_for(&mut self, pause: Duration, now: Instant) {
-        self.rest_until = now.checked_add(pause);
+        self.rest_until = Some(after(now, pause));
         self.rests_dry = false;
     }
 
@@ -147,5 +147,21 @@ impl Line {
         (self.known, self.is_dry) = (0, false);
         (self.is_settled, self.doubt, self.extra) = (false, None, 0);
         self.look.take().map(|(task, ..)| task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_beyond_the_clock_is_a_pause() {
+        let (retry, now) =
+            (RetryPolicy::default().backoff(Duration::MAX, Duration::MAX), queue_core::now());
+        for seed in 0..100 {
+            let mut line = Line::new("/q".parse().unwrap(), retry.seed(seed));
+            line.back_off(now);
+            assert!(line.resting(now).is_some(), "seed {seed}");
+        }
     }
 }

@@ -307,7 +307,7 @@ impl WorkerSession {
                 self.window = 1;
                 if self.confirmations.grabs() == 0 && !self.is_stopping {
                     self.put(PacketType::PreSleep, &[], b"");
-                    self.rest = Rest::Asleep(now.checked_add(self.regrab).unwrap_or(now));
+                    self.rest = Rest::Asleep(queue_core::after(now, self.regrab));
                 }
             }
             PacketType::JobAssign | PacketType::JobAssignUniq | PacketType::JobAssignAll => {

@@ -776,3 +776,18 @@ fn a_late_answer_gives_the_next_question_the_whole_time() {
     bench.now += Duration::from_millis(500);
     assert_eq!(bench.worker.waiting_since(), Some(asked + Duration::from_millis(500)));
 }
+
+/// It asked again at once, and again.
+#[test]
+fn an_interval_beyond_the_clock_does_not_end() {
+    let now = Instant::now();
+    let mut worker = WorkerSession::new(Arc::default(), 1, Grab::All, Duration::MAX, now);
+    worker.can_do(&FunctionName::try_from("f").unwrap(), None);
+    worker.start();
+    let mut bench = Bench { worker, now };
+    bench.sent();
+    bench.gets(PacketType::NoJob, &[]);
+    assert_eq!(bench.sent(), ["PRE_SLEEP"]);
+    bench.now += Duration::from_secs(3600);
+    assert!(bench.sent().is_empty());
+}
