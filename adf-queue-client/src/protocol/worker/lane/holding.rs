@@ -256,3 +256,23 @@ fn unsettled(error: &Error) -> JobFate {
         _ => JobFate::Unknown,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_settlement_says_what_became_of_the_message() {
+        let lost = |fate| Error::new(ErrorKind::ConnectionLost, fate, "lost");
+        let cases = [
+            (Refusal::NotPulled.into(), JobFate::Lost(LostReason::NotPulled)),
+            (Refusal::QueueNotFound.into(), JobFate::Lost(LostReason::QueueDeleted)),
+            (Refusal::Other("no".into()).into(), JobFate::Unknown),
+            (lost(Fate::NotSent), JobFate::Lost(LostReason::ConnectionLost)),
+            (lost(Fate::Unknown), JobFate::Unknown),
+        ];
+        for (error, expected) in cases {
+            assert_eq!(unsettled(&error), expected, "{error}");
+        }
+    }
+}
