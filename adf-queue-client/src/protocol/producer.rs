@@ -564,6 +564,25 @@ mod tests {
     }
 
     #[test]
+    fn a_push_whose_queue_cannot_be_created_goes_to_the_next_server_unless_that_is_no_better() {
+        for (kind, is_better) in
+            [(ErrorKind::ConnectionLost, true), (ErrorKind::Unsupported, false)]
+        {
+            let (mut router, now) = (router(Selection::InOrder), Instant::now());
+            let mut course = course(false, now);
+            let missing = Err(Refusal::QueueNotFound.into());
+            assert!(course.pushed(&mut router, 0, missing, now).is_none());
+            assert!(matches!(course.next(&mut router, now), Ok(Step::Create(0))));
+            let failed = Err(Error::new(kind, Fate::Unknown, "no"));
+            let outcome = course.created(&mut router, 0, failed, now);
+            match is_better {
+                true => assert!(matches!(course.next(&mut router, now), Ok(Step::Push(1)))),
+                false => assert_eq!(outcome.unwrap().unwrap_err().fate(), Fate::Refused),
+            }
+        }
+    }
+
+    #[test]
     fn a_push_to_a_full_queue_waits_for_room_and_fails_when_its_time_is_over() {
         let (options, mut now) = ("one".parse::<ProducerOptions>().unwrap(), Instant::now());
         let options = options.max_ready(2).depth_interval(SECOND);
@@ -597,6 +616,22 @@ mod tests {
         let missing = Err(Refusal::QueueNotFound.into());
         assert!(last.counted(&mut router, 0, missing, now).is_none());
         assert!(matches!(last.next(&mut router, now), Ok(Step::Push(0))));
+    }
+
+    #[test]
+    fn a_push_that_waits_for_room_waits_on_when_its_server_is_lost() {
+        let (options, mut now) = ("one".parse::<ProducerOptions>().unwrap(), Instant::now());
+        let options = options.max_ready(2).depth_interval(SECOND);
+        let (mut router, queue) = (Router::of(&options), QueueName::try_from("/q").unwrap());
+        let mut push = course(false, now).to(&queue, &router);
+        assert!(matches!(push.next(&mut router, now), Ok(Step::Count(0))));
+        assert!(push.counted(&mut router, 0, Ok(2), now).is_none());
+        assert!(matches!(push.next(&mut router, now), Ok(Step::Wait(..))));
+        now += SECOND;
+        assert!(matches!(push.next(&mut router, now), Ok(Step::Count(0))));
+        let lost = Err(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "lost"));
+        assert!(push.counted(&mut router, 0, lost, now).is_none());
+        assert!(matches!(push.next(&mut router, now), Ok(Step::Wait(..))));
     }
 
     #[test]
@@ -654,5 +689,99 @@ mod tests {
         assert!(matches!(pushed, Some(Ok(_))));
         assert!(back.is_set());
         assert!(matches!(first.next(&mut router, now), Ok(Step::Push(0))));
+    }
+
+    #[test]
+    fn connecting_leaves_the_servers_that_are_left_their_shares_of_the_time() {
+        let (mut router, now) = (router(Selection::InOrder), queue_core::now());
+        let total = Limit::until(Deadline::Total, Some(now + 60 * SECOND));
+        let share = |router: &Router, push: &Course| {
+            let limit = push.connecting(router, 1, total, now)?;
+            assert_eq!(Error::from(limit.error()).kind(), &ErrorKind::Timeout(Deadline::Connect));
+            Some(limit.at?.duration_since(now).as_secs_f64().round())
+        };
+        let (mut push, other) = (course(false, now), course(false, now));
+        assert_eq!(share(&router, &push), Some(20.0));
+        assert!(push.pushed(&mut router, 0, failed(Fate::NotSent), now).is_none());
+        assert_eq!([&push, &other].map(|push| share(&router, push)), [Some(30.0); 2], "it is away");
+        router.answers(0);
+        let shares = [&push, &other].map(|push| share(&router, push));
+        assert_eq!(shares, [Some(30.0), Some(20.0)], "one of them has tried it");
+        router.fails(2, &Error::timed_out(Deadline::Reply), now);
+        assert_eq!(share(&router, &push), None);
+    }
+
+    #[cfg(feature = "tokio")]
+    #[test]
+    fn a_failed_server_is_doubtful_until_it_is_reached_if_another_is_well() {
+        let lost = || Error::new(ErrorKind::ConnectionLost, Fate::NotSent, "lost");
+        let (mut router, mut now) = (router(Selection::InOrder).tries_behind(), Instant::now());
+        assert!(router.doubtful(now).is_empty());
+        router.fails(0, &lost(), now);
+        assert_eq!(router.doubtful(now), [(0, false)]);
+        now += 60 * SECOND;
+        assert_eq!(router.doubtful(now), [(0, true)]);
+        let mut push = course(false, now);
+        assert!(matches!(push.next(&mut router, now), Ok(Step::Push(1))));
+        router.tried(0, Err(lost()), now);
+        assert_eq!(router.doubtful(now), [(0, false)]);
+        router.tried(0, Ok(()), now);
+        assert!(router.doubtful(now).is_empty());
+        for expected in [1, 0] {
+            let mut push = course(false, now);
+            let next = push.next(&mut router, now);
+            assert!(matches!(next, Ok(Step::Push(server)) if server == expected), "{next:?}");
+            now += 60 * SECOND;
+        }
+        (0..3).for_each(|server| router.fails(server, &lost(), now));
+        assert!(router.doubtful(now).is_empty(), "pushes try them");
+    }
+
+    #[test]
+    fn what_happens_to_servers_and_pushes_is_told_once() {
+        let servers: Servers = "one,two".parse().unwrap();
+        let options = ProducerOptions::new(servers.selection(Selection::InOrder)).on_event(|_| {});
+        let (mut router, mut now) = (Router::of(&options), Instant::now());
+        let told = |router: &mut Router| {
+            let name = |(server, what)| match what {
+                ProducerEventKind::Connected => (server, "connected"),
+                ProducerEventKind::Disconnected(_) => (server, "disconnected"),
+                ProducerEventKind::BackingOff(_) => (server, "backs off"),
+                ProducerEventKind::Moved => (server, "moved"),
+                ProducerEventKind::Resent => (server, "resent"),
+                ProducerEventKind::Created(_) => (server, "created"),
+            };
+            router.take_events().into_iter().map(name).collect::<Vec<_>>()
+        };
+        let message = || Ok(MessageId::from(1));
+        let mut push = course(true, now);
+        assert!(matches!(push.next(&mut router, now), Ok(Step::Push(0))));
+        assert_eq!((told(&mut router), push.counts.moved), (vec![], 0));
+        assert!(push.pushed(&mut router, 0, failed(Fate::Unknown), now).is_none());
+        let lost = [(0, "resent"), (0, "disconnected"), (0, "backs off")];
+        assert_eq!(told(&mut router), lost);
+        assert!(matches!(push.next(&mut router, now), Ok(Step::Push(1))));
+        assert_eq!((told(&mut router), push.counts.moved), (vec![(0, "moved")], 1));
+        let back = router.back.clone();
+        for expected in [vec![(1, "connected")], vec![]] {
+            assert!(push.pushed(&mut router, 1, message(), now).is_some());
+            assert_eq!(told(&mut router), expected);
+        }
+        assert!(!back.is_set(), "it was not away");
+        for (kind, expected) in [
+            (ErrorKind::ConnectionLost, vec![(0, "backs off")]),
+            (ErrorKind::Connect, vec![(0, "disconnected"), (0, "backs off")]),
+        ] {
+            now += 60 * SECOND;
+            let failed = Err(Error::new(kind, Fate::NotSent, "again"));
+            assert!(push.pushed(&mut router, 0, failed, now).is_none());
+            assert_eq!(told(&mut router), expected);
+        }
+        let refused = Err(Refusal::Other("no".into()).into());
+        assert!(push.pushed(&mut router, 0, refused, now).is_some());
+        assert_eq!(told(&mut router), [(0, "connected")]);
+        assert!(back.is_set());
+        assert!(push.pushed(&mut router, 0, failed(Fate::NotSent), now).is_none());
+        assert_eq!(told(&mut router), lost[1..]);
     }
 }
