@@ -12,7 +12,7 @@ use queue_core::{
 
 use super::exchange::{Exchange, HttpRequest, Reply};
 use crate::{
-    ConnectOptions, Deadline, Error, ErrorKind, Fate, Result,
+    ConnectOptions, Deadline, Error, ErrorKind, Fate, Metrics, Result,
     protocol::{Encoding, Refusal, Request, Success},
 };
 
@@ -169,6 +169,22 @@ fn a_connection_is_made_for_the_first_request_and_kept_for_the_next() {
     bench.written();
     bench.comes(counted(8).as_bytes());
     assert_eq!((bench.outcome().unwrap(), bench.hand.io().epoch()), (Success::Counted(8), 1));
+    let mut metrics = Metrics::default();
+    for times in 1..=2 {
+        bench.hand.role.0.seen().add_to(&mut metrics);
+        assert_eq!(
+            (metrics.connections, metrics.commands, metrics.replies),
+            (1, times * 2, times * 2)
+        );
+        assert_eq!(metrics.bytes_out, times * 2 * sent.len() as u64);
+        assert_eq!(metrics.bytes_in, times * 2 * counted(7).len() as u64);
+        for ready in 7..=8 {
+            bench.hand.now += SECOND / 10;
+            bench.begin(count());
+            bench.written();
+            bench.comes(counted(ready).as_bytes());
+        }
+    }
 }
 
 /// Row 11: the server closes a connection that was idle for 10 seconds.
@@ -195,7 +211,8 @@ fn a_push_ends_its_connection() {
     assert!(bench.written().ends_with("Content-Length: 2\r\n\r\nhi"));
     bench.comes(pushed(3).as_bytes());
     assert_eq!(bench.outcome().unwrap(), Success::Pushed(3.into()));
-    assert_eq!(bench.turn(), Pulse::Close(None));
+    assert_eq!(bench.breaks(UnexpectedEof), Pulse::Close(None));
+    assert_eq!(bench.hand.role.0.seen().is_well, Some(true), "nothing is lost");
 }
 
 /// The server's answer is always gzip if that was accepted.
@@ -415,6 +432,7 @@ fn a_pull_that_did_not_leave_is_given_up_whole() {
     bench.hand.looked();
     bench.turn();
     bench.hand.takes(20);
+    assert!(bench.hand.role.0.given_up(bench.hand.io()).is_none());
     bench.hand.now += 3 * SECOND;
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.error().fate(), Fate::NotSent);
@@ -450,6 +468,24 @@ fn a_server_that_cannot_be_reached_is_tried_as_often_as_the_policy_says() {
     }
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.error().kind(), &ErrorKind::Connect);
+}
+
+#[test]
+fn a_failure_before_the_end_of_a_call_is_followed_by_another_attempt_and_a_later_one_is_its_end() {
+    let mut bench = Bench::new();
+    bench.begin_within(count(), 3 * SECOND);
+    for (wait, goes_on) in [(SECOND, true), (2 * SECOND, false)] {
+        assert!(matches!(bench.turn(), Pulse::Dial { .. }));
+        bench.hand.now += wait;
+        let refused = Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
+        bench.hand.ends(End::NotConnected(refused));
+        let pulse = bench.turn();
+        if goes_on {
+            let Pulse::Close(Some(until)) = pulse else { panic!("{pulse:?}") };
+            bench.hand.now = until;
+        }
+    }
+    assert_eq!(bench.error().kind(), &ErrorKind::Timeout(Deadline::Total));
 }
 
 /// Rows 10, 12 and 17, as far as the server answers.

@@ -84,7 +84,11 @@ impl Bench {
     }
 
     fn on(options: ConnectOptions, server: Offline) -> Self {
-        Bench { hand: ByHand::new(Link::new(options)), server, connection: None }
+        Self::of(Link::new(options), server)
+    }
+
+    fn of(link: Link, server: Offline) -> Self {
+        Bench { hand: ByHand::new(link), server, connection: None }
     }
 
     /// One that is connected and upgraded.
@@ -414,6 +418,55 @@ fn a_message_whose_caller_left_before_he_saw_it_is_the_next_callers() {
 }
 
 #[test]
+fn a_message_for_an_id_of_the_caller_is_the_next_callers_if_he_left_before_he_saw_it() {
+    let mut bench = Bench::open(options());
+    let raw = bench.begin(Ask::Raw(Request::pull("mine".parse().unwrap(), queue())));
+    bench.ask(push("x")).unwrap();
+    bench.link().leave(raw);
+    let next = bench.begin(Ask::Pull(queue()));
+    assert_eq!(bench.delivery(next).request_id().as_str(), "mine");
+}
+
+#[test]
+fn a_caller_that_leaves_takes_nothing_from_another_one_with_the_same_id() {
+    let mut bench = Bench::open(options());
+    let [pull, count] =
+        [Request::pull, Request::count].map(|of| of("mine".parse().unwrap(), queue()));
+    let (pull, count) = (bench.begin(Ask::Raw(pull)), bench.begin(Ask::Raw(count)));
+    bench.turn();
+    bench.link().leave(count);
+    bench.ask(push("x")).unwrap();
+    let success = bench.outcome(pull).unwrap().unwrap().success().unwrap();
+    assert!(matches!(success, Success::Delivered(message) if message.body == "x"));
+}
+
+#[test]
+fn a_pull_of_what_was_ready_ends_in_time_if_another_client_was_faster() {
+    let mut bench = Bench::open(options());
+    bench.ask(push("x")).unwrap();
+    let pull = bench.begin(Ask::TryPull(queue()));
+    bench.turn();
+    bench.write();
+    bench.read();
+    let other = bench.server.connect();
+    bench.server.send(other, b"GET /queue/pull.bin?queue=/q&requestid=1 HTTP/1.1\r\n\r\n");
+    bench.go();
+    assert!(bench.outcome_is_open(pull));
+    bench.hand.now += 10 * SECOND;
+    bench.turn();
+    assert!(matches!(bench.outcome(pull), Some(Ok(Answer::Nothing))));
+}
+
+#[cfg(feature = "blocking")]
+#[test]
+fn who_waits_for_a_call_knows_its_limit() {
+    let mut bench = Bench::new(options());
+    let (limited, endless) = (bench.begin_for(count(), SECOND), bench.begin(count()));
+    let expected = [Some(bench.hand.now + SECOND), None];
+    assert_eq!([limited, endless].map(|number| bench.link().limit(number)), expected);
+}
+
+#[test]
 fn a_pull_by_an_id_of_the_caller_serves_others_when_he_has_gone() {
     let mut bench = Bench::open(options());
     let raw = bench.begin(Ask::Raw(Request::pull("mine".parse().unwrap(), queue())));
@@ -453,20 +506,22 @@ fn messages_for_nobody_are_bounded_by_their_bytes() {
     for number in gone {
         bench.link().leave(number);
     }
-    let body = "x".repeat(900);
-    let push_elsewhere = |bench: &mut Bench| {
+    let push_elsewhere = |bench: &mut Bench, len: usize| {
+        let body = "x".repeat(len);
         let request = format!(
-            "POST /queue/rpush.bin?queue=/q&requestid=1 HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: 900\r\n\r\n{body}"
+            "POST /queue/rpush.bin?queue=/q&requestid=1 HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: {len}\r\n\r\n{body}"
         );
         let id = bench.server.connect();
         bench.server.send(id, request.as_bytes());
     };
-    push_elsewhere(&mut bench);
-    bench.go();
-    assert_eq!(bench.link().pulls.kept_bytes(), 900);
-    push_elsewhere(&mut bench);
+    for (len, sum) in [(900, 900), (100, 1000)] {
+        push_elsewhere(&mut bench, len);
+        bench.go();
+        assert_eq!(bench.link().pulls.kept_bytes(), sum);
+    }
+    push_elsewhere(&mut bench, 1);
     bench.read();
-    assert_eq!(bench.turn(), Pulse::Close(None), "both go back to the server");
+    assert_eq!(bench.turn(), Pulse::Close(None), "all go back to the server");
     assert_eq!(bench.link().pulls.kept_bytes(), 0);
 }
 
@@ -1079,21 +1134,24 @@ fn a_plain_pull_takes_what_is_ready_although_an_abandoned_pull_waits() {
 
 #[test]
 fn a_message_of_a_lost_connection_is_not_the_next_callers() {
-    let mut bench = Bench::open(options());
-    let raw = bench.begin(Ask::Raw(Request::pull("mine".parse().unwrap(), queue())));
-    bench.ask(push("x")).unwrap();
-    bench.go();
-    // It is here; its caller has not seen it yet. The connection is replaced meanwhile.
-    bench.lose();
-    bench.turn();
-    bench.begin(Ask::Ready);
-    bench.connect();
-    bench.link().leave(raw);
-    let ready = bench.ask(count()).unwrap().counted().unwrap();
-    assert_eq!(ready, 1, "the server has it again");
-    let next = bench.pull();
-    assert_eq!(next.duplications(), 2, "request id {}", next.request_id());
-    bench.ask(settle(Action::Delete, &next)).unwrap().done().unwrap();
+    let raw = Ask::Raw(Request::pull("mine".parse().unwrap(), queue()));
+    for ask in [raw, Ask::Pull(queue())] {
+        let mut bench = Bench::open(options());
+        let gone = bench.begin(ask);
+        bench.ask(push("x")).unwrap();
+        bench.go();
+        // It is here; its caller has not seen it yet. The connection is replaced meanwhile.
+        bench.lose();
+        bench.turn();
+        bench.begin(Ask::Ready);
+        bench.connect();
+        bench.link().leave(gone);
+        let ready = bench.ask(count()).unwrap().counted().unwrap();
+        assert_eq!(ready, 1, "the server has it again");
+        let next = bench.pull();
+        assert_eq!(next.duplications(), 2, "request id {}", next.request_id());
+        bench.ask(settle(Action::Delete, &next)).unwrap().done().unwrap();
+    }
 }
 
 /// A line that carries less than callers push.
@@ -1143,4 +1201,244 @@ fn a_message_that_is_here_is_told_by_a_try_pull() {
     bench.go();
     let outcome = bench.outcome(next).unwrap();
     assert!(matches!(outcome, Ok(Answer::Delivery(_))), "{outcome:?}");
+}
+
+impl Bench {
+    fn state(&mut self) -> ConnectionState {
+        let now = self.hand.now;
+        self.link().connection_state(now)
+    }
+}
+
+#[test]
+fn the_state_of_the_connection_is_told_at_every_step() {
+    let mut bench = Bench::new(options());
+    assert_eq!(bench.state(), ConnectionState::Idle);
+    let first = bench.begin(count());
+    assert_eq!(bench.state(), ConnectionState::Connecting);
+    bench.turn();
+    bench.hand.ends(End::NotConnected(refused()));
+    bench.turn();
+    assert_eq!(bench.state(), ConnectionState::Backoff);
+    bench.hand.now += SECOND;
+    assert_eq!(bench.state(), ConnectionState::Connecting);
+    bench.attach();
+    bench.turn();
+    assert_eq!(bench.state(), ConnectionState::Connecting, "it is not upgraded");
+    bench.go();
+    bench.outcome(first).unwrap().unwrap();
+    assert_eq!(bench.state(), ConnectionState::Ready);
+    bench.link().disconnect();
+    assert_eq!(bench.state(), ConnectionState::Connecting, "it is ending");
+    bench.turn();
+    assert_eq!(bench.state(), ConnectionState::Idle);
+    bench.link().close();
+    assert_eq!(bench.state(), ConnectionState::Closed);
+}
+
+#[test]
+fn a_client_of_one_stream_is_closed_when_that_has_ended() {
+    let server = Server::builder().queue("/q").offline();
+    let mut bench = Bench::of(Link::for_stream(options()), server);
+    assert_eq!(bench.state(), ConnectionState::Idle);
+    bench.begin(count());
+    assert_eq!(bench.state(), ConnectionState::Connecting);
+    bench.connect();
+    bench.ask(push("x")).unwrap();
+    let pulled = bench.pull();
+    bench.lose();
+    bench.turn();
+    assert_eq!(bench.state(), ConnectionState::Closed);
+    assert!(bench.refused(count()).to_string().contains("made from a stream"));
+    assert_eq!(*bench.refused(settle(Action::Delete, &pulled)).kind(), ErrorKind::JobLost);
+}
+
+#[test]
+fn a_call_ends_the_wait_for_a_failed_server_unless_its_caller_is_patient() {
+    let retry = RetryPolicy::new(u32::MAX).seed(7).backoff(SECOND / 100, 1000 * SECOND);
+    for is_patient in [false, true] {
+        let link = Link::new(options().retry(retry));
+        let link = if is_patient { link.patient() } else { link };
+        let mut bench = Bench::of(link, Server::builder().offline());
+        bench.begin(count());
+        let at = loop {
+            match bench.turn() {
+                Pulse::Dial { .. } => bench.hand.ends(End::NotConnected(refused())),
+                Pulse::Close(Some(at)) if at > bench.hand.now + 60 * SECOND => break at,
+                Pulse::Close(Some(at)) => bench.hand.now = at,
+                other => panic!("{other:?}"),
+            }
+        };
+        bench.begin(count());
+        let Pulse::Close(Some(then)) = bench.turn() else { panic!("it is tried at once") };
+        assert_eq!(then == at, is_patient);
+        assert!(is_patient || then < bench.hand.now + SECOND);
+    }
+}
+
+#[test]
+fn a_pull_in_json_is_sent_when_its_count_was_answered() {
+    for (options, is_at_once) in [(options(), true), (json(), false)] {
+        let mut bench = Bench::open(options);
+        assert!(bench.link().has_pulled(&queue()));
+        bench.begin(Ask::Pull(queue()));
+        assert!(!bench.link().has_pulled(&queue()));
+        bench.turn();
+        assert_eq!(bench.link().has_pulled(&queue()), is_at_once);
+        bench.go();
+        assert!(bench.link().has_pulled(&queue()));
+    }
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn a_pump_is_woken_for_what_is_new() {
+    let mut bench = Bench::new(options());
+    assert!(!bench.link().claim(), "nobody wants a connection");
+    assert!(!bench.link().wakes_pump());
+    bench.begin(count());
+    assert!(bench.link().wakes_pump() && bench.link().claim());
+    bench.turn();
+    assert!(!bench.link().wakes_pump());
+}
+
+#[cfg(feature = "blocking")]
+#[test]
+fn what_has_arrived_is_read_when_that_is_asked_for() {
+    let mut bench = Bench::open(options());
+    bench.go();
+    assert!(!bench.link().is_looking());
+    bench.hand.now += SECOND;
+    let now = bench.hand.now;
+    bench.link().look(now);
+    assert!(bench.link().is_looking());
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.hand.looked();
+    bench.turn();
+    assert!(!bench.link().is_looking());
+    bench.link().look(now + SECOND);
+    bench.lose();
+    bench.turn();
+    assert!(!bench.link().is_looking(), "there is no connection");
+}
+
+#[test]
+fn all_connections_are_counted() {
+    let mut bench = Bench::new(options());
+    let (mut bytes_out, mut bytes_in) = (0, 0);
+    for times in 1..=2 {
+        bench.connect();
+        bench.ask(push("x")).unwrap();
+        bench.ask(pushes(&["y", "z"])).unwrap();
+        bench.ask(Ask::Ping).unwrap();
+        bytes_out += bench.hand.io().sent();
+        bytes_in += bench.hand.io().received();
+        let metrics = bench.link().metrics();
+        assert_eq!(metrics.connections, times);
+        assert_eq!((metrics.commands, metrics.replies), (4 * times, 3 * times));
+        assert_eq!((metrics.bytes_out, metrics.bytes_in), (bytes_out, bytes_in));
+        bench.lose();
+        bench.turn();
+    }
+}
+
+/// The server may close a connection at each pull.
+#[test]
+fn a_count_before_a_pull_is_no_sign_of_a_good_server() {
+    for is_patient in [false, true] {
+        let link = if is_patient { Link::new(options()).patient() } else { Link::new(json()) };
+        let mut bench = Bench::of(link, Server::builder().queue("/q").offline());
+        bench.begin(Ask::Pull(queue()));
+        for times in 1..=2 {
+            bench.connect();
+            if is_patient {
+                bench.ask(count()).unwrap();
+            }
+            bench.lose();
+            let pulse = bench.turn();
+            assert_eq!(matches!(pulse, Pulse::Close(Some(_))), times == 2, "{pulse:?}");
+        }
+    }
+}
+
+#[test]
+fn a_pull_that_ends_without_a_connection_says_why() {
+    let mut bench = Bench::new(options());
+    let pull = bench.begin_for(Ask::Pull(queue()), SECOND);
+    bench.turn();
+    bench.hand.now += SECOND;
+    bench.turn();
+    assert_eq!(bench.error(pull), (ErrorKind::Timeout(Deadline::Connect), Fate::NotSent));
+    let pull = bench.begin_for(Ask::Pull(queue()), SECOND);
+    bench.turn();
+    bench.hand.ends(End::NotConnected(refused()));
+    bench.turn();
+    bench.hand.now += SECOND;
+    bench.turn();
+    assert_eq!(bench.error(pull), (ErrorKind::Connect, Fate::NotSent));
+}
+
+#[test]
+fn an_attempt_that_never_ends_is_given_up_for_those_who_wait() {
+    let mut bench = Bench::new(options());
+    let ready = bench.begin(Ask::Ready);
+    bench.turn();
+    bench.hand.now += 6 * SECOND;
+    bench.turn();
+    assert_eq!(bench.error(ready), (ErrorKind::Timeout(Deadline::Connect), Fate::NotSent));
+    // Nobody waits for this one any more, so it does not delay the next.
+    let mut bench = Bench::new(options());
+    let gone = bench.begin(Ask::Ready);
+    bench.turn();
+    bench.link().leave(gone);
+    bench.hand.now += 6 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    bench.begin(Ask::Ready);
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
+}
+
+#[test]
+fn requests_and_pulls_go_out_in_the_order_of_their_callers() {
+    let body = "x".repeat(60_000);
+    let many = || pushes(&[body.as_str(); 20]);
+    for pulls_first in [false, true] {
+        let mut bench = Bench::open(options());
+        let asks =
+            if pulls_first { [Ask::Pull(queue()), many()] } else { [many(), Ask::Pull(queue())] };
+        for ask in asks {
+            bench.begin(ask);
+        }
+        bench.turn();
+        // The pushes are more than wait to be written at once.
+        assert_eq!(bench.link().metrics().commands, 20 + u64::from(pulls_first));
+    }
+}
+
+#[test]
+fn a_server_that_closes_before_the_upgrade_is_not_tried_again_at_once() {
+    let mut bench = Bench::new(options());
+    bench.begin(count());
+    bench.turn();
+    bench.attach();
+    bench.turn();
+    bench.lose();
+    assert!(matches!(bench.turn(), Pulse::Close(Some(_))));
+}
+
+#[test]
+fn a_count_is_sent_again_as_often_as_the_policy_says() {
+    let mut bench = Bench::new(options());
+    let counted = bench.begin(count());
+    for times in 1..=4 {
+        bench.hand.now += SECOND;
+        assert!(matches!(bench.turn(), Pulse::Dial { .. }));
+        bench.attach();
+        bench.turn();
+        bench.write();
+        bench.read();
+        bench.go_unanswered();
+        bench.lose();
+        bench.turn();
+        assert_eq!(bench.outcome_is_open(counted), times < 4, "after {times} attempts");
+    }
 }

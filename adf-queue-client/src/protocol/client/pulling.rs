@@ -377,4 +377,32 @@ mod tests {
         assert_eq!(asked(pull.next(late(), now + SECOND / 2)).0, Action::Count);
         assert!(outcome(pull.next(counted(0), now + SECOND / 2)).unwrap().is_none());
     }
+
+    #[test]
+    fn the_failure_of_a_pull_is_its_callers() {
+        let now = queue_core::now();
+        let patience = Patience::Until(now + SECOND);
+        let mut pull = pulling(Encoding::Binary, patience, Limit::never());
+        pull.next(None, now);
+        pull.next(None, now);
+        assert_eq!(asked(pull.next(counted(1), now)).0, Action::Pull);
+        let lost = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "lost");
+        let error = outcome(pull.next(Some(Err(lost)), now)).unwrap_err();
+        assert_eq!(error.kind(), &ErrorKind::ConnectionLost);
+    }
+
+    #[test]
+    fn a_pull_without_end_waits_for_an_abandoned_one_only_if_there_is_one_and_nothing_is_ready() {
+        let now = queue_core::now();
+        for (is_there, ready, joins) in [(false, 0, false), (true, 1, false), (true, 0, true)] {
+            let mut pull = pulling(Encoding::Json, Patience::Endless, Limit::never());
+            pull.next(None, now);
+            let adopted = if is_there { late() } else { None };
+            assert_eq!(asked(pull.next(adopted, now)).0, Action::Count);
+            match pull.next(counted(ready), now) {
+                Step::Adopt(_, limit) => assert!(joins && limit.at.is_none()),
+                step => assert!(!joins && asked(step).0 == Action::Pull),
+            }
+        }
+    }
 }

@@ -336,6 +336,18 @@ mod tests {
     }
 
     #[test]
+    fn a_pull_is_sent_once_it_is_in_flight_itself() {
+        let (mut pulls, queue) = (Pulls::default(), queue());
+        assert!(pulls.are_sent(&queue), "there is none");
+        pulls.join(&queue, 1);
+        assert!(!pulls.are_sent(&queue));
+        pulls.checks(&queue);
+        assert!(!pulls.are_sent(&queue), "only the count before it");
+        pulls.checked(&queue);
+        assert!(pulls.are_sent(&queue));
+    }
+
+    #[test]
     fn what_was_under_way_is_forgotten_with_its_connection_and_callers_are_not() {
         let (mut pulls, queue) = (Pulls::default(), queue());
         pulls.join(&queue, 1);
