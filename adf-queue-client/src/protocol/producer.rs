@@ -603,6 +603,7 @@ mod tests {
         assert!(matches!(other.next(&mut router, now), Ok(Step::Wait(..))));
         let full = (&ErrorKind::QueueFull, Fate::NotSent);
         let error = other.next(&mut router, now + 5 * SECOND).unwrap_err();
+        assert!(error.to_string().contains("the limit is 2 "), "{error}");
         assert_eq!((error.kind(), error.fate()), full);
         // Its time may also end while it asks once more.
         assert!(matches!(other.next(&mut router, now + SECOND), Ok(Step::Count(0))));

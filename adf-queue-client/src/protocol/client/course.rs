@@ -119,3 +119,22 @@ fn of_websocket(action: Action, id: &RequestId) -> Error {
     let message = "the message was pulled over WebSocket, and only its connection can act on it";
     Error::new(ErrorKind::JobLost, Fate::NotSent, message).with_request(action, id)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ConnectOptions;
+
+    /// A JSON pull needs a count before it, whoever made its id.
+    #[test]
+    fn a_pull_by_an_id_of_the_caller_takes_several_requests() {
+        let options: ConnectOptions = "http://server:1".parse().unwrap();
+        let (terms, now) = (Terms::of(&options), queue_core::now());
+        let id = || "h1".parse::<RequestId>().unwrap();
+        let course = |ask| Course::new(ask, Limit::never(), &terms, id, now).unwrap();
+        let [pull, count] =
+            [Request::pull, Request::count].map(|of| of(id(), "/q".parse().unwrap()));
+        assert!(matches!(course(Ask::Raw(pull)), Course::RawPull(_)));
+        assert!(matches!(course(Ask::Raw(count)), Course::Single(_)));
+    }
+}

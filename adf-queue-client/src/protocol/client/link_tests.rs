@@ -913,8 +913,9 @@ fn pushes_that_go_together_have_each_their_own_outcome() {
         bench.go();
         let outcomes = bench.outcome(batch).unwrap().unwrap().all_pushed().unwrap();
         let errors = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
-        for error in errors {
-            assert!(error.request_id().is_some() && error.to_string().contains("rpush"), "{error}");
+        for (error, id) in errors.zip(["2", "3"]) {
+            assert_eq!(error.request_id().unwrap().as_str(), id);
+            assert!(error.to_string().contains("rpush"), "{error}");
         }
         let refused = (ErrorKind::Refused(Refusal::QueueNotFound), Fate::Refused);
         let invalid = (ErrorKind::InvalidInput, Fate::NotSent);
@@ -1042,9 +1043,12 @@ fn a_request_with_an_id_that_pushes_have_is_refused() {
     let taken = bench.refused(Ask::Raw(raw("2")));
     assert!(taken.to_string().contains("already in flight"), "{taken}");
     let free = bench.begin(Ask::Raw(raw("02")));
+    let other = bench.begin(Ask::Raw(raw("3")));
     bench.go();
     assert_eq!(all_pushed(bench.outcome(batch).unwrap()), [Ok(1), Ok(2)]);
-    bench.outcome(free).unwrap().unwrap();
+    for number in [free, other] {
+        bench.outcome(number).unwrap().unwrap();
+    }
     bench.ask(Ask::Raw(raw("2"))).unwrap();
 }
 
@@ -1441,4 +1445,76 @@ fn a_count_is_sent_again_as_often_as_the_policy_says() {
         bench.turn();
         assert_eq!(bench.outcome_is_open(counted), times < 4, "after {times} attempts");
     }
+}
+
+#[test]
+fn the_answer_to_a_later_push_does_not_extend_the_time_of_an_earlier_one() {
+    let mut bench = Bench::open(options());
+    let batch = bench.begin(pushes(&["one", "two"]));
+    bench.go_unanswered();
+    bench.turn();
+    bench.hand.now += 8 * SECOND;
+    bench.comes(&pushed(2, 7));
+    bench.turn();
+    bench.hand.now += 2 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.hand.looked();
+    bench.turn();
+    let late = Err((ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
+    assert_eq!(all_pushed(bench.outcome(batch).unwrap()), [late, Ok(7)]);
+}
+
+#[test]
+fn an_answer_of_another_kind_is_not_taken_for_success() {
+    let kind = |error: Error| error.kind().clone();
+    assert_eq!(Answer::Nothing.done().map_err(kind), Err(ErrorKind::Protocol));
+    assert_eq!(Answer::Success(Success::Counted(1)).done().map_err(kind), Err(ErrorKind::Protocol));
+}
+
+#[test]
+fn a_ping_with_an_answer_in_it_is_no_answer() {
+    let mut bench = Bench::open(options());
+    let batch = bench.begin(pushes(&["one"]));
+    bench.go_unanswered();
+    let mut ping = pushed(1, 7);
+    ping[0] = 0x89;
+    bench.comes(&ping);
+    bench.turn();
+    assert!(bench.outcome_is_open(batch));
+    assert_eq!(bench.hand.unsent()[0], 0x8a, "a pong");
+}
+
+#[test]
+fn a_refused_request_is_named() {
+    let mut bench = Bench::open(options());
+    let ask = Ask::Plain(Action::Count, "/missing".parse().unwrap(), bytes::Bytes::new());
+    let error = bench.ask(ask).unwrap_err();
+    assert_eq!(error.request_id().unwrap().as_str(), "1");
+    assert!(error.to_string().contains("count"), "{error}");
+}
+
+#[test]
+fn an_answer_is_waited_for_when_its_caller_has_gone() {
+    let mut bench = Bench::open(options());
+    let gone = bench.begin(push("x"));
+    bench.go_unanswered();
+    bench.link().leave(gone);
+    let late = bench.hand.now + 10 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Go(Some(late)));
+}
+
+#[test]
+fn each_answer_gives_the_next_one_its_own_time() {
+    let mut bench = Bench::open(options());
+    let two = [bench.begin(push("one")), bench.begin(push("two"))];
+    bench.go_unanswered();
+    bench.turn();
+    bench.hand.now += 8 * SECOND;
+    bench.comes(&pushed(1, 7));
+    bench.turn();
+    bench.outcome(two[0]).unwrap().unwrap();
+    bench.hand.now += 9 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + SECOND)));
+    bench.hand.now += SECOND;
+    assert_eq!(bench.turn(), Pulse::Look);
 }

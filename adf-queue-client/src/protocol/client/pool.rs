@@ -281,6 +281,19 @@ mod tests {
     }
 
     #[test]
+    fn failed_calls_are_counted() {
+        let mut pool = Pool::<Io<Error>>::new(None);
+        pool.failed(&unmoved());
+        assert_eq!(pool.metrics().errors.iter().map(|(_, times)| times).sum::<u64>(), 1);
+    }
+
+    #[test]
+    fn each_connection_has_a_number_of_its_own() {
+        let mut pool = Pool::<Io<Error>>::new(None);
+        assert_eq!([pool.number(), pool.number()], [1, 2]);
+    }
+
+    #[test]
     fn a_seed_gives_the_same_ids_again() {
         let ids = |seed| {
             let mut pool = Pool::<Io<Error>>::new(seed);

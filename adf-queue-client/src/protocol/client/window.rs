@@ -114,3 +114,84 @@ fn is_of_one(error: &Error) -> bool {
         ErrorKind::Refused(_) | ErrorKind::InvalidInput | ErrorKind::MessageTooLarge
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fate, Refusal};
+
+    /// A window over pushes, and the sizes of the batches that were begun.
+    struct Bench<I> {
+        window: Window,
+        pushes: I,
+        begun: Vec<usize>,
+    }
+
+    fn bench(number: usize, len: usize) -> Bench<impl Iterator<Item = Push>> {
+        let push = move |_| Push::right("/q".parse().unwrap(), vec![b'x'; len]);
+        Bench { window: Window::default(), pushes: (0..number).map(push), begun: Vec::new() }
+    }
+
+    impl<I: Iterator<Item = Push>> Bench<I> {
+        fn fill(&mut self) -> bool {
+            let begun = &mut self.begun;
+            self.window.fill(&mut self.pushes, |ask| {
+                let Ask::Pushes(pushes) = ask else { panic!("{ask:?}") };
+                begun.push(pushes.len());
+                Ok(begun.len() as u64)
+            })
+        }
+
+        fn waits_for(&mut self) -> Option<u64> {
+            match self.window.next() {
+                Next::Wait(number) => Some(number),
+                _ => None,
+            }
+        }
+    }
+
+    #[test]
+    fn two_batches_are_in_flight_and_another_follows_the_oldest() {
+        let mut bench = bench(300, 1);
+        assert!(bench.fill() && !bench.fill());
+        assert_eq!(bench.begun, [128, 128]);
+        assert_eq!(bench.waits_for(), Some(1));
+        bench.window.came(Ok(Answer::Pushed(vec![Ok(7.into())])));
+        assert!(bench.fill());
+        assert_eq!(bench.begun, [128, 128, 44]);
+        assert!(matches!(bench.window.next(), Next::Tell(Ok(id)) if id.get() == 7));
+        assert_eq!(bench.waits_for(), Some(2));
+        assert_eq!(bench.window.end().collect::<Vec<_>>(), [2, 3]);
+        assert!(!bench.fill() && matches!(bench.window.next(), Next::End));
+    }
+
+    #[test]
+    fn a_batch_ends_with_the_push_that_makes_it_large_enough() {
+        let mut bench = bench(5, 256 << 10);
+        bench.fill();
+        assert_eq!(bench.begun, [2, 2]);
+        bench.window.came(Ok(Answer::Pushed(Vec::new())));
+        bench.fill();
+        assert_eq!(bench.begun, [2, 2, 1]);
+    }
+
+    #[test]
+    fn a_failure_ends_the_window_unless_it_is_of_a_single_push() {
+        let refused: Error = Refusal::QueueNotFound.into();
+        let lost = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "lost");
+        for (error, goes_on) in [(refused, true), (lost, false)] {
+            let mut bench = bench(300, 1);
+            bench.fill();
+            bench.window.came(Ok(Answer::Pushed(vec![Err(error)])));
+            assert_eq!(bench.fill(), goes_on);
+        }
+        let mut bench = bench(300, 1);
+        bench.fill();
+        bench.window.came(Err(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "lost")));
+        let told = std::iter::from_fn(|| match bench.window.next() {
+            Next::Tell(outcome) => Some(outcome.is_err()),
+            _ => None,
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [true; 128]);
+    }
+}
