@@ -172,6 +172,14 @@ fn an_answer_is_told_by_action_and_id() {
 }
 
 #[test]
+fn a_message_is_redelivered_unless_this_is_its_first_time() {
+    for (duplications, expected) in [(1, false), (2, true), (0, true)] {
+        let Ok(Success::Delivered(message)) = delivered(b"hi", duplications, 1) else { panic!() };
+        assert_eq!(message.is_redelivered(), expected, "{duplications}");
+    }
+}
+
+#[test]
 fn a_body_whose_length_has_wrapped_is_whole() {
     let mut frame = bytes("04 00 01 70 00 02 2f 6a 00 02 6f 6b 11 70").to_vec();
     frame.extend_from_slice(&[b'x'; 70_000]);

@@ -374,6 +374,10 @@ mod tests {
             said(b"HTTP/1.1 200 OK\nContent-Type: text/html\n\n"),
             "the server answered 200 OK instead of upgrading to WebSocket: is this an Adf.QueueServer?"
         );
+        let right = answer(&upgrade.key, "\n");
+        for (part, other) in [("101", "200"), ("Upgrade: websocket", "Upgrade: h2c")] {
+            assert!(said(right.replace(part, other).as_bytes()).contains("instead of upgrading"));
+        }
         assert!(said(answer("another key", "\n").as_bytes()).contains("another request"));
         assert!(said(b"UNKNOWN_COMMAND\r\n").contains("does not speak HTTP"));
         let endless = [&b"HTTP/1.1 101 X\nA: "[..], &[b'a'; 17 << 10]].concat();
@@ -414,6 +418,8 @@ mod tests {
         let first = take(&mut frames, &data).unwrap();
         assert_eq!(first, (14, Some(Incoming::Message(message))));
         assert_eq!(take(&mut frames, &data.slice(14..)).unwrap(), (2, Some(Incoming::Pong)));
+        let close = take(&mut frames, &bytes(b"\x88\0")).unwrap();
+        assert_eq!(close, (2, Some(Incoming::Close)));
     }
 
     #[test]

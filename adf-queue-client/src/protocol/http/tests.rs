@@ -135,6 +135,7 @@ fn a_pull_that_waits_has_begun_and_is_not_whole() {
     let head = COUNT.split_inclusive("\n\n").next().unwrap();
     let answer = read(head.as_bytes(), 1000).unwrap();
     assert!(answer.has_begun() && !answer.is_whole());
+    assert!(!read(&head.as_bytes()[..head.len() - 1], 1000).unwrap().has_begun());
     assert!(answer.finish(Encoding::Json).unwrap_err().to_string().contains("is incomplete"));
 }
 
@@ -177,6 +178,7 @@ fn answers_are_bounded() {
         "fffffffffffffff\r\n",
         "10000000000000000\r\n",
         "-1\r\n",
+        "+1\r\n",
         "x\r\n",
         "\r\n",
         "4\r\nabcdef\r\n",
