@@ -253,6 +253,8 @@ mod tests {
             assert_eq!((&*stats.version, &*stats.host), ("2.0.0", "vm"));
             assert_eq!((stats.connections, stats.queue_count), (3, 2));
             assert!(stats.is_complete());
+            let more = Stats { queue_count: 3, ..stats };
+            assert!(!more.is_complete(), "the page has the first hundred");
             assert_eq!(Stats::parse(&page(&[], "", end)).unwrap().queues, []);
         }
     }

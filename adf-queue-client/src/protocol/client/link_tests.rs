@@ -1053,6 +1053,18 @@ fn a_request_with_an_id_that_pushes_have_is_refused() {
 }
 
 #[test]
+fn an_id_of_pushes_whose_caller_has_gone_is_free_when_they_are_answered() {
+    let raw = || Ask::Raw(Request::rpush("2".parse().unwrap(), queue(), "x"));
+    let mut bench = Bench::open(options());
+    let gone = bench.begin(pushes(&["one", "two"]));
+    bench.turn();
+    bench.link().leave(gone);
+    assert!(bench.refused(raw()).to_string().contains("already in flight"));
+    bench.go();
+    bench.ask(raw()).unwrap();
+}
+
+#[test]
 fn a_server_that_closes_at_once_when_it_is_told_of_the_end_is_not_lost() {
     let mut bench = Bench::open(options());
     bench.link().close();
