@@ -12,7 +12,7 @@ use fixtures::{
     offline::Offline,
 };
 use queue_core::{
-    JobLimit, Pulse, Random, RetryPolicy,
+    Claim, Claimed, JobLimit, Pulse, Random, RetryPolicy,
     proof::{ByHand, Faults, Idle, Proof},
 };
 
@@ -41,6 +41,7 @@ struct Face {
     poisoned: usize,
     given_up: usize,
     refused: usize,
+    connected: usize,
     disconnected: usize,
     requests: u64,
     start: Instant,
@@ -108,6 +109,7 @@ impl Face {
             poisoned: 0,
             given_up: 0,
             refused: 0,
+            connected: 0,
             disconnected: 0,
             requests: 0,
         }
@@ -210,6 +212,7 @@ impl Face {
             News::Tell(WorkerEventKind::Poisoned { .. }) => self.poisoned += 1,
             News::Tell(WorkerEventKind::GivenUp) => self.given_up += 1,
             News::Tell(WorkerEventKind::Refused { .. }) => self.refused += 1,
+            News::Tell(WorkerEventKind::Connected) => self.connected += 1,
             News::Tell(WorkerEventKind::Disconnected(_)) => self.disconnected += 1,
             News::Tell(_) => {}
         }
@@ -473,6 +476,89 @@ fn a_queue_that_is_not_there_is_told_and_asked_again_until_it_is() {
 }
 
 #[test]
+fn a_pull_that_was_refused_keeps_no_share_of_a_limit() {
+    for seed in 0..2 {
+        let limit = Some(JobLimit::new(1));
+        let mut face = Face::new(seed, Terms { limit, ..terms() }, &["/q"], server(&[]));
+        face.until(Outcome::Delete, |face| face.refused == 3);
+        assert!(face.ask("createqueue", "/q", "").contains("ok"));
+        face.push("/q", "x");
+        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
+    }
+}
+
+#[test]
+fn a_name_that_cannot_be_sent_is_told_again_and_again_under_a_limit_too() {
+    let limit = Some(JobLimit::new(1));
+    let mut face = Face::new(2, Terms { limit, ..terms() }, &["/é"], server(&[]));
+    face.until(Outcome::Delete, |face| face.refused == 3);
+}
+
+#[test]
+fn what_comes_too_often_uses_up_no_limit() {
+    for seed in 0..2 {
+        let (limit, dead_letter) = (Some(JobLimit::new(1)), Some(name("/dead")));
+        let terms = Terms { limit, dead_letter, max_duplications: 0, ..terms() };
+        let mut face = Face::new(seed, terms, &["/q"], server(&["/q", "/dead"]));
+        ["a", "b"].iter().for_each(|body| face.push("/q", body));
+        face.until(Outcome::Delete, |face| face.settled_as(JobFate::DeadLettered) == 2);
+    }
+}
+
+#[test]
+fn what_was_lost_without_a_handler_uses_up_no_limit() {
+    for seed in 0..2 {
+        let limit = Some(JobLimit::new(2));
+        let terms = Terms { limit, slots: 1, prefetch: 1, ..terms() };
+        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        ["a", "b"].iter().for_each(|body| face.push("/q", body));
+        while face.running.is_empty() || face.lane().hold.waiting() == 0 {
+            face.step();
+        }
+        face.proof.faults.broken = 1;
+        while face.lost.is_empty() {
+            face.step();
+        }
+        face.proof.faults.broken = 0;
+        face.until(Outcome::Delete, |face| face.started.len() == 2);
+    }
+}
+
+#[test]
+fn a_worker_until_its_queues_are_empty_counts_an_empty_one_at_once_when_it_holds_nothing() {
+    let queues = ["/q", "/empty"];
+    for seed in 0..4 {
+        let terms = Terms { until_empty: true, ..terms() };
+        let mut face = Face::new(seed, terms, &queues, server(&queues));
+        face.proof.leaps = false;
+        face.push("/q", "slow");
+        while face.proof.now() < face.start + 10 * SECOND {
+            face.step();
+        }
+        let start = face.proof.now();
+        face.end_one(Outcome::Delete);
+        face.until_over();
+        let took = face.proof.now() - start;
+        assert!(took < SECOND / 4, "seed {seed}: {took:?}, with counts every second before that");
+    }
+}
+
+#[test]
+fn a_queue_that_is_busy_is_not_counted() {
+    let mut face = Face::new(2, Terms { slots: 1, ..terms() }, &["/q"], server(&["/q"]));
+    face.proof.leaps = false;
+    for messages in 1..=30 {
+        face.push("/q", "x");
+        face.time_to_delete(messages);
+        while face.proof.now() < face.start + messages as u32 * SECOND {
+            face.step();
+        }
+    }
+    let commands = face.lane().metrics().commands;
+    assert_eq!(commands, 61, "a pull and a delete for each, and a pull that waits");
+}
+
+#[test]
 fn a_queue_that_was_deleted_and_made_again_while_its_pull_waits_is_served() {
     for seed in 0..4 {
         let mut face = Face::new(seed, terms(), &["/q", "/other"], server(&["/q", "/other"]));
@@ -502,6 +588,43 @@ fn what_others_put_back_while_a_pull_waits_is_found() {
         face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
         assert_eq!(face.started, ["x"]);
     }
+}
+
+#[test]
+fn what_others_put_back_is_found_over_the_next_connection_too() {
+    for seed in 0..4 {
+        let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
+        face.push("/q", "x");
+        assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
+        let pulled = face.requests;
+        face.quiet();
+        face.proof.faults.broken = 1;
+        while face.disconnected == 0 {
+            face.step();
+        }
+        face.proof.faults.broken = 0;
+        while face.connected == 1 {
+            face.step();
+        }
+        face.quiet();
+        put_back_all(&mut face, "/q", pulled, pulled);
+        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
+    }
+}
+
+#[test]
+fn a_message_whose_connection_is_lost_before_its_handler_takes_it_is_not_run() {
+    let terms = Terms { slots: 1, prefetch: 1, ..terms() };
+    let mut face = Face::new(2, terms, &["/q"], server(&["/q"]));
+    ["a", "b"].iter().for_each(|body| face.push("/q", body));
+    while face.running.is_empty() || face.lane().hold.waiting() == 0 {
+        face.step();
+    }
+    face.proof.faults.broken = 1;
+    face.step();
+    face.end_one(Outcome::Delete);
+    face.step();
+    assert_eq!(face.started, ["a"]);
 }
 
 #[test]
@@ -1093,26 +1216,27 @@ fn a_message_that_comes_while_the_worker_stops_is_not_its_own() {
 
 #[test]
 fn a_message_that_comes_with_the_end_of_its_connection_is_not_held() {
-    let mut hand = ByHand::new(Lane::new(options(2), terms(), [name("/q")]));
-    let mut server = server(&["/q"]);
+    let (limit, mut server) = (JobLimit::new(1), server(&["/q"]));
+    let terms = Terms { limit: Some(limit.clone()), is_one_of_many: true, ..terms() };
+    let mut hand = ByHand::new(Lane::new(options(2), terms, [name("/q")]));
+    let other = server.connect();
+    server.send(other, b"POST /queue/rpush.json?queue=/q&requestid=1 HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: 1\r\n\r\nx");
     hand.turn();
     hand.opens();
     let connection = server.connect();
-    for _ in 0..8 {
+    while hand.role.0.pulls() == 0 {
         hand.turn();
         server.send(connection, &hand.takes_all());
         hand.comes(&server.receive(connection).bytes);
     }
     hand.role.0.take();
-    let other = server.connect();
-    server.send(other, b"POST /queue/rpush.json?queue=/q&requestid=1 HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: 1\r\n\r\nx");
-    hand.comes(&server.receive(connection).bytes);
     hand.loses(std::io::ErrorKind::ConnectionReset);
     hand.turn();
     let (jobs, news) = hand.role.0.take().unwrap();
     assert!(jobs.is_empty());
     let is_loss = |one: &News| matches!(one, News::Tell(WorkerEventKind::Disconnected(_)));
     assert!(news.len() == 1 && news.iter().all(is_loss), "{news:?}");
+    assert_eq!(Claimed::new(Some(limit)).ask(), Claim::Granted, "another lane may have its share");
 }
 
 #[test]
@@ -1130,7 +1254,7 @@ fn the_loss_of_the_connection_is_told_and_counted_unless_the_worker_stops() {
         }
         let told = usize::from(!stops);
         let errors: u64 = face.lane().metrics().errors.iter().map(|(_, times)| times).sum();
-        assert_eq!((face.disconnected, errors), (told, told as u64));
+        assert_eq!((face.connected, face.disconnected, errors), (1, told, told as u64));
     }
 }
 
