@@ -549,7 +549,7 @@ mod tests {
 
     #[test]
     fn a_missing_queue_is_created_once_where_the_push_goes() {
-        let (mut router, now) = (router(Selection::InOrder), Instant::now());
+        let (mut router, now) = (router(Selection::RoundRobin), Instant::now());
         let mut course = course(false, now);
         let missing = || Err(Refusal::QueueNotFound.into());
         assert!(matches!(course.next(&mut router, now), Ok(Step::Push(0))));
@@ -561,6 +561,22 @@ mod tests {
         assert!(matches!(course.next(&mut router, now), Ok(Step::Push(0))));
         let error = course.pushed(&mut router, 0, missing(), now).unwrap().unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Refused(Refusal::QueueNotFound));
+    }
+
+    #[test]
+    fn a_missing_queue_is_created_on_the_next_server_too() {
+        let (mut router, now) = (router(Selection::InOrder), Instant::now());
+        let mut course = course(false, now);
+        for server in [0, 1] {
+            assert!(matches!(course.next(&mut router, now), Ok(Step::Push(to)) if to == server));
+            let missing = Err(Refusal::QueueNotFound.into());
+            assert!(course.pushed(&mut router, server, missing, now).is_none());
+            assert!(matches!(course.next(&mut router, now), Ok(Step::Create(at)) if at == server));
+            assert!(course.created(&mut router, server, Ok(()), now).is_none());
+            assert!(matches!(course.next(&mut router, now), Ok(Step::Push(to)) if to == server));
+            assert!(course.pushed(&mut router, server, failed(Fate::NotSent), now).is_none());
+        }
+        assert_eq!(course.counts.created, 2);
     }
 
     #[test]
@@ -632,7 +648,10 @@ mod tests {
         assert!(matches!(push.next(&mut router, now), Ok(Step::Count(0))));
         let lost = Err(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "lost"));
         assert!(push.counted(&mut router, 0, lost, now).is_none());
+        assert!(router.is_away(0, now));
         assert!(matches!(push.next(&mut router, now), Ok(Step::Wait(..))));
+        let late = push.next(&mut router, now + 5 * SECOND).unwrap_err();
+        assert_eq!(late.kind(), &ErrorKind::Timeout(Deadline::Total), "nobody knows if it is full");
     }
 
     #[test]
@@ -782,7 +801,11 @@ mod tests {
         assert!(push.pushed(&mut router, 0, refused, now).is_some());
         assert_eq!(told(&mut router), [(0, "connected")]);
         assert!(back.is_set());
-        assert!(push.pushed(&mut router, 0, failed(Fate::NotSent), now).is_none());
+        let refused = Err(Error::new(ErrorKind::Connect, Fate::NotSent, "refused"));
+        assert!(push.pushed(&mut router, 0, refused, now).is_none());
         assert_eq!(told(&mut router), lost[1..]);
+        let missing = Err(Refusal::QueueNotFound.into());
+        assert!(push.pushed(&mut router, 0, missing, now).is_none());
+        assert_eq!(told(&mut router), [(0, "connected")]);
     }
 }
