@@ -740,6 +740,23 @@ fn an_id_of_a_caller_is_not_taken_for_another() {
 }
 
 #[test]
+fn an_id_of_a_caller_is_taken_while_its_request_waits_for_a_connection() {
+    let mine = || Ask::Raw(Request::count("mine".parse().unwrap(), queue()));
+    let mut bench = Bench::new(options());
+    let gone = bench.begin(mine());
+    bench.link().leave(gone);
+    let waits = bench.begin(mine());
+    bench.connect();
+    bench.outcome(waits).unwrap().unwrap();
+    // One that was in flight on a lost connection waits for the next.
+    bench.begin(mine());
+    bench.go_unanswered();
+    bench.lose();
+    bench.turn();
+    assert_eq!(*bench.refused(mine()).kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
 fn a_delete_whose_caller_has_gone_is_the_next_callers() {
     let mut bench = Bench::open(options());
     bench.ask(push("x")).unwrap();
@@ -1503,6 +1520,8 @@ fn a_refused_request_is_named() {
     let error = bench.ask(ask).unwrap_err();
     assert_eq!(error.request_id().unwrap().as_str(), "1");
     assert!(error.to_string().contains("count"), "{error}");
+    let errors = &bench.link().metrics().errors;
+    assert_eq!(errors.iter().map(|(_, times)| times).sum::<u64>(), 1);
 }
 
 #[test]
