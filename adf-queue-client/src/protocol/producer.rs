@@ -318,12 +318,17 @@ impl Course {
         total: Limit,
         now: Instant,
     ) -> Option<Limit> {
+        let left = self.left(router, server, now);
+        let share = || total.share(left + 1).named(Deadline::Connect);
+        (left > 0).then(|| share().sooner(Limit::of(Deadline::Connect, Some(SLOW))))
+    }
+
+    /// Number of other servers that the push may go to.
+    fn left(&self, router: &Router, server: usize, now: Instant) -> usize {
         let is_left = |other: &usize| {
             *other != server && !self.tried.contains(other) && !router.is_away(*other, now)
         };
-        let left = (0..router.servers.len()).filter(is_left).count();
-        let share = || total.share(left + 1).named(Deadline::Connect);
-        (left > 0).then(|| share().sooner(Limit::of(Deadline::Connect, Some(SLOW))))
+        (0..router.servers.len()).filter(is_left).count()
     }
 
     fn choose(&self, router: &mut Router, now: Instant) -> Option<usize> {
@@ -714,28 +719,28 @@ mod tests {
     #[test]
     fn connecting_leaves_the_servers_that_are_left_their_shares_of_the_time() {
         let (mut router, now) = (router(Selection::InOrder), queue_core::now());
-        let total = Limit::until(Deadline::Total, Some(now + 60 * SECOND));
-        let share = |router: &Router, push: &Course| {
-            let limit = push.connecting(router, 1, total, now)?;
-            assert_eq!(Error::from(limit.error()).kind(), &ErrorKind::Timeout(Deadline::Connect));
-            Some(limit.at?.duration_since(now).as_secs_f64().round())
-        };
         let (mut push, other) = (course(false, now), course(false, now));
-        assert_eq!(share(&router, &push), Some(20.0));
+        assert_eq!(push.left(&router, 1, now), 2);
         assert!(push.pushed(&mut router, 0, failed(Fate::NotSent), now).is_none());
-        assert_eq!([&push, &other].map(|push| share(&router, push)), [Some(30.0); 2], "it is away");
+        assert_eq!([&push, &other].map(|push| push.left(&router, 1, now)), [1, 1], "it is away");
         router.answers(0);
-        let shares = [&push, &other].map(|push| share(&router, push));
-        assert_eq!(shares, [Some(30.0), Some(20.0)], "one of them has tried it");
+        let left = [&push, &other].map(|push| push.left(&router, 1, now));
+        assert_eq!(left, [1, 2], "one of them has tried it");
+        let total = |time| Limit::until(Deadline::Total, Some(now + time));
+        let connecting = |router: &Router, time| push.connecting(router, 1, total(time), now);
+        let limit = connecting(&router, 60 * SECOND).unwrap();
+        assert_eq!(Error::from(limit.error()).kind(), &ErrorKind::Timeout(Deadline::Connect));
+        assert!(limit.remaining().unwrap() <= SLOW, "not long while another one is there");
+        let share = connecting(&router, SECOND).unwrap();
+        assert!(share.at < Some(now + SECOND) && share.at >= Some(now + SECOND / 2));
         router.fails(2, &Error::timed_out(Deadline::Reply), now);
-        assert_eq!(share(&router, &push), None);
+        assert!(connecting(&router, SECOND).is_none());
     }
 
-    #[cfg(feature = "tokio")]
     #[test]
     fn a_failed_server_is_doubtful_until_it_is_reached_if_another_is_well() {
         let lost = || Error::new(ErrorKind::ConnectionLost, Fate::NotSent, "lost");
-        let (mut router, mut now) = (router(Selection::InOrder).tries_behind(), Instant::now());
+        let (mut router, mut now) = (router(Selection::InOrder), Instant::now());
         assert!(router.doubtful(now).is_empty());
         router.fails(0, &lost(), now);
         assert_eq!(router.doubtful(now), [(0, false)]);

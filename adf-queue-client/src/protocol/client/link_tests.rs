@@ -453,7 +453,7 @@ fn a_pull_of_what_was_ready_ends_in_time_if_another_client_was_faster() {
     bench.go();
     assert!(bench.outcome_is_open(pull));
     bench.hand.now += 10 * SECOND;
-    bench.turn();
+    bench.turn_and_look();
     assert!(matches!(bench.outcome(pull), Some(Ok(Answer::Nothing))));
 }
 

@@ -400,7 +400,7 @@ mod tests {
             let adopted = if is_there { late() } else { None };
             assert_eq!(asked(pull.next(adopted, now)).0, Action::Count);
             match pull.next(counted(ready), now) {
-                Step::Adopt(_, limit) => assert!(joins && limit.at.is_none()),
+                Step::Adopt(_, limit) => assert!(joins && limit.at == Some(now + LOOK_EVERY)),
                 step => assert!(!joins && asked(step).0 == Action::Pull),
             }
         }
