@@ -275,6 +275,29 @@ fn a_server_that_never_upgrades_is_given_up_within_the_connect_timeout() {
 }
 
 #[test]
+fn an_open_connection_is_ready_at_once() {
+    let mut bench = Bench::open(options());
+    let number = bench.begin(Ask::Ready);
+    assert!(matches!(bench.outcome(number), Some(Ok(Answer::Yes))));
+}
+
+#[test]
+fn a_message_that_was_pulled_over_http_is_told_apart_from_one_of_a_lost_connection() {
+    let mut bench = Bench::open(options());
+    let mut refused = |epoch| {
+        let settle = Ask::Settle(Action::Delete, queue(), "mine".parse().unwrap(), epoch);
+        let error = bench.refused(settle);
+        assert_eq!((error.kind(), error.fate()), (&ErrorKind::JobLost, Fate::NotSent));
+        error.to_string()
+    };
+    let (over_http, of_another) = (refused(None), refused(Some(queue_core::Epoch::next())));
+    assert!(
+        over_http.contains("HTTP") && !of_another.contains("HTTP"),
+        "{over_http}, {of_another}"
+    );
+}
+
+#[test]
 fn the_connect_timeout_covers_the_connection_and_its_upgrade() {
     let mut bench = Bench::new(options());
     let number = bench.begin(Ask::Ready);
