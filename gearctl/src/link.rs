@@ -2,8 +2,6 @@
 //! one, the text commands of administration another.
 
 use std::io;
-use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use ctl_core::error::{CliError, Exit};
@@ -11,7 +9,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::link::tls::Tls;
 use ctl_core::link::{Dialer, Endpoint, Link as _, Pong, RequestLog, Setters};
 use ctl_core::output::{Column, Shape, units};
-use ctl_core::system::at_once::at_once;
+use ctl_core::system::at_once::{at_once, first_of};
 use fixtures::fault::Faults;
 use fixtures::gearmand::{Listen, Server};
 use gearman_client::blocking::{Admin, Client, GrabbedJob, Packets, Worker};
@@ -121,28 +119,6 @@ pub fn next_job(
 /// `GET_STATUS` of a job that does not exist, because geard leaves `ECHO_REQ` unanswered.
 fn round_trip(client: &mut Client) -> Result<(), CliError> {
     client.status("H:gearctl:0").map(drop).map_err(cli_error)
-}
-
-/// Asks all servers at the same time, and waits for one that answers.
-fn one_answers(servers: &[ConnectOptions]) -> Result<(), CliError> {
-    let (outcome, outcomes) = mpsc::channel();
-    for server in servers {
-        let (server, outcome) = (server.clone().retry(RetryPolicy::never()), outcome.clone());
-        thread::spawn(move || {
-            let client = Client::connect(server).map_err(cli_error);
-            // Another one may have answered.
-            let _ = outcome.send(client.and_then(|mut client| round_trip(&mut client)));
-        });
-    }
-    drop(outcome);
-    let mut last = Ok(());
-    for outcome in outcomes {
-        last = outcome;
-        if last.is_ok() {
-            break;
-        }
-    }
-    last
 }
 
 /// How long to look for servers that do not answer, after a time limit has expired.
@@ -315,7 +291,11 @@ impl Link {
             match servers.options() {
                 _ if !attempt.asks => {}
                 [_] => round_trip(&mut client)?,
-                several => one_answers(several)?,
+                // One that answers is enough.
+                several => first_of(several.to_vec(), |server| {
+                    let alone = server.retry(RetryPolicy::never());
+                    round_trip(&mut Client::connect(alone).map_err(cli_error)?)
+                })?,
             }
             client.set_total_timeout(bound);
             Ok(client)

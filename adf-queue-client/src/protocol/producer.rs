@@ -320,7 +320,7 @@ impl Course {
     ) -> Option<Limit> {
         let left = self.left(router, server, now);
         let share = || total.share(left + 1).named(Deadline::Connect);
-        (left > 0).then(|| share().sooner(Limit::of(Deadline::Connect, Some(SLOW))))
+        (left > 0).then(|| share().step(Deadline::Connect, Some(SLOW)))
     }
 
     /// Number of other servers that the push may go to.

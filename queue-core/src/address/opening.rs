@@ -34,7 +34,7 @@ impl Opening {
         let share = self.total.share(self.order.len() + self.slow.len() + 1);
         let limit = match self.order.len() {
             0 => share,
-            _ => share.sooner(Limit::of(Deadline::Connect, Some(SLOW))),
+            _ => share.step(Deadline::Connect, Some(SLOW)),
         };
         self.trying = Some((server, limit));
         self.trying

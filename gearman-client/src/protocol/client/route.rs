@@ -109,7 +109,7 @@ impl Attempts {
             others => total.share(others + 1).named(Deadline::Connect),
         };
         let connecting = match self.has_others || untried > 0 {
-            true => connecting.sooner(Limit::of(Deadline::Connect, Some(SLOW))),
+            true => connecting.step(Deadline::Connect, Some(SLOW)),
             false => connecting,
         };
         Time { connecting, total }

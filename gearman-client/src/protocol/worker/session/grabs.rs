@@ -140,8 +140,7 @@ impl WorkerSession {
             self.rest = if self.dialect.step_down() {
                 Rest::Awake
             } else {
-                let until = now.checked_add(self.refusals.next_delay());
-                until.map_or(Rest::Awake, Rest::Paused)
+                Rest::Paused(queue_core::after(now, self.refusals.next_delay()))
             };
             self.poll(now);
         }
