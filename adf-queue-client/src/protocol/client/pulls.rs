@@ -89,6 +89,9 @@ impl Pulls {
             self.lacking.extend(lacking.map(|caller| (caller, queue.clone())));
         }
         if line.callers.is_empty() && line.spare() == 0 {
+            if let Some(at) = line.look_at {
+                self.later_looks.remove(&(at, queue.clone()));
+            }
             self.lines.remove(queue);
         }
         outcome
@@ -141,12 +144,11 @@ impl Pulls {
     /// Makes the callers that have waited longest count where it is time.
     pub(super) fn look_in_time(&mut self, now: Instant) {
         while self.next_look().is_some_and(|at| at <= now)
-            && let Some((at, queue)) = self.later_looks.pop_first()
+            && let Some((_, queue)) = self.later_looks.pop_first()
         {
-            if let Some(line) = self.lines.get_mut(&queue)
-                && line.look_at.take_if(|known| *known == at).is_some()
-                && let Some(first) = line.callers.first()
-            {
+            let Some(line) = self.lines.get_mut(&queue) else { continue };
+            line.look_at = None;
+            if let Some(first) = line.callers.first() {
                 self.looks.insert(first, queue);
             }
         }
@@ -333,6 +335,25 @@ mod tests {
         assert_eq!(&*pulls.take_kept(&queue).unwrap().delivered.body, b"late");
         assert_eq!((pulls.spare(), pulls.kept_bytes()), (0, 0));
         assert!(pulls.take_kept(&queue).is_none() && pulls.lines.is_empty());
+    }
+
+    #[test]
+    fn a_queue_that_nobody_waits_for_is_not_counted_again() {
+        let (mut pulls, queue, now) = (Pulls::default(), queue(), queue_core::now());
+        for caller in [1, 2] {
+            pulls.join(&queue, caller);
+            pulls.look_again(&queue, now);
+            pulls.look_again(&queue, now);
+            assert_eq!((pulls.next_look(), pulls.later_looks.len()), (Some(now + LOOK_EVERY), 1));
+            pulls.leave(&queue, caller);
+            assert_eq!((pulls.next_look(), pulls.lines.len()), (None, 0));
+        }
+        pulls.join(&queue, 3);
+        pulls.look_again(&queue, now);
+        pulls.look_in_time(now);
+        assert_eq!(pulls.take_look(), None);
+        pulls.look_in_time(now + LOOK_EVERY);
+        assert_eq!((pulls.take_look(), pulls.next_look()), (Some((3, queue)), None));
     }
 
     #[test]
