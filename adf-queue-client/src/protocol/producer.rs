@@ -291,9 +291,11 @@ impl Course {
         }
         match outcome {
             Err(error) if ready.is_none() => {
-                if *error.kind() == ErrorKind::Timeout(Deadline::Total) && self.found_full.is_some()
-                {
-                    return Some(Err(self.over(router)));
+                if *error.kind() == ErrorKind::Timeout(Deadline::Total) {
+                    self.gives_up(router, server, &error, now);
+                    if self.found_full.is_some() {
+                        return Some(Err(self.over(router)));
+                    }
                 }
                 let error = error.with_fate(Fate::NotSent);
                 if !is_of_the_server(error.kind()) {
@@ -373,19 +375,20 @@ impl Course {
                 self.passes(router, server, error, now);
                 None
             }
-            // Its time is over, so it is not resent. Later ones go to another server.
-            (ErrorKind::Timeout(Deadline::Total), Fate::Unknown) if self.terms.at_least_once => {
-                router.fails(server, &error, now);
-                Some(Err(self.told(error)))
-            }
-            (_, Fate::Unknown) if self.terms.at_least_once => {
+            // If its time is over, it is not resent.
+            (kind, Fate::Unknown)
+                if self.terms.at_least_once && *kind != ErrorKind::Timeout(Deadline::Total) =>
+            {
                 self.may_be_there = true;
                 self.counts.resent += 1;
                 router.note(server, ProducerEventKind::Resent);
                 self.passes(router, server, error, now);
                 None
             }
-            _ => Some(Err(self.told(error))),
+            _ => {
+                self.gives_up(router, server, &error, now);
+                Some(Err(self.told(error)))
+            }
         }
     }
 
@@ -399,8 +402,12 @@ impl Course {
     ) -> Option<Result<MessageId>> {
         match outcome {
             Err(error) if *error.kind() != ErrorKind::Refused(Refusal::QueueExists) => {
+                // The push itself was refused.
+                if *error.kind() == ErrorKind::Timeout(Deadline::Total) {
+                    self.gives_up(router, server, &error, now);
+                    return Some(Err(self.told(error.with_fate(Fate::NotSent))));
+                }
                 if !is_of_the_server(error.kind()) {
-                    // The push itself was refused.
                     return Some(Err(self.told(error.with_fate(Fate::Refused))));
                 }
                 self.passes(router, server, error.with_fate(Fate::NotSent), now);
@@ -412,6 +419,13 @@ impl Course {
             }
         }
         None
+    }
+
+    /// It ends with this error. If it was sent and not answered, later pushes go to another server, if there is one.
+    fn gives_up(&self, router: &mut Router, server: usize, error: &Error, now: Instant) {
+        if error.fate() == Fate::Unknown && self.left(router, server, now) > 0 {
+            router.fails(server, error, now);
+        }
     }
 
     /// Moves on to the next server.
@@ -550,6 +564,30 @@ mod tests {
         let refused = Err(Refusal::Other("no".into()).into());
         let error = twice.pushed(&mut router, 2, refused, now).unwrap().unwrap_err();
         assert_eq!((error.fate(), twice.counts.resent), (Fate::Unknown, 1));
+    }
+
+    #[test]
+    fn pushes_leave_a_server_that_has_not_answered_if_there_is_another() {
+        let late = || Error::timed_out(Deadline::Total).with_fate(Fate::Unknown);
+        let lost = || failed(Fate::Unknown).unwrap_err();
+        for (error, again) in [(late(), false), (late(), true), (lost(), false)] {
+            let (mut router, now) = (router(Selection::InOrder), Instant::now());
+            for expected in [0, 1, 2] {
+                let mut push = course(again, now);
+                let next = push.next(&mut router, now);
+                assert!(matches!(next, Ok(Step::Push(to)) if to == expected), "{error}: {next:?}");
+                let told = push.pushed(&mut router, expected, Err(error.share()), now);
+                assert_eq!(told.unwrap().unwrap_err().fate(), Fate::Unknown);
+            }
+            let next = course(again, now).next(&mut router, now);
+            assert!(matches!(next, Ok(Step::Push(2))), "no other is there: {next:?}");
+        }
+        let (mut router, now) = (router(Selection::InOrder), Instant::now());
+        let mut push = course(false, now);
+        assert!(push.pushed(&mut router, 0, Err(Refusal::QueueNotFound.into()), now).is_none());
+        let late = push.created(&mut router, 0, Err(late()), now).unwrap().unwrap_err();
+        assert_eq!(late.fate(), Fate::NotSent, "it is on no server");
+        assert!(matches!(course(false, now).next(&mut router, now), Ok(Step::Push(1))));
     }
 
     #[test]

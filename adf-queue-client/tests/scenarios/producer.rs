@@ -45,6 +45,7 @@ both_faces! {
     a_push_that_no_server_takes_in_time_says_why,
     a_push_of_unknown_fate_is_the_callers_or_is_sent_again,
     a_push_whose_time_is_over_was_not_sent_again,
+    a_server_that_falls_silent_is_left_by_the_next_push,
     what_cannot_be_sent_is_refused_at_once,
     a_producer_that_connects_needs_one_of_its_servers,
     an_observer_is_told_of_servers_that_fail_and_of_pushes_that_move,
@@ -370,6 +371,23 @@ fn a_push_whose_time_is_over_was_not_sent_again<F: Produces>() {
     let events = events.lock().unwrap();
     let is_resent = |what: &ProducerEventKind| matches!(what, ProducerEventKind::Resent);
     assert!(!events.iter().any(is_resent), "{events:?}");
+}
+
+fn a_server_that_falls_silent_is_left_by_the_next_push<F: Produces>() {
+    let queue = queue_name();
+    let (silent, proxy, _) = behind_proxy(&queue);
+    let other = Server::builder().queue(queue.as_str()).start().unwrap();
+    let servers = [proxy.address().to_string(), other.address().to_owned()];
+    let options = |one: String| quick(ConnectOptions::new(one.parse().unwrap()));
+    let servers = Servers::new(servers.map(options)).unwrap().selection(Selection::InOrder);
+    let options = ProducerOptions::new(servers).timeout(LATE);
+    let producer = F::Producer::new(options);
+    producer.rpush(&queue, "before").unwrap();
+    proxy.spoil_replies(Toxics::new().silence());
+    assert_eq!(producer.rpush(&queue, "late").unwrap_err().fate(), Fate::Unknown);
+    producer.rpush(&queue, "elsewhere").unwrap();
+    assert_eq!(bodies(&silent, &queue), ["before", "late"]);
+    assert_eq!(bodies(&other, &queue), ["elsewhere"]);
 }
 
 fn what_cannot_be_sent_is_refused_at_once<F: Produces>() {

@@ -14,7 +14,7 @@ use std::{
 
 use beanstalk_client::{
     ConnectOptions, Deadline, Delivery, ErrorKind, Fate, ProducerOptions, ProducerState,
-    PutOptions, RetryPolicy, blocking,
+    PutOptions, RetryPolicy, Selection, Servers, blocking,
 };
 use fixtures::{
     beanstalkd::Server,
@@ -36,6 +36,7 @@ crate::support::both_producers!(
     a_put_ends_with_its_timeout_when_no_server_comes,
     without_retries_the_first_failure_ends_a_put,
     a_silent_server_ends_puts_by_the_reply_deadline,
+    a_server_that_falls_silent_is_left_by_the_next_put,
     a_port_that_accepts_and_says_nothing_is_no_server,
     each_put_keeps_its_own_deadline_on_a_silent_server,
     a_server_that_accepts_and_closes_is_not_hammered,
@@ -195,6 +196,24 @@ fn a_silent_server_ends_puts_by_the_reply_deadline<P: Producing>() {
     // The connection is not used again, and its late reply goes to nobody.
     let _ = producer.put_plain("a", b"y").unwrap();
     assert_eq!(producer.close().connections, 2);
+}
+
+/// Its connection stays until the reply timeout.
+fn a_server_that_falls_silent_is_left_by_the_next_put<P: Producing>() {
+    let (silent, other) = (Server::start().unwrap(), Server::start().unwrap());
+    silent.faults().add(Fault::nth(2).of("put").hang());
+    let servers = [&silent, &other].map(|server| {
+        let retry = RetryPolicy::default().backoff(PATIENCE, PATIENCE);
+        options(server.address()).reply_timeout(10 * PATIENCE).retry(retry)
+    });
+    let servers = Servers::new(servers).unwrap().selection(Selection::InOrder);
+    let producer = P::connect(ProducerOptions::new(servers)).unwrap().timeout(LATE);
+    let _ = producer.put_plain("a", b"before").unwrap();
+    assert_eq!(producer.put_plain("a", b"late").unwrap_err().kind(), total());
+    for _ in 0..2 {
+        let _ = producer.put_plain("a", b"elsewhere").unwrap();
+    }
+    assert_eq!((total_jobs(silent.address()), total_jobs(other.address())), (2, 2));
 }
 
 fn a_port_that_accepts_and_says_nothing_is_no_server<P: Producing>() {

@@ -154,10 +154,7 @@ impl<'a, R: Request> Attempt<'a, R> {
         if is_new && !is_set {
             timer.set(limit);
         }
-        timer.poll(cx, limit).map_err(|late| match fate {
-            Fate::NotSent => self.link.outwaited(late),
-            _ => late.with_fate(fate).into(),
-        })
+        timer.poll(cx, limit).map_err(|late| self.link.outwaited(late, fate))
     }
 
     fn is_queued(&self) -> bool {

@@ -105,13 +105,14 @@ impl Link {
     pub(crate) async fn connect(&self, limit: Limit) -> Result<()> {
         let mut seen = None;
         let opened = poll_fn(|cx| self.poll_open(cx, &mut seen, |_| ()));
-        within(limit, opened).await.unwrap_or_else(|late| Err(self.outwaited(late)))
+        within(limit, opened).await.unwrap_or_else(|late| Err(self.outwaited(late, Fate::NotSent)))
     }
 
-    /// The error of a caller who does not wait any longer for a connection.
-    pub(crate) fn outwaited(&self, late: queue_core::Error) -> Error {
+    /// The error of a caller who does not wait any longer, for a connection or for an answer.
+    pub(crate) fn outwaited(&self, late: queue_core::Error, fate: Fate) -> Error {
         self.with(client::Link::outwaited);
-        late.with_fate(Fate::NotSent).into()
+        self.has_failed.store(true, Ordering::Relaxed);
+        late.with_fate(fate).into()
     }
 
     /// Queues a request, with one attempt to connect; returns the slot for its mail. The caller is woken for it.
@@ -134,7 +135,9 @@ impl Link {
     pub(crate) async fn mailbox(self: &Arc<Self>, limit: Limit) -> Result<Mailbox> {
         let mut seen = None;
         let opened = poll_fn(|cx| self.poll_open(cx, &mut seen, |link| link.open_slot(false)));
-        let slot = within(limit, opened).await.unwrap_or_else(|late| Err(self.outwaited(late)))?;
+        let slot = within(limit, opened)
+            .await
+            .unwrap_or_else(|late| Err(self.outwaited(late, Fate::NotSent)))?;
         Ok(Mailbox::new(self.clone(), slot))
     }
 
@@ -207,7 +210,7 @@ impl Link {
             return None;
         }
         self.with(|link| {
-            self.has_failed.store(!link.is_open(), Ordering::Relaxed);
+            self.has_failed.store(!link.is_open() || link.is_doubtful(), Ordering::Relaxed);
             link.quarantine(now())
         })
     }
@@ -217,8 +220,8 @@ impl Link {
         self.with(|link| link.hurry(now()));
     }
 
-    /// Whether the last attempt to connect has failed and the next one has not ended, or takes long. It is begun here:
-    /// callers who have another server do not wait for it.
+    /// Whether the last attempt to connect has failed and the next one has not ended, or takes long, as an answer may.
+    /// The next attempt is begun here: callers who have another server do not wait for it.
     pub(crate) fn is_doubtful(&self) -> bool {
         let is_doubtful =
             self.has_failed.load(Ordering::Relaxed) && self.with(|link| link.is_doubtful());

@@ -69,10 +69,10 @@ impl Link {
             match driven {
                 Drive::Done(outcome) => return outcome.map_err(|error| named(error, limit)),
                 Drive::Late => {
-                    match self.wire.connects_aside() {
-                        true => self.role.outwaited(),
-                        false => self.role.give_up(),
+                    if !self.wire.connects_aside() {
+                        self.role.give_up();
                     }
+                    self.role.outwaited();
                     return Err(limit.error().into());
                 }
                 // The step has made a request after the role was asked.
@@ -101,8 +101,12 @@ impl Link {
         self.drive(limit, |role| role.poll_room(&mut seen, Waker::noop()))
     }
 
-    /// Starts an attempt to connect that is allowed by now, without waiting for its outcome.
+    /// Starts an attempt to connect that is allowed by now, without waiting for its outcome. Where there is a connection,
+    /// what has arrived is read.
     pub(super) fn try_aside(&mut self) {
+        if self.is_connected() {
+            return self.look();
+        }
         if self.quarantine().is_none() {
             let _ = self.role.poll_room(&mut None, Waker::noop());
         }

@@ -49,6 +49,7 @@ both_faces!(
     a_server_that_takes_no_connection_leaves_time_for_the_next,
     a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers,
     no_call_waits_long_for_a_connection_while_another_server_is_there,
+    a_server_that_falls_silent_is_left_by_the_next_call,
     a_server_that_is_away_is_not_waited_for_while_another_knows_the_job,
     a_new_call_does_not_wait_for_the_delays_of_earlier_ones,
     the_total_deadline_bounds_retries,
@@ -412,6 +413,24 @@ fn no_call_waits_long_for_a_connection_while_another_server_is_there<F: Face>() 
     fresh.submit_background("f", b"w", options()).unwrap();
     let took = started.elapsed();
     assert!(took < PATIENCE, "{took:?}");
+}
+
+/// Its connection stays until the reply timeout.
+fn a_server_that_falls_silent_is_left_by_the_next_call<F: Face>() {
+    let (silent, other) = (Server::start().unwrap(), Server::start().unwrap());
+    let proxy = Proxy::start(silent.socket_addr().unwrap()).unwrap();
+    let servers = [proxy.address().to_string(), other.address().to_owned()];
+    let options_of =
+        |address: String| quick(&address).reply_timeout(10 * PATIENCE).total_timeout(Some(LATE));
+    let mut client = F::connect(Servers::new(servers.map(options_of)).unwrap()).unwrap();
+    client.submit_background("f", b"before", options()).unwrap();
+    proxy.spoil_replies(Toxics::new().silence());
+    let error = client.submit_background("f", b"late", options()).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Timeout(Deadline::Total), Fate::Unknown));
+    for _ in 0..2 {
+        client.submit_background("f", b"elsewhere", options()).unwrap();
+    }
+    assert_eq!((silent.view().jobs, other.view().jobs), (2, 2));
 }
 
 /// The whole call, with all its reconnects.

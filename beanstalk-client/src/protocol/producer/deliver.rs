@@ -324,6 +324,9 @@ impl Outbox {
         });
         lane.next_due = lane.parcels().filter_map(Parcel::due_at).min();
         let cause = lane.last_error.clone();
+        if !begun.is_empty() {
+            self.left_waiting(server, now);
+        }
         for owner in begun {
             self.answer(owner, Err(overdue(Fate::Unknown, cause.clone())));
         }
@@ -333,6 +336,19 @@ impl Outbox {
         for (taken, why) in held {
             let error = why.unwrap_or_else(|| overdue(Fate::NotSent, cause.clone()));
             self.settle(taken.parcel, Err(error));
+        }
+    }
+
+    /// This server has not answered callers in time. Later puts go to another one, if there is one.
+    fn left_waiting(&mut self, server: usize, now: Instant) {
+        let mut others = self.lanes.iter().enumerate().filter(|(other, _)| *other != server);
+        let has_others = others.any(|(_, lane)| lane.is_usable(now, self.probes));
+        if let Some(lane) = self.lanes.get_mut(server)
+            && has_others
+            && lane.phase == Phase::Ready
+            && lane.health.quarantine(now).is_none()
+        {
+            lane.health.failed(now);
         }
     }
 

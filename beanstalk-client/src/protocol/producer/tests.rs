@@ -654,6 +654,27 @@ fn a_server_that_failed_is_passed_over_and_comes_back() {
 }
 
 #[test]
+fn puts_leave_a_server_that_does_not_answer_in_time_if_there_is_another() {
+    let mut world = World::new(2, Selection::InOrder, some_probes());
+    for (expected, passes) in [([1, 0], 2), ([1, 1], 0), ([1, 2], 0)] {
+        world.put(0, Delivery::AtMostOnce, 1);
+        for _ in 0..4 {
+            // The first one takes everything, and its answers to puts do not arrive.
+            let is_ready = world.outbox.lanes[0].phase == Phase::Ready;
+            world.turn(0, usize::MAX, if is_ready { 0 } else { usize::MAX });
+            world.turn(1, usize::MAX, usize::MAX);
+        }
+        world.now += Duration::from_secs(passes);
+        world.turn(0, 0, 0);
+        world.collect();
+        let stored = [0, 1].map(|server| world.servers[server].stored.len());
+        assert_eq!(stored, expected);
+    }
+    let fates = world.jobs.iter().map(|job| job.outcome.as_ref().map(Result::is_ok));
+    assert!(fates.eq([Some(false), Some(true), Some(true)]));
+}
+
+#[test]
 fn a_draining_server_hands_its_puts_to_the_next() {
     let mut world = World::new(2, Selection::InOrder, some_probes());
     world.servers[0].refuses = true;

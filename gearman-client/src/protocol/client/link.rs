@@ -42,7 +42,7 @@ pub(crate) struct Link {
     is_leaving: bool,
     /// Callers that wait for a connection or for room.
     waiting: Wakers,
-    /// Whether a caller has given up waiting for the current attempt to connect.
+    /// Whether a caller has given up waiting for the current attempt to connect, or for an answer since the last one.
     is_outwaited: bool,
     /// Number of failed attempts and ended connections.
     attempts: u64,
@@ -318,14 +318,18 @@ impl Link {
         self.health.hurry(now);
     }
 
-    /// A caller does not wait any longer for a connection.
+    /// A caller does not wait any longer, for a connection or for an answer.
     pub(crate) fn outwaited(&mut self) {
-        self.is_outwaited |= self.stage == Stage::Wanted;
+        self.is_outwaited |= match self.stage {
+            Stage::Wanted => true,
+            Stage::Open => self.session.pending() > 0,
+            Stage::Closed => false,
+        };
     }
 
-    /// Whether there is no connection, and the last attempt to make one has failed or the current one takes long.
+    /// Whether the last attempt to make a connection has failed, or the current one, or an answer, takes long.
     pub(crate) fn is_doubtful(&self) -> bool {
-        self.stage != Stage::Open && (self.health.failures() > 0 || self.is_outwaited)
+        self.is_outwaited || (self.stage != Stage::Open && self.health.failures() > 0)
     }
 
     #[cfg(test)]

@@ -94,6 +94,22 @@ impl Bench {
 }
 
 #[test]
+fn a_server_that_leaves_a_caller_waiting_is_doubtful_until_it_answers() {
+    let mut bench = Bench::open(options());
+    bench.link().outwaited();
+    assert!(!bench.link().is_doubtful(), "nothing was asked");
+    let slot = bench.echo("one");
+    bench.turn();
+    bench.link().leave(slot);
+    assert!(!bench.link().is_doubtful(), "nobody has waited in vain");
+    bench.link().outwaited();
+    assert!(bench.link().is_doubtful());
+    bench.comes(PacketType::EchoRes, &["one"]);
+    bench.turn();
+    assert!(!bench.link().is_doubtful());
+}
+
+#[test]
 fn requests_of_all_callers_go_out_behind_the_greeting_in_one_write() {
     let mut bench = Bench::open(options());
     assert!(bench.written().is_empty(), "nobody asks for anything");

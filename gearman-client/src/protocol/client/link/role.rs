@@ -75,7 +75,9 @@ impl Link {
             let waker = self.deliver(packet)?;
             io.wake.extend(waker);
         }
-        self.has_answers |= self.session.pending() < before;
+        if self.session.pending() < before {
+            (self.has_answers, self.is_outwaited) = (true, false);
+        }
         Ok(())
     }
 
