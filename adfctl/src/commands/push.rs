@@ -194,8 +194,7 @@ fn push_all(
         })?;
         list.flush()
     });
-    let exit = bulk.after(pushed)?.finish_quietly()?;
-    list.finish()?;
+    let exit = bulk.finish_list(pushed, list)?;
     Ok(if exit.is_done() { fleet.exit() } else { exit })
 }
 

@@ -241,8 +241,7 @@ fn put_all(
     } else {
         lanes::several(lanes, source, &gate, &interrupts, absorb)
     };
-    let exit = bulk.after(done)?.finish_quietly()?;
-    list.finish()?;
+    let exit = bulk.finish_list(done, list)?;
     let exit = if exit.is_done() { fleet.exit() } else { exit };
     Ok(after_refusals(&tool.messages, buried, exit))
 }

@@ -285,17 +285,21 @@ impl Bulk {
         }
     }
 
-    /// The command cannot continue: reports the completed work and returns the error. For a single item the error is
-    /// sufficient.
+    /// The command cannot continue: reports the completed work and returns the error. For a single item that was not
+    /// done the error is sufficient.
     #[must_use]
-    pub fn abort(mut self, error: CliError) -> CliError {
+    pub fn abort(mut self, mut error: CliError) -> CliError {
         if let Some(broken) = self.broken.take() {
             return self.tell_fates(broken);
         }
         self.progress().finish();
         self.show_failures_from(0);
-        if !self.is_single() {
+        let is_done = self.succeeded > 0;
+        if is_done || !self.is_single() {
             self.messages.note(format!("before that: {}", self.sentence()));
+        }
+        if is_done {
+            error.counts = self.counts().into();
         }
         error
     }
@@ -310,14 +314,19 @@ impl Bulk {
         if !self.is_single() {
             error.message = format!("{}; before that: {}", error.message, self.sentence());
         }
-        error.counts = vec![
+        error.counts = self.counts().into();
+        error
+    }
+
+    /// For the error object.
+    fn counts(&self) -> [(&'static str, u64); 5] {
+        [
             ("succeeded", self.succeeded),
             ("failed", self.failed),
             ("skipped", self.skipped),
             ("unknown", self.unknown),
             ("not_sent", self.not_sent),
-        ];
-        error
+        ]
     }
 
     /// Whether there is at most one item, as far as known.
@@ -391,6 +400,18 @@ impl Bulk {
             messages.note(sentence);
         }
         Ok(exit)
+    }
+
+    /// As [`Bulk::finish_quietly`], after the work and the list of what it has done, if there is anything in it.
+    ///
+    /// # Errors
+    /// The first failure when nothing succeeded; the failure of the work or of writing the list, reported by
+    /// [`Bulk::abort`].
+    pub fn finish_list(self, work: Result<(), CliError>, list: List<'_>) -> Result<Exit, CliError> {
+        let is_empty = self.attempted() == 0 && !self.is_broken();
+        let is_listed = is_empty || self.succeeded > 0;
+        let listed = work.and_then(|()| if is_listed { list.finish() } else { Ok(()) });
+        self.after(listed)?.finish_quietly()
     }
 
     fn conclude(

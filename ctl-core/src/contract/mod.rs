@@ -160,6 +160,7 @@ macro_rules! tool_contract {
             $crate::tool_contract! { @case pipes
                 commands_that_look_end_quietly_without_a_reader,
                 a_reader_that_takes_the_beginning_gets_it,
+                what_was_added_is_counted_although_it_cannot_be_printed,
                 what_nobody_reads_stays_where_it_is,
             }
             #[cfg(unix)]

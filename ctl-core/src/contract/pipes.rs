@@ -57,6 +57,19 @@ pub fn a_reader_that_takes_the_beginning_gets_it<T: Tool>(case: &Case<T>) {
     }
 }
 
+/// Whether it would have been printed at once, or at the end.
+pub fn what_was_added_is_counted_although_it_cannot_be_printed<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    for (n, format) in (1..).zip(["plain", "json"]) {
+        let line = [&[case.program.flag, &address, "-o", format], &add[..]].concat();
+        let ran = into_closed_pipe(case.program.command(&line)).exits(74);
+        let said = if format == "json" { "\"succeeded\":1" } else { "before that: " };
+        assert!(ran.err.contains(said), "{line:?}: {}", ran.err);
+        assert_eq!((case.jobs)(&server), n, "{line:?}");
+    }
+}
+
 /// Jobs are deleted only after their records are written.
 pub fn what_nobody_reads_stays_where_it_is<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();

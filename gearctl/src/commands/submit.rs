@@ -171,8 +171,7 @@ pub(super) fn submit_all(
         };
         bulk = bulk.after(outcome)?;
     }
-    let exit = bulk.finish_quietly()?;
-    list.finish()?;
+    let exit = bulk.finish_list(Ok(()), list)?;
     tool.out.flush()?;
     Ok(exit)
 }
