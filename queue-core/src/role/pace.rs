@@ -15,7 +15,17 @@ pub struct Pace {
     oldest: Option<Instant>,
     /// Something was unwritten at the last check: what waits now may be older than that.
     was_unwritten: bool,
-    stuck: Option<(u64, Instant)>,
+    stuck: Option<Stuck>,
+}
+
+/// A step of a write that the peer has not accepted yet.
+#[derive(Clone, Copy, Debug)]
+struct Stuck {
+    /// Number of bytes sent before it.
+    from: u64,
+    since: Instant,
+    /// Number of bytes sent once everything is that was queued at the last check.
+    all: u64,
 }
 
 /// The deadline that has passed.
@@ -67,15 +77,19 @@ impl Pace {
             None => None,
         };
         self.was_unwritten = !io.is_drained();
+        let all = io.sent() + io.unwritten() as u64;
         self.stuck = match self.stuck {
             _ if io.is_drained() => None,
-            Some((from, since)) if io.sent() - from < WRITE_STEP as u64 => Some((from, since)),
-            _ => Some((io.sent(), now)),
+            // What waits now was queued after everything else had been accepted, unless some of that still waits.
+            Some(stuck) if io.sent() < stuck.all.min(stuck.from + WRITE_STEP as u64) => {
+                Some(Stuck { all, ..stuck })
+            }
+            _ => Some(Stuck { from: io.sent(), since: now, all }),
         };
         let reply = self.reply.and_then(|reply| {
             self.oldest?.checked_add(reply.checked_add(holds.unwrap_or_default())?)
         });
-        let write = self.write.and_then(|write| self.stuck?.1.checked_add(write));
+        let write = self.write.and_then(|write| self.stuck?.since.checked_add(write));
         if write.is_some_and(|at| at <= now) {
             return Err(Late::Write);
         }
@@ -171,6 +185,20 @@ mod tests {
         io.took(1, now);
         assert_eq!(pace.check(&io, NOW, false, now), Err(Late::Write));
         assert_eq!(pace.check(&io, NOW, false, now), Err(Late::Write));
+    }
+
+    /// A process that was stopped after a write learns of the answer late, and writes the next request in that moment.
+    #[test]
+    fn a_write_after_one_that_was_accepted_has_its_own_time() {
+        let (mut pace, mut io, start) = writing();
+        assert!(pace.check(&io, None, false, start).is_ok());
+        io.took(21, start);
+        io.queue(&mut b"delete 1\r\n"[..].into());
+        let later = start + 3600 * SECOND;
+        assert_eq!(pace.check(&io, None, false, later), Ok(Some(later + 5 * SECOND)));
+        io.took(4, later);
+        io.queue(&mut b"delete 2\r\n"[..].into());
+        assert_eq!(pace.check(&io, None, false, later + 5 * SECOND), Err(Late::Write));
     }
 
     #[test]
