@@ -127,4 +127,18 @@ mod tests {
         lease.touch_sent(start + 6 * SECOND);
         assert!(!lease.touch_refused(start + 6 * SECOND));
     }
+
+    #[test]
+    fn a_touch_that_is_carried_out_makes_up_for_one_that_was_refused() {
+        let start = Instant::now();
+        let mut lease = Lease::new(start);
+        lease.learn(9 * SECOND);
+        lease.touch_sent(start + 3 * SECOND);
+        assert!(lease.touch_refused(start + 3 * SECOND));
+        lease.touch_sent(start + 6 * SECOND);
+        lease.touch_done();
+        assert_eq!(lease.beat(), Some(start + 9 * SECOND));
+        lease.touch_sent(start + 9 * SECOND);
+        assert!(lease.touch_refused(start + 9 * SECOND));
+    }
 }

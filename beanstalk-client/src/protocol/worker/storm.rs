@@ -58,6 +58,12 @@ mod tests {
     #[test]
     fn a_touch_ends_the_first_pause_and_not_the_second() {
         let (mut storm, start) = (Storm::default(), Instant::now());
+        assert!(storm.began(start) && storm.began(start + MARGIN), "it was over");
+        let (mut storm, start) = (Storm::default(), Instant::now());
+        assert!(storm.began(start) && !storm.began(start));
+        storm.ended();
+        assert!(storm.until().is_none(), "what it was about is no longer held");
+        let (mut storm, start) = (Storm::default(), Instant::now());
         assert!(storm.began(start) && !storm.began(start));
         assert_eq!(storm.until(), Some(start + MARGIN));
         storm.touched();

@@ -91,6 +91,21 @@ mod tests {
     }
 
     #[test]
+    fn the_first_jobs_of_a_connection_are_looked_at_whatever_came_before() {
+        let mut suspicion = suspicion(Retries::default());
+        looks(&mut suspicion, 1..=100);
+        suspicion.opened();
+        assert_eq!(looks(&mut suspicion, 101..=116), 16);
+        let next = (0..100).filter(|_| {
+            suspicion.opened();
+            looks(&mut suspicion, 1..=16);
+            suspicion.looks(JobId::from(17))
+        });
+        assert!(next.count() < 20, "the next one seldom");
+        assert!(looks(&mut self::suspicion(Retries::default().reserves(10)), 1..=1_000) < 1_000);
+    }
+
+    #[test]
     fn limits_that_leave_no_slack_are_kept_exactly() {
         let retries = Retries::default();
         for exact in [retries.reserves(9), retries.timeouts(100)] {

@@ -1,5 +1,10 @@
 //! The slot under a pump that does everything a pump may do, against a server that forgets nothing.
 
+mod asking;
+mod ending;
+mod keeping;
+mod reclaiming;
+
 use std::{collections::BTreeSet, time::Duration};
 
 use fixtures::{beanstalkd::broker::ConnectionId, offline::Offline};
@@ -8,7 +13,7 @@ use queue_core::{
     proof::{ByHand, Faults, Peer, Proof},
 };
 
-use super::{Action, JobKey, WorkerSlot};
+use super::{Action, Change, JobKey, WorkerSlot};
 use crate::{
     ConnectOptions, Error, ErrorKind, Fate, JobFate, LostReason, Outcome, Retries, RetryPolicy,
     WorkerEventKind, WorkerOptions,
@@ -452,4 +457,160 @@ fn a_job_that_comes_twice_runs_once() {
     let now = bench.now;
     bench.role.0.finish(key, Outcome::Delete, now);
     assert!(converse(&mut bench, &mut tube).starts_with(b"delete 3\r\n"));
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A slot by itself: the test says what its server answers, and when.
+struct Bench {
+    hand: ByHand<WorkerSlot>,
+    /// The jobs that were given to the handler.
+    given: Vec<(JobKey, u64)>,
+}
+
+impl Bench {
+    /// Before its first connection.
+    fn new(options: &WorkerOptions) -> Self {
+        Bench { hand: ByHand::new(WorkerSlot::new(options, 0, 1)), given: Vec::new() }
+    }
+
+    /// On a connection whose server has said who it is.
+    fn connected(options: &WorkerOptions) -> Self {
+        let mut bench = Bench::new(options);
+        bench.opens();
+        bench.hear(&server("1a"));
+        bench.did();
+        bench
+    }
+
+    /// With this job in the handler, whose counters were read.
+    fn running(options: &WorkerOptions, job: u64, ttr: u64) -> Self {
+        let mut bench = Bench::connected(options);
+        assert!(bench.hear(&reserved(job)).starts_with(&format!("stats-job {job}\r\n")));
+        bench.hear(&counters(job, &[("ttr", ttr)]));
+        assert_eq!(bench.did().last().unwrap(), &format!("run {job}"));
+        bench
+    }
+
+    fn slot(&mut self) -> &mut WorkerSlot {
+        &mut self.hand.role.0
+    }
+
+    /// Makes a connection when the slot wants one; returns what is said on it.
+    fn opens(&mut self) -> String {
+        loop {
+            match self.hand.turn() {
+                Pulse::Dial { .. } => break,
+                Pulse::Close(Some(at)) => self.hand.now = at,
+                other => panic!("{other:?}"),
+            }
+        }
+        self.hand.opens();
+        self.says()
+    }
+
+    /// What the slot says now.
+    fn says(&mut self) -> String {
+        self.hand.turn();
+        String::from_utf8(self.hand.takes_all()).unwrap()
+    }
+
+    /// What it says when this has arrived.
+    fn hear(&mut self, answer: &str) -> String {
+        self.hand.comes(answer.as_bytes());
+        self.says()
+    }
+
+    /// What it says when this time has passed.
+    fn wait(&mut self, time: Duration) -> String {
+        self.hand.now += time;
+        self.says()
+    }
+
+    fn lose(&mut self) -> Pulse {
+        self.hand.loses(std::io::ErrorKind::ConnectionReset);
+        self.hand.turn()
+    }
+
+    fn key(&self, job: u64) -> JobKey {
+        self.given.iter().rev().find(|(_, id)| *id == job).unwrap().0
+    }
+
+    /// The handler of this job ends; returns what is said then.
+    fn finish(&mut self, job: u64, outcome: Outcome) -> String {
+        let (key, now) = (self.key(job), self.hand.now);
+        self.slot().finish(key, outcome, now);
+        self.says()
+    }
+
+    fn stop(&mut self) -> String {
+        let now = self.hand.now;
+        self.slot().stop(now);
+        self.says()
+    }
+
+    /// The decisions for the handlers since the last call.
+    fn did(&mut self) -> Vec<String> {
+        let actions: Vec<Action> = std::iter::from_fn(|| self.hand.role.0.next_action()).collect();
+        actions.into_iter().map(|action| self.told(action)).collect()
+    }
+
+    fn told(&mut self, action: Action) -> String {
+        let job = |key| self.given.iter().find(|(given, _)| *given == key).map_or(0, |(_, id)| *id);
+        match action {
+            Action::Run(taken) => {
+                self.given.push((taken.key, taken.job.id.get()));
+                format!("run {}", taken.job.id)
+            }
+            Action::Update(key, Change::Touched(_)) => format!("touched {}", job(key)),
+            Action::Update(key, Change::TouchRefused(_)) => format!("not touched {}", job(key)),
+            Action::Update(key, Change::Known(..)) => format!("known {}", job(key)),
+            Action::Update(key, Change::Lost(why)) => format!("lost {}: {why:?}", job(key)),
+            Action::Abort(key) => format!("abort {}", job(key)),
+            Action::HandBack => "hand back".to_owned(),
+            Action::Connected(id) => format!("connected {id}"),
+            Action::Tell(what) => what.to_string(),
+        }
+    }
+}
+
+/// The answer to `stats` of a server with this id.
+fn server(id: &str) -> String {
+    text(&format!("---\nid: {id}\n"))
+}
+
+fn text(yaml: &str) -> String {
+    format!("OK {}\r\n{yaml}\r\n", yaml.len())
+}
+
+fn reserved(job: u64) -> String {
+    format!("RESERVED {job} 4\r\nbody\r\n")
+}
+
+/// The counters of a job that was reserved for the first time, apart from these.
+fn counters<V: ToString>(job: u64, changes: &[(&str, V)]) -> String {
+    let usual = [
+        ("tube", "default"),
+        ("state", "reserved"),
+        ("pri", "77"),
+        ("age", "5"),
+        ("delay", "0"),
+        ("ttr", "60"),
+        ("reserves", "1"),
+        ("timeouts", "0"),
+        ("releases", "0"),
+        ("buries", "0"),
+        ("kicks", "0"),
+    ];
+    let mut yaml = format!("---\nid: {job}\n");
+    for (key, value) in usual {
+        let changed = changes.iter().find(|(name, _)| *name == key);
+        let value = changed.map_or(value.to_owned(), |(_, value)| value.to_string());
+        yaml += &format!("{key}: {value}\n");
+    }
+    text(&yaml)
+}
+
+fn as_usual() -> [(&'static str, u64); 0] {
+    []
 }

@@ -1,0 +1,357 @@
+//! How many jobs a slot asks for, and when it does not.
+
+use super::*;
+use crate::{Heartbeat, SlotState};
+
+const LOOK: &str = "reserve-with-timeout 0\r\n";
+const RESERVE: &str = "reserve-with-timeout 15\r\n";
+
+#[test]
+fn a_slot_asks_for_twice_as_many_jobs_while_there_are_some() {
+    let mut bench = Bench::new(&options(1).prefetch(8).inspect(crate::Inspect::OnDemand));
+    assert_eq!(bench.opens(), format!("stats\r\n{RESERVE}"), "one that waits");
+    bench.hear(&server("1a"));
+    assert_eq!(bench.hear(&reserved(1)), LOOK.repeat(2));
+    assert_eq!(bench.hear(&reserved(2)), LOOK.repeat(3), "four are under way");
+    assert_eq!(bench.hear(&reserved(3)), LOOK.repeat(2), "there is room for eight");
+    assert_eq!(bench.hear("TIMED_OUT\r\n"), "", "there are no more");
+    for _ in 0..4 {
+        bench.hear("TIMED_OUT\r\n");
+    }
+    assert_eq!(bench.slot().state(), SlotState::Busy(3));
+    bench.did();
+    // While it holds some, none is asked for.
+    assert_eq!(bench.finish(1, Outcome::Delete), "delete 1\r\n");
+    assert_eq!(bench.finish(2, Outcome::Delete), "delete 2\r\n");
+    assert_eq!(bench.finish(3, Outcome::Delete), format!("delete 3\r\n{RESERVE}"));
+}
+
+/// The handler of a lost job still occupies its place.
+#[test]
+fn a_handler_whose_job_is_lost_keeps_its_place() {
+    let options = options(1).heartbeat(Heartbeat::Never);
+    let mut bench = Bench::running(&options, 7, 9);
+    assert_eq!(bench.wait(9 * SECOND), "");
+    assert_eq!(bench.did()[0], "lost 7: TimeToRun");
+    bench.hand.now += 10 * SECOND;
+    assert_eq!(bench.hear(""), "list-tube-used\r\n");
+    assert_eq!(bench.finish(7, Outcome::Delete), RESERVE);
+
+    let mut bench = Bench::running(&options.clone().prefetch(3), 7, 9);
+    bench.wait(9 * SECOND);
+    bench.did();
+    // Of its three places, two are left.
+    assert_eq!(bench.hear("TIMED_OUT\r\nTIMED_OUT\r\n"), RESERVE);
+    let said = bench.hear(&reserved(8));
+    assert_eq!(said, format!("stats-job 8\r\n{LOOK}"));
+    bench.hear(&counters(8, &as_usual()));
+    let said = bench.hear(&reserved(9));
+    assert_eq!(said, "stats-job 9\r\n");
+    // The window of those that are asked for at once does not matter.
+    let mut bench = Bench::running(&options.prefetch(2), 7, 9);
+    bench.hear(&reserved(8));
+    bench.hear(&counters(8, &as_usual()));
+    bench.did();
+    assert_eq!(bench.wait(9 * SECOND), "");
+    assert_eq!(bench.finish(8, Outcome::Delete), format!("delete 8\r\n{RESERVE}"));
+}
+
+#[test]
+fn a_new_connection_starts_from_nothing() {
+    let mut bench = Bench::connected(&options(1).prefetch(8).inspect(crate::Inspect::OnDemand));
+    bench.hear(&reserved(1));
+    bench.hear(&reserved(2));
+    bench.did();
+    bench.lose();
+    bench.finish(1, Outcome::Delete);
+    bench.finish(2, Outcome::Delete);
+    assert_eq!(bench.opens(), format!("stats\r\n{RESERVE}"), "one at a time");
+    // A job that killed a worker is the first one for the next.
+    let mut bench = Bench::connected(&options(1));
+    let mut inspected = 0;
+    for job in 1..=40 {
+        let said = bench.hear(&reserved(job));
+        if said.starts_with("stats-job") {
+            inspected += 1;
+            bench.hear(&counters(job, &as_usual()));
+        }
+        bench.did();
+        bench.finish(job, Outcome::Delete);
+        bench.hear("DELETED\r\n");
+    }
+    assert!((16..30).contains(&inspected), "{inspected}");
+    bench.lose();
+    bench.opens();
+    bench.hear(&server("1a"));
+    assert_eq!(bench.hear(&reserved(41)), "stats-job 41\r\n");
+    // The warning was about a job of the last connection.
+    let mut bench = Bench::running(&options(1).prefetch(2), 7, 60);
+    bench.hear("DEADLINE_SOON\r\n");
+    bench.lose();
+    bench.finish(7, Outcome::Delete);
+    bench.opens();
+    bench.hear(&server("1a"));
+    assert_eq!(bench.hear(&reserved(8)), format!("stats-job 8\r\n{LOOK}"));
+    // Nor is it known that nothing is ready.
+    let shared = WorkerOptions::new("127.0.0.1:1,127.0.0.1:2").unwrap().seed(1);
+    let mut bench = Bench::connected(&shared.limit(JobLimit::new(5)));
+    bench.hear("TIMED_OUT\r\n");
+    bench.lose();
+    assert_eq!(bench.opens(), format!("stats\r\n{LOOK}"));
+}
+
+fn until_empty() -> WorkerOptions {
+    options(1).until_empty()
+}
+
+#[test]
+fn a_slot_until_its_tubes_are_empty_ends_when_it_holds_nothing_and_finds_nothing() {
+    let mut bench = Bench::new(&until_empty());
+    assert_eq!(bench.opens(), format!("stats\r\n{LOOK}"), "it does not wait");
+    bench.hear(&server("1a"));
+    bench.hear("TIMED_OUT\r\n");
+    assert_eq!(bench.hand.turn(), Pulse::Over);
+
+    let mut bench = Bench::running(&until_empty().prefetch(2), 7, 60);
+    assert_eq!(bench.hear("TIMED_OUT\r\n"), "", "a job is running, which may bring others");
+    assert_eq!(bench.finish(7, Outcome::Delete), format!("delete 7\r\n{LOOK}"));
+    bench.hear("DELETED\r\n");
+    assert!(bench.slot().is_connected());
+    bench.hear("TIMED_OUT\r\n");
+    assert_eq!(bench.hand.turn(), Pulse::Over);
+}
+
+/// Its job is ready again by then, and may have to be run.
+#[test]
+fn a_slot_until_its_tubes_are_empty_looks_once_more_after_the_handler_of_a_lost_job() {
+    let mut bench = Bench::running(&until_empty().prefetch(2).heartbeat(Heartbeat::Never), 7, 9);
+    bench.hear("TIMED_OUT\r\n");
+    assert_eq!(bench.wait(9 * SECOND), "", "nothing was ready, and nothing waits");
+    assert!(bench.slot().is_connected());
+    assert_eq!(bench.finish(7, Outcome::Delete), LOOK);
+    bench.hear("TIMED_OUT\r\n");
+    assert_eq!(bench.hand.turn(), Pulse::Over);
+}
+
+/// The server answers every reserve like that, thousands of times a second.
+#[test]
+fn a_job_near_its_end_stops_the_reserves_until_it_is_touched() {
+    let mut bench = Bench::running(&options(1).prefetch(4), 7, 9);
+    assert_eq!(bench.hear("DEADLINE_SOON\r\n"), "touch 7\r\n");
+    bench.did();
+    assert_eq!(bench.hear("DEADLINE_SOON\r\n"), "", "once for all reserves under way");
+    assert_eq!(bench.did(), [""; 0], "it knows which job that is about");
+    assert_eq!(bench.hear("TOUCHED\r\n"), LOOK);
+    // It goes on although the job was touched: it lasts no longer than a second.
+    assert_eq!(bench.hear("DEADLINE_SOON\r\n"), "touch 7\r\n");
+    assert_eq!(bench.hear("TOUCHED\r\n"), "");
+    assert!(bench.hand.turn().until().is_some_and(|until| until <= bench.hand.now + SECOND));
+    assert_eq!(bench.wait(SECOND), LOOK);
+    // Once nothing is held, there is nothing to wait for.
+    bench.hear("DEADLINE_SOON\r\n");
+    assert_eq!(bench.finish(7, Outcome::Delete), format!("delete 7\r\n{RESERVE}"));
+    bench.hear("TOUCHED\r\nDELETED\r\n");
+    assert_eq!(bench.hear(&reserved(8)), format!("stats-job 8\r\n{LOOK}{LOOK}"));
+}
+
+#[test]
+fn a_heartbeat_that_is_over_is_not_revived_by_the_end_of_a_reservation() {
+    let mut bench = Bench::running(&options(1).prefetch(4).heartbeat(Heartbeat::Never), 7, 9);
+    assert_eq!(bench.hear("DEADLINE_SOON\r\nDEADLINE_SOON\r\n"), "");
+    assert_eq!(bench.wait(SECOND), LOOK);
+    // Lost, the job may still be one that the server holds for this connection.
+    let mut bench = Bench::running(&options(1).prefetch(4).heartbeat(Heartbeat::Never), 7, 9);
+    bench.wait(9 * SECOND);
+    bench.did();
+    bench.hear("DEADLINE_SOON\r\n");
+    assert_eq!(bench.did(), [""; 0]);
+    assert_eq!(bench.hear("DEADLINE_SOON\r\n"), "");
+}
+
+#[test]
+fn a_server_that_warns_of_a_job_that_nobody_holds_is_asked_after_a_pause() {
+    let mut bench = Bench::connected(&options(1));
+    assert_eq!(bench.hear("DEADLINE_SOON\r\n"), "");
+    let did = bench.did();
+    let told = "reserve-with-timeout was answered DEADLINE_SOON (1 in a row)";
+    assert!(did[0].starts_with(told), "{did:?}");
+    let until = bench.hand.turn().until().unwrap();
+    assert!(until > bench.hand.now);
+    assert_eq!(bench.wait(10 * SECOND), RESERVE);
+}
+
+/// A server that answers at once that it has waited would be asked again thousands of times a second.
+#[test]
+fn a_reserve_that_ends_much_too_early_is_followed_by_a_pause() {
+    let refused = |waited: Duration| {
+        let mut bench = Bench::connected(&options(1));
+        bench.hand.now += waited;
+        let said = bench.hear("TIMED_OUT\r\n");
+        let did = bench.did();
+        assert_eq!(said.is_empty(), !did.is_empty(), "{said} {did:?}");
+        !did.is_empty()
+    };
+    assert!(refused(Duration::ZERO) && refused(7 * SECOND));
+    assert!(!refused(7 * SECOND + SECOND / 2) && !refused(15 * SECOND));
+    // Each is longer than the one before, until one has waited.
+    let mut bench = Bench::connected(&options(1));
+    let early = |bench: &mut Bench, nth: u32| {
+        bench.hear("TIMED_OUT\r\n");
+        let told = format!("reserve-with-timeout was answered TIMED_OUT ({nth} in a row)");
+        let did = bench.did();
+        assert!(did[0].starts_with(&told), "{did:?}");
+        assert_eq!(bench.wait(10 * SECOND), RESERVE);
+    };
+    early(&mut bench, 1);
+    early(&mut bench, 2);
+    bench.hand.now += 15 * SECOND;
+    assert_eq!(bench.hear("TIMED_OUT\r\n"), RESERVE);
+    early(&mut bench, 1);
+    // What a stop has ended early is as it should be.
+    bench.stop();
+    bench.did();
+    bench.hear("TIMED_OUT\r\n");
+    assert_eq!(bench.did(), [""; 0]);
+}
+
+#[test]
+fn a_job_that_was_settled_ends_the_row_of_refusals() {
+    let mut bench = Bench::connected(&options(1));
+    bench.hear("TIMED_OUT\r\n");
+    assert!(bench.did()[0].contains("(1 in a row)"));
+    bench.wait(10 * SECOND);
+    bench.hear(&reserved(7));
+    bench.hear(&counters(7, &as_usual()));
+    bench.did();
+    bench.finish(7, Outcome::Delete);
+    bench.hear("DELETED\r\n");
+    bench.did();
+    bench.hear("TIMED_OUT\r\n");
+    assert!(bench.did()[0].contains("(1 in a row)"));
+}
+
+fn limited(limit: &JobLimit) -> WorkerOptions {
+    options(1).limit(limit.clone())
+}
+
+#[test]
+fn slots_ask_for_no_more_jobs_than_are_left_and_end_with_the_last() {
+    let limit = JobLimit::new(1);
+    let mut one = Bench::connected(&limited(&limit));
+    let mut other = Bench::new(&limited(&limit));
+    assert_eq!(other.opens(), "stats\r\n", "the only job is asked for");
+    other.hear(&server("1a"));
+    let soon = other.hand.now + Duration::from_millis(10);
+    assert_eq!(other.hand.turn().until(), Some(soon));
+    other.hand.now += Duration::from_millis(5);
+    assert_eq!(other.hand.turn().until(), Some(soon));
+    one.hear(&reserved(7));
+    assert!(limit.is_reached());
+    other.hand.now = soon;
+    assert_eq!(other.hand.turn(), Pulse::Over, "the job is another's");
+    one.hear(&counters(7, &as_usual()));
+    one.did();
+    assert_eq!(one.finish(7, Outcome::Delete), "delete 7\r\n");
+    assert!(one.slot().is_connected());
+    one.hear("DELETED\r\n");
+    assert_eq!(one.hand.turn(), Pulse::Over);
+    // One without a connection makes none.
+    assert_eq!(Bench::new(&limited(&limit)).hand.turn(), Pulse::Over);
+}
+
+#[test]
+fn a_slot_that_finds_nothing_leaves_its_share_to_another() {
+    let limit = JobLimit::new(1);
+    let mut one = Bench::connected(&limited(&limit));
+    let mut other = Bench::connected(&limited(&limit));
+    other.hand.now = one.hand.now;
+    assert_eq!(other.says(), "");
+    one.hand.now += 15 * SECOND;
+    other.hand.now = one.hand.now;
+    assert_eq!(one.hear("TIMED_OUT\r\n"), "", "it is the other's turn");
+    assert_eq!(other.says(), RESERVE);
+    one.hand.now += Duration::from_millis(20);
+    one.hand.looked();
+    let again = one.hand.now + Duration::from_millis(10);
+    assert_eq!(one.hand.turn(), Pulse::Rest(Some(again)));
+    one.hand.now = again - Duration::from_millis(10);
+    assert_eq!(one.says(), "");
+    // A lost connection asks for nothing any more.
+    other.lose();
+    assert_eq!(one.wait(Duration::from_millis(10)), RESERVE);
+}
+
+/// The limit was reached while the connection was made.
+#[test]
+fn a_slot_that_comes_too_late_hears_who_its_server_is_and_ends() {
+    let limit = JobLimit::new(1);
+    let mut one = Bench::connected(&limited(&limit));
+    let mut late = Bench::new(&limited(&limit));
+    late.hand.turn();
+    one.hear(&reserved(7));
+    late.hand.opens();
+    assert_eq!(late.says(), "stats\r\n");
+    assert!(matches!(late.hand.turn(), Pulse::Go(_)));
+    late.hear(&server("1a"));
+    assert_eq!(late.hand.turn(), Pulse::Over);
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn a_slot_wakes_whoever_waits_for_the_last_job() {
+    let limit = JobLimit::new(1);
+    let mut one = Bench::connected(&limited(&limit));
+    let mut other = Bench::connected(&limited(&limit));
+    let idle = std::sync::Arc::new(queue_core::proof::Idle);
+    other.slot().wake_when_enough(&idle.clone().into());
+    assert_eq!(std::sync::Arc::strong_count(&idle), 2);
+    one.hear(&reserved(7));
+    assert_eq!(std::sync::Arc::strong_count(&idle), 1, "it was woken");
+}
+
+#[test]
+fn a_job_that_cannot_be_run_is_buried_as_it_is() {
+    let mut small: ConnectOptions = "127.0.0.1:1".parse().unwrap();
+    small = small.max_body_size(4);
+    let small = WorkerOptions::from(small).seed(1);
+    for (body, why) in [
+        ("RESERVED 7 5\r\nlarge\r\n", "5 bytes"),
+        ("RESERVED 7 4\r\nbody\0\0", "the server lost the end"),
+    ] {
+        let mut bench = Bench::connected(&small);
+        assert_eq!(bench.hear(body), "stats-job 7\r\n", "its priority is to stay");
+        assert_eq!(bench.hear(&counters(7, &as_usual())), format!("bury 7 77\r\n{RESERVE}"));
+        bench.hear("BURIED\r\n");
+        let did = bench.did();
+        let told = did[0].starts_with("job 7 is buried without being run") && did[0].contains(why);
+        assert!(told && did[1..] == ["job 7 buried"], "{did:?}");
+    }
+    let mut bench = Bench::connected(&options(1).retries(Retries::default().reserves(3)));
+    bench.hear(&reserved(7));
+    let said = bench.hear(&counters(7, &[("reserves", 4)]));
+    assert_eq!(said, format!("bury 7 77\r\n{RESERVE}"));
+    bench.hear("BURIED\r\n");
+    assert_eq!(bench.did()[1..], ["job 7 buried"]);
+}
+
+#[test]
+fn a_job_that_comes_again_although_it_is_held_tells_that_its_time_to_run_was_over() {
+    let options = options(1).prefetch(2).inspect(crate::Inspect::OnDemand);
+    for (age, again) in [(250, true), (249, false)] {
+        let mut bench = Bench::connected(&options);
+        bench.hear(&reserved(7));
+        bench.did();
+        bench.hand.now += Duration::from_millis(age);
+        bench.hear(&reserved(7));
+        let did = bench.did();
+        assert_eq!(did.first().is_some_and(|did| did == "lost 7: TimeToRun"), again, "{did:?}");
+        assert_eq!(did.iter().any(|did| did.contains("was answered RESERVED")), again, "{did:?}");
+    }
+    // Another job says nothing about it.
+    let mut bench = Bench::connected(&options);
+    bench.hear(&reserved(7));
+    bench.did();
+    bench.hand.now += Duration::from_millis(250);
+    bench.hear(&reserved(8));
+    assert_eq!(bench.did(), [""; 0]);
+}

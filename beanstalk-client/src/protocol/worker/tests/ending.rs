@@ -1,0 +1,371 @@
+//! How jobs end, how the slot is stopped, and what follows on a connection.
+
+use super::*;
+use crate::{Inspect, LostReason, SlotState};
+
+#[test]
+fn a_handler_decides_what_becomes_of_its_job() {
+    let release = Outcome::Release { delay: 5 * SECOND, priority: None };
+    let urgent = Outcome::Release { delay: Duration::ZERO, priority: Some(3.into()) };
+    for (outcome, said, answer, fate) in [
+        (Outcome::Delete, "delete 7", "DELETED", "deleted"),
+        (release, "release 7 77 5", "RELEASED", "released"),
+        (urgent, "release 7 3 0", "RELEASED", "released"),
+        (Outcome::bury(), "bury 7 77", "BURIED", "buried"),
+        (Outcome::Retry, "release 7 77 1", "RELEASED", "released"),
+        // The server has no memory to queue it.
+        (release, "release 7 77 5", "BURIED", "buried"),
+    ] {
+        let mut bench = Bench::running(&options(1), 7, 60);
+        let next = bench.finish(7, outcome);
+        assert_eq!(next, format!("{said}\r\nreserve-with-timeout 15\r\n"));
+        bench.hear(&format!("{answer}\r\n"));
+        assert_eq!(bench.did(), [format!("job 7 {fate}")]);
+        assert!(bench.slot().is_connected());
+    }
+}
+
+#[test]
+fn a_job_that_is_no_longer_held_when_it_is_settled_is_lost_and_followed_by_a_pause() {
+    for (outcome, verb) in
+        [(Outcome::Delete, "delete"), (Outcome::Retry, "release"), (Outcome::bury(), "bury")]
+    {
+        let mut bench = Bench::running(&options(1), 7, 60);
+        bench.finish(7, outcome);
+        bench.hear("NOT_FOUND\r\nTIMED_OUT\r\n");
+        let did = bench.did();
+        assert!(
+            did[0].starts_with(&format!("{verb} was answered NOT_FOUND (1 in a row)")),
+            "{did:?}"
+        );
+        assert_eq!(did[1], format!("job 7 lost: {}", LostReason::NotFound));
+        let Some(until) = bench.hand.turn().until() else { panic!("it goes on later") };
+        assert!(until > bench.hand.now);
+    }
+}
+
+/// The server still has the job reserved for this connection.
+#[test]
+fn a_job_whose_last_command_is_refused_goes_back_with_the_connection() {
+    let mut bench = Bench::running(&options(1), 7, 60);
+    bench.finish(7, Outcome::bury());
+    bench.hear("OUT_OF_MEMORY\r\n");
+    let did = bench.did();
+    assert_eq!(did[0], "job 7 abandoned");
+    assert!(did[1].starts_with("disconnected: bury: OUT_OF_MEMORY"), "{did:?}");
+    assert!(!bench.slot().is_connected());
+}
+
+#[test]
+fn an_outcome_that_needs_the_priority_of_the_job_waits_for_its_counters() {
+    let mut bench = Bench::connected(&options(1).inspect(Inspect::OnDemand));
+    bench.hear(&reserved(7));
+    bench.did();
+    assert_eq!(bench.finish(7, Outcome::bury()), "stats-job 7\r\n");
+    assert_eq!(bench.hear(&counters(7, &as_usual())), "bury 7 77\r\nreserve-with-timeout 15\r\n");
+    // While it is certainly held, nothing else has to be known for a delete.
+    let mut bench = Bench::connected(&options(1).inspect(Inspect::OnDemand));
+    bench.hear(&reserved(7));
+    bench.did();
+    bench.hand.now += Duration::from_millis(249);
+    assert!(bench.finish(7, Outcome::Delete).starts_with("delete 7\r\n"));
+    // Later, the time to run may have expired, and the job may be another's.
+    let mut bench = Bench::connected(&options(1).inspect(Inspect::OnDemand));
+    bench.hear(&reserved(7));
+    bench.did();
+    bench.hand.now += Duration::from_millis(250);
+    assert_eq!(bench.finish(7, Outcome::Delete), "stats-job 7\r\n");
+    let said = bench.hear(&counters(7, &as_usual()));
+    assert!(said.starts_with("delete 7\r\n"), "{said}");
+}
+
+#[test]
+fn an_idle_slot_that_is_stopped_ends_its_reserve_and_then_itself() {
+    let mut bench = Bench::connected(&options(1));
+    bench.stop();
+    assert!(matches!(bench.hand.turn(), Pulse::HalfClose(Some(_))));
+    // The server answers the reserve, and hangs up.
+    bench.hear("TIMED_OUT\r\n");
+    bench.hand.loses(std::io::ErrorKind::UnexpectedEof);
+    assert_eq!(bench.hand.turn(), Pulse::Over);
+    assert_eq!(bench.did(), ["hand back"], "nothing has failed");
+    assert_eq!(bench.slot().state(), SlotState::Ended);
+    // A job that it had assigned goes back with the connection.
+    let mut bench = Bench::connected(&options(1));
+    bench.stop();
+    bench.hear(&reserved(7));
+    assert_eq!(bench.did(), ["hand back", "job 7 abandoned"]);
+}
+
+#[test]
+fn a_handler_may_finish_its_job_within_the_grace() {
+    let mut bench = Bench::running(&options(1).grace(5 * SECOND), 7, 60);
+    assert_eq!(bench.stop(), "");
+    assert_eq!(bench.wait(4 * SECOND), "");
+    assert_eq!(bench.finish(7, Outcome::Delete), "delete 7\r\n");
+    assert_eq!(bench.did(), ["hand back"]);
+    bench.hear("DELETED\r\n");
+    assert_eq!(bench.did(), ["job 7 deleted"]);
+    assert_eq!(bench.hand.turn(), Pulse::Over);
+
+    let mut bench = Bench::running(&options(1).grace(5 * SECOND), 7, 60);
+    let end = bench.hand.now + 5 * SECOND;
+    bench.stop();
+    bench.hand.looked();
+    bench.hand.now += 4 * SECOND + SECOND / 2;
+    bench.hand.looked();
+    assert_eq!(bench.hand.turn(), Pulse::Rest(Some(end)));
+    bench.did();
+    bench.hand.now = end;
+    assert_eq!(bench.hand.turn(), Pulse::Over);
+    assert_eq!(bench.did(), ["lost 7: Stopped", "job 7 abandoned"]);
+}
+
+#[test]
+fn a_stop_that_is_to_be_at_once_abandons_what_runs() {
+    let mut bench = Bench::running(&options(1), 7, 60);
+    let now = bench.hand.now;
+    bench.slot().stop_now(now);
+    assert_eq!(bench.hand.turn(), Pulse::Over);
+    assert_eq!(bench.did(), ["hand back", "lost 7: Stopped", "job 7 abandoned"]);
+    // The answer to its last command may be on its way.
+    let mut bench = Bench::running(&options(1), 7, 60);
+    bench.finish(7, Outcome::Delete);
+    let now = bench.hand.now;
+    bench.slot().stop_now(now);
+    bench.says();
+    assert_eq!(bench.did(), ["hand back", "job 7 unknown"]);
+    // Nobody has run it.
+    let mut bench = Bench::connected(&options(1));
+    bench.hear(&reserved(7));
+    let now = bench.hand.now;
+    bench.slot().stop_now(now);
+    bench.says();
+    assert_eq!(bench.did(), ["hand back", "job 7 abandoned"]);
+}
+
+#[test]
+fn a_job_that_a_stop_finds_being_inspected_is_released_as_it_was() {
+    let mut bench = Bench::connected(&options(1));
+    bench.hear(&reserved(7));
+    assert_eq!(bench.stop(), "");
+    assert_eq!(bench.hear(&counters(7, &as_usual())), "release 7 77 0\r\n");
+    bench.hear("RELEASED\r\n");
+    assert_eq!(bench.did(), ["hand back", "job 7 abandoned"]);
+    assert_eq!(bench.hand.turn(), Pulse::Over);
+    // The counters were on their way when the stop came.
+    let mut bench = Bench::connected(&options(1));
+    bench.hear(&reserved(7));
+    let now = bench.hand.now;
+    bench.slot().stop(now);
+    assert_eq!(bench.hear(&counters(7, &as_usual())), "release 7 77 0\r\n");
+    assert_eq!(bench.did(), ["hand back"], "it is not run");
+}
+
+/// The handler of a lost job can be helped no more, but it has until the end of the grace.
+#[test]
+fn a_stopped_slot_waits_for_the_handler_of_a_lost_job() {
+    let mut bench = Bench::running(&options(1).grace(5 * SECOND), 7, 60);
+    bench.lose();
+    bench.did();
+    bench.stop();
+    let end = bench.hand.now + 5 * SECOND;
+    assert_eq!(bench.hand.turn(), Pulse::Close(Some(end)));
+    assert_eq!(bench.slot().state(), SlotState::BackingOff);
+    bench.finish(7, Outcome::Delete);
+    assert_eq!(bench.hand.turn(), Pulse::Over);
+
+    let mut bench = Bench::running(&options(1).grace(5 * SECOND), 7, 60);
+    bench.lose();
+    bench.stop();
+    bench.hand.now = end.max(bench.hand.now + 5 * SECOND);
+    assert_eq!(bench.hand.turn(), Pulse::Over);
+}
+
+#[test]
+fn a_connection_starts_with_the_watch_list() {
+    for (tubes, said) in [
+        (&["default"][..], ""),
+        (&["mail"], "watch mail\r\nignore default\r\n"),
+        (&["mail", "default"], "watch mail\r\n"),
+        (&["a", "b"], "watch a\r\nwatch b\r\nignore default\r\n"),
+    ] {
+        let mut bench = Bench::new(&options(1).tubes(tubes.iter().copied()).unwrap());
+        assert_eq!(bench.opens(), format!("stats\r\n{said}reserve-with-timeout 15\r\n"));
+        bench.hear(&server("1a"));
+        assert_eq!(bench.did(), ["connected 1a"]);
+        assert_eq!(bench.slot().state(), SlotState::Waiting);
+    }
+    let mut bench = Bench::new(&options(1).tubes(["a"]).unwrap());
+    bench.opens();
+    bench.hear(&server("1a"));
+    bench.hear("OUT_OF_MEMORY\r\n");
+    assert!(!bench.slot().is_connected(), "it would take jobs from other tubes");
+}
+
+#[test]
+fn a_job_from_the_only_tube_says_so() {
+    for (tubes, tube) in [(&["mail"][..], Some("mail")), (&["mail", "sms"], None)] {
+        let options = options(1).tubes(tubes.iter().copied()).unwrap().inspect(Inspect::OnDemand);
+        let mut bench = Bench::new(&options);
+        bench.opens();
+        bench.hear(&server("1a"));
+        tubes.iter().for_each(|_| drop(bench.hear("WATCHING 2\r\n")));
+        bench.hear("WATCHING 1\r\n");
+        bench.hear(&reserved(7));
+        let taken =
+            std::iter::from_fn(|| bench.slot().next_action()).find_map(|action| match action {
+                Action::Run(taken) => Some(taken),
+                _ => None,
+            });
+        assert_eq!(taken.unwrap().tube.as_ref().map(|tube| tube.as_str()), tube);
+    }
+}
+
+#[test]
+fn actions_are_pending_until_they_are_taken() {
+    let mut bench = Bench::connected(&options(1));
+    assert!(!bench.slot().has_actions());
+    bench.hear(&reserved(7));
+    bench.hear(&counters(7, &as_usual()));
+    assert!(bench.slot().has_actions() && bench.slot().helps_handlers());
+    bench.did();
+    assert!(!bench.slot().has_actions());
+}
+
+/// It would run the job a second time, next to a handler that cannot be told to stop.
+#[test]
+fn a_slot_whose_connection_is_lost_makes_another_when_its_handler_has_ended() {
+    for (end, why) in [
+        (std::io::ErrorKind::ConnectionReset, "the connection was lost"),
+        (std::io::ErrorKind::UnexpectedEof, "the server closed the connection"),
+    ] {
+        let mut bench = Bench::running(&options(1), 7, 60);
+        bench.hand.loses(end);
+        bench.hand.turn();
+        bench.hand.now += 3600 * SECOND;
+        assert_eq!(bench.hand.turn(), Pulse::Close(None));
+        assert!(!bench.slot().helps_handlers());
+        let did = bench.did();
+        assert_eq!(did[0], "lost 7: ConnectionLost");
+        assert!(did[2].starts_with(&format!("disconnected: {why}")), "{did:?}");
+        assert_eq!(did[3], "hand back");
+        bench.finish(7, Outcome::Delete);
+        assert_eq!(bench.did(), [""; 0], "its outcome is not sent");
+        assert_eq!(bench.opens(), "stats\r\nreserve-with-timeout 15\r\n");
+        let metrics = bench.slot().take_metrics();
+        assert_eq!((metrics.connections, metrics.reconnects), (2, 1));
+        assert_eq!(bench.slot().take_metrics().connections, 0, "since the last call");
+    }
+}
+
+/// The longest pause before a new connection, if each one ends like this.
+fn longest_pause(end: impl Fn(&mut Bench)) -> Duration {
+    let (base, cap) = (Duration::from_millis(100), 100 * SECOND);
+    let mut bench = Bench::new(&options(1).reconnect_backoff(base, cap));
+    let mut longest = Duration::ZERO;
+    for _ in 0..20 {
+        let before = bench.hand.now;
+        bench.opens();
+        longest = longest.max(bench.hand.now - before);
+        end(&mut bench);
+        if bench.slot().is_connected() {
+            bench.lose();
+        }
+    }
+    longest
+}
+
+#[test]
+fn a_server_that_hangs_up_again_and_again_is_tried_ever_less_unless_it_was_of_use() {
+    let base = Duration::from_millis(100);
+    let serves = |bench: &mut Bench| {
+        bench.hear(&server("1a"));
+        bench.hear(&reserved(7));
+        bench.hear(&counters(7, &as_usual()));
+        bench.did();
+        bench.finish(7, Outcome::Delete);
+        bench.hear("DELETED\r\n");
+    };
+    assert!(longest_pause(serves) <= base, "it has served");
+    let lasts = |bench: &mut Bench| {
+        bench.hear(&server("1a"));
+        bench.wait(SECOND);
+    };
+    assert!(longest_pause(lasts) <= base, "it has lasted");
+    assert!(longest_pause(|bench| drop(bench.hear(&server("1a")))) > SECOND, "it only greets");
+    assert!(longest_pause(|bench| drop(bench.wait(SECOND))) > SECOND, "it does not even greet");
+}
+
+#[test]
+fn a_server_that_talks_nonsense_again_and_again_is_tried_ever_less() {
+    let nonsense = |bench: &mut Bench| {
+        bench.hear(&server("1a"));
+        bench.wait(SECOND);
+        bench.hear("DELETED\r\n");
+        assert!(!bench.slot().is_connected());
+    };
+    assert!(longest_pause(nonsense) > SECOND);
+}
+
+#[test]
+fn an_attempt_to_connect_that_fails_or_takes_too_long_is_told() {
+    let mut bench = Bench::new(&options(1));
+    assert!(matches!(bench.hand.turn(), Pulse::Dial { .. }));
+    assert_eq!(bench.slot().state(), SlotState::Connecting);
+    bench.hand.ends(End::NotConnected(Error::new(ErrorKind::Connect, Fate::NotSent, "refused")));
+    let Pulse::Close(Some(at)) = bench.hand.turn() else { panic!("not at once") };
+    assert_eq!(bench.slot().state(), SlotState::BackingOff);
+    assert_eq!(bench.did(), ["disconnected: refused"]);
+    bench.hand.now = at;
+    let Pulse::Dial { by: Some(by), .. } = bench.hand.turn() else { panic!() };
+    assert_eq!(bench.slot().state(), SlotState::Connecting);
+    bench.hand.now = by + Duration::from_millis(1);
+    assert!(matches!(bench.hand.turn(), Pulse::Close(Some(_))));
+    assert_eq!(bench.did(), ["disconnected: no connection within the connect timeout"]);
+}
+
+#[test]
+fn a_job_whose_last_command_was_on_its_way_is_held_no_more_on_the_next_connection() {
+    for (sent, fate) in [(0, "lost: the connection was lost"), (10, "unknown")] {
+        let mut bench = Bench::running(&options(1), 7, 60);
+        let (key, now) = (bench.key(7), bench.hand.now);
+        bench.slot().finish(key, Outcome::Delete, now);
+        bench.hand.turn();
+        bench.hand.takes(sent);
+        bench.lose();
+        assert_eq!(bench.did()[0], format!("job 7 {fate}"));
+        assert_eq!(bench.opens(), "stats\r\nreserve-with-timeout 15\r\n");
+        bench.hear(&server("1a"));
+        assert_eq!(bench.slot().state(), SlotState::Waiting);
+    }
+}
+
+#[test]
+fn a_reserve_has_the_time_of_a_reply_on_top_of_its_own() {
+    let connect: ConnectOptions = "127.0.0.1:1".parse().unwrap();
+    let options = WorkerOptions::from(connect.reply_timeout(10 * SECOND)).seed(1);
+    let mut bench = Bench::connected(&options);
+    let late = bench.hand.now + 25 * SECOND;
+    assert_eq!(bench.hand.turn(), Pulse::Go(Some(late)));
+    bench.hand.now = late;
+    bench.hand.turn();
+    assert!(!bench.slot().is_connected());
+    assert!(bench.did()[0].starts_with("disconnected: "));
+    // The server begins with it when it has answered what was before.
+    let mut bench = Bench::new(&options);
+    bench.opens();
+    bench.hand.now += 9 * SECOND;
+    bench.hear(&server("1a"));
+    assert_eq!(bench.hand.turn(), Pulse::Go(Some(bench.hand.now + 25 * SECOND)));
+}
+
+#[test]
+fn a_slot_whose_process_was_stopped_goes_on_with_what_has_arrived() {
+    let mut bench = Bench::connected(&options(1));
+    bench.hand.now += 3600 * SECOND;
+    assert_eq!(bench.hear(&reserved(7)), "touch 7\r\nstats-job 7\r\n");
+    bench.hear("TOUCHED\r\n");
+    bench.hear(&counters(7, &as_usual()));
+    assert_eq!(bench.did(), ["run 7"]);
+}
