@@ -128,7 +128,7 @@ impl WorkerSlot {
         if !self.connection.is_open {
             return;
         }
-        let unsent = self.unsent_lasts();
+        let sent = self.sent_lasts();
         for mut told in self.expected.iter_mut().filter_map(|expected| expected.told.take()) {
             trace::broken_off(&mut told, &error);
         }
@@ -137,15 +137,15 @@ impl WorkerSlot {
             let Some(held) = self.find(key) else { continue };
             match held.phase() {
                 _ if self.may_reclaim(held) => self.doubt(key),
-                Phase::Finishing if unsent.contains(&key) => {
+                Phase::Finishing if sent.contains(&key) => {
                     let id = held.job.id();
                     self.held.remove(key);
-                    self.settle(id, JobFate::Lost(LostReason::ConnectionLost));
+                    self.settle(id, JobFate::Unknown);
                 }
                 Phase::Finishing => {
                     let id = held.job.id();
                     self.held.remove(key);
-                    self.settle(id, JobFate::Unknown);
+                    self.settle(id, JobFate::Lost(LostReason::ConnectionLost));
                 }
                 _ => self.lose(key, LostReason::ConnectionLost),
             }
@@ -157,9 +157,9 @@ impl WorkerSlot {
         }
     }
 
-    /// The jobs whose last command definitely did not reach the server: they go back with the connection.
-    fn unsent_lasts(&self) -> Vec<JobKey> {
-        let lasts = self.expected.iter().filter(|expected| !self.session.is_sent(expected.ticket));
+    /// The jobs whose last command may have reached the server. The others go back with the connection.
+    fn sent_lasts(&self) -> Vec<JobKey> {
+        let lasts = self.expected.iter().filter(|expected| self.session.is_sent(expected.ticket));
         lasts
             .filter_map(|expected| match expected.what {
                 What::Finish(key, _) => Some(key),

@@ -341,6 +341,17 @@ fn a_job_whose_last_command_was_on_its_way_is_held_no_more_on_the_next_connectio
     }
 }
 
+/// The handler has asked for a delay that no server understands.
+#[test]
+fn a_job_whose_outcome_cannot_be_sent_goes_back_with_the_connection() {
+    let mut bench = Bench::running(&options(1), 7, 60);
+    bench.finish(7, Outcome::release_after(Duration::MAX));
+    assert!(!bench.slot().is_connected());
+    let did = bench.did();
+    assert_eq!(did[0], "job 7 lost: the connection was lost", "nothing was sent");
+    assert!(did[1].starts_with("disconnected: "), "{did:?}");
+}
+
 #[test]
 fn a_reserve_has_the_time_of_a_reply_on_top_of_its_own() {
     let connect: ConnectOptions = "127.0.0.1:1".parse().unwrap();
