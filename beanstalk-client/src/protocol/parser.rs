@@ -397,6 +397,36 @@ mod tests {
     }
 
     #[test]
+    fn a_word_of_a_refusal_means_the_same_with_every_command() {
+        for (word, response) in [
+            ("NOT_IGNORED", Response::NotIgnored),
+            ("PAUSED", Response::Paused),
+            ("JOB_TOO_BIG", Response::JobTooBig),
+            ("INTERNAL_ERROR", Response::InternalError),
+            ("USING", Response::Other(Bytes::from_static(b"USING"))),
+        ] {
+            assert_eq!(one(&format!("{word}\r\n")).unwrap(), response);
+        }
+    }
+
+    #[test]
+    fn a_line_may_be_as_long_as_the_limit() {
+        for piece in [1, 4096] {
+            let line = |length: usize| format!("{}\r\n", "x".repeat(length));
+            let longest = decode_in_pieces(line(MAX_LINE - 1).as_bytes(), piece, 0);
+            assert_eq!(longest.unwrap().len(), 1);
+            assert!(decode_in_pieces(line(MAX_LINE).as_bytes(), piece, 0).is_err());
+        }
+    }
+
+    /// The start of a line that was searched for its end belongs to that line only.
+    #[test]
+    fn a_short_line_is_found_behind_a_long_one_that_came_in_two_pieces() {
+        let found = decode_in_pieces(b"WATCHING 1234567\r\nDELETED\r\n", 14, 0).unwrap();
+        assert_eq!(found, [Response::Watching(1_234_567), Response::Deleted]);
+    }
+
+    #[test]
     fn an_endless_line_is_an_error_not_a_buffer() {
         let error = decode_in_pieces(&[b'x'; 5000], 100, 1 << 20).unwrap_err();
         assert_eq!(error.to_string(), "the reply line is longer than 1024 bytes");

@@ -234,6 +234,22 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_limited_however_short_and_bytes_are_not() {
+        let text = |lines: usize| format!("---\n{}", "\n".repeat(lines - 1));
+        assert!(lines(&text(MAX_LINES)).is_ok());
+        assert!(lines(&text(MAX_LINES + 1)).is_err());
+        assert!(lines(&format!("---\nos: {}\n", "x".repeat(MAX_LINES))).is_ok());
+    }
+
+    #[test]
+    fn maps_are_equal_if_their_pairs_are() {
+        let [one, same, other] = ["---\na: 1\n", "---\na: \"1\"\n", "---\na: 2\n"]
+            .map(|text| map(text.as_bytes()).unwrap());
+        assert!(one == same && one != other);
+        assert_eq!(format!("{other:?}"), r#"[("a", "2")]"#);
+    }
+
+    #[test]
     fn anything_but_the_two_shapes_is_an_error_that_shows_the_line() {
         for bad in
             ["", "a: 1\n", "---\n&a [*a,*a]\n", "---\n  a: 1\n", "---\na: 1\na: 2\n", "---\n- x\n"]

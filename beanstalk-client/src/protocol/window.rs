@@ -146,3 +146,134 @@ impl<C: Command> Window<C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ErrorKind, Job, PutOptions,
+        protocol::{Delete, Put},
+    };
+
+    fn client() -> ClientSession {
+        ClientSession::new("simulated:11300".parse().unwrap(), true)
+    }
+
+    fn deletes() -> impl Iterator<Item = Delete> {
+        (1..).map(|job: u64| Delete::new(job))
+    }
+
+    /// Answers the oldest command.
+    fn complete<C: Command>(
+        window: &mut Window<C>,
+        client: &mut ClientSession,
+        response: Response,
+    ) -> Result<C::Reply> {
+        assert!(matches!(window.head(client), Some(Head::Sent(..))));
+        window.complete(client, Ok(response)).unwrap()
+    }
+
+    #[test]
+    fn a_window_is_filled_once_half_of_it_is_free() {
+        for (size, filled) in [(4, [4, 4, 6, 6, 8]), (1, [1, 2, 3, 4, 5]), (0, [1, 2, 3, 4, 5])] {
+            let (mut client, mut commands) = (client(), deletes());
+            let mut window = Window::new();
+            window.resize(size);
+            for taken in filled {
+                window.fill(&mut client.session, &mut commands);
+                assert_eq!(client.session.metrics().commands, taken, "of {size}");
+                assert!(complete(&mut window, &mut client, Response::Deleted).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_takes_no_more_while_much_waits_to_be_written() {
+        let (mut client, body) = (client(), vec![0; 200 << 10]);
+        let mut puts = (0..9).map(|_| Put::new(&body, PutOptions::default()).unwrap());
+        let mut window = Window::new();
+        window.fill(&mut client.session, &mut puts);
+        assert_eq!(client.session.metrics().commands, 2);
+        window.fill(&mut client.session, &mut puts);
+        assert_eq!(client.session.metrics().commands, 2);
+        // Something has to be in flight, however much there is.
+        assert!(complete(&mut window, &mut client, Response::Inserted(1.into())).is_ok());
+        assert!(complete(&mut window, &mut client, Response::Inserted(2.into())).is_ok());
+        window.fill(&mut client.session, &mut puts);
+        assert_eq!(client.session.metrics().commands, 3);
+        client.session.sent(usize::MAX);
+        window.fill(&mut client.session, &mut puts);
+        assert_eq!(client.session.metrics().commands, 5);
+    }
+
+    #[test]
+    fn a_pipeline_goes_on_after_a_refusal_and_ends_with_its_connection() {
+        let (mut client, mut window) = (client(), Window::new());
+        window.resize(1);
+        let mut commands = deletes();
+        window.fill(&mut client.session, &mut commands);
+        let error = complete(&mut window, &mut client, Response::NotFound).unwrap_err();
+        assert_eq!((error.kind(), error.command()), (ErrorKind::NotFound, Some("delete")));
+        window.fill(&mut client.session, &mut commands);
+        assert!(complete(&mut window, &mut client, Response::Deleted).is_ok());
+        window.fill(&mut client.session, &mut commands);
+        let error = complete(&mut window, &mut client, Response::Touched).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+        window.fill(&mut client.session, &mut commands);
+        assert!(window.head(&mut client).is_none());
+        let metrics = client.session.metrics();
+        assert_eq!(metrics.errors_of(ErrorKind::NotFound), 1);
+        assert_eq!(metrics.errors_of(ErrorKind::Protocol), 1);
+        assert_eq!(metrics.commands, 3);
+    }
+
+    #[test]
+    fn a_pipeline_asks_for_no_command_after_the_last_or_without_a_connection() {
+        let (mut client, mut window) = (client(), Window::new());
+        let mut given = 0;
+        let mut twice = std::iter::from_fn(|| {
+            given += 1;
+            (given != 2).then(|| Delete::new(given))
+        });
+        window.fill(&mut client.session, &mut twice);
+        window.fill(&mut client.session, &mut twice);
+        assert_eq!((given, client.session.metrics().commands), (2, 1));
+
+        let (mut client, mut window) = (self::client(), Window::new());
+        client.session.close();
+        let mut commands = deletes();
+        window.fill(&mut client.session, &mut commands);
+        assert!(matches!(window.head(&mut client), Some(Head::Refused(_))));
+        window.fill(&mut client.session, &mut commands);
+        assert!(window.head(&mut client).is_none());
+    }
+
+    #[test]
+    fn a_command_that_cannot_be_sent_has_its_outcome_in_turn() {
+        let (mut client, mut window) = (client(), Window::new());
+        let lost = Job::for_test(7, "body");
+        let mut commands = [Delete::new(1), Delete::new(&lost), Delete::new(2)].into_iter();
+        window.fill(&mut client.session, &mut commands);
+        assert_eq!(client.session.outgoing(), b"delete 1\r\ndelete 2\r\n");
+        assert!(complete(&mut window, &mut client, Response::Deleted).is_ok());
+        let Some(Head::Refused(error)) = window.head(&mut client) else { panic!("{window:?}") };
+        assert_eq!((error.kind(), error.command()), (ErrorKind::JobLost, Some("delete")));
+        assert_eq!(client.session.metrics().errors_of(ErrorKind::JobLost), 1);
+        assert!(complete(&mut window, &mut client, Response::Deleted).is_ok());
+        assert!(window.head(&mut client).is_none());
+    }
+
+    #[test]
+    fn a_pipeline_without_a_connection_fails_its_first_command_only() {
+        let lost = || Error::new(ErrorKind::ConnectionLost, crate::Fate::NotSent, "gone");
+        let (mut client, mut window) = (client(), Window::new());
+        let mut none = std::iter::empty::<Delete>();
+        assert!(window.fail::<()>(&mut client, &mut none, lost()).is_none());
+        let (mut window, mut commands) = (Window::new(), deletes());
+        let error = window.fail::<()>(&mut client, &mut commands, lost()).unwrap().unwrap_err();
+        assert_eq!(error.command(), Some("delete"));
+        assert_eq!(client.session.metrics().errors_of(ErrorKind::ConnectionLost), 1);
+        window.fill(&mut client.session, &mut commands);
+        assert!(window.head(&mut client).is_none());
+    }
+}

@@ -1,6 +1,10 @@
 //! The role under a pump that does everything a pump may do, on a bad network, against the broker of the in-memory
 //! server.
 
+mod connections;
+mod leftovers;
+mod pipelines;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,

@@ -109,7 +109,7 @@ pub(crate) fn is_gone(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Delete, Reserve, ReserveJob, Response};
+    use crate::protocol::{Delete, Ignore, Reserve, ReserveJob, Response, Watch};
 
     /// A connection that holds a job without a caller.
     fn with_orphan() -> Session {
@@ -152,6 +152,29 @@ mod tests {
         assert!(session.reply(next).unwrap().is_some());
         assert!(!session.is_open());
         assert_eq!(session.orphan(), None);
+    }
+
+    /// It was reserved under another watch list than that of the next reserve.
+    #[test]
+    fn a_change_of_the_watch_list_gives_an_orphan_back() {
+        let tube = |name: &str| crate::TubeName::try_from(name).unwrap();
+        let asks =
+            |session: &mut Session, command: &dyn Fn(&mut Session) -> Ticket, reply: &str| {
+                let ticket = command(session);
+                answer(session, reply.as_bytes());
+                assert!(session.reply(ticket).unwrap().is_some());
+                (session.is_open(), session.orphan().is_some())
+            };
+        let watch = |session: &mut Session| session.send(&Watch(tube("mail"))).unwrap();
+        let ignore = |session: &mut Session| session.send(&Ignore(tube("mail"))).unwrap();
+        let mut session = with_orphan();
+        assert_eq!(asks(&mut session, &ignore, "WATCHING 1\r\n"), (true, true), "no change");
+        assert_eq!(asks(&mut session, &watch, "WATCHING 2\r\n"), (false, false));
+        let mut session = Session::new(1024);
+        assert_eq!(asks(&mut session, &watch, "WATCHING 2\r\n"), (true, false));
+        session.keep_orphan(Job::for_test(7, "hi"));
+        assert_eq!(asks(&mut session, &watch, "WATCHING 2\r\n"), (true, true), "no change");
+        assert_eq!(asks(&mut session, &ignore, "WATCHING 1\r\n"), (false, false));
     }
 
     #[test]

@@ -111,8 +111,8 @@ impl Session {
 mod tests {
     use super::*;
     use crate::{
-        Job,
-        protocol::{Command, Reserve, ReserveJob},
+        Job, ReleaseOptions,
+        protocol::{Bury, Command, Delete, Release, Reserve, ReserveJob, Touch},
     };
 
     fn answered<C: Command>(session: &mut Session, command: &C, reply: &str) -> Response {
@@ -160,5 +160,79 @@ mod tests {
         assert_eq!(tube(&session, &job), None);
         answered(&mut session, &Ignore(TubeName::default()), "WATCHING 1\r\n");
         assert_eq!(tube(&session, &job), None, "it is not of the one that is watched now");
+    }
+
+    /// The commands that reset the connection; `None` if it is to be closed.
+    fn reset(session: &Session) -> Option<String> {
+        let Reset::Send(commands) = session.to_reset() else { return None };
+        let mut lines = bytes::BytesMut::new();
+        commands.iter().for_each(|command| command.encode(&mut lines));
+        Some(String::from_utf8(lines.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn a_connection_is_reset_by_as_few_commands_as_it_takes() {
+        let (mail, sms): (TubeName, TubeName) = ("mail".parse().unwrap(), "sms".parse().unwrap());
+        let mut session = Session::new(100);
+        assert_eq!(reset(&session).as_deref(), Some(""));
+        answered(&mut session, &Watch(mail.clone()), "WATCHING 2\r\n");
+        assert_eq!(reset(&session).as_deref(), Some("ignore mail\r\n"));
+        answered(&mut session, &Use(mail), "USING mail\r\n");
+        answered(&mut session, &Watch(sms), "WATCHING 3\r\n");
+        answered(&mut session, &Ignore(TubeName::default()), "WATCHING 2\r\n");
+        let all = "use default\r\nwatch default\r\nignore mail\r\nignore sms\r\n";
+        assert_eq!(reset(&session).as_deref(), Some(all));
+        let ticket = session.send(&Touch::new(1)).unwrap();
+        assert_eq!(reset(&session), None, "a reply is outstanding");
+        session.sent(session.outgoing().len());
+        session.space()[..11].copy_from_slice(b"NOT_FOUND\r\n");
+        session.received(11);
+        assert!(session.reply(ticket).unwrap().is_some());
+        assert_eq!(reset(&session).as_deref(), Some(all));
+        session.forget();
+        assert_eq!(reset(&session), None, "it is closed");
+        session.reopen();
+        assert_eq!((session.outgoing(), reset(&session).as_deref()), (&b""[..], Some("")));
+        assert_eq!(session.used_tube(), "default");
+    }
+
+    #[test]
+    fn a_connection_that_holds_jobs_is_closed_instead() {
+        let mut session = Session::new(100);
+        let release = Release::new(7, ReleaseOptions::new(0)).unwrap();
+        for (last, answer) in [
+            (AnyCommand::new(&Delete::new(7)), "DELETED\r\n"),
+            (AnyCommand::new(&release), "RELEASED\r\n"),
+            (AnyCommand::new(&Bury::new(7, 0)), "BURIED\r\n"),
+            (AnyCommand::new(&Touch::new(7)), "NOT_FOUND\r\n"),
+        ] {
+            reserved(&mut session, &Reserve, 7);
+            assert_eq!(reset(&session), None);
+            answered(&mut session, &Delete::new(8), "DELETED\r\n");
+            answered(&mut session, &Touch::new(7), "TOUCHED\r\n");
+            assert_eq!(reset(&session), None, "it still holds job 7");
+            answered(&mut session, &last, answer);
+            assert_eq!(reset(&session).as_deref(), Some(""), "{answer}");
+        }
+        let too_large = format!("RESERVED 7 101\r\n{}\r\n", "x".repeat(101));
+        for answer in [too_large.as_str(), "RESERVED 7 2\r\nxx\0\0"] {
+            let mut session = Session::new(100);
+            answered(&mut session, &Reserve, answer);
+            assert_eq!(reset(&session), None, "its body does not matter");
+            answered(&mut session, &Delete::new(7), "DELETED\r\n");
+            assert_eq!(reset(&session).as_deref(), Some(""));
+        }
+    }
+
+    /// So many are not worth counting one by one.
+    #[test]
+    fn a_connection_that_held_very_many_jobs_counts_as_holding_some() {
+        for (count, is_reset) in [(MOST, true), (MOST + 1, false)] {
+            let mut session = Session::new(100);
+            let jobs = 1..=count as u64;
+            jobs.clone().for_each(|job| drop(reserved(&mut session, &Reserve, job)));
+            jobs.for_each(|job| drop(answered(&mut session, &Delete::new(job), "DELETED\r\n")));
+            assert_eq!(reset(&session).is_some(), is_reset, "{count}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The state of one connection, byte by byte.
 
 use super::*;
-use crate::protocol::{Delete, Ignore, Put, Quit, Reserve, Response, StatsTube, Use, Watch};
+use crate::protocol::{Delete, Ignore, Put, Quit, Reserve, Response, StatsTube, Touch, Use, Watch};
 
 fn feed(session: &mut Session, bytes: &[u8]) {
     let space = session.space();
@@ -206,4 +206,82 @@ fn a_watch_list_is_brought_about_over_commands_that_nobody_waits_for() {
     session.reply(last).unwrap();
     assert_eq!(session.to_watch(&names), [Watch(tube("mail"))]);
     assert_eq!(session.to_ignore(&names), [Ignore(tube("old"))]);
+}
+
+#[test]
+fn metrics_go_on_over_connections() {
+    let mut session = Session::new(1024);
+    for connection in 1..=2 {
+        for _ in 0..3 {
+            let ticket = session.send(&Delete::new(1)).unwrap();
+            flush(&mut session);
+            feed(&mut session, b"DELETED\r\n");
+            assert!(session.reply(ticket).unwrap().is_some());
+        }
+        let metrics = session.metrics();
+        let counts = [metrics.commands, metrics.replies, metrics.bytes_out, metrics.bytes_in];
+        assert_eq!(counts, [3, 3, 30, 27].map(|count| count * connection));
+        session.reopen();
+    }
+}
+
+#[test]
+fn a_session_tells_what_it_waits_for() {
+    let mut session = Session::new(1024);
+    assert!(!session.oldest_is_sent() && !session.awaits_replies() && !session.has_ended());
+    let ticket = session.send(&Delete::new(1)).unwrap();
+    assert!(!session.oldest_is_sent() && session.awaits_replies());
+    session.sent(3);
+    assert!(!session.oldest_is_sent());
+    flush(&mut session);
+    assert!(session.oldest_is_sent());
+    feed(&mut session, b"DELE");
+    assert!(!session.has_unsolicited_bytes(), "they answer it");
+    feed(&mut session, b"TED\r\n");
+    assert!(session.reply(ticket).unwrap().is_some());
+    assert!(!session.has_unsolicited_bytes());
+    session.end_of_stream();
+    assert!(session.has_ended() && !session.is_open());
+}
+
+#[test]
+fn unsolicited_bytes_are_noticed_in_a_pump() {
+    let (mut session, mut io) = (Session::new(1024), Io::<()>::default());
+    io.opened();
+    assert!(!session.has_unsolicited_bytes_in(&io));
+    io.space()[0] = b'D';
+    io.came(1);
+    assert!(session.has_unsolicited_bytes_in(&io));
+    session.send(&Delete::new(1)).unwrap();
+    assert!(!session.has_unsolicited_bytes_in(&io));
+}
+
+#[test]
+fn an_end_in_the_middle_of_a_reply_is_no_answer_to_quit() {
+    let mut session = Session::new(1024);
+    let quit = session.send(&Quit).unwrap();
+    flush(&mut session);
+    feed(&mut session, b"BAD_FO");
+    session.end_of_stream();
+    assert_eq!(session.reply(quit).unwrap_err().kind(), ErrorKind::ConnectionLost);
+}
+
+#[test]
+fn a_reply_that_belongs_to_another_command_closes_the_session() {
+    let mut session = Session::new(1024);
+    let error = session.decode(&Delete::new(1), Response::NotFound).unwrap_err();
+    assert!(error.kind() == ErrorKind::NotFound && session.is_open(), "{error}");
+    let error = session.decode(&Delete::new(1), Response::Touched).unwrap_err();
+    assert_eq!((error.kind(), error.command()), (ErrorKind::Protocol, Some("delete")));
+    assert!(!session.is_open() && session.send(&Touch::new(1)).is_err());
+}
+
+#[test]
+fn tubes_that_are_watched_or_about_to_be_are_not_ignored_twice() {
+    let mut session = Session::new(1024);
+    // It is watched already, and this changes nothing.
+    session.send(&Watch(tube("default"))).unwrap();
+    session.send(&Ignore(tube("other"))).unwrap();
+    assert_eq!(session.to_ignore(&[tube("mail")]), [Ignore(tube("default"))]);
+    assert_eq!(session.to_watch(&[tube("default")]), []);
 }
