@@ -76,5 +76,20 @@ mod tests {
         assert!(!barrier.is_passed(first) && !barrier.is_passed(second));
         barrier.leave(b);
         assert!(barrier.is_passed(first) && barrier.is_passed(second) && barrier.is_clear());
+        // Once everything is done, it starts anew.
+        let d = barrier.enter();
+        let third = barrier.raise();
+        assert!(!barrier.is_passed(third) && !barrier.is_clear());
+        barrier.leave(d);
+        assert!(barrier.is_passed(third));
+    }
+
+    #[test]
+    fn the_last_put_before_a_flush_is_told_from_the_others() {
+        let mut barrier = Barrier::new();
+        let [a, b] = [(); 2].map(|()| barrier.enter());
+        barrier.raise();
+        let c = barrier.enter();
+        assert!(!barrier.leave(a) && barrier.leave(b) && barrier.leave(c));
     }
 }

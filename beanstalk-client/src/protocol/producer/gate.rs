@@ -280,6 +280,26 @@ mod tests {
     }
 
     #[test]
+    fn a_tube_is_full_at_its_limit_and_while_others_wait() {
+        let (mut gates, now) = (Gates::new(3, INTERVAL), Instant::now());
+        let tube = TubeName::default();
+        offer(&mut gates, &tube, now);
+        gates.ask(now);
+        gates.answered(&tube, Some(1));
+        assert_eq!(gates.is_full(&tube), None, "one is ready, and one was put");
+        assert!(offer(&mut gates, &tube, now));
+        assert_eq!(gates.is_full(&tube), Some(3));
+        let (mut gates, now) = (Gates::new(3, INTERVAL), Instant::now());
+        (0..2).for_each(|_| assert!(!offer(&mut gates, &tube, now)));
+        gates.ask(now);
+        gates.answered(&tube, Some(2));
+        assert!(gates.asks(&tube, now + INTERVAL));
+        gates.answered(&tube, Some(3));
+        gates.answered(&tube, Some(0));
+        assert_eq!((gates.is_full(&tube), gates.limit()), (None, 3));
+    }
+
+    #[test]
     fn what_is_due_is_taken_off_and_the_rest_stays_in_order() {
         let (mut gates, now) = (Gates::new(1, INTERVAL), Instant::now());
         let tube = TubeName::default();
@@ -291,6 +311,9 @@ mod tests {
         assert_eq!(gates.take_due(now).len(), 1);
         let left: Vec<_> = gates.parcels().map(|parcel| parcel.owner.unwrap().slot).collect();
         assert_eq!(left, [1, 3]);
+        assert!(!gates.is_empty());
+        assert_eq!(gates.take_due(now + INTERVAL).len(), 2);
+        assert!(gates.is_empty());
     }
 
     #[test]
@@ -304,5 +327,30 @@ mod tests {
             gates.answered(&tube, Some(0));
         }
         assert!(gates.gates.len() <= MANY, "{}", gates.gates.len());
+    }
+
+    #[test]
+    fn tubes_in_use_are_remembered_however_many_there_are() {
+        let (mut gates, start) = (Gates::new(9, INTERVAL), Instant::now());
+        let tube = |n: usize| TubeName::try_from(format!("tube-{n}")).unwrap();
+        let [full, known] = ["full", "known"].map(|name| TubeName::try_from(name).unwrap());
+        let ask = |gates: &mut Gates, tube: &TubeName, ready, now| {
+            offer(gates, tube, now);
+            gates.ask(now);
+            gates.answered(tube, Some(ready));
+        };
+        ask(&mut gates, &full, 9, start);
+        ask(&mut gates, &known, 0, start);
+        // As long as there are few, none is forgotten.
+        let later = start + 10 * INTERVAL;
+        ask(&mut gates, &tube(0), 0, later);
+        assert!(gates.passes(&known, later), "what is known of it holds");
+        for n in 1..MANY {
+            ask(&mut gates, &tube(n), 0, later);
+        }
+        let last = tube(MANY - 3);
+        assert!(gates.passes(&last, later), "it was used a moment ago");
+        assert!(!gates.passes(&known, later), "nobody has used that one");
+        assert_eq!(gates.parcels().count(), 1, "a put waits for room in the full one");
     }
 }

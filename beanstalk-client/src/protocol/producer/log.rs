@@ -315,3 +315,70 @@ impl Log {
 fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::parcel::Owner, *};
+    use crate::Delivery;
+
+    fn put(log: &mut Log, body: &[u8]) {
+        put_by(log, body, None);
+    }
+
+    fn put_by(log: &mut Log, body: &[u8], deadline: Option<Instant>) {
+        let parcel = Parcel {
+            owner: Some(Owner { slot: 0, generation: 0 }),
+            tube: TubeName::default(),
+            body: body.len(),
+            weight: body.len(),
+            deadline,
+            delivery: Delivery::AtMostOnce,
+            retries: true,
+            key: None,
+            may_exist: false,
+        };
+        log.push(parcel, |out| out.put_slice(body));
+    }
+
+    #[test]
+    fn what_was_written_and_answered_is_not_kept() {
+        let mut log = Log::default();
+        log.connect(false);
+        let mut written = 0;
+        for _ in 0..10 {
+            put(&mut log, b"first");
+            put(&mut log, b"second");
+            for expected in [&b"firstsecond"[..], b""] {
+                let bytes = log.unwritten();
+                assert_eq!(bytes, expected);
+                written += bytes.len() as u64;
+                log.note_written(written);
+            }
+            let first = log.take_oldest().unwrap();
+            assert_eq!(log.frame(&first), "first");
+            log.release();
+            assert_eq!(log.chunks.len(), 1, "the other one may have to be sent again");
+            assert!(log.take_oldest().is_some() && log.take_oldest().is_none());
+            log.release();
+            assert!(log.chunks.is_empty() && log.is_empty());
+        }
+    }
+
+    /// The driver may be writing them, outside of the lock.
+    #[test]
+    fn overdue_puts_that_the_driver_has_stay_where_they_are() {
+        let (mut log, now) = (Log::default(), Instant::now());
+        log.connect(false);
+        put_by(&mut log, b"first", Some(now));
+        assert_eq!(log.unwritten(), "first");
+        put_by(&mut log, b"second", Some(now));
+        let due = |log: &mut Log| -> Vec<Bytes> {
+            log.take_due(now).into_iter().map(|taken| taken.frame).collect()
+        };
+        assert_eq!(due(&mut log), ["second"]);
+        assert_eq!(log.begun().count(), 1);
+        // It has written nothing of it, so there is nothing to wait for.
+        log.note_written(0);
+        assert_eq!((log.begun().count(), due(&mut log)), (0, vec!["first".into()]));
+    }
+}

@@ -1,7 +1,14 @@
 //! The outbox against a model of servers, with every fault that a connection can have, at every byte.
 
+mod gates;
+#[cfg(feature = "blocking")]
+mod leading;
+mod servers;
+mod waiting;
+
 use std::{
     collections::{HashMap, VecDeque},
+    sync::Arc,
     task::{Poll, Waker},
     time::{Duration, Instant},
 };
@@ -9,7 +16,7 @@ use std::{
 use proptest::prelude::*;
 use queue_core::{
     End, Io, Pulse, Role,
-    proof::{Faults, Peer, Proof, Steady},
+    proof::{Faults, Idle, Peer, Proof, Steady},
 };
 
 use super::*;
@@ -23,6 +30,8 @@ struct Server {
     stored: Vec<(String, Vec<u8>)>,
     is_down: bool,
     refuses: bool,
+    /// Number of ready jobs in every tube.
+    ready: u64,
     is_connected: bool,
     connection: Connection,
     io: Io<Error>,
@@ -56,6 +65,10 @@ impl Server {
             let mut taken = end + 2;
             let reply = match words[..] {
                 ["stats"] => format!("OK {}\r\n{LIMITS}\r\n", LIMITS.len()),
+                ["stats-tube", tube] => {
+                    let text = format!("---\nname: {tube}\ncurrent-jobs-ready: {}\n", self.ready);
+                    format!("OK {}\r\n{text}\r\n", text.len())
+                }
                 ["use", tube] => {
                     connection.used = tube.to_owned();
                     format!("USING {tube}\r\n")
@@ -160,16 +173,23 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
+fn options(servers: usize, selection: Selection) -> ProducerOptions {
+    let names = (0..servers).map(|n| format!("host{n}"));
+    let servers = Servers::new(names).unwrap().selection(selection);
+    ProducerOptions::new(servers).max_jobs(20).seed(1)
+}
+
 impl World {
     fn new(servers: usize, selection: Selection, probes: Probes) -> Self {
-        let names = (0..servers).map(|n| format!("host{n}"));
-        let servers_given = Servers::new(names).unwrap().selection(selection);
-        let options = ProducerOptions::new(servers_given).max_jobs(20).seed(1);
+        World::of(options(servers, selection), probes)
+    }
+
+    fn of(options: ProducerOptions, probes: Probes) -> Self {
         let options = options.checked().unwrap();
         World {
             outbox: Outbox::new(&options, probes),
             now: Instant::now(),
-            servers: (0..servers).map(|_| Server::default()).collect(),
+            servers: options.servers.options().iter().map(|_| Server::default()).collect(),
             jobs: Vec::new(),
         }
     }
@@ -846,6 +866,73 @@ fn a_lane_whose_task_is_gone_tells_its_callers_by_the_bytes_that_were_taken() {
     let refused = world.outbox.poll_closed(Waker::noop());
     assert!(refused.is_ready() && world.outbox.report().accepted == 2);
 }
+
+/// How most puts are treated.
+fn policy() -> Policy {
+    let timeout = Duration::from_secs(60);
+    Policy { delivery: Delivery::AtMostOnce, timeout, retries: true, key: None, waits: true }
+}
+
+impl World {
+    /// A put of this body into a tube, which is not noted.
+    fn offer(&mut self, tube: &str, body: &[u8], policy: &Policy) -> Result<Option<SlotId>> {
+        let put = Put::new(body, crate::PutOptions::default()).unwrap();
+        let deadline = Some(self.now + policy.timeout);
+        self.outbox.offer(&put, &tube.try_into().unwrap(), policy, deadline, self.now)
+    }
+
+    fn answer(&mut self, slot: SlotId) -> Option<Result<Inserted>> {
+        match self.outbox.poll_answer(slot, Waker::noop()) {
+            Poll::Ready(outcome) => Some(outcome),
+            Poll::Pending => None,
+        }
+    }
+
+    /// The error that a put has got.
+    fn failure(&mut self, job: usize) -> Error {
+        self.collect();
+        self.jobs[job].outcome.take().unwrap().unwrap_err()
+    }
+
+    fn has(&mut self, job: usize) -> bool {
+        self.collect();
+        matches!(self.jobs[job].outcome, Some(Ok(_)))
+    }
+
+    /// Connects to a server that answers the greeting like this.
+    fn greet(&mut self, server: usize, answer: &str) {
+        assert!(matches!(self.ask(server), Pulse::Dial { .. }));
+        let place = &mut self.servers[server];
+        place.connect();
+        place.io.opened();
+        self.ask(server);
+        self.move_bytes(server, usize::MAX, 0);
+        self.servers[server].connection.replies[0] = answer.to_owned();
+        self.move_bytes(server, 0, 1);
+    }
+
+    /// The next pulse of a lane, without obeying it.
+    fn pulse(&mut self, server: usize) -> Pulse {
+        let place = &mut self.servers[server];
+        Steady(Lane(&mut self.outbox, server)).exchange(&mut place.io, self.now)
+    }
+
+    /// The bytes that wait to be written.
+    fn unsent(&self, server: usize) -> String {
+        String::from_utf8(self.servers[server].io.unsent().to_vec()).unwrap()
+    }
+
+    fn events(&mut self) -> Vec<String> {
+        let events = self.outbox.take_events();
+        events.into_iter().map(|(server, what)| format!("{server} {what}")).collect()
+    }
+}
+
+fn text(yaml: &str) -> String {
+    format!("OK {}\r\n{yaml}\r\n", yaml.len())
+}
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// The only lane of an outbox, with what its callers know.
 impl Role for World {

@@ -1,0 +1,214 @@
+//! Callers that drive the lanes of a blocking producer, which has no tasks.
+
+use super::*;
+
+const TURN: Duration = Duration::from_millis(20);
+
+/// The lane that a caller is to drive, if any, and until when it drives or sleeps.
+fn lead(
+    world: &mut World,
+    slot: Option<SlotId>,
+    last: Option<usize>,
+) -> (Option<usize>, Option<Instant>) {
+    match world.outbox.lead(slot, last, world.now) {
+        Lead::Drive(server, until) => (Some(server), until),
+        Lead::Park(until) => (None, until),
+    }
+}
+
+/// A put for each server, in order, and whether to connect to it.
+fn world(connects: &[bool]) -> (World, Vec<SlotId>) {
+    let mut world = World::new(connects.len(), Selection::RoundRobin, Probes::ByPuts);
+    let puts = connects.iter().map(|_| world.offer("default", b"x", &policy()).unwrap().unwrap());
+    let slots = puts.collect();
+    for (server, connects) in connects.iter().enumerate() {
+        if *connects {
+            world.turn(server, 0, 0);
+        }
+    }
+    (world, slots)
+}
+
+fn waker() -> (Arc<Idle>, Waker) {
+    let idle = Arc::new(Idle);
+    (idle.clone(), idle.into())
+}
+
+/// Whether one of those that are to be woken is this one.
+fn wakes(world: &mut World, waker: &Waker) -> bool {
+    let mut woken = Vec::new();
+    world.outbox.take_wakers(&mut woken);
+    woken.iter().any(|woken| woken.will_wake(waker))
+}
+
+/// Whether nobody keeps this waker any more.
+fn is_woken(world: &mut World, idle: &Arc<Idle>) -> bool {
+    let mut woken = Vec::new();
+    world.outbox.take_wakers(&mut woken);
+    drop(woken);
+    Arc::strong_count(idle) == 1
+}
+
+#[test]
+fn one_caller_drives_the_lane_of_its_put_and_the_next_takes_over() {
+    let (mut world, slots) = world(&[true]);
+    let second = world.offer("default", b"y", &policy()).unwrap().unwrap();
+    let due = Some(world.now + policy().timeout);
+    assert_eq!(lead(&mut world, Some(slots[0]), None), (Some(0), due), "as long as its put waits");
+    assert_eq!(lead(&mut world, Some(second), None), (None, due), "it is driven");
+    let [(one, one_waker), (two, two_waker)] = [waker(), waker()];
+    assert!(world.outbox.poll_answer(slots[0], &one_waker).is_pending());
+    assert!(world.outbox.poll_answer(second, &two_waker).is_pending());
+    drop((one_waker, two_waker));
+    for _ in 0..2 {
+        world.turn(0, usize::MAX, 1);
+    }
+    assert!(is_woken(&mut world, &one) && !is_woken(&mut world, &two));
+    assert!(world.answer(slots[0]).is_some());
+    world.outbox.resign(0);
+    assert!(is_woken(&mut world, &two), "somebody has to drive it");
+    assert_eq!(lead(&mut world, Some(second), None), (Some(0), due));
+    world.settle();
+    world.outbox.resign(0);
+    // Nothing is left to do.
+    assert_eq!(lead(&mut world, None, None).0, None);
+}
+
+#[test]
+fn a_caller_drives_the_other_lanes_in_turns_with_its_own() {
+    let (mut world, slots) = world(&[true, true, true]);
+    let turn = Some(world.now + TURN);
+    let mut driven = Vec::new();
+    let mut last = None;
+    for _ in 0..6 {
+        let (server, until) = lead(&mut world, Some(slots[1]), last);
+        assert_eq!(until, turn);
+        last = server;
+        driven.extend(server);
+        world.outbox.resign(server.unwrap());
+    }
+    assert_eq!(driven, [1, 0, 1, 2, 1, 0]);
+    // Those that are driven by others need nobody.
+    for other in [0, 2] {
+        world.outbox.lanes[other].is_driven = true;
+    }
+    let due = Some(world.now + policy().timeout);
+    assert_eq!(lead(&mut world, Some(slots[1]), Some(1)), (Some(1), due));
+    // Its own is driven by another, who wakes it.
+    world.outbox.lanes[0].is_driven = false;
+    assert_eq!(lead(&mut world, Some(slots[1]), Some(1)), (None, due));
+}
+
+/// A turn is too short to make a connection, and its own put has nothing of it.
+#[test]
+fn a_caller_connects_to_the_server_of_its_put_only() {
+    let (mut world, slots) = world(&[false, true, false]);
+    let due = Some(world.now + policy().timeout);
+    assert_eq!(lead(&mut world, Some(slots[1]), Some(1)), (Some(1), due), "nothing else to drive");
+    world.outbox.resign(1);
+    // The connection to its own comes first, whoever waits.
+    assert_eq!(lead(&mut world, Some(slots[0]), None), (Some(0), due));
+    world.outbox.resign(0);
+    // Then the one that is there has its turn.
+    let turn = Some(world.now + TURN);
+    assert_eq!(lead(&mut world, Some(slots[0]), Some(0)), (Some(1), turn));
+}
+
+#[test]
+fn callers_without_a_put_share_all_lanes() {
+    let (mut world, _) = world(&[false, true, false]);
+    let drive = |world: &mut World| lead(world, None, None);
+    assert_eq!(drive(&mut world), (Some(0), None), "it waits for the connection");
+    assert_eq!(drive(&mut world), (Some(1), Some(world.now + TURN)), "another one has nobody");
+    assert_eq!(drive(&mut world), (Some(2), None));
+    let due = Some(world.now + policy().timeout);
+    assert_eq!(drive(&mut world), (None, due));
+    (0..3).for_each(|server| world.outbox.resign(server));
+    assert_eq!(drive(&mut world).0, Some(0));
+    world.outbox.resign(0);
+    assert_eq!(drive(&mut world).0, Some(1), "the next one in turn");
+    world.outbox.resign(1);
+    // A caller in line has its own time.
+    let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
+    let end = Some(world.now + SECOND);
+    world.outbox.stand_in_line(&put, end, Waker::noop());
+    world.outbox.abandon(3);
+    (0..17).for_each(|_| drop(world.offer("default", b"x", &policy())));
+    world.outbox.stand_in_line(&put, end, Waker::noop());
+    assert_eq!(drive(&mut world), (Some(2), end));
+}
+
+#[test]
+fn a_caller_whose_server_is_to_be_left_alone_sleeps_until_it_may_be_tried() {
+    let (mut world, slots) = world(&[false]);
+    world.servers[0].is_down = true;
+    let due = Some(world.now + policy().timeout);
+    assert_eq!(lead(&mut world, Some(slots[0]), None), (Some(0), due));
+    world.turn(0, 0, 0);
+    world.outbox.resign(0);
+    let until = world.outbox.lanes[0].health.quarantine(world.now);
+    assert!(until.is_some());
+    assert_eq!(lead(&mut world, Some(slots[0]), Some(0)), (None, until));
+    world.now = until.unwrap();
+    assert_eq!(lead(&mut world, Some(slots[0]), Some(0)), (Some(0), due));
+    // Another driver is there, and looks after it.
+    world.outbox.lanes[0].health.failed(world.now);
+    world.outbox.lanes[0].phase = Phase::Backoff;
+    assert_eq!(lead(&mut world, Some(slots[0]), Some(0)), (None, due));
+}
+
+#[test]
+fn whoever_stops_driving_wakes_another_that_waits() {
+    let (mut world, slots) = world(&[true]);
+    let [(_, own), (_, flush), (_, line)] = [waker(), waker(), waker()];
+    assert!(world.outbox.poll_answer(slots[0], &own).is_pending());
+    let mark = world.outbox.mark();
+    assert!(world.outbox.poll_passed(mark, &flush).is_pending());
+    let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
+    (0..19).for_each(|_| world.put(0, Delivery::AtMostOnce, 60));
+    let place = world.outbox.stand_in_line(&put, None, &line);
+    world.outbox.resign(0);
+    assert!(wakes(&mut world, &own));
+    // The callers of the puts are gone, or awake.
+    world.outbox.resign(0);
+    assert!(wakes(&mut world, &line));
+    world.outbox.abandon(place);
+    world.outbox.resign(0);
+    assert!(wakes(&mut world, &flush));
+    // With nothing to do, nobody is woken; but whoever waits for the close has to know.
+    world.settle();
+    let (idle, kept) = waker();
+    assert!(world.outbox.poll_closed(&kept).is_pending());
+    drop(kept);
+    world.outbox.resign(0);
+    assert!(!is_woken(&mut world, &idle));
+    world.outbox.is_closing = true;
+    world.outbox.resign(0);
+    assert!(is_woken(&mut world, &idle));
+}
+
+#[test]
+fn a_caller_is_told_of_its_own_deadline_and_drives_no_lane_that_is_closed() {
+    let (mut world, slots) = world(&[true]);
+    world.now += policy().timeout;
+    lead(&mut world, Some(slots[0]), None);
+    let error = world.answer(slots[0]).unwrap().unwrap_err();
+    assert_eq!(error.kind(), overdue_kind());
+    let (mut world, _) = self::world(&[false]);
+    world.outbox.lanes[0].phase = Phase::Closed;
+    assert_eq!(lead(&mut world, None, None).0, None);
+}
+
+#[test]
+fn an_attempt_to_connect_that_its_caller_has_left_is_none() {
+    let (mut world, slots) = world(&[false]);
+    lead(&mut world, Some(slots[0]), None);
+    let Pulse::Dial { by, .. } = world.pulse(0) else { panic!() };
+    world.outbox.resign(0);
+    assert_eq!(world.outbox.state(), ProducerState::Idle);
+    // The next one has its own time.
+    world.now += SECOND;
+    lead(&mut world, Some(slots[0]), None);
+    let Pulse::Dial { by: again, .. } = world.pulse(0) else { panic!() };
+    assert_eq!(again, by.map(|by| by + SECOND));
+}

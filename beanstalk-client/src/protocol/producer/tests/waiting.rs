@@ -1,0 +1,415 @@
+//! Callers and drivers that wait, and what wakes them.
+
+use super::*;
+
+/// A waker, and whether it is still kept.
+struct Sleeper(Arc<Idle>);
+
+impl Sleeper {
+    fn new() -> Self {
+        Sleeper(Arc::new(Idle))
+    }
+
+    fn waker(&self) -> Waker {
+        self.0.clone().into()
+    }
+
+    /// Whether it was woken: nobody keeps its waker.
+    fn is_awake(&self, outbox: &mut Outbox) -> bool {
+        let mut woken = Vec::new();
+        outbox.take_wakers(&mut woken);
+        drop(woken);
+        Arc::strong_count(&self.0) == 1
+    }
+}
+
+#[test]
+fn a_flush_waits_for_the_puts_before_it() {
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let nothing = world.outbox.mark();
+    assert!(world.outbox.poll_passed(nothing, Waker::noop()).is_ready());
+    world.put(0, Delivery::AtMostOnce, 60);
+    let mark = world.outbox.mark();
+    world.put(0, Delivery::AtMostOnce, 60);
+    let sleeper = Sleeper::new();
+    for _ in 0..2 {
+        assert!(world.outbox.poll_passed(mark, &sleeper.waker()).is_pending());
+    }
+    for (takes, arrives) in [(0, 0), (0, 0), (usize::MAX, 0), (0, 1)] {
+        world.turn(0, takes, arrives);
+    }
+    // Being connected wakes it, too.
+    assert!(world.outbox.poll_passed(mark, &sleeper.waker()).is_pending());
+    assert!(!sleeper.is_awake(&mut world.outbox));
+    assert_eq!(Arc::strong_count(&sleeper.0), 2, "its waker is kept once");
+    world.turn(0, 0, 1);
+    assert!(sleeper.is_awake(&mut world.outbox));
+    assert!(world.outbox.poll_passed(mark, Waker::noop()).is_ready());
+    assert_eq!(world.outbox.report().queued_jobs, 1, "the other one came later");
+    // Those that wait for the same are woken together, and by the close.
+    let others = [Sleeper::new(), Sleeper::new(), Sleeper::new()];
+    let mark = world.outbox.mark();
+    for other in &others {
+        assert!(world.outbox.poll_passed(mark, &other.waker()).is_pending());
+    }
+    world.outbox.wake_all();
+    let (one, rest) = world.outbox.take_few_wakers();
+    assert!(one.is_some() && rest.len() == 2);
+    // The same again, after everything was done.
+    world.settle();
+    world.put(0, Delivery::AtMostOnce, 60);
+    let mark = world.outbox.mark();
+    assert!(world.outbox.poll_passed(mark, Waker::noop()).is_pending());
+    world.settle();
+    assert!(world.outbox.poll_passed(mark, Waker::noop()).is_ready());
+}
+
+#[test]
+fn whoever_waits_for_a_connection_gets_the_first_or_all_failures() {
+    let mut world = World::new(2, Selection::InOrder, some_probes());
+    world.servers[0].is_down = true;
+    world.outbox.want_connections();
+    let sleeper = Sleeper::new();
+    assert!(world.outbox.poll_connected(&sleeper.waker()).is_pending());
+    world.turn(0, 0, 0);
+    assert!(sleeper.is_awake(&mut world.outbox), "it has to look again");
+    assert!(world.outbox.poll_connected(&sleeper.waker()).is_pending(), "there is another one");
+    world.turn(1, 0, 0);
+    assert!(sleeper.is_awake(&mut world.outbox));
+    assert!(matches!(world.outbox.poll_connected(Waker::noop()), Poll::Ready(Ok(()))));
+
+    let mut world = World::new(2, Selection::InOrder, some_probes());
+    world.servers[0].is_down = true;
+    world.servers[1].is_down = true;
+    world.outbox.want_connections();
+    world.turn(0, 0, 0);
+    world.turn(1, 0, 0);
+    let Poll::Ready(Err(error)) = world.outbox.poll_connected(Waker::noop()) else { panic!() };
+    assert!(error.to_string().contains("none of the servers can be reached"), "{error}");
+    assert!(error.to_string().contains("refused; refused"), "{error}");
+
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    world.servers[0].is_down = true;
+    world.outbox.want_connections();
+    world.turn(0, 0, 0);
+    let Poll::Ready(Err(error)) = world.outbox.poll_connected(Waker::noop()) else { panic!() };
+    assert_eq!((error.to_string().as_str(), error.fate()), ("refused", Fate::NotSent));
+    // A server that accepts and says nothing has failed, too.
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    world.outbox.want_connections();
+    let Pulse::Dial { by: Some(by), .. } = world.ask(0) else { panic!() };
+    world.servers[0].connect();
+    world.servers[0].io.opened();
+    world.ask(0);
+    assert!(world.outbox.poll_connected(Waker::noop()).is_pending());
+    world.now = by;
+    world.ask(0);
+    assert!(matches!(world.outbox.poll_connected(Waker::noop()), Poll::Ready(Err(_))));
+}
+
+#[test]
+fn a_producer_that_is_closed_finishes_what_it_has_accepted_and_takes_nothing_else() {
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    for _ in 0..20 {
+        world.put(0, Delivery::AtMostOnce, 60);
+    }
+    world.outbox.lanes[0].is_driven = true;
+    let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
+    let (sleeper, tube) = (Sleeper::new(), TubeName::default());
+    let place = world.outbox.stand_in_line(&put, None, &sleeper.waker());
+    world.outbox.close();
+    assert!(sleeper.is_awake(&mut world.outbox), "it waited for room");
+    let stands = (&policy(), None);
+    let room = world.outbox.poll_room(place, &put, &tube, stands, world.now, Waker::noop());
+    assert!(matches!(room, Poll::Ready(Err(error)) if error.kind() == ErrorKind::Closed));
+    assert_eq!(world.offer("default", b"x", &policy()).unwrap_err().kind(), ErrorKind::Closed);
+    assert!(world.outbox.poll_closed(&sleeper.waker()).is_pending());
+    world.settle();
+    assert_eq!(world.servers[0].stored.len(), 20);
+    assert_eq!(world.ask(0), Pulse::Over);
+    assert!(sleeper.is_awake(&mut world.outbox));
+    assert!(world.outbox.poll_closed(Waker::noop()).is_ready());
+    assert_eq!(world.outbox.state(), ProducerState::Closed);
+    // A driver that has its own last turn to do is waited for.
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    world.outbox.lanes[0].is_driven = true;
+    world.outbox.close();
+    assert!(world.outbox.poll_closed(Waker::noop()).is_pending());
+    world.ask(0);
+    assert!(world.outbox.poll_closed(Waker::noop()).is_ready());
+    // Where nobody drives, nobody is waited for.
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    assert!(world.outbox.poll_closed(Waker::noop()).is_pending(), "it is not closed");
+    world.outbox.close();
+    assert!(world.outbox.poll_closed(Waker::noop()).is_ready());
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn a_sleeping_driver_is_woken_by_whatever_it_has_to_do() {
+    for what in ["a put", "a connection", "the close", "a caller in line", "nothing"] {
+        let mut world = World::new(1, Selection::InOrder, Probes::InBackground);
+        world.outbox.claim(0);
+        let (first, last) = (Sleeper::new(), Sleeper::new());
+        world.outbox.sleep(0, &first.waker());
+        world.outbox.sleep(0, &last.waker());
+        assert!(first.is_awake(&mut world.outbox), "only its last waker is kept");
+        match what {
+            "a put" => world.put(0, Delivery::AtMostOnce, 60),
+            "a connection" => world.outbox.want_connections(),
+            "the close" => world.outbox.close(),
+            "a caller in line" => {
+                let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
+                world.outbox.stand_in_line(&put, None, Waker::noop());
+            }
+            _ => {}
+        }
+        assert_eq!(last.is_awake(&mut world.outbox), what != "nothing", "{what}");
+    }
+    // The close waits for it, even if it has done nothing yet.
+    let mut world = World::new(1, Selection::InOrder, Probes::InBackground);
+    world.outbox.claim(0);
+    world.outbox.close();
+    assert!(world.outbox.poll_closed(Waker::noop()).is_pending());
+    let sleeper = Sleeper::new();
+    assert!(world.outbox.poll_closed(&sleeper.waker()).is_pending());
+    assert_eq!(world.ask(0), Pulse::Over);
+    assert!(sleeper.is_awake(&mut world.outbox));
+    assert!(world.outbox.poll_closed(Waker::noop()).is_ready());
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn the_driver_of_another_server_is_woken_for_puts_that_move_to_it_and_by_the_end_of_all() {
+    let mut world = World::new(2, Selection::InOrder, Probes::InBackground);
+    world.outbox.claim(0);
+    world.outbox.claim(1);
+    world.servers[0].is_down = true;
+    world.put(0, Delivery::AtMostOnce, 60);
+    let sleeper = Sleeper::new();
+    world.outbox.sleep(1, &sleeper.waker());
+    world.turn(0, 0, 0);
+    assert!(sleeper.is_awake(&mut world.outbox));
+    world.outbox.close();
+    world.outbox.sleep(0, &sleeper.waker());
+    for (takes, arrives) in [(0, 0), (0, 0), (usize::MAX, 0)] {
+        world.turn(1, takes, arrives);
+    }
+    assert!(!sleeper.is_awake(&mut world.outbox));
+    world.turn(1, 0, usize::MAX);
+    assert!(sleeper.is_awake(&mut world.outbox), "it has to end, too");
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn a_lane_whose_task_is_gone_is_told() {
+    let options = options(1, Selection::InOrder).on_event(|_| {});
+    let mut world = World::of(options, Probes::InBackground);
+    world.outbox.claim(0);
+    let sleeper = Sleeper::new();
+    assert!(world.outbox.poll_closed(&sleeper.waker()).is_pending());
+    world.servers[0].io.abandoned();
+    assert_eq!(world.ask(0), Pulse::Over);
+    let told = world.events();
+    assert!(told[0].contains("driver is gone"), "{told:?}");
+    assert!(sleeper.is_awake(&mut world.outbox));
+}
+
+#[test]
+fn the_waiting_caller_of_a_put_is_woken_by_its_answer_and_when_another_server_gets_it() {
+    let mut world = World::new(2, Selection::InOrder, some_probes());
+    world.servers[0].is_down = true;
+    let slot = world.offer("default", b"x", &policy()).unwrap().unwrap();
+    let sleeper = Sleeper::new();
+    assert!(world.outbox.poll_answer(slot, &sleeper.waker()).is_pending());
+    world.turn(0, 0, 0);
+    assert!(sleeper.is_awake(&mut world.outbox), "it drives another lane from now on");
+    assert!(world.outbox.poll_answer(slot, &sleeper.waker()).is_pending());
+    world.turn(1, usize::MAX, 0);
+    world.turn(1, usize::MAX, 0);
+    assert!(!sleeper.is_awake(&mut world.outbox));
+    world.turn(1, 0, usize::MAX);
+    let (woken, others) = world.outbox.take_few_wakers();
+    assert!(woken.is_none() && others.is_empty(), "the pump has woken it");
+    assert!(sleeper.is_awake(&mut world.outbox) && world.answer(slot).unwrap().is_ok());
+
+    // A put that stays where it is wakes nobody.
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    world.servers[0].is_down = true;
+    let slot = world.offer("default", b"x", &policy()).unwrap().unwrap();
+    assert!(world.outbox.poll_answer(slot, &sleeper.waker()).is_pending());
+    world.turn(0, 0, 0);
+    assert!(!sleeper.is_awake(&mut world.outbox));
+    world.outbox.close();
+    world.settle();
+    let (woken, _) = world.outbox.take_few_wakers();
+    drop(woken);
+    assert!(sleeper.is_awake(&mut world.outbox));
+}
+
+#[test]
+fn room_that_a_caller_gives_up_goes_to_the_next_in_line() {
+    let mut world = World::of(options(1, Selection::InOrder).max_jobs(1), some_probes());
+    let first = world.offer("default", b"x", &policy()).unwrap().unwrap();
+    let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
+    let tube = TubeName::default();
+    let stands = (&policy(), None);
+    let places: Vec<SlotId> =
+        (0..3).map(|_| world.outbox.stand_in_line(&put, None, Waker::noop())).collect();
+    let poll = |world: &mut World, place: usize| {
+        world.outbox.poll_room(places[place], &put, &tube, stands, world.now, Waker::noop())
+    };
+    for _ in 0..4 {
+        world.turn(0, usize::MAX, usize::MAX);
+    }
+    assert!(world.answer(first).unwrap().is_ok());
+    // The first in line has its room, and goes away with it.
+    assert!(poll(&mut world, 1).is_pending());
+    world.outbox.abandon(places[0]);
+    assert!(poll(&mut world, 2).is_pending());
+    assert!(poll(&mut world, 1).is_ready());
+    // A put that was accepted is sent although its caller is gone.
+    world.outbox.abandon(places[1]);
+    for _ in 0..4 {
+        world.turn(0, usize::MAX, usize::MAX);
+    }
+    assert_eq!(world.servers[0].stored.len(), 2);
+    assert!(poll(&mut world, 2).is_ready());
+    world.settle();
+    assert_eq!(world.servers[0].stored.len(), 3);
+}
+
+/// A producer whose queue is full for anything but an empty put, with callers in line for these sizes.
+fn full(sizes: &[(usize, u64)]) -> (World, SlotId, Vec<SlotId>) {
+    let options = options(1, Selection::InOrder).max_bytes(2 * 64 + 50);
+    let mut world = World::of(options, some_probes());
+    let first = world.offer("default", &[b'x'; 50], &policy()).unwrap().unwrap();
+    let line = sizes.iter().map(|(size, seconds)| {
+        let put = Put::new(vec![b'x'; *size], crate::PutOptions::default()).unwrap();
+        let due = world.now + Duration::from_secs(*seconds);
+        world.outbox.stand_in_line(&put, Some(due), Waker::noop())
+    });
+    let line = line.collect();
+    (world, first, line)
+}
+
+/// Whether this caller has its room, and has put its job.
+fn has_room(world: &mut World, place: SlotId, size: usize) -> Option<Result<()>> {
+    let put = Put::new(vec![b'x'; size], crate::PutOptions::default()).unwrap();
+    let (tube, stands) = (TubeName::default(), (&policy(), None));
+    match world.outbox.poll_room(place, &put, &tube, stands, world.now, Waker::noop()) {
+        Poll::Ready(outcome) => Some(outcome),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_small_put_goes_when_the_large_one_before_it_has_left_the_line() {
+    // Its caller goes away.
+    let (mut world, _, line) = full(&[(1, 60), (0, 60)]);
+    assert!(has_room(&mut world, line[1], 0).is_none(), "not before its turn");
+    world.outbox.abandon(line[0]);
+    assert!(has_room(&mut world, line[1], 0).unwrap().is_ok());
+    // Its time is over.
+    let (mut world, _, line) = full(&[(1, 5), (0, 60), (0, 9)]);
+    world.turn(0, 0, 0);
+    world.now += 5 * SECOND;
+    assert_eq!(world.ask(0).until(), Some(world.now + 4 * SECOND), "for the next in line");
+    assert!(matches!(has_room(&mut world, line[0], 1), Some(Err(_))));
+    assert!(has_room(&mut world, line[1], 0).unwrap().is_ok());
+    assert!(has_room(&mut world, line[2], 0).is_none(), "the queue is full again");
+    world.now += 4 * SECOND;
+    world.turn(0, 0, 0);
+    assert!(matches!(has_room(&mut world, line[2], 0), Some(Err(_))));
+    // It is too large for its server, as it turns out.
+    let (mut world, first, line) = full(&[(1001, 60), (0, 60)]);
+    for _ in 0..4 {
+        world.turn(0, usize::MAX, usize::MAX);
+    }
+    assert!(world.answer(first).unwrap().is_ok());
+    let error = has_room(&mut world, line[0], 1001).unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::JobTooBig);
+    assert!(has_room(&mut world, line[1], 0).unwrap().is_ok());
+}
+
+#[test]
+fn whoever_stands_in_line_after_one_that_has_left_is_the_last() {
+    let (mut world, first, line) = full(&[(1, 60), (1, 60)]);
+    world.outbox.abandon(line[0]);
+    let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
+    let last = world.outbox.stand_in_line(&put, None, Waker::noop());
+    for _ in 0..4 {
+        world.turn(0, usize::MAX, usize::MAX);
+    }
+    assert!(world.answer(first).unwrap().is_ok());
+    assert!(has_room(&mut world, line[1], 1).unwrap().is_ok());
+    let large = Put::new([b'x'; 50], crate::PutOptions::default()).unwrap();
+    assert!(has_room(&mut world, last, 1).unwrap().is_ok());
+    let behind = world.outbox.stand_in_line(&large, None, Waker::noop());
+    assert!(has_room(&mut world, behind, 50).is_none());
+}
+
+#[test]
+fn room_wakes_the_last_waker_of_its_caller() {
+    let (mut world, _, _) = full(&[]);
+    let [first, last] = [Sleeper::new(), Sleeper::new()];
+    let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
+    let place = world.outbox.stand_in_line(&put, None, &first.waker());
+    let (tube, stands) = (TubeName::default(), (&policy(), None));
+    let room = world.outbox.poll_room(place, &put, &tube, stands, world.now, &last.waker());
+    assert!(room.is_pending() && first.is_awake(&mut world.outbox));
+    assert!(!last.is_awake(&mut world.outbox));
+    for _ in 0..4 {
+        world.turn(0, usize::MAX, usize::MAX);
+    }
+    assert!(last.is_awake(&mut world.outbox));
+    assert!(has_room(&mut world, place, 1).unwrap().is_ok());
+}
+
+/// A producer lives for as long as its process.
+#[test]
+fn places_are_used_again() {
+    let (mut world, first, _) = full(&[]);
+    for _ in 0..4 {
+        world.turn(0, usize::MAX, usize::MAX);
+    }
+    assert!(world.answer(first).unwrap().is_ok());
+    for _ in 0..20 {
+        // Answered; gone before its answer; too large; gone while it was in line, or with its room.
+        let answered = world.offer("default", b"x", &policy()).unwrap().unwrap();
+        let gone = world.offer("default", b"x", &policy()).unwrap().unwrap();
+        let put = Put::new([b'x'; 60], crate::PutOptions::default()).unwrap();
+        let in_line = world.outbox.stand_in_line(&put, None, Waker::noop());
+        let with_room = world.outbox.stand_in_line(&put, None, Waker::noop());
+        assert!(answered.max(gone).max(in_line).max(with_room) < 4);
+        world.outbox.abandon(gone);
+        world.outbox.abandon(in_line);
+        for _ in 0..4 {
+            world.turn(0, usize::MAX, usize::MAX);
+        }
+        assert!(world.answer(answered).unwrap().is_ok());
+        world.outbox.abandon(with_room);
+        assert_eq!(world.outbox.report().queued_jobs, 0);
+        assert!(world.offer("default", &[b'x'; 1001], &policy()).is_err());
+        // In line, and then too large.
+        let large = Put::new(vec![b'x'; 1001], crate::PutOptions::default()).unwrap();
+        let place = world.outbox.stand_in_line(&large, None, Waker::noop());
+        assert!(matches!(has_room(&mut world, place, 1001), Some(Err(_))));
+    }
+}
+
+#[test]
+fn a_queue_is_limited_by_bytes_but_takes_any_put_alone() {
+    // A put counts with its longest possible line.
+    let options = options(1, Selection::InOrder).max_bytes(2 * 164);
+    let mut world = World::of(options, some_probes());
+    let large = vec![b'x'; 1000];
+    assert!(world.offer("default", &large, &policy()).unwrap().is_some());
+    assert!(world.offer("default", b"", &policy()).unwrap().is_none());
+    world.settle();
+    assert!(world.offer("default", &large[..100], &policy()).unwrap().is_some());
+    assert_eq!(world.outbox.report().queued_bytes, 164);
+    assert!(world.offer("default", &large[..101], &policy()).unwrap().is_none());
+    assert!(world.offer("default", &large[..100], &policy()).unwrap().is_some());
+    assert!(world.offer("default", b"", &policy()).unwrap().is_none());
+}
