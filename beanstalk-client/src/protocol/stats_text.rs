@@ -249,6 +249,21 @@ mod tests {
         assert_eq!(format!("{other:?}"), r#"[("a", "2")]"#);
     }
 
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_map_from_elsewhere_has_keys_and_values_of_one_line() {
+        let read = |json: &str| serde_json::from_str::<Written>(json).map(|written| written.0);
+        assert_eq!(read(r#"{"a": 1, "b": "x"}"#).unwrap(), "---\na: 1\nb: \"x\"\n");
+        for bad in [r#"{"a b": 1}"#, r#"{"": 1}"#, r#"{"a": "x\ny"}"#, r#"{"a\nb": "x"}"#] {
+            assert!(read(bad).unwrap_err().to_string().contains("it has one line"), "{bad}");
+        }
+        for (bad, expected) in
+            [("1", "a map of statistics"), (r#"{"a": []}"#, "a number, a boolean or text")]
+        {
+            assert!(read(bad).unwrap_err().to_string().contains(expected), "{bad}");
+        }
+    }
+
     #[test]
     fn anything_but_the_two_shapes_is_an_error_that_shows_the_line() {
         for bad in

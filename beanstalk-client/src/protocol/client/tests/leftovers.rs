@@ -97,6 +97,20 @@ fn a_reserve_whose_predecessor_is_lost_may_have_lost_its_job() {
 }
 
 #[test]
+fn a_touch_waits_for_all_reserves_that_are_left() {
+    let (mut bench, touch) = held_behind_a_reserve();
+    bench.hear("TIMED_OUT\r\n");
+    bench.hand.role.0.begin_pair(&ReserveJob(8.into()), &Reserve);
+    bench.ask();
+    assert_eq!(bench.write(), "reserve-job 8\r\nreserve\r\n");
+    assert_eq!(bench.begin(&touch), "");
+    assert!(bench.hear("NOT_FOUND\r\n").is_none());
+    assert_eq!(bench.write(), "", "the other one is still there");
+    assert!(bench.hear("TIMED_OUT\r\n").is_none());
+    assert_eq!(bench.write(), "touch 7\r\n");
+}
+
+#[test]
 fn a_touch_that_confirms_a_job_is_believed_while_the_job_is_certainly_held() {
     let asked = || {
         let mut bench = Bench::new(options().reply_timeout(20 * SECOND));

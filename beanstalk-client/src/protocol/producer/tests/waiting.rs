@@ -334,36 +334,39 @@ fn a_small_put_goes_when_the_large_one_before_it_has_left_the_line() {
 
 #[test]
 fn whoever_stands_in_line_after_one_that_has_left_is_the_last() {
-    let (mut world, first, line) = full(&[(1, 60), (1, 60)]);
-    world.outbox.abandon(line[0]);
-    let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
+    let (mut world, first, line) = full(&[(50, 60), (50, 60), (50, 60)]);
+    world.outbox.abandon(line[1]);
+    let put = Put::new([b'x'; 50], crate::PutOptions::default()).unwrap();
     let last = world.outbox.stand_in_line(&put, None, Waker::noop());
-    for _ in 0..4 {
-        world.turn(0, usize::MAX, usize::MAX);
+    // There is room for one at a time.
+    let in_order = [(first, line[0]), (line[0], line[2]), (line[2], last)];
+    for (before, next) in in_order {
+        assert!(has_room(&mut world, next, 50).is_none());
+        for _ in 0..4 {
+            world.turn(0, usize::MAX, usize::MAX);
+        }
+        assert!(world.answer(before).unwrap().is_ok());
+        assert!(next == last || has_room(&mut world, last, 50).is_none());
+        assert!(has_room(&mut world, next, 50).unwrap().is_ok());
     }
-    assert!(world.answer(first).unwrap().is_ok());
-    assert!(has_room(&mut world, line[1], 1).unwrap().is_ok());
-    let large = Put::new([b'x'; 50], crate::PutOptions::default()).unwrap();
-    assert!(has_room(&mut world, last, 1).unwrap().is_ok());
-    let behind = world.outbox.stand_in_line(&large, None, Waker::noop());
-    assert!(has_room(&mut world, behind, 50).is_none());
+    world.settle();
 }
 
 #[test]
 fn room_wakes_the_last_waker_of_its_caller() {
-    let (mut world, _, _) = full(&[]);
+    let (mut world, _, line) = full(&[(1, 60)]);
     let [first, last] = [Sleeper::new(), Sleeper::new()];
-    let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
+    let put = Put::new(b"", crate::PutOptions::default()).unwrap();
     let place = world.outbox.stand_in_line(&put, None, &first.waker());
-    let (tube, stands) = (TubeName::default(), (&policy(), None));
-    let room = world.outbox.poll_room(place, &put, &tube, stands, world.now, &last.waker());
+    let (tube, stands, waker) = (TubeName::default(), (&policy(), None), last.waker());
+    let room = world.outbox.poll_room(place, &put, &tube, stands, world.now, &waker);
     assert!(room.is_pending() && first.is_awake(&mut world.outbox));
-    assert!(!last.is_awake(&mut world.outbox));
-    for _ in 0..4 {
-        world.turn(0, usize::MAX, usize::MAX);
-    }
-    assert!(last.is_awake(&mut world.outbox));
-    assert!(has_room(&mut world, place, 1).unwrap().is_ok());
+    // The one before it leaves the line.
+    world.outbox.abandon(line[0]);
+    let mut woken = Vec::new();
+    world.outbox.take_wakers(&mut woken);
+    assert!(woken.iter().any(|woken| woken.will_wake(&waker)));
+    assert!(has_room(&mut world, place, 0).unwrap().is_ok());
 }
 
 /// A producer lives for as long as its process.

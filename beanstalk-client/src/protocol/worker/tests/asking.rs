@@ -92,11 +92,15 @@ fn a_new_connection_starts_from_nothing() {
     bench.opens();
     bench.hear(&server("1a"));
     assert_eq!(bench.hear(&reserved(8)), format!("stats-job 8\r\n{LOOK}"));
+    bench.hear(&counters(8, &as_usual()));
+    assert_eq!(bench.hear("DEADLINE_SOON\r\n"), "touch 8\r\n");
+    assert_eq!(bench.hear("TOUCHED\r\n"), LOOK, "it is the first one here");
     // Nor is it known that nothing is ready.
     let shared = WorkerOptions::new("127.0.0.1:1,127.0.0.1:2").unwrap().seed(1);
-    let mut bench = Bench::connected(&shared.limit(JobLimit::new(5)));
+    let mut bench = Bench::running(&shared.limit(JobLimit::new(5)).prefetch(2), 7, 60);
     bench.hear("TIMED_OUT\r\n");
     bench.lose();
+    bench.finish(7, Outcome::Delete);
     assert_eq!(bench.opens(), format!("stats\r\n{LOOK}"));
 }
 

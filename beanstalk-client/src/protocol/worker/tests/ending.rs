@@ -1,5 +1,7 @@
 //! How jobs end, how the slot is stopped, and what follows on a connection.
 
+use std::sync::{Arc, Mutex};
+
 use super::*;
 use crate::{Inspect, LostReason, SlotState};
 
@@ -98,6 +100,17 @@ fn an_idle_slot_that_is_stopped_ends_its_reserve_and_then_itself() {
 }
 
 #[test]
+fn a_connection_that_is_made_after_a_stop_asks_for_nothing() {
+    let mut bench = Bench::new(&options(1));
+    assert!(matches!(bench.hand.turn(), Pulse::Dial { .. }));
+    let now = bench.hand.now;
+    bench.slot().stop(now);
+    bench.hand.opens();
+    assert_eq!(bench.says(), "stats\r\n");
+    assert!(matches!(bench.hand.turn(), Pulse::HalfClose(_)));
+}
+
+#[test]
 fn a_handler_may_finish_its_job_within_the_grace() {
     let mut bench = Bench::running(&options(1).grace(5 * SECOND), 7, 60);
     assert_eq!(bench.stop(), "");
@@ -176,8 +189,9 @@ fn a_stopped_slot_waits_for_the_handler_of_a_lost_job() {
     assert_eq!(bench.hand.turn(), Pulse::Over);
 
     let mut bench = Bench::running(&options(1).grace(5 * SECOND), 7, 60);
-    bench.lose();
     bench.stop();
+    bench.lose();
+    assert_eq!(bench.slot().state(), SlotState::BackingOff);
     bench.hand.now = end.max(bench.hand.now + 5 * SECOND);
     assert_eq!(bench.hand.turn(), Pulse::Over);
 }
@@ -379,4 +393,29 @@ fn a_slot_whose_process_was_stopped_goes_on_with_what_has_arrived() {
     bench.hear("TOUCHED\r\n");
     bench.hear(&counters(7, &as_usual()));
     assert_eq!(bench.did(), ["run 7"]);
+}
+
+#[test]
+fn the_commands_of_a_worker_are_measured_with_their_failures() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = seen.clone();
+    let options = options(1).on_measurement(move |seen| {
+        let error = seen.error_type().unwrap_or("well");
+        notes.lock().unwrap().push(format!("{} {error}", seen.operation()));
+    });
+    let take = || std::mem::take(&mut *seen.lock().unwrap());
+    let mut bench = Bench::running(&options, 7, 60);
+    assert_eq!(take(), ["reserve-with-timeout well"]);
+    bench.finish(7, Outcome::Delete);
+    bench.hear("DELETED\r\n");
+    assert_eq!(take(), ["delete well"]);
+    bench.hear(&reserved(8));
+    bench.hear(&counters(8, &as_usual()));
+    bench.did();
+    take();
+    bench.finish(8, Outcome::Delete);
+    bench.hear("NOT_FOUND\r\n");
+    assert_eq!(take(), ["delete not_found"]);
+    bench.lose();
+    assert_eq!(take(), ["reserve-with-timeout connection_lost"]);
 }

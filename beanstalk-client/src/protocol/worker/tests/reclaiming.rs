@@ -33,10 +33,12 @@ fn a_job_that_nobody_had_in_the_meantime_is_held_again_and_its_outcome_counts() 
     bench.lose();
     assert_eq!(bench.did()[1..], ["hand back"], "the handler knows nothing of it");
     assert!(bench.slot().helps_handlers() && !bench.slot().is_connected());
+    bench.hand.now += 25 * SECOND;
     bench.opens();
     bench.hear(&server("1a"));
     assert_eq!(bench.hear(&counters(7, &[("state", "ready")])), "reserve-job 7\r\nstats-job 7\r\n");
-    bench.did();
+    let did = bench.did();
+    assert!(!did.iter().any(|did| did.starts_with("lost")), "{did:?}");
     let sent = bench.hand.now;
     bench.hand.now += SECOND;
     bench.hand.comes(reserved(7).as_bytes());
