@@ -86,6 +86,7 @@ impl AdminSession {
     pub(crate) fn begin(&mut self, command: &AdminCommand, now: Instant) -> Result<()> {
         let mut frame = BytesMut::new();
         command.encode(&mut frame)?;
+        let total = self.options.server.total_timeout;
         self.outcome = None;
         self.is_out_of_step |= self.call.take().is_some_and(|call| call.end.is_some());
         self.call = Some(Call {
@@ -94,7 +95,7 @@ impl AdminSession {
             shape: command.shape(),
             is_last: matches!(command, AdminCommand::Shutdown { .. }),
             since: now,
-            total: self.options.total_limit(),
+            total: Limit::until(Deadline::Total, total.and_then(|total| now.checked_add(total))),
             attempts: self.options.retry.attempts(),
             has_failed: false,
             end: None,

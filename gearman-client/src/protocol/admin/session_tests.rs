@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use queue_core::{
-    Pulse, Random,
+    End, Pulse, Random,
     proof::{ByHand, Faults, Peer, Proof},
 };
 
@@ -23,13 +23,19 @@ struct Bench {
 }
 
 impl Bench {
+    fn new(options: ConnectOptions) -> Self {
+        Bench { hand: ByHand::new(AdminSession::new(options)) }
+    }
+
     fn open() -> Self {
-        let mut hand = ByHand::new(AdminSession::new(options()));
-        hand.opens();
-        Bench { hand }
+        let mut bench = Bench::new(options());
+        bench.hand.opens();
+        bench
     }
 
     fn begin(&mut self, command: &AdminCommand) {
+        // It comes after the last look.
+        self.hand.now += SECOND / 1000;
         self.hand.role.0.begin(command, self.hand.now).unwrap();
     }
 
@@ -51,6 +57,20 @@ impl Bench {
 
     fn outcome(&mut self) -> Result<AdminReply> {
         self.hand.role.0.outcome().unwrap()
+    }
+
+    /// The kind and the fate of a failure.
+    fn failure(&mut self) -> (ErrorKind, Fate) {
+        let error = self.outcome().unwrap_err();
+        (error.kind(), error.fate())
+    }
+
+    /// An attempt to connect fails.
+    fn is_refused(&mut self) -> Pulse {
+        assert!(matches!(self.turn(), Pulse::Dial { .. }));
+        let refused = Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
+        self.hand.ends(End::NotConnected(refused));
+        self.turn()
     }
 }
 
@@ -87,6 +107,40 @@ fn a_connection_that_is_out_of_step_is_not_used_again() {
     bench.comes("OK 1\r\nOK 2\r\n");
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.outcome().unwrap(), AdminReply::Line("OK 1".into()));
+}
+
+#[test]
+fn a_total_timeout_ends_a_command_wherever_it_is() {
+    let total = ErrorKind::Timeout(Deadline::Total);
+    let mut bench = Bench::open();
+    bench.hand.role.0.set_total_timeout(Some(SECOND));
+    bench.begin(&AdminCommand::Version);
+    assert_eq!(bench.turn(), Pulse::Peek);
+    bench.hand.now += SECOND;
+    assert_eq!(bench.turn(), Pulse::Rest(None), "nothing was written on it");
+    assert_eq!(bench.failure(), (total, Fate::NotSent));
+    bench.begin(&AdminCommand::Version);
+    bench.written();
+    bench.turn();
+    bench.hand.now += SECOND;
+    assert_eq!(bench.turn(), Pulse::Close(None), "its reply may still come");
+    assert_eq!(bench.failure(), (total, Fate::Unknown));
+    bench.hand.closes();
+    bench.begin(&AdminCommand::Version);
+    let by = bench.hand.now + SECOND;
+    assert_eq!(bench.turn(), Pulse::Dial { server: 0, by: Some(by), ask: None });
+    assert!(matches!(bench.is_refused(), Pulse::Close(Some(_))), "there is time left");
+    assert!(bench.hand.role.0.outcome().is_none());
+    bench.hand.now = by;
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    assert_eq!(bench.failure(), (total, Fate::NotSent));
+    // The last attempt may use up the time.
+    bench.begin(&AdminCommand::Version);
+    bench.turn();
+    bench.hand.now += SECOND;
+    bench.hand.ends(End::NotConnected(Error::timed_out(Deadline::Connect)));
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    assert_eq!(bench.failure(), (total, Fate::NotSent));
 }
 
 #[test]
