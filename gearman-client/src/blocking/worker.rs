@@ -170,7 +170,8 @@ impl Worker {
         self.handlers.insert(function, Registered::new(Box::new(handler)));
     }
 
-    /// Announces a function whose jobs are taken with [`next_job`](Self::next_job) (`CAN_DO`, `CAN_DO_TIMEOUT`).
+    /// Announces a function whose jobs are taken with [`next_job`](Self::next_job) (`CAN_DO`, `CAN_DO_TIMEOUT`). If it
+    /// is announced already, another timeout counts from the next connection on.
     ///
     /// # Errors
     ///

@@ -209,7 +209,8 @@ impl Worker {
         self.lanes.iter().for_each(|lane| lane.can_do(&function, timeout));
     }
 
-    /// Announces a function whose jobs are taken with [`next_job`](Self::next_job) (`CAN_DO`, `CAN_DO_TIMEOUT`).
+    /// Announces a function whose jobs are taken with [`next_job`](Self::next_job) (`CAN_DO`, `CAN_DO_TIMEOUT`). If it
+    /// is announced already, another timeout counts from the next connection on.
     ///
     /// # Errors
     ///

@@ -203,6 +203,7 @@ impl WorkerSession {
         }
         for (function, timeout) in std::mem::take(&mut self.abilities) {
             self.announce(&function, timeout);
+            self.functions.insert(function.clone(), timeout);
             self.abilities.push((function, timeout));
         }
     }

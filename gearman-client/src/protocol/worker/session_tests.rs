@@ -633,6 +633,23 @@ fn the_time_that_was_announced_for_a_job_is_known() {
     assert_eq!(plain.worker.held_until(&job), None);
 }
 
+/// The server knows the first one, and would count a second registration as another worker.
+#[test]
+fn another_time_for_a_function_counts_from_the_next_connection_on() {
+    let (mut bench, first) = timed(Duration::from_secs(3));
+    bench.worker.can_do(&FunctionName::try_from("f").unwrap(), None);
+    assert!(bench.sent().is_empty());
+    bench.completes(&first);
+    bench.sent();
+    let second = bench.gets_job(2);
+    let until = bench.now + Duration::from_secs(3);
+    assert_eq!(bench.worker.held_until(&second), Some(until));
+    bench.worker.reopen(bench.now);
+    assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+    let third = bench.gets_job(3);
+    assert_eq!(bench.worker.held_until(&third), None);
+}
+
 #[test]
 fn a_job_that_comes_again_after_its_time_begins_when_its_first_run_has_ended() {
     let again = ["H:x:1", "f", "u", "", "w"];

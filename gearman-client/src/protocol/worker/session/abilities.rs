@@ -1,6 +1,6 @@
 //! Announcing a worker's functions to its server.
 
-use std::time::Duration;
+use std::{collections::hash_map::Entry, time::Duration};
 
 use super::{MAX_TIMEOUT_MS, WorkerSession};
 use crate::{ClientId, Error, FunctionName, protocol::PacketType, text::Decimal};
@@ -21,11 +21,13 @@ impl WorkerSession {
     }
 
     /// Registers a function (CAN_DO), or one whose jobs the server gives to other workers after `timeout`
-    /// (CAN_DO_TIMEOUT, in whole milliseconds, rounded up). A function is registered only once on a connection.
+    /// (CAN_DO_TIMEOUT, in whole milliseconds, rounded up). A function is registered only once on a connection: another
+    /// timeout counts from the next one on.
     pub fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
         self.abilities.retain(|(known, _)| known != function);
         self.abilities.push((function.clone(), timeout));
-        if self.functions.insert(function.clone(), timeout).is_none() {
+        if let Entry::Vacant(place) = self.functions.entry(function.clone()) {
+            place.insert(timeout);
             self.change(Change::Can(function.clone(), timeout));
         }
     }
