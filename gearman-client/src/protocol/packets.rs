@@ -113,7 +113,6 @@ impl Role for PacketSession {
     fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
         if self.health.is_new(io) {
             self.stage = Stage::Open;
-            self.pace.reset();
             io.limit(HEADER.saturating_add(self.options.max_packet_size));
         }
         self.serve(io);

@@ -78,8 +78,7 @@ impl Request for GetStatusUnique {
 
 /// Checks that an answer is about the job that was asked for.
 fn about(answered: &[u8], asked: &[u8]) -> Result<(), Error> {
-    let end = answered.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    if answered.get(..end) == Some(asked) {
+    if answered == asked {
         return Ok(());
     }
     Err(Error::protocol("the reply is about another job").with_detail(excerpt(answered)))

@@ -154,11 +154,10 @@ impl<T: Copy> Session<T> {
         &self.metrics
     }
 
-    /// Continues the metrics of a session whose connection was lost.
+    /// Continues the metrics of a session whose connection was lost. This must come before the first request.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn follow(&mut self, lost: &Metrics) {
-        let own = std::mem::replace(&mut self.metrics, lost.clone());
-        self.metrics.add(&own);
+        self.metrics = lost.clone();
         self.metrics.connected();
     }
 
@@ -216,9 +215,6 @@ impl<T: Copy> Session<T> {
         let n = n.min(self.outgoing.len());
         self.sent += n as u64;
         self.metrics.bytes_out += n as u64;
-        if n == self.outgoing.len() {
-            self.unwritten = 0;
-        }
         written(&mut self.outgoing, n);
     }
 
