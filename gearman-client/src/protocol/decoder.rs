@@ -247,6 +247,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_request_is_found_however_its_bytes_are_cut() {
+        let wire = b"\0REQ\0\0\0\x10\0\0\0\x02hi";
+        for piece in 1..=wire.len() {
+            let mut decoder = Decoder::new(Magic::Request, 1 << 20);
+            let mut found = Vec::new();
+            for chunk in wire.chunks(piece) {
+                decoder.space()[..chunk.len()].copy_from_slice(chunk);
+                decoder.received(chunk.len());
+                found.extend(decoder.next().unwrap());
+            }
+            let [packet] = &found[..] else { panic!("{piece}: {found:?}") };
+            assert_eq!((packet.magic, packet.packet_type), (Magic::Request, PacketType::EchoReq));
+        }
+        let mut decoder = Decoder::new(Magic::Request, 1 << 20);
+        decoder.space()[..4].copy_from_slice(b"\0RES");
+        decoder.received(4);
+        assert_eq!(decoder.next().unwrap_err().kind(), ErrorKind::Protocol);
+    }
+
     /// rustygeard passes on the packets of workers unchanged.
     #[test]
     fn quirk_what_a_worker_said_may_come_with_the_magic_of_a_request() {
@@ -292,6 +312,29 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_of_exactly_the_limit_is_taken() {
+        let wire = b"\0RES\0\0\0\x11\0\0\0\x05hello";
+        for (limit, is_taken) in [(5, true), (4, false)] {
+            let mut decoder = Decoder::new(Magic::Response, limit);
+            decoder.space()[..wire.len()].copy_from_slice(wire);
+            decoder.received(wire.len());
+            assert_eq!(decoder.next().is_ok_and(|packet| packet.is_some()), is_taken, "{limit}");
+        }
+    }
+
+    #[test]
+    fn a_stream_that_ends_within_a_packet_is_not_at_a_boundary() {
+        let mut decoder = Decoder::new(Magic::Response, 1 << 20);
+        assert!(decoder.is_at_boundary());
+        for (byte, is_whole) in b"\0RES\0\0\0\x06\0\0\0\0".iter().zip(1..) {
+            decoder.space()[0] = *byte;
+            decoder.received(1);
+            assert_eq!(decoder.next().unwrap().is_some(), is_whole == HEADER);
+            assert_eq!(decoder.is_at_boundary(), is_whole == HEADER);
+        }
+    }
+
+    #[test]
     fn what_is_no_packet_is_an_error_at_its_first_byte() {
         for (bytes, message) in [
             (&b"E"[..], "received text instead of a packet: \"E\""),
@@ -325,5 +368,17 @@ mod tests {
         io.space()[0] = b'X';
         io.came(1);
         assert_eq!(framing.take(&mut io).unwrap_err().kind(), ErrorKind::Protocol);
+    }
+
+    #[test]
+    fn one_read_can_bring_the_rest_of_a_large_packet() {
+        let framing = Framing::new(Magic::Response, 1 << 20);
+        let mut io = Io::<()>::default();
+        io.opened();
+        let header = b"\0RES\0\0\0\x11\0\0\xea\x60";
+        io.space()[..header.len()].copy_from_slice(header);
+        io.came(header.len());
+        assert_eq!(framing.take(&mut io).unwrap(), None);
+        assert!(io.space().len() >= 60_000, "{}", io.space().len());
     }
 }

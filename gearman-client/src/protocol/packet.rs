@@ -452,6 +452,40 @@ mod tests {
         );
     }
 
+    /// The server would take the next packet for the missing argument.
+    #[test]
+    fn a_lone_argument_is_refused_and_data_without_a_meaning_is_not() {
+        for packet_type in [PacketType::SubmitJob, PacketType::WorkComplete] {
+            assert!(Packet::new(Magic::Request, packet_type, &["one"]).is_err(), "{packet_type}");
+        }
+        let asleep = |arguments: &[&str]| {
+            Packet::new(Magic::Request, PacketType::PreSleep, arguments).map(|packet| packet.body)
+        };
+        assert_eq!(asleep(&[]).unwrap(), "");
+        assert_eq!(asleep(&["ignored"]).unwrap(), "ignored");
+        assert!(asleep(&["one", "two"]).is_err());
+    }
+
+    #[test]
+    fn what_exceeds_the_size_of_a_packet_is_refused_as_a_whole() {
+        assert!(size_of_packet(&[u32::MAX as usize - 7, 7]).is_ok());
+        #[cfg(target_pointer_width = "64")]
+        {
+            let error = size_of_packet(&[u32::MAX as usize, 7]).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "packet of 4294967302 bytes is too large: the protocol carries at most 4294967295 bytes"
+            );
+            assert!(size_of_packet(&[7, usize::MAX]).is_err());
+        }
+    }
+
+    #[test]
+    fn a_packet_that_is_shown_keeps_its_data_to_itself() {
+        let packet = Packet::new(Magic::Request, PacketType::EchoReq, &["secret"]).unwrap();
+        assert_eq!(format!("{packet:?}"), "ECHO_REQ(6 bytes)");
+    }
+
     #[test]
     fn missing_arguments_are_a_protocol_error() {
         let body = Bytes::from_static(b"H:x:1");

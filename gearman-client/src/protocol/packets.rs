@@ -254,7 +254,7 @@ mod tests {
         fn open() -> Self {
             let mut bench = Bench::new();
             bench.0.role.0.open(bench.0.now);
-            assert!(matches!(bench.0.turn(), Pulse::Dial { by: Some(_), .. }));
+            assert!(matches!(bench.0.turn(), Pulse::Dial { server: 0, by: Some(_), .. }));
             bench.0.opens();
             assert_eq!(bench.0.turn(), Pulse::Rest(None));
             assert_eq!(bench.outcome().unwrap().unwrap(), None);
@@ -306,6 +306,71 @@ mod tests {
         assert_eq!(bench.outcome().unwrap().unwrap(), None);
     }
 
+    /// It is still written, so that the next packet begins where it ends.
+    #[test]
+    fn a_packet_behind_one_whose_caller_has_gone_is_sent_after_it() {
+        let mut bench = Bench::open();
+        bench.send();
+        bench.0.takes(5);
+        bench.send();
+        let whole = encoded(&packet(Magic::Request, "hi"));
+        assert_eq!(bench.0.unsent(), [&whole[5..], &whole].concat());
+        bench.0.takes(2 * whole.len() - 6);
+        bench.0.turn();
+        assert!(bench.outcome().is_none(), "its last byte is missing");
+        bench.0.takes(1);
+        bench.0.turn();
+        assert_eq!(bench.outcome().unwrap().unwrap(), None);
+    }
+
+    #[test]
+    fn each_wait_for_a_packet_looks_for_it_at_its_end() {
+        let mut bench = Bench::open();
+        for body in ["one", "two"] {
+            bench.next(SECOND);
+            bench.0.now += SECOND;
+            assert_eq!(bench.0.turn(), Pulse::Look);
+            bench.0.looked();
+            bench.0.turn();
+            assert_eq!(bench.outcome().unwrap().unwrap(), None);
+            bench.next(SECOND);
+            bench.0.now += SECOND;
+            assert_eq!(bench.0.turn(), Pulse::Look, "it may be here by now");
+            bench.comes(body);
+            bench.0.turn();
+            assert_eq!(bench.outcome().unwrap().unwrap().unwrap().body, body);
+        }
+    }
+
+    #[test]
+    fn the_outcome_of_a_call_that_was_dropped_is_not_that_of_the_next() {
+        let mut bench = Bench::open();
+        bench.send();
+        bench.0.takes_all();
+        bench.0.turn();
+        bench.next(SECOND);
+        assert!(bench.outcome().is_none());
+    }
+
+    #[test]
+    fn what_comes_during_a_send_waits_and_is_bounded() {
+        let options: ConnectOptions = "server:1".parse().unwrap();
+        let mut bench = Bench(ByHand::new(PacketSession::new(options.max_packet_size(20))));
+        bench.send();
+        bench.0.opens();
+        bench.0.turn();
+        bench.comes("one");
+        bench.0.turn();
+        assert!(!bench.0.io().is_full());
+        bench.comes("two, which is longer");
+        bench.0.turn();
+        assert!(bench.0.io().is_full(), "the rest waits at the server");
+        for body in ["one", "two, which is longer"] {
+            bench.next(SECOND);
+            assert_eq!(bench.outcome().unwrap().unwrap().unwrap().body, body);
+        }
+    }
+
     #[test]
     fn packets_come_in_order_and_a_part_of_one_is_kept() {
         let mut bench = Bench::open();
@@ -330,17 +395,36 @@ mod tests {
         let mut bench = Bench::open();
         bench.send();
         bench.0.takes(5);
+        bench.comes("what");
         bench.comes("why");
         bench.0.loses(ConnectionReset);
         assert_eq!(bench.0.turn(), Pulse::Close(None));
         let error = bench.outcome().unwrap().unwrap_err();
         assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
-        bench.next(SECOND);
-        assert_eq!(bench.outcome().unwrap().unwrap().unwrap().body, "why");
+        for body in ["what", "why"] {
+            bench.next(SECOND);
+            assert_eq!(bench.outcome().unwrap().unwrap().unwrap().body, body);
+        }
         assert_eq!(bench.next(SECOND), Pulse::Close(None));
         assert_eq!(bench.outcome().unwrap().unwrap_err().kind(), ErrorKind::ConnectionLost);
         assert_eq!(bench.send(), Pulse::Close(None));
         assert_eq!(bench.outcome().unwrap().unwrap_err().fate(), Fate::NotSent);
+    }
+
+    #[test]
+    fn only_what_was_sent_whole_may_have_been_carried_out() {
+        for (call, fate) in [(0, Fate::NotSent), (1, Fate::NotSent), (2, Fate::Unknown)] {
+            let mut bench = Bench::open();
+            bench.0.loses(ConnectionReset);
+            let now = bench.0.now;
+            match call {
+                0 => bench.0.role.0.open(now),
+                1 => bench.0.role.0.send(&packet(Magic::Request, "hi"), now),
+                _ => bench.0.role.0.next(SECOND, now),
+            }
+            assert_eq!(bench.0.turn(), Pulse::Close(None));
+            assert_eq!(bench.outcome().unwrap().unwrap_err().fate(), fate, "{call}");
+        }
     }
 
     #[test]
@@ -356,10 +440,16 @@ mod tests {
     #[test]
     fn the_first_call_connects_and_the_next_one_may_try_again() {
         let mut bench = Bench::new();
-        for _ in 0..2 {
-            assert!(matches!(bench.send(), Pulse::Dial { .. }));
-            bench.0.ends(End::NotConnected(Error::timed_out(Deadline::Connect)));
-            bench.0.turn();
+        for reports in [true, true, false, true] {
+            let Pulse::Dial { by: Some(by), .. } = bench.send() else { panic!("it has no limit") };
+            assert!(by > bench.0.now + SECOND);
+            bench.0.now += SECOND;
+            match reports {
+                true => bench.0.ends(End::NotConnected(Error::timed_out(Deadline::Connect))),
+                // A pump that reports nothing has taken too long.
+                false => bench.0.now = by + SECOND,
+            }
+            assert!(!matches!(bench.0.turn(), Pulse::Dial { .. }));
             let error = bench.outcome().unwrap().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Connect));
         }
@@ -377,11 +467,13 @@ mod tests {
     #[test]
     fn a_call_that_was_dropped_while_it_connected_fails_nobody() {
         let mut bench = Bench::new();
-        bench.send();
+        let start = bench.0.now;
+        let Pulse::Dial { by: Some(by_first), .. } = bench.send() else { panic!("no limit") };
         bench.0.now += SECOND;
         bench.send();
         bench.0.ends(End::NotConnected(Error::timed_out(Deadline::Connect)));
-        assert!(matches!(bench.0.turn(), Pulse::Dial { .. }));
+        let Pulse::Dial { by: Some(by), .. } = bench.0.turn() else { panic!("it has no limit") };
+        assert_eq!(by - bench.0.now, by_first - start, "its attempt has the whole time");
         bench.0.opens();
         bench.0.turn();
         assert_eq!(bench.0.takes_all(), encoded(&packet(Magic::Request, "hi")));

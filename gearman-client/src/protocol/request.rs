@@ -492,6 +492,92 @@ mod tests {
     }
 
     #[test]
+    fn a_job_whose_id_was_not_chosen_can_be_submitted_again_as_another() {
+        let submit = |unique: Unique| {
+            let options = SubmitOptions::default().unique(unique);
+            Submit::background(function("f"), "d", options).unwrap()
+        };
+        let mut random = submit(Unique::Random);
+        let first = random.unique().unwrap();
+        assert!(random.renew());
+        assert_ne!(random.unique().unwrap(), first);
+        let mut nameless = submit(Unique::None);
+        assert!(nameless.renew());
+        assert_eq!(nameless.unique(), None);
+        // It would join the old job.
+        let mut chosen = submit(Unique::Id("u".parse().unwrap()));
+        assert!(!chosen.renew());
+        assert_eq!(chosen.unique(), Some("u".parse().unwrap()));
+    }
+
+    #[test]
+    fn only_foreground_jobs_have_events() {
+        let options = SubmitOptions::default();
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+        let schedule = Schedule::new(1, 2, 3, 4, 5).unwrap();
+        let f = || function("f");
+        for (submit, has_events) in [
+            (Submit::foreground(f(), "", options), true),
+            (Submit::foreground(f(), "", options.priority(Priority::High)), true),
+            (Submit::foreground(f(), "", options.priority(Priority::Low)), true),
+            (Submit::reduce(f(), "", function("r"), options), true),
+            (Submit::background(f(), "", options), false),
+            (Submit::background(f(), "", options.priority(Priority::High)), false),
+            (Submit::background(f(), "", options.priority(Priority::Low)), false),
+            (Submit::reduce_background(f(), "", function("r"), options), false),
+            (Submit::epoch(f(), "", at, options), false),
+            (Submit::sched(f(), "", schedule, options), false),
+        ] {
+            let submit = submit.unwrap();
+            assert_eq!(submit.has_events(), has_events, "{}", submit.packet_type());
+        }
+        assert!(!Echo("").has_events());
+    }
+
+    #[test]
+    fn what_names_the_same_job_goes_to_the_same_server() {
+        let key = |unique: Unique| {
+            let options = SubmitOptions::default().unique(unique);
+            let submit = Submit::background(function("f"), "data", options).unwrap();
+            submit.route().map(<[u8]>::to_vec)
+        };
+        assert_eq!(key(Unique::Id("u1".parse().unwrap())).unwrap(), b"u1");
+        assert_eq!(GetStatusUnique("u1".parse().unwrap()).route().unwrap(), b"u1");
+        assert_eq!(key(Unique::ByPayload).unwrap(), b"data", "the server joins equal data");
+        assert_eq!(key(Unique::None), None);
+        assert_eq!(Echo("hi").route(), None);
+    }
+
+    #[test]
+    fn a_borrowed_request_is_the_request() {
+        let submit = Submit::foreground(function("f"), "d", with_unique("u")).unwrap();
+        let borrowed = &&submit;
+        assert_eq!(wire(borrowed), wire(&submit));
+        assert_eq!(Request::packet_type(borrowed), PacketType::SubmitJob);
+        assert_eq!(borrowed.answered_by(), PacketType::JobCreated);
+        assert!(Request::has_events(borrowed) && !Request::has_events(&&Echo("")));
+        assert_eq!(Request::route(borrowed), Some(&b"u"[..]));
+        assert_eq!(Request::function(borrowed), Some(&function("f")));
+        let created = borrowed.decode(answer(PacketType::JobCreated, b"H:x:1"), &origin()).unwrap();
+        assert_eq!(
+            (created.handle.name(), created.unique.unwrap()),
+            (&b"H:x:1"[..], "u".parse().unwrap())
+        );
+    }
+
+    #[test]
+    fn a_job_without_a_name_is_a_protocol_error() {
+        let submit = Submit::background(function("f"), "d", SubmitOptions::default()).unwrap();
+        for body in [&b""[..], b"\0", b"\0\0", &[b'x'; 64]] {
+            let answer = answer(PacketType::JobCreated, body);
+            let error = submit.decode(answer, &origin()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Protocol, "{body:?}");
+        }
+        let longest = answer(PacketType::JobCreated, &[b'x'; 63]);
+        assert_eq!(submit.decode(longest, &origin()).unwrap().handle.name().len(), 63);
+    }
+
+    #[test]
     fn quirk_status_numbers_may_be_empty() {
         let asked = GetStatus("H:x:1".parse().unwrap());
         let status = asked.decode(answer(PacketType::StatusRes, b"H:x:1\00\00\0\0"), &origin());
@@ -523,6 +609,10 @@ mod tests {
         for body in [&b"exceptions"[..], b"EXCEPTIONS", b"Exceptions\0"] {
             SetExceptions.decode(answer(PacketType::OptionRes, body), &origin()).unwrap();
         }
+        for body in [&b"exception"[..], b"exceptions2", b"", b"\0exceptions"] {
+            let error = SetExceptions.decode(answer(PacketType::OptionRes, body), &origin());
+            assert_eq!(error.unwrap_err().kind(), ErrorKind::Protocol, "it set something else");
+        }
     }
 
     #[test]
@@ -531,6 +621,11 @@ mod tests {
             (&b"QUEUE_ERROR\0Job queue is full"[..], ErrorKind::QueueFull, "QUEUE_ERROR"),
             (b"server_error\0what\nnow", ErrorKind::Server, "server_error"),
             (b"unknown_option\0", ErrorKind::UnknownOption, "unknown_option"),
+            (
+                b"ARGUMENT_TOO_LARGE\0Unique value too large",
+                ErrorKind::ArgumentTooLarge,
+                "ARGUMENT_TOO_LARGE",
+            ),
             (b"no text", ErrorKind::Server, "no text"),
         ] {
             let error = refusal(&answer(PacketType::Error, body));

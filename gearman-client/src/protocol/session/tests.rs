@@ -63,6 +63,19 @@ fn replies_and_unfinished_jobs_are_counted() {
     assert_eq!(counts(packet(PacketType::WorkComplete, &["H:x:1", "r"])), (3, 0));
 }
 
+#[test]
+fn requests_and_the_bytes_of_both_directions_are_counted() {
+    let mut session = asking();
+    let written = session.outgoing().len();
+    session.sent(20);
+    session.sent(written);
+    session.note_read(5);
+    session.note_read(7);
+    let metrics = session.metrics();
+    assert_eq!((metrics.commands, metrics.bytes_in), (3, 12));
+    assert_eq!(metrics.bytes_out, written as u64, "no more than there was");
+}
+
 fn asking() -> Session<u32> {
     let mut session = session();
     session.ask_for_exceptions();
@@ -96,6 +109,14 @@ fn quirk_a_server_may_be_silent_about_exceptions() {
     assert_eq!(session.has_exceptions(), Some(false));
     assert_eq!(accept(&mut session, error("INVALID_COMMAND")), got(2, "ERROR"));
     assert_eq!(session.pending(), 0);
+    // So may be the answer to a request that is no submission.
+    let mut plain = self::session();
+    plain.ask_for_exceptions();
+    plain.send(&Echo("a"), 1);
+    plain.send(&Echo("b"), 2);
+    assert_eq!(accept(&mut plain, packet(PacketType::EchoRes, &["a"])), got(1, "ECHO_RES"));
+    assert_eq!(plain.has_exceptions(), Some(false));
+    assert_eq!(accept(&mut plain, error("INVALID_COMMAND")), got(2, "ERROR"));
     // The first answer may be a refusal, too.
     let mut session = asking();
     assert_eq!(accept(&mut session, error("QUEUE_ERROR")), got(1, "ERROR"));
@@ -139,6 +160,8 @@ fn a_request_waits_for_its_answer_from_its_last_byte_on() {
     assert!(!session.is_waiting());
     session.sent(1);
     assert!(session.is_waiting());
+    session.send(&Echo("behind"), 2);
+    assert!(session.is_waiting(), "the first one");
     accept(&mut session, packet(PacketType::EchoRes, &["large"]));
     assert!(!session.is_waiting());
 }
@@ -245,4 +268,30 @@ fn fate_follows_the_last_byte() {
     session.sent(session.outgoing().len() - 1);
     let lost: Vec<_> = session.close().into_iter().map(|lost| (lost.waiter, lost.fate)).collect();
     assert_eq!(lost, [(1, Fate::Unknown), (2, Fate::NotSent), (0, Fate::Unknown)]);
+}
+
+#[test]
+fn fate_counts_the_request_for_exceptions_too() {
+    let mut session = session();
+    session.ask_for_exceptions();
+    session.send(&Echo("one"), 1);
+    session.sent(session.outgoing().len() - 1);
+    assert!(!session.is_waiting());
+    let lost: Vec<_> = session.close().into_iter().map(|lost| (lost.waiter, lost.fate)).collect();
+    assert_eq!(lost, [(1, Fate::NotSent)]);
+    assert!(session.outgoing().is_empty(), "the rest of it is not written any more");
+}
+
+/// So that simulations can be repeated.
+#[test]
+fn lost_jobs_are_told_in_the_order_of_their_handles() {
+    let mut session = session();
+    for (waiter, number) in [(0, 3), (1, 1), (2, 9), (3, 2), (4, 7), (5, 4), (6, 8), (7, 5)] {
+        session.send(&foreground(), waiter);
+        accept(&mut session, packet(PacketType::JobCreated, &[&format!("H:x:{number}")]));
+    }
+    let lost = session.close();
+    let waiters: Vec<u32> = lost.iter().map(|lost| lost.waiter).collect();
+    assert_eq!(waiters, [1, 3, 0, 5, 7, 4, 6, 2]);
+    assert_eq!(lost[0].handle.as_ref().unwrap().name(), b"H:x:1");
 }
