@@ -140,6 +140,48 @@ mod tests {
         assert!(matches!(inbox.pop(), Some((1, Mail::Event(JobEvent::Data(_))))));
     }
 
+    /// The next caller may use the same numbers.
+    #[test]
+    fn what_was_moved_or_cleared_makes_room() {
+        let (mut inbox, room) = (Inbox::default(), 2 * data(100).weight());
+        let choke = |inbox: &mut Inbox<u32>| {
+            (0..3).for_each(|_| inbox.put_event(1, data(100), room));
+            assert_eq!(inbox.len(), 3, "the last one is the error");
+        };
+        choke(&mut inbox);
+        let mut letters = Letters::new();
+        inbox.empty_into(&mut letters);
+        assert_eq!((letters.len(), inbox.len()), (3, 0));
+        inbox.put_event(1, data(100), room);
+        assert_eq!(inbox.len(), 0, "its caller knows that the rest is lost");
+        inbox.put_last(1, Mail::Event(JobEvent::Fail));
+        inbox.put_event(1, data(100), room);
+        let last = inbox.mail.back();
+        assert!(matches!(last, Some((1, Mail::Event(JobEvent::Data(_))))), "it is another job");
+        inbox.clear();
+        assert_eq!(inbox.len(), 0);
+        choke(&mut inbox);
+        inbox.clear();
+        choke(&mut inbox);
+    }
+
+    #[test]
+    fn the_ends_of_other_jobs_make_no_room_for_more_than_themselves() {
+        let (mut inbox, ends) = (Inbox::default(), 100);
+        let room = 2 * data(100).weight() + ends * JobEvent::Fail.weight();
+        for job in 0..ends {
+            inbox.put_last(job, Mail::Event(JobEvent::Fail));
+        }
+        (0..2).for_each(|_| inbox.put_event(ends, data(100), room));
+        assert!((0..ends).all(|_| inbox.pop().is_some()));
+        let more = room / data(100).weight();
+        (0..more).for_each(|_| inbox.put_event(ends, data(100), room));
+        let errors = std::iter::from_fn(|| inbox.pop())
+            .filter(|(_, mail)| matches!(mail, Mail::Lost(_)))
+            .count();
+        assert_eq!(errors, 1);
+    }
+
     #[test]
     fn of_much_progress_only_the_latest_is_kept() {
         let mut inbox = Inbox::default();

@@ -14,8 +14,8 @@ use queue_core::{
 
 use super::{Link, Mail, answer};
 use crate::{
-    ConnectOptions, Deadline, Error, ErrorKind, Fate, FunctionName, JobEvent, RetryPolicy,
-    SubmitOptions,
+    ClientEventKind, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate,
+    FunctionName, JobEvent, RetryPolicy, SubmitOptions,
     protocol::{Decoder, Echo, Magic, Packet, PacketType, Submit},
 };
 
@@ -53,6 +53,51 @@ impl Bench {
 
     fn link(&mut self) -> &mut Link {
         &mut self.hand.role.0
+    }
+
+    /// A caller wants a connection, which is made.
+    fn connects(&mut self) {
+        assert!(self.link().poll_room(&mut None, Waker::noop()).is_pending());
+        assert!(matches!(self.turn(), Pulse::Dial { .. }));
+        self.hand.opens();
+        assert_eq!(self.turn(), Pulse::Rest(None));
+    }
+
+    /// The connection is lost, and no longer there.
+    fn loses(&mut self) {
+        self.hand.loses(std::io::ErrorKind::ConnectionReset);
+        assert_eq!(self.turn(), Pulse::Close(None));
+        self.hand.closes();
+    }
+
+    /// An attempt to connect fails.
+    fn is_refused(&mut self) {
+        assert!(self.link().poll_room(&mut None, Waker::noop()).is_pending());
+        assert!(matches!(self.turn(), Pulse::Dial { .. }));
+        let refused = Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
+        self.hand.ends(End::NotConnected(refused));
+        assert_eq!(self.turn(), Pulse::Close(None));
+    }
+
+    fn is_away(&mut self) -> bool {
+        let now = self.hand.now;
+        self.link().quarantine(now).is_some()
+    }
+
+    /// The number of callers that are to be woken.
+    fn woken(&self) -> usize {
+        self.hand.io().wake.len()
+    }
+
+    /// Submits a foreground job.
+    fn submit(&mut self) -> u32 {
+        let link = self.link();
+        assert!(link.poll_room(&mut None, Waker::noop()).is_ready());
+        let slot = link.open_slot(false);
+        let function = FunctionName::try_from("f").unwrap();
+        let submit = Submit::foreground(function, "w", SubmitOptions::default()).unwrap();
+        link.send(&submit, slot, 0);
+        slot
     }
 
     fn echo(&mut self, text: &str) -> u32 {
@@ -114,7 +159,9 @@ fn requests_of_all_callers_go_out_behind_the_greeting_in_one_write() {
     let mut bench = Bench::open(options());
     assert!(bench.written().is_empty(), "nobody asks for anything");
     let (one, two) = (bench.echo("one"), bench.echo("two"));
+    assert!(bench.link().wakes_pump());
     assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + 5 * SECOND)));
+    assert!(!bench.link().wakes_pump(), "it knows");
     assert_eq!(bench.written(), [PacketType::OptionReq, PacketType::EchoReq, PacketType::EchoReq]);
     bench.comes(PacketType::OptionRes, &["exceptions"]);
     bench.comes(PacketType::EchoRes, &["one"]);
@@ -133,6 +180,7 @@ fn a_caller_without_a_connection_hears_of_the_attempt_that_began_with_it() {
     assert_eq!(bench.turn(), Pulse::Close(None), "nobody wants a connection");
     let mut seen = None;
     assert!(bench.link().poll_room(&mut seen, Waker::noop()).is_pending());
+    assert!(bench.link().wakes_pump());
     assert!(bench.link().claim() && !bench.link().claim(), "one of them has to see to it");
     assert_eq!(
         bench.turn(),
@@ -140,6 +188,7 @@ fn a_caller_without_a_connection_hears_of_the_attempt_that_began_with_it() {
     );
     bench.hand.ends(End::NotConnected(Error::new(ErrorKind::Connect, Fate::NotSent, "refused")));
     assert_eq!(bench.turn(), Pulse::Close(None));
+    assert_eq!(bench.woken(), 1);
     let now = bench.hand.now;
     assert!(bench.link().quarantine(now).is_some());
     let Poll::Ready(Err(error)) = bench.link().poll_room(&mut seen, Waker::noop()) else {
@@ -194,6 +243,7 @@ fn an_overdue_answer_is_looked_for_before_the_connection_is_given_up() {
     bench.hand.now = due;
     assert_eq!(bench.turn(), Pulse::Look);
     bench.comes(PacketType::EchoRes, &["late"]);
+    bench.hand.looked();
     assert_eq!(bench.turn(), Pulse::Rest(None));
     assert!(bench.mail(slot).is_some());
 
@@ -261,12 +311,27 @@ fn a_connection_that_is_to_end_serves_nobody_and_is_made_again() {
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.lost(slot), (ErrorKind::Protocol, Fate::Unknown));
     assert!(bench.link().poll_room(&mut seen, Waker::noop()).is_pending(), "not its connection");
+    assert!(!bench.link().claim(), "its pump is still there");
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     bench.hand.closes();
     bench.hand.opens();
     bench.turn();
     bench.link().disconnect(origin.epoch, &Error::protocol("out of step"));
     assert!(bench.link().is_open(), "another connection");
+}
+
+#[test]
+fn a_connection_that_is_to_end_may_end_by_itself() {
+    let mut bench = Bench::open(options());
+    let slot = bench.echo("one");
+    bench.turn();
+    bench.written();
+    let epoch = bench.link().origin().epoch;
+    bench.link().disconnect(epoch, &Error::protocol("out of step"));
+    bench.loses();
+    assert_eq!(bench.lost(slot), (ErrorKind::Protocol, Fate::Unknown));
+    bench.connects();
+    assert!(bench.link().is_open());
 }
 
 #[test]
@@ -305,6 +370,376 @@ fn while_many_are_on_their_way_the_next_ones_wait_for_company() {
     bench.hand.now = until;
     bench.turn();
     assert_eq!(bench.written(), [PacketType::EchoReq; 2]);
+    // They do not wait for more than are on their way.
+    for n in 1..=18 {
+        assert!(bench.hand.io().is_drained(), "{n}");
+        bench.echo(&n.to_string());
+        bench.turn();
+    }
+    assert_eq!(bench.written(), [PacketType::EchoReq; 18]);
+}
+
+#[test]
+fn callers_are_woken_for_a_connection_for_mail_and_for_room() {
+    let mut bench = Bench::new(options().exceptions(false));
+    bench.connects();
+    assert_eq!(bench.woken(), 1, "it waited for the connection");
+    let slot = bench.echo("one");
+    assert!(bench.mail(slot).is_none());
+    bench.turn();
+    bench.written();
+    assert_eq!(bench.woken(), 0);
+    bench.comes(PacketType::EchoRes, &["one"]);
+    bench.turn();
+    assert_eq!(bench.woken(), 1, "it waited for its answer");
+    bench.echo(&"x".repeat((1 << 20) - 12));
+    assert!(!bench.link().has_room());
+    assert!(bench.link().poll_room(&mut None, Waker::noop()).is_pending());
+    bench.turn();
+    assert_eq!(bench.woken(), 1, "it waited for room");
+    assert!(bench.link().has_room());
+}
+
+#[test]
+fn a_caller_can_be_woken_for_mail_without_looking_for_it() {
+    let mut bench = Bench::open(options().exceptions(false));
+    let slot = bench.echo("one");
+    bench.link().wait(slot, Waker::noop());
+    bench.turn();
+    bench.written();
+    bench.comes(PacketType::EchoRes, &["one"]);
+    bench.turn();
+    assert_eq!(bench.woken(), 1);
+}
+
+#[test]
+fn a_refusal_and_an_event_before_its_job_are_no_answers() {
+    let origin = Bench::new(options()).link().origin().clone();
+    let full = Packet::new(Magic::Response, PacketType::Error, &["QUEUE_ERROR", "full"]).unwrap();
+    let refused = answer(&Echo("hi"), &origin, Mail::Answer(full)).unwrap_err();
+    assert_eq!((refused.kind(), refused.command()), (ErrorKind::QueueFull, Some("ECHO_REQ")));
+    let early = answer(&Echo("hi"), &origin, Mail::Event(JobEvent::Fail)).unwrap_err();
+    assert_eq!(early.kind(), ErrorKind::Protocol);
+}
+
+#[test]
+fn a_link_over_one_stream_ends_with_it() {
+    let now = queue_core::now();
+    let mut bench = Bench { hand: ByHand::new(Link::for_stream(options())) };
+    assert!(!bench.link().claim(), "its pump is there");
+    assert_eq!(bench.turn(), Pulse::Close(None), "it makes no connection");
+    bench.hand.opens();
+    assert_eq!(bench.turn(), Pulse::Rest(None));
+    assert_eq!(bench.link().connection_state(now), ConnectionState::Ready);
+    bench.loses();
+    assert_eq!(bench.link().connection_state(now), ConnectionState::Closed);
+    let Poll::Ready(Err(error)) = bench.link().poll_room(&mut None, Waker::noop()) else {
+        panic!("there is no other")
+    };
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
+    assert!(error.to_string().contains("cannot reconnect"), "{error}");
+}
+
+#[test]
+fn the_state_of_a_connection_is_told() {
+    let mut bench = Bench::new(options());
+    let state = |bench: &mut Bench| {
+        let now = bench.hand.now;
+        bench.link().connection_state(now)
+    };
+    assert_eq!(state(&mut bench), ConnectionState::Idle);
+    bench.is_refused();
+    assert_eq!(state(&mut bench), ConnectionState::Backoff);
+    bench.hand.now += SECOND;
+    assert_eq!(state(&mut bench), ConnectionState::Idle);
+    assert!(bench.link().poll_room(&mut None, Waker::noop()).is_pending());
+    assert_eq!(state(&mut bench), ConnectionState::Connecting);
+    bench.hand.opens();
+    bench.turn();
+    assert_eq!(state(&mut bench), ConnectionState::Ready);
+    bench.loses();
+    bench.link().close();
+    assert_eq!(state(&mut bench), ConnectionState::Closed);
+}
+
+#[test]
+fn a_server_is_doubtful_after_a_failure_and_while_it_takes_longer_than_a_caller_waits() {
+    let mut bench = Bench::new(options());
+    bench.link().outwaited();
+    assert!(!bench.link().is_doubtful(), "nobody waits for it");
+    assert!(bench.link().poll_room(&mut None, Waker::noop()).is_pending());
+    assert!(!bench.link().is_doubtful());
+    bench.link().outwaited();
+    assert!(bench.link().is_doubtful());
+    bench.hand.opens();
+    bench.turn();
+    assert!(!bench.link().is_doubtful());
+    bench.link().outwaited();
+    bench.loses();
+    assert!(!bench.link().is_doubtful(), "one connection may be unlucky");
+    bench.is_refused();
+    bench.hand.now += SECOND;
+    assert!(bench.link().is_doubtful() && !bench.is_away(), "it is still to be proven");
+    bench.connects();
+    assert!(!bench.link().is_doubtful());
+}
+
+#[test]
+fn a_new_call_does_not_wait_for_the_long_delays_of_earlier_ones() {
+    let retry = RetryPolicy::new(3).seed(7).backoff(SECOND / 100, 1000 * SECOND);
+    let mut bench = Bench::new(options().retry(retry));
+    for _ in 0..100 {
+        bench.is_refused();
+    }
+    bench.hand.now += SECOND;
+    let now = bench.hand.now;
+    assert!(bench.link().quarantine(now).is_some_and(|left| left > SECOND));
+    bench.link().hurry(now);
+    assert_eq!(bench.link().quarantine(now), None);
+}
+
+#[test]
+#[cfg(feature = "blocking")]
+fn a_wish_for_a_connection_can_be_withdrawn() {
+    let mut bench = Bench::new(options());
+    bench.link().give_up();
+    for _ in 0..2 {
+        assert!(bench.link().poll_room(&mut None, Waker::noop()).is_pending());
+        let by = bench.hand.now + 5 * SECOND;
+        assert_eq!(bench.turn(), Pulse::Dial { server: 0, by: Some(by), ask: None });
+        bench.hand.now += 3 * SECOND;
+        bench.link().give_up();
+        assert_eq!(bench.turn(), Pulse::Close(None));
+    }
+    bench.connects();
+    bench.link().give_up();
+    assert!(bench.link().is_open(), "it was made");
+}
+
+/// A caller of the blocking face may do other things for long, while nobody reads.
+#[test]
+#[cfg(feature = "blocking")]
+fn what_has_arrived_can_be_read_without_a_request() {
+    let mut bench = Bench::new(options());
+    assert!(!bench.link().is_looking());
+    bench.connects();
+    assert!(!bench.link().is_looking());
+    bench.hand.now += SECOND;
+    let now = bench.hand.now;
+    bench.link().look(now);
+    assert!(bench.link().is_looking());
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.hand.looked();
+    assert_eq!(bench.turn(), Pulse::Rest(None));
+    assert!(!bench.link().is_looking());
+    bench.link().look(now + SECOND);
+    bench.loses();
+    assert!(!bench.link().is_looking(), "nothing more can arrive");
+}
+
+#[test]
+#[cfg(feature = "blocking")]
+fn queued_requests_are_news_for_the_pump_until_they_are_handed_over() {
+    let mut bench = Bench::open(options());
+    assert!(!bench.link().has_news());
+    assert_eq!(bench.link().queued(), 0, "the greeting waits for a request");
+    bench.echo("hello");
+    assert!(bench.link().has_news());
+    assert_eq!(bench.link().queued(), 22 + 17);
+    bench.turn();
+    assert_eq!((bench.link().queued(), bench.link().has_news()), (0, false));
+    let epoch = bench.link().origin().epoch;
+    bench.link().disconnect(epoch, &Error::protocol("out of step"));
+    assert!(bench.link().has_news());
+}
+
+#[test]
+#[cfg(feature = "blocking")]
+fn another_time_for_answers_counts_from_then_on() {
+    let mut bench = Bench::open(options().exceptions(false));
+    bench.link().set_reply_timeout(3 * SECOND);
+    for _ in 0..2 {
+        let slot = bench.echo("hello");
+        bench.turn();
+        bench.written();
+        assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + 3 * SECOND)));
+        bench.loses();
+        assert_eq!(bench.lost(slot).1, Fate::Unknown);
+        bench.connects();
+    }
+}
+
+#[test]
+fn each_answer_gives_the_next_request_the_whole_time() {
+    let mut bench = Bench::open(options().exceptions(false));
+    for text in ["one", "two"] {
+        bench.echo(text);
+    }
+    bench.turn();
+    bench.written();
+    bench.turn();
+    bench.hand.now += 9 * SECOND;
+    bench.comes(PacketType::EchoRes, &["one"]);
+    assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + 10 * SECOND)));
+}
+
+#[test]
+fn a_job_has_events_until_its_end() {
+    let mut bench = Bench::open(options().exceptions(false));
+    let slot = bench.submit();
+    bench.turn();
+    bench.written();
+    bench.comes(PacketType::JobCreated, &["H:x:1"]);
+    bench.comes(PacketType::WorkData, &["H:x:1", "piece"]);
+    assert_eq!(bench.turn(), Pulse::Go(None), "the job may take any time");
+    assert!(matches!(bench.mail(slot), Some(Mail::Answer(_))));
+    assert!(matches!(bench.mail(slot), Some(Mail::Event(JobEvent::Data(_)))));
+    assert!(!bench.link().is_over(slot));
+    bench.comes(PacketType::WorkComplete, &["H:x:1", "result"]);
+    assert_eq!(bench.turn(), Pulse::Rest(None));
+    assert_eq!((bench.link().mail(slot), bench.link().is_over(slot)), (1, false));
+    assert!(matches!(bench.mail(slot), Some(Mail::Event(JobEvent::Complete(_)))));
+    assert_eq!((bench.link().mail(slot), bench.link().is_over(slot)), (0, true));
+}
+
+#[test]
+fn the_loss_of_a_job_names_it() {
+    let mut bench = Bench::open(options().exceptions(false));
+    for _ in 0..3 {
+        let slot = bench.submit();
+        bench.turn();
+        bench.written();
+        bench.comes(PacketType::JobCreated, &["H:x:1"]);
+        bench.turn();
+        assert!(matches!(bench.mail(slot), Some(Mail::Answer(_))));
+        bench.loses();
+        let Some(Mail::Lost(error)) = bench.mail(slot) else { panic!("it is lost") };
+        assert_eq!((error.command(), error.fate()), (Some("SUBMIT_JOB"), Fate::Unknown));
+        assert_eq!(error.handle().unwrap().name(), b"H:x:1");
+        assert!(!bench.is_away(), "a server that accepts jobs is a good one");
+        bench.connects();
+    }
+}
+
+/// One connection may be unlucky.
+#[test]
+fn a_server_is_away_once_two_connections_in_a_row_have_served_nobody() {
+    let mut bench = Bench::open(options().exceptions(false));
+    for serves in [true, false, true, false] {
+        if serves {
+            bench.echo("hello");
+            bench.turn();
+            bench.written();
+            bench.comes(PacketType::EchoRes, &["hello"]);
+            bench.turn();
+        }
+        bench.loses();
+        assert!(!bench.is_away());
+        bench.connects();
+    }
+    bench.loses();
+    assert!(bench.is_away());
+    // A caller without another server does not wait, and what it gets ends that.
+    bench.connects();
+    assert!(!bench.is_away(), "it is connected");
+    bench.echo("hello");
+    bench.turn();
+    bench.written();
+    bench.comes(PacketType::EchoRes, &["hello"]);
+    bench.turn();
+    bench.loses();
+    assert!(!bench.is_away());
+}
+
+#[test]
+fn nonsense_ends_a_connection_once() {
+    let mut bench = Bench::open(options().exceptions(false));
+    let slot = bench.echo("hello");
+    bench.turn();
+    bench.written();
+    bench.hand.comes(b"HTTP/1.1 400 Bad Request\r\n");
+    bench.loses();
+    assert_eq!(bench.lost(slot), (ErrorKind::Protocol, Fate::Unknown));
+    assert!(!bench.is_away(), "one connection may be unlucky");
+}
+
+#[test]
+fn the_end_of_a_pump_fails_an_attempt_and_nothing_else() {
+    let mut bench = Bench::new(options());
+    bench.hand.abandoned();
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    assert!(!bench.is_away(), "nobody wanted a connection");
+    let mut seen = None;
+    assert!(bench.link().poll_room(&mut seen, Waker::noop()).is_pending());
+    assert!(bench.link().claim());
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
+    bench.hand.abandoned();
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    let Poll::Ready(Err(error)) = bench.link().poll_room(&mut seen, Waker::noop()) else {
+        panic!("it waits for nobody")
+    };
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
+}
+
+#[test]
+fn an_observer_is_told_of_connections_and_once_of_each_kind_of_failure_between_them() {
+    let mut bench = Bench::new(options().exceptions(false).on_event(|_| {}));
+    let told = |bench: &mut Bench| -> Vec<String> {
+        let events = bench.link().take_events().unwrap_or_default();
+        let kind = |event: &ClientEventKind| match event {
+            ClientEventKind::Connected => "connected".to_owned(),
+            ClientEventKind::Disconnected(error) => error.kind().name().to_owned(),
+            ClientEventKind::BackingOff(time) => {
+                assert!(*time <= SECOND);
+                "backing off".to_owned()
+            }
+            other => panic!("{other}"),
+        };
+        events.iter().map(kind).collect()
+    };
+    assert!(bench.link().take_events().is_none());
+    for _ in 0..2 {
+        bench.is_refused();
+        let refused = [ErrorKind::Connect.name(), "backing off"];
+        assert_eq!(told(&mut bench), refused);
+        bench.is_refused();
+        assert_eq!(told(&mut bench), ["backing off"]);
+        bench.connects();
+        assert_eq!(told(&mut bench), ["connected"]);
+        bench.echo("hello");
+        bench.turn();
+        bench.written();
+        bench.comes(PacketType::EchoRes, &["hello"]);
+        bench.turn();
+        assert_eq!(told(&mut bench), [""; 0]);
+        bench.loses();
+        assert_eq!(told(&mut bench), [ErrorKind::ConnectionLost.name()]);
+    }
+    let mut unobserved = Bench::new(options());
+    unobserved.is_refused();
+    assert!(unobserved.link().take_events().is_none());
+}
+
+#[test]
+fn metrics_go_on_from_connection_to_connection() {
+    let mut bench = Bench::open(options());
+    let asked = b"\0REQ\0\0\0\x1a\0\0\0\x0aexceptions\0REQ\0\0\0\x10\0\0\0\x05hello";
+    for count in 1..=3 {
+        let slot = bench.echo("hello");
+        bench.turn();
+        bench.written();
+        bench.comes(PacketType::OptionRes, &["exceptions"]);
+        bench.comes(PacketType::EchoRes, &["hello"]);
+        bench.turn();
+        bench.link().leave(slot);
+        let metrics = bench.link().metrics();
+        assert_eq!((metrics.connections, metrics.reconnects), (count, count - 1));
+        assert_eq!((metrics.commands, metrics.replies), (2 * count, 2 * count));
+        let bytes = asked.len() as u64 * count;
+        assert_eq!((metrics.bytes_out, metrics.bytes_in), (bytes, bytes));
+        bench.loses();
+        bench.connects();
+    }
 }
 
 #[test]
@@ -316,6 +751,7 @@ fn a_link_that_nobody_uses_any_more_is_over() {
     assert_eq!(bench.turn(), Pulse::Over);
     let mut never = Bench::new(options());
     never.link().close();
+    assert!(never.link().wakes_pump());
     assert_eq!(never.turn(), Pulse::Over);
 }
 

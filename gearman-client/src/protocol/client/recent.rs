@@ -156,6 +156,17 @@ mod tests {
     }
 
     #[test]
+    fn values_with_gaps_between_them_take_no_more_room_than_values() {
+        let mut recent = Recent::default();
+        for value in 1..=100 {
+            recent.insert(60 * value, value);
+            assert!(recent.row.len() <= 2 * recent.len() + GAP, "{}", recent.row.len());
+        }
+        assert_eq!(recent.len(), 100);
+        assert!((1..=100).all(|value| recent.remove(60 * value) == Some(value)));
+    }
+
+    #[test]
     fn one_that_stays_costs_no_room_and_one_that_came_round_is_replaced() {
         let mut recent = Recent::default();
         recent.insert(7, "stays");

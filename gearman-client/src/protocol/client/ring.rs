@@ -120,6 +120,15 @@ mod tests {
         }
     }
 
+    /// The hash of this id is that of a server's first point.
+    #[test]
+    fn an_id_that_falls_on_a_point_goes_to_its_server() {
+        let ring = ring("a,b,c,d");
+        for (server, id) in ["a:4730-0", "b:4730-0", "c:4730-0", "d:4730-0"].iter().enumerate() {
+            assert_eq!(ring.order(id.as_bytes())[0], server, "{id}");
+        }
+    }
+
     #[test]
     fn every_server_is_tried_once_and_gets_a_share() {
         let ring = ring("a,b,c,d,unix:/run/e");

@@ -484,6 +484,147 @@ mod tests {
     }
 
     #[test]
+    fn a_call_ends_after_its_rounds() {
+        let mut attempts = Attempts::new(Order::only(7), 2, false);
+        for is_last in [false, false, true] {
+            assert_eq!(tried(&mut attempts), Some(7));
+            attempts.failed(7, lost(Fate::NotSent)).unwrap();
+            let step = attempts.step(|_| None, |_| false, Limit::never());
+            match step {
+                Step::GiveUp(error) => assert_eq!((error.fate(), is_last), (Fate::NotSent, true)),
+                Step::Wait(wait) => assert_eq!((wait, is_last), (LEAST_WAIT, false)),
+                Step::Try(index) => panic!("{index}"),
+            }
+        }
+    }
+
+    #[test]
+    fn ids_on_a_ring_go_where_the_ring_says_and_others_in_turn() {
+        let on_ring = router(Selection::ByKeyOnRing, "a,b,c");
+        let ring = Ring::new("a,b,c".parse::<Servers>().unwrap().addresses());
+        for id in 0..100 {
+            let id = id.to_string();
+            assert_eq!(order(&on_ring, 0, Some(id.as_bytes())), ring.order(id.as_bytes()));
+        }
+        assert_eq!(order(&on_ring, 1, None), [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_doubtful_server_is_tried_behind_the_others_unless_it_is_the_only_one() {
+        let step = |attempts: &mut Attempts, away: bool| {
+            let wait = away.then_some(SLOW);
+            match attempts.step(|_| wait, |index| index == 0, Limit::never()) {
+                Step::Try(index) => index,
+                other => panic!("{other:?}"),
+            }
+        };
+        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, true);
+        for expected in [1, 1, 0, 0] {
+            assert_eq!(step(&mut attempts, false), expected, "each is tried twice");
+            attempts.failed(expected, lost(Fate::Unknown)).unwrap();
+        }
+        let mut only = Attempts::new(Order::only(0), 0, false);
+        assert_eq!(step(&mut only, true), 0);
+    }
+
+    #[test]
+    fn servers_that_take_long_to_connect_share_the_rest_of_the_time() {
+        let total = Limit::of(Deadline::Total, Some(Duration::from_secs(3000)));
+        let mut attempts = Attempts::new(Order::from_iter([0, 1, 2]), 0, false);
+        for server in [0, 1] {
+            assert_eq!(tried(&mut attempts), Some(server));
+            attempts.failed(server, Error::timed_out(Deadline::Connect)).unwrap();
+        }
+        assert_eq!(tried(&mut attempts), Some(2));
+        let left = attempts.time(total).connecting.remaining().unwrap().as_secs();
+        assert!((900..=1000).contains(&left), "{left} of 3000 seconds for one of three");
+        let whole = Attempts::new(Order::only(0), 0, false);
+        assert!(whole.time(total).total.at == total.at);
+    }
+
+    #[test]
+    fn only_a_new_call_hurries_and_only_if_every_server_is_away() {
+        let mut call = Attempts::new(Order::from_iter([0, 1]), 1, false);
+        assert!(call.wants_haste(|_| true) && !call.wants_haste(|_| true));
+        let mut call = Attempts::new(Order::from_iter([0, 1]), 1, false);
+        assert!(!call.wants_haste(|index| index == 0) && !call.wants_haste(|_| true));
+    }
+
+    #[test]
+    fn the_server_that_has_failed_is_told_what_becomes_of_its_request() {
+        let told = |idempotent: bool, fate: Fate, next: usize| {
+            let (tell, told) = std::sync::mpsc::channel();
+            let options: ConnectOptions = "server:1".parse().unwrap();
+            let server = options.on_event(move |event| tell.send(event.clone()).unwrap());
+            let mut attempts = Attempts::new(Order::from_iter([1, 2]), 1, idempotent);
+            assert_eq!((attempts.failed_at(), attempts.news(1)), (None, None));
+            attempts.failed(1, lost(fate)).unwrap();
+            assert_eq!(attempts.failed_at(), Some(1));
+            let news = attempts.news(next);
+            assert_eq!(attempts.news(next), None, "it is told once");
+            if let Some((failed, news)) = news {
+                assert_eq!(failed, 1);
+                news.tell(&server);
+            }
+            drop(server);
+            told.iter().map(|event| event.what.to_string()).collect::<Vec<_>>()
+        };
+        let resent = &ClientEventKind::Resent.to_string();
+        let moved = &ClientEventKind::Moved.to_string();
+        let nothing: [&str; 0] = [];
+        assert_eq!(told(false, Fate::NotSent, 1), nothing, "a retry is nothing special");
+        assert_eq!(told(false, Fate::NotSent, 2), [moved.as_str()]);
+        assert_eq!(told(true, Fate::Unknown, 1), [resent.as_str()]);
+        assert_eq!(told(true, Fate::Unknown, 2), [resent.as_str(), moved]);
+    }
+
+    #[test]
+    fn a_lost_submission_is_worth_another_if_it_may_have_run() {
+        let mut attempts = 2;
+        assert!(
+            !is_worth_another(&lost(Fate::NotSent), &mut attempts),
+            "that is sent again anyway"
+        );
+        let refused = Error::refused(ErrorKind::QueueFull, "QUEUE_ERROR", "full");
+        assert!(!is_worth_another(&refused, &mut attempts));
+        assert!(!is_worth_another(
+            &Error::protocol("what").with_fate(Fate::Unknown),
+            &mut attempts
+        ));
+        assert_eq!(attempts, 2);
+        for left in [1, 0] {
+            assert!(is_worth_another(&lost(Fate::Unknown), &mut attempts));
+            assert_eq!(attempts, left);
+        }
+        assert!(!is_worth_another(&lost(Fate::Unknown), &mut attempts));
+    }
+
+    #[test]
+    fn a_queued_job_that_nobody_waits_for_may_be_passed_over() {
+        let job = |is_known, is_running, waiting| JobStatus {
+            is_known,
+            is_running,
+            progress: crate::Progress::new("".into(), "".into()),
+            waiting,
+        };
+        for (status, first, later) in [
+            (job(false, false, Some(0)), false, false),
+            (job(true, true, Some(0)), false, false),
+            (job(true, false, Some(0)), true, true),
+            // It may be the lost submission that waits.
+            (job(true, false, Some(1)), true, false),
+            (job(true, false, None), true, false),
+        ] {
+            assert_eq!(may_be_passed_over(&status, 0), first, "{status:?}");
+            assert_eq!(may_be_passed_over(&status, LOOKS - 1), first, "{status:?}");
+            assert_eq!(may_be_passed_over(&status, LOOKS), later, "{status:?}");
+        }
+        let pauses: Vec<u128> = pauses().take(9).map(|pause| pause.as_millis()).collect();
+        assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+        assert!(pauses.iter().take(LOOKS).sum::<u128>() > 100, "the server has noticed by then");
+    }
+
+    #[test]
     fn what_may_have_run_is_repeated_only_on_request_and_on_the_same_server_first() {
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, false);
         assert!(attempts.failed(0, lost(Fate::Unknown)).is_err());
@@ -525,11 +666,45 @@ mod tests {
     }
 
     #[test]
+    fn a_call_whose_time_has_passed_tries_no_other_server() {
+        let passed = Limit::of(Deadline::Total, Some(Duration::ZERO));
+        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
+        let step = attempts.step(|_| None, |_| false, passed);
+        assert!(matches!(step, Step::Try(0)), "it has the error of one: {step:?}");
+        attempts.failed(0, lost(Fate::NotSent)).unwrap();
+        assert!(matches!(attempts.step(|_| None, |_| false, passed), Step::GiveUp(_)));
+    }
+
+    #[test]
+    fn a_question_is_repeated_whatever_became_of_it() {
+        let mut questions = Questions::new(&Order::from_iter([0, 1]), 1);
+        for server in [0, 1] {
+            let question = questions.next(|_| false).unwrap();
+            assert_eq!(question.server, server);
+            let mut attempts = Attempts::question(question, SLOW);
+            attempts.failed(server, lost(Fate::Unknown)).unwrap();
+            questions.failed(question, &lost(Fate::Unknown));
+        }
+        assert_eq!(asked(&mut questions, &[]), Some((0, 1, 2)));
+        assert_eq!(asked(&mut questions, &[]), Some((1, 1, 1)));
+    }
+
+    #[test]
     fn a_quarantined_server_is_passed_over_and_then_waited_for() {
         let wait = Duration::from_secs(3);
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
         let first_away = |index| (index == 0).then_some(wait);
         assert!(matches!(attempts.step(first_away, |_| false, Limit::never()), Step::Try(1)));
+        let mut once = Attempts::new(Order::from_iter([0, 1]), 0, false);
+        assert!(matches!(once.step(first_away, |_| false, Limit::never()), Step::Try(1)));
+        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
+        let longer = |index| Some(if index == 0 { 2 * wait } else { wait });
+        let step = attempts.step(longer, |_| false, Limit::never());
+        assert!(matches!(step, Step::Wait(time) if time == wait), "the first that may be tried");
+        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
+        let total = Limit::of(Deadline::Total, Some(wait / 2));
+        let step = attempts.step(longer, |_| false, total);
+        assert!(matches!(step, Step::Wait(time) if time <= wait / 2), "no longer than the call");
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
         let all_away = |_| Some(wait);
         assert!(
@@ -607,6 +782,8 @@ mod tests {
         let mut questions = Questions::new(&Order::only(7), 3);
         assert_eq!(asked(&mut questions, &[7]), Some((7, 3, 1)));
         assert_eq!(asked(&mut questions, &[7]), None);
+        let mut questions = Questions::new(&Order::only(7), 3);
+        assert_eq!(asked(&mut questions, &[]), Some((7, 3, 1)), "nobody else can be asked");
         let mut questions = Questions::new(&Order::from_iter([0, 1]), 0);
         for _ in 0..2 {
             let question = questions.next(|_| false).unwrap();

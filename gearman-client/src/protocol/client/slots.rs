@@ -180,11 +180,102 @@ impl Slots {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use queue_core::proof::Idle;
+
     use super::*;
     use crate::protocol::{Magic, PacketType};
 
+    fn packet(text: &str) -> Packet {
+        Packet::new(Magic::Response, PacketType::EchoRes, &[text]).unwrap()
+    }
+
     fn answer(text: &str) -> Mail {
-        Mail::Answer(Packet::new(Magic::Response, PacketType::EchoRes, &[text]).unwrap())
+        Mail::Answer(packet(text))
+    }
+
+    fn data() -> JobEvent {
+        JobEvent::Data("d".into())
+    }
+
+    fn result() -> Mail {
+        Mail::Event(JobEvent::Complete("r".into()))
+    }
+
+    /// A slot for a job, and the ticket of its submission.
+    fn submitted(wants_end_only: bool) -> (Slots, u32, Ticket) {
+        let mut slots = Slots::new(1 << 20);
+        let slot = slots.open(wants_end_only);
+        slots.expect(slot);
+        (slots, slot, Ticket { slot, tag: 7, epoch: Epoch::next() })
+    }
+
+    #[test]
+    fn a_caller_is_woken_for_each_mail_of_its_job() {
+        let (mut slots, slot, ticket) = submitted(false);
+        let [first, caller] = [(); 2].map(|()| Waker::from(Arc::new(Idle)));
+        for step in 0..3 {
+            assert!(!slots.is_over(slot));
+            // It may have moved to another task.
+            assert!(
+                slots.poll(slot, &first).is_pending() && slots.poll(slot, &caller).is_pending()
+            );
+            let woken = match step {
+                0 => slots.created(ticket, packet("created")),
+                1 => slots.event(ticket, data()),
+                _ => slots.last(ticket, result()),
+            };
+            assert!(woken.is_some_and(|woken| woken.will_wake(&caller)), "{step}");
+            assert_eq!((slots.waiting(slot), slots.is_over(slot)), (1, false), "it was not read");
+            let Poll::Ready((7, mail, _)) = slots.poll(slot, &caller) else { panic!("{step}") };
+            match step {
+                0 => assert!(matches!(mail, Mail::Answer(_))),
+                1 => assert!(matches!(mail, Mail::Event(JobEvent::Data(_)))),
+                _ => assert!(matches!(mail, Mail::Event(JobEvent::Complete(_)))),
+            }
+            assert_eq!(slots.waiting(slot), 0);
+        }
+        assert!(slots.is_over(slot));
+    }
+
+    #[test]
+    fn a_caller_that_wants_only_the_end_of_its_job_is_woken_for_that_alone() {
+        let (mut slots, slot, ticket) = submitted(true);
+        let (caller, mut letters) = (Waker::from(Arc::new(Idle)), Letters::new());
+        assert!(slots.poll_all(slot, &mut letters, &caller).is_pending());
+        assert!(slots.created(ticket, packet("created")).is_none());
+        assert!(slots.event(ticket, data()).is_none());
+        assert!(slots.last(ticket, result()).is_some_and(|woken| woken.will_wake(&caller)));
+        assert!(slots.poll_all(slot, &mut letters, &caller).is_ready());
+        assert!(matches!(letters[0].1, Mail::Answer(_)), "it has the handle");
+        assert!(matches!(letters[1].1, Mail::Event(JobEvent::Complete(_))));
+        assert_eq!((letters.len(), slots.waiting(slot)), (2, 0));
+        assert!(slots.poll_all(slot, &mut Letters::new(), &caller).is_pending());
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_caller_that_has_gone() {
+        let (mut slots, slot, ticket) = submitted(false);
+        let caller = Arc::new(Idle);
+        slots.event(ticket, data());
+        slots.wait(slot, &Waker::from(caller.clone()));
+        slots.leave(slot);
+        assert_eq!((slots.waiting(slot), Arc::strong_count(&caller)), (0, 1));
+        assert!(slots.created(ticket, packet("created")).is_none());
+        assert!(slots.event(ticket, data()).is_none());
+        assert_eq!((slots.waiting(slot), slots.in_use()), (0, 1));
+        assert!(slots.last(ticket, result()).is_none());
+        assert_eq!(slots.in_use(), 0);
+    }
+
+    #[test]
+    fn the_mail_of_a_caller_that_has_gone_is_not_given_to_the_next() {
+        let (mut slots, slot, ticket) = submitted(false);
+        slots.last(ticket, answer("unread"));
+        slots.leave(slot);
+        assert_eq!(slots.open(false), slot);
+        assert!(slots.poll(slot, Waker::noop()).is_pending() && slots.is_over(slot));
     }
 
     #[test]
@@ -199,6 +290,20 @@ mod tests {
         for expected in [(0, first), (1, second)] {
             let Poll::Ready((tag, _, epoch)) = slots.poll(slot, Waker::noop()) else { panic!() };
             assert_eq!((tag, epoch), expected);
+        }
+    }
+
+    #[test]
+    fn a_slot_with_several_requests_is_over_with_the_last_of_them() {
+        let mut slots = Slots::new(1 << 20);
+        let slot = slots.open(false);
+        let epoch = Epoch::next();
+        (0..2).for_each(|_| slots.expect(slot));
+        for (tag, is_over) in [(0, false), (1, true)] {
+            slots.last(Ticket { slot, tag, epoch }, answer("x"));
+            let mut letters = Letters::new();
+            assert!(slots.poll_all(slot, &mut letters, Waker::noop()).is_ready());
+            assert_eq!((letters.len(), slots.is_over(slot)), (1, is_over));
         }
     }
 

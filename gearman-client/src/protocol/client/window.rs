@@ -153,3 +153,134 @@ impl<W: AsRef<[u8]>> Batch<W> {
         self.links.get(link).is_some_and(|jobs| *jobs > 0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ErrorKind, Fate, FunctionName, Origin, SubmitOptions, UniqueId, protocol::Epoch};
+
+    fn submit() -> Submit<&'static str> {
+        let function = FunctionName::try_from("f").unwrap();
+        let options = SubmitOptions::default().unique(UniqueId::try_from("u").unwrap());
+        Submit::foreground(function, "data", options).unwrap()
+    }
+
+    /// A batch with this number of jobs in flight on link 0, whose tags are their numbers.
+    fn batch(jobs: u32) -> Batch<&'static str> {
+        let mut batch = Batch::new(2);
+        for tag in 0..jobs {
+            sends(&mut batch, 0, tag);
+        }
+        batch
+    }
+
+    fn sends(batch: &mut Batch<&'static str>, link: usize, tag: u32) {
+        let job = batch.take(submit());
+        batch.sent(job, link, tag);
+    }
+
+    fn created() -> JobEvent {
+        let origin = Origin { server: std::sync::Arc::default(), epoch: Epoch::next() };
+        JobEvent::Created(JobHandle::received(crate::names::short::Short::cut(b"H:x:1"), &origin))
+    }
+
+    fn gets(batch: &mut Batch<&'static str>, tag: u32, event: JobEvent) {
+        assert!(batch.came(tag, |_| Ok(event)).is_none());
+    }
+
+    fn lost(fate: Fate) -> Error {
+        Error::new(ErrorKind::ConnectionLost, fate, "gone")
+    }
+
+    #[test]
+    fn jobs_are_taken_once_half_of_the_window_is_free() {
+        assert_eq!(batch(0).room(0), WINDOW);
+        for (running, unsent, room) in
+            [(0, 0, 8), (0, 8, 0), (1, 3, 4), (3, 1, 4), (3, 2, 0), (4, 0, 4), (5, 0, 0), (8, 0, 0)]
+        {
+            let mut batch = batch(running);
+            batch.set_window(8);
+            assert_eq!(batch.room(unsent), room, "{running} in flight, {unsent} unsent");
+        }
+        let mut one_by_one = batch(0);
+        one_by_one.set_window(0);
+        assert_eq!((one_by_one.room(0), one_by_one.room(1)), (1, 0));
+    }
+
+    #[test]
+    fn each_event_comes_with_the_number_of_its_job_until_the_last() {
+        let mut batch = batch(3);
+        assert!(!batch.has_next() && batch.next().is_none());
+        gets(&mut batch, 1, created());
+        gets(&mut batch, 2, created());
+        gets(&mut batch, 1, JobEvent::Data("d".into()));
+        gets(&mut batch, 1, JobEvent::Complete("r".into()));
+        assert!(batch.has_next());
+        let events: Vec<_> = std::iter::from_fn(|| batch.next())
+            .map(|(number, event)| (number, event.unwrap().is_last()))
+            .collect();
+        assert_eq!(events, [(1, false), (2, false), (1, false), (1, true)]);
+        gets(&mut batch, 1, JobEvent::Fail);
+        assert!(!batch.has_next(), "it has ended");
+        gets(&mut batch, 0, JobEvent::Fail);
+        assert!(!batch.is_idle());
+        gets(&mut batch, 2, JobEvent::Fail);
+        assert!(batch.is_idle());
+    }
+
+    #[test]
+    fn a_link_is_in_use_while_it_has_jobs_in_flight() {
+        let mut batch = batch(0);
+        for (link, tag) in [(2, 0), (0, 1), (2, 2)] {
+            sends(&mut batch, link, tag);
+        }
+        let uses = |batch: &Batch<_>| [0, 1, 2, 3].map(|link| batch.uses(link));
+        assert_eq!(uses(&batch), [true, false, true, false]);
+        gets(&mut batch, 0, JobEvent::Fail);
+        assert_eq!(uses(&batch), [true, false, true, false]);
+        assert!(batch.came(2, |_| Err(lost(Fate::NotSent))).is_some());
+        assert_eq!(uses(&batch), [true, false, false, false]);
+        gets(&mut batch, 1, JobEvent::Fail);
+        assert_eq!(uses(&batch), [false; 4]);
+        // A number that has come round belongs to the later job.
+        sends(&mut batch, 0, 3);
+        sends(&mut batch, 1, 3);
+        assert_eq!(uses(&batch), [false, true, false, false]);
+    }
+
+    #[test]
+    fn what_was_not_sent_is_sent_again_as_often_as_it_may_be() {
+        let mut batch = batch(1);
+        for link in [1, 2] {
+            let job = batch.came(0, |_| Err(lost(Fate::NotSent))).expect("it may be sent again");
+            assert!(batch.is_idle() && !batch.has_next());
+            batch.sent(job, link, 0);
+        }
+        assert!(batch.came(0, |_| Err(lost(Fate::NotSent))).is_none());
+        let (number, error) = batch.next().unwrap();
+        assert_eq!((number, error.unwrap_err().fate()), (0, Fate::NotSent));
+        // What may have run is not.
+        sends(&mut batch, 0, 1);
+        assert!(batch.came(1, |_| Err(lost(Fate::Unknown))).is_none());
+        assert_eq!(batch.next().unwrap().1.unwrap_err().fate(), Fate::Unknown);
+    }
+
+    #[test]
+    fn the_error_of_a_job_tells_how_to_ask_for_it() {
+        let mut batch = batch(2);
+        gets(&mut batch, 0, created());
+        batch.next();
+        batch.lost(&lost(Fate::Unknown));
+        assert!(batch.is_idle() && !batch.uses(0));
+        let errors: Vec<_> = std::iter::from_fn(|| batch.next())
+            .map(|(number, outcome)| (number, outcome.unwrap_err()))
+            .collect();
+        assert_eq!(errors.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1]);
+        for (number, error) in &errors {
+            assert_eq!(error.command(), Some("SUBMIT_JOB"));
+            assert_eq!(error.unique(), Some(&UniqueId::try_from("u").unwrap()));
+            assert_eq!(error.handle().is_some(), *number == 0, "the other one has none yet");
+        }
+        assert_eq!(batch.room(0), WINDOW);
+    }
+}
