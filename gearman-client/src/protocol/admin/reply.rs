@@ -303,6 +303,24 @@ mod tests {
     }
 
     #[test]
+    fn a_list_says_only_of_itself_whether_it_is_forged() {
+        let mut decoder = TextDecoder::new(1 << 20);
+        for (text, forged) in [
+            ("a\n.\nb\n.\n", true),
+            ("a\n.\n", false),
+            ("long row\n.\n", false),
+            // The row of a job without an id.
+            ("\n.\n", false),
+        ] {
+            decoder.space()[..text.len()].copy_from_slice(text.as_bytes());
+            decoder.received(text.len());
+            let found = decoder.reply(ReplyShape::List).unwrap().expect("it is whole");
+            let AdminReply::List { is_forged, .. } = found else { panic!("it is a list") };
+            assert_eq!(is_forged, forged, "{text:?}");
+        }
+    }
+
+    #[test]
     fn refusals_are_decoded() {
         for (text, kind, code, message) in [
             (
@@ -348,6 +366,24 @@ mod tests {
                 "the server refused: \"command `show` is currently unimplemented\"",
             ),
             ("Error: no such job\n", ErrorKind::Server, "", "the server refused: \"no such job\""),
+            (
+                "Error: Invalid command: stats\n",
+                ErrorKind::Unsupported,
+                "",
+                "the server refused: \"Invalid command: stats\"",
+            ),
+            (
+                "ERR Sorry about that\r\n",
+                ErrorKind::Server,
+                "",
+                "the server refused: \"Sorry about that\"",
+            ),
+            (
+                "ERR not-a_code but+words\r\n",
+                ErrorKind::Server,
+                "",
+                "the server refused: \"not-a_code but+words\"",
+            ),
         ] {
             for shape in [ReplyShape::Line, ReplyShape::List] {
                 let error = reply(text.as_bytes(), shape, 7).unwrap_err();
@@ -356,6 +392,28 @@ mod tests {
                 assert_eq!(error.fate(), Fate::Refused);
             }
         }
+    }
+
+    #[test]
+    fn a_line_is_an_assent_a_value_or_a_number() {
+        let line = |text: &str| {
+            reply(text.as_bytes(), ReplyShape::Line, 100).unwrap().expect("it is whole")
+        };
+        for assent in ["OK\r\n", "OK \r\n", "OK\n", "BYE\n", "\n"] {
+            line(assent).ok().unwrap();
+        }
+        assert_eq!(line("OK 1\r\n").ok().unwrap_err().kind(), ErrorKind::Protocol);
+        for value in ["OK 1.1.20\r\n", "1.1.20\n", "OK my_build\r\n"] {
+            let expected = value.trim_start_matches("OK").trim();
+            assert_eq!(line(value).value().unwrap(), expected);
+        }
+        assert_eq!(line("OK 4711\r\n").number().unwrap(), 4711);
+        for no_number in ["OK\r\n", "OK -1\r\n", "OK 0x1\r\n"] {
+            assert_eq!(line(no_number).number().unwrap_err().kind(), ErrorKind::Protocol);
+        }
+        let list = || reply(b".\n", ReplyShape::List, 100).unwrap().unwrap();
+        assert_eq!(list().ok().unwrap_err().kind(), ErrorKind::Protocol);
+        assert_eq!(list().number().unwrap_err().kind(), ErrorKind::Protocol);
     }
 
     #[test]
@@ -382,8 +440,14 @@ mod tests {
             }
         }
         // Rows of servers that end them with CRLF or LF at random.
-        let list = b"f\t1\t0\t0\r\n7 ::1 - : f\r\n.\r\n";
-        assert!(reply(list, ReplyShape::List, 100).unwrap().is_some());
+        for list in [
+            &b"f\t1\t0\t0\r\n7 ::1 - : f\r\n.\r\n"[..],
+            b"7 ::1 - : f\r\n.\r\n",
+            b".\r\n",
+            b"an-id-alone\n.\r\n",
+        ] {
+            assert!(reply(list, ReplyShape::List, 100).unwrap().is_some());
+        }
         let version = reply(b"v1.130.1\n", ReplyShape::Line, 100).unwrap().unwrap();
         assert_eq!(version.value().unwrap(), "v1.130.1");
     }
@@ -391,8 +455,11 @@ mod tests {
     #[test]
     fn an_endless_reply_is_an_error() {
         let mut decoder = TextDecoder::new(1000);
-        decoder.space()[..1001].fill(b'x');
-        decoder.received(1001);
+        decoder.space()[..1000].fill(b'x');
+        decoder.received(1000);
+        assert_eq!(decoder.reply(ReplyShape::Line).unwrap(), None, "its end may come");
+        decoder.space()[0] = b'x';
+        decoder.received(1);
         let error = decoder.reply(ReplyShape::Line).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PacketTooLarge);
     }

@@ -110,6 +110,87 @@ fn a_connection_that_is_out_of_step_is_not_used_again() {
 }
 
 #[test]
+fn one_connection_serves_one_command_after_another() {
+    let mut bench = Bench::open();
+    for (command, reply) in [
+        (AdminCommand::Version, "OK 1.1.20"),
+        (AdminCommand::GetPid, "OK 7"),
+        (AdminCommand::Verbose, "OK FATAL"),
+    ] {
+        bench.begin(&command);
+        assert_eq!(bench.written(), format!("{}\r\n", command.name()).as_bytes());
+        bench.comes(&format!("{reply}\r\n"));
+        assert_eq!(bench.turn(), Pulse::Rest(None));
+        assert_eq!(bench.outcome().unwrap(), AdminReply::Line(reply.into()));
+    }
+}
+
+#[test]
+fn a_reply_that_nobody_took_is_not_given_to_the_next_caller() {
+    let mut bench = Bench::open();
+    bench.begin(&AdminCommand::Version);
+    bench.written();
+    bench.comes("OK 1.1.20\r\n");
+    bench.turn();
+    bench.begin(&AdminCommand::GetPid);
+    assert!(bench.hand.role.0.outcome().is_none());
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_tried_as_often_as_the_policy_says() {
+    let mut bench = Bench::new(options());
+    bench.begin(&AdminCommand::Version);
+    for _ in 0..2 {
+        let Pulse::Close(Some(until)) = bench.is_refused() else { panic!("it waits") };
+        assert!(bench.hand.role.0.outcome().is_none() && until > bench.hand.now);
+        bench.hand.now = until;
+    }
+    // A pump that reports nothing has taken too long.
+    let Pulse::Dial { by: Some(by), .. } = bench.turn() else { panic!("it has no limit") };
+    bench.hand.now = by + SECOND / 1000;
+    let Pulse::Close(Some(until)) = bench.turn() else { panic!("it waits") };
+    bench.hand.now = until;
+    assert_eq!(bench.is_refused(), Pulse::Close(None));
+    let error = bench.outcome().unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
+    assert_eq!(error.command(), Some("version"));
+}
+
+/// Nothing was written on it.
+#[test]
+fn a_connection_that_has_ended_while_it_was_idle_costs_no_attempt() {
+    let mut bench = Bench::open();
+    bench.begin(&AdminCommand::Version);
+    assert_eq!(bench.turn(), Pulse::Peek);
+    bench.hand.loses(std::io::ErrorKind::UnexpectedEof);
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
+    assert!(bench.hand.role.0.outcome().is_none());
+}
+
+#[test]
+fn a_server_that_has_served_is_tried_again_at_once() {
+    let retry = RetryPolicy::new(3).seed(7).backoff(1000 * SECOND, 1000 * SECOND);
+    let mut bench = Bench::new(options().retry(retry));
+    bench.begin(&AdminCommand::Version);
+    assert!(matches!(bench.is_refused(), Pulse::Close(Some(_))));
+    // The next caller does not wait for the delay of the one before.
+    bench.begin(&AdminCommand::Version);
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
+    bench.hand.opens();
+    bench.written();
+    bench.comes("OK 1.1.20\r\n");
+    bench.turn();
+    bench.outcome().unwrap();
+    bench.begin(&AdminCommand::GetPid);
+    bench.turn();
+    bench.hand.looked();
+    bench.turn();
+    bench.hand.takes(3);
+    bench.hand.loses(std::io::ErrorKind::ConnectionReset);
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }), "it was in order");
+}
+
+#[test]
 fn a_total_timeout_ends_a_command_wherever_it_is() {
     let total = ErrorKind::Timeout(Deadline::Total);
     let mut bench = Bench::open();
@@ -141,6 +222,59 @@ fn a_total_timeout_ends_a_command_wherever_it_is() {
     bench.hand.ends(End::NotConnected(Error::timed_out(Deadline::Connect)));
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.failure(), (total, Fate::NotSent));
+}
+
+#[test]
+fn only_a_server_that_was_told_to_shut_down_may_end_without_a_reply() {
+    let shutdown = AdminCommand::Shutdown { graceful: false };
+    let (end, reset) = (std::io::ErrorKind::UnexpectedEof, std::io::ErrorKind::ConnectionReset);
+    for (command, why, is_done) in
+        [(&shutdown, end, true), (&shutdown, reset, false), (&AdminCommand::Version, end, false)]
+    {
+        let mut bench = Bench::open();
+        bench.begin(command);
+        bench.written();
+        bench.hand.loses(why);
+        assert_eq!(bench.turn(), Pulse::Close(None));
+        match bench.outcome() {
+            Ok(reply) => assert_eq!((reply, is_done), (AdminReply::Line("OK".into()), true)),
+            Err(error) => assert_eq!((error.fate(), is_done), (Fate::Unknown, false)),
+        }
+    }
+    // It was not told.
+    let mut bench = Bench::open();
+    bench.begin(&shutdown);
+    bench.turn();
+    bench.hand.looked();
+    bench.turn();
+    bench.hand.takes(3);
+    bench.hand.loses(end);
+    assert!(matches!(bench.turn(), Pulse::Close(Some(_))));
+    assert!(bench.hand.role.0.outcome().is_none());
+}
+
+#[test]
+fn what_is_no_gearman_server_is_left() {
+    let mut bench = Bench::open();
+    bench.begin(&AdminCommand::Status);
+    bench.written();
+    bench.comes("HTTP/1.1 400 Bad Request\r\n");
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    let error = bench.outcome().unwrap_err();
+    assert_eq!((error.kind(), error.command()), (ErrorKind::Protocol, Some("status")));
+}
+
+#[test]
+fn a_connection_goes_on_behind_a_refusal() {
+    let mut bench = Bench::open();
+    bench.begin(&AdminCommand::Version);
+    bench.written();
+    bench.comes("ERR UNKNOWN_COMMAND Unknown+server+command\r\n");
+    assert_eq!(bench.turn(), Pulse::Rest(None));
+    let error = bench.outcome().unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Unsupported, Fate::Refused));
+    bench.begin(&AdminCommand::GetPid);
+    assert_eq!(bench.written(), b"getpid\r\n");
 }
 
 #[test]
