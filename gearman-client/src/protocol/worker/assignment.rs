@@ -133,3 +133,37 @@ impl std::fmt::Debug for Assignment {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Magic;
+
+    fn job(packet_type: PacketType, arguments: &[&str]) -> Assignment {
+        let packet = Packet::new(Magic::Response, packet_type, arguments).unwrap();
+        let origin = Origin { server: Address::default().into(), epoch: Epoch::next() };
+        Assignment::parse(&packet, &origin, |_| None).unwrap()
+    }
+
+    #[test]
+    fn each_kind_of_assignment_has_what_its_grab_asks_for() {
+        for (packet_type, arguments, unique, reducer) in [
+            (PacketType::JobAssign, &["H:x:1", "f", "w"][..], "", None),
+            (PacketType::JobAssignUniq, &["H:x:1", "f", "u", "w"], "u", None),
+            (PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"], "u", None),
+            (PacketType::JobAssignAll, &["H:x:1", "f", "u", "r", "w"], "u", Some("r")),
+        ] {
+            let job = job(packet_type, arguments);
+            assert_eq!((job.handle.name(), job.function.as_bytes()), (&b"H:x:1"[..], &b"f"[..]));
+            assert_eq!((job.unique, job.workload), (unique.into(), "w".into()));
+            assert_eq!(job.reducer, reducer.map(Bytes::from), "{packet_type}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_is_shown_keeps_its_data_to_itself() {
+        let shown = format!("{:?}", job(PacketType::JobAssign, &["H:x:1", "f", "secret"]));
+        assert!(shown.contains("H:x:1") && shown.contains("6 bytes"), "{shown}");
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+}

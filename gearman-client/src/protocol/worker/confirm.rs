@@ -265,7 +265,9 @@ impl Confirmations {
 
 #[cfg(test)]
 mod tests {
-    use PacketType::{EchoRes, WorkComplete, WorkData, WorkStatus, WorkWarning};
+    use PacketType::{
+        EchoRes, WorkComplete, WorkData, WorkException, WorkFail, WorkStatus, WorkWarning,
+    };
 
     use super::*;
 
@@ -293,6 +295,68 @@ mod tests {
         tells(&mut confirmations, WorkStatus);
         confirmations.answered(EchoRes, false, now).unwrap();
         assert!(confirmations.has_unconfirmed(), "the last one came behind the request");
+    }
+
+    /// The texts are gearmand's.
+    #[test]
+    fn a_refusal_is_of_the_oldest_packet_of_the_kind_that_it_names() {
+        let (mut confirmations, now) = (Confirmations::default(), Instant::now());
+        for packet_type in [WorkComplete, WorkData, WorkWarning, WorkException] {
+            tells(&mut confirmations, packet_type);
+        }
+        let is_left = |confirmations: &Confirmations| -> Vec<PacketType> {
+            confirmations.unconfirmed.iter().map(|work| work.packet_type).collect()
+        };
+        for (text, left) in [
+            ("Job does not exist on server", &[WorkComplete, WorkWarning, WorkException][..]),
+            ("Job does not exist on server", &[WorkComplete, WorkException]),
+            ("An exception was received for a job that does not exist", &[WorkComplete]),
+        ] {
+            confirmations.rejected(text.as_bytes());
+            assert_eq!(is_left(&confirmations), left, "{text}");
+        }
+        assert!(confirmations.settled().eq([Settled::Rejected]), "the exception");
+        asks(&mut confirmations, now);
+        confirmations.answered(EchoRes, false, now).unwrap();
+        assert!(confirmations.settled().eq([Settled::Completed]));
+        confirmations.rejected(b"Job given in work result not found");
+        assert_eq!(confirmations.settled().next(), None, "it was of none of them");
+    }
+
+    #[test]
+    fn an_answer_confirms_what_was_sent_before_its_request_and_nothing_else() {
+        let (mut confirmations, now) = (Confirmations::default(), Instant::now());
+        tells(&mut confirmations, WorkComplete);
+        asks(&mut confirmations, now);
+        tells(&mut confirmations, WorkException);
+        // On some servers an exception does not end a job.
+        confirmations.count();
+        confirmations.repeated(WorkFail);
+        tells(&mut confirmations, WorkStatus);
+        asks(&mut confirmations, now);
+        tells(&mut confirmations, WorkStatus);
+        confirmations.answered(EchoRes, false, now).unwrap();
+        assert!(confirmations.settled().eq([Settled::Completed]));
+        confirmations.answered(EchoRes, false, now).unwrap();
+        assert!(confirmations.settled().eq([Settled::Failed]));
+        assert!(confirmations.has_unconfirmed(), "the last report");
+    }
+
+    #[test]
+    fn a_refusal_that_names_nothing_is_of_the_oldest_and_fates_are_told_in_order() {
+        let (mut confirmations, now) = (Confirmations::default(), Instant::now());
+        asks(&mut confirmations, now);
+        tells(&mut confirmations, WorkComplete);
+        tells(&mut confirmations, WorkFail);
+        asks(&mut confirmations, now);
+        tells(&mut confirmations, WorkComplete);
+        confirmations.rejected(b"no such job");
+        (0..2).for_each(|_| _ = confirmations.answered(EchoRes, false, now).unwrap());
+        confirmations.rejected(b"no such job");
+        confirmations.reject();
+        let (rejected, failed) = (Settled::Rejected, Settled::Failed);
+        assert!(confirmations.settled().eq([rejected, failed, rejected, rejected]));
+        assert!(!confirmations.has_unconfirmed());
     }
 
     #[test]

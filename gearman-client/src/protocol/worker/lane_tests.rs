@@ -1,25 +1,52 @@
-//! The worker role over any schedule and any network, against the in-memory server.
+//! The worker role by hand, and over any schedule and any network against the in-memory server.
 #![cfg(any(feature = "tokio", feature = "blocking"))]
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, io, time::Duration};
 
+use bytes::BytesMut;
 use fixtures::{
     gearmand::{Server, broker::ConnectionId},
     offline::Offline,
 };
 use queue_core::{
-    Pulse, Random, RetryPolicy,
-    proof::{Faults, Peer, Proof},
+    ConnectionState, End as Ended, JobLimit, Pulse, Random, RetryPolicy,
+    proof::{ByHand, Faults, Peer, Proof},
 };
 
 use super::{
-    Assignment, End, Grab, Settled, WorkerSession,
+    Assignment, End, Grab, Report, Settled, WorkerSession,
     lane::{Lane, News, Terms},
 };
-use crate::{Error, FunctionName, protocol::client::route::no_server};
+use crate::{
+    Deadline, Error, ErrorKind, FunctionName, LostReason,
+    protocol::{Decoder, Magic, Packet, PacketType, client::route::no_server},
+};
 
+const SECOND: Duration = Duration::from_secs(1);
 const JOBS: usize = 30;
 const PLACES: usize = 3;
+
+fn terms(seed: u64) -> Terms {
+    Terms {
+        retry: RetryPolicy::new(2).seed(seed).backoff(SECOND / 100, SECOND),
+        connect_timeout: 5 * SECOND,
+        reply_timeout: 10 * SECOND,
+        write_timeout: 5 * SECOND,
+        max_packet_size: 1 << 20,
+        with_barrier: true,
+        until_empty: false,
+    }
+}
+
+/// A lane for the function `f`.
+fn lane(terms: &Terms) -> Lane {
+    let (regrab, now) = (10 * SECOND, queue_core::now());
+    let session = WorkerSession::new(Default::default(), PLACES, Grab::All, regrab, now);
+    let mut lane = Lane::new(session, terms);
+    lane.session.can_do(&FunctionName::try_from("f").unwrap(), None);
+    lane.session.start();
+    lane
+}
 
 struct Gearmand {
     server: Offline,
@@ -80,21 +107,13 @@ impl Face {
     }
 
     fn with(seed: u64, timeout: Duration, with_barrier: bool, until_empty: bool) -> Self {
-        let retry = RetryPolicy::new(2).seed(seed);
-        let terms = Terms {
-            retry: retry.backoff(Duration::from_millis(10), Duration::from_secs(1)),
-            connect_timeout: Duration::from_secs(5),
+        let lane = lane(&Terms {
             reply_timeout: timeout,
             write_timeout: timeout,
-            max_packet_size: 1 << 20,
             with_barrier,
             until_empty,
-        };
-        let (regrab, now) = (Duration::from_secs(10), queue_core::now());
-        let session = WorkerSession::new(Default::default(), PLACES, Grab::All, regrab, now);
-        let mut lane = Lane::new(session, &terms);
-        lane.session.can_do(&FunctionName::try_from("f").unwrap(), None);
-        lane.session.start();
+            ..terms(seed)
+        });
         let proof = Proof::new(lane, Gearmand::new(), no_server as fn() -> Error, seed);
         let random = Random::new(seed);
         Face { proof, random, running: Vec::new(), ended: 0, given_up: 0, may_end: true }
@@ -252,4 +271,512 @@ fn a_stop_waits_for_the_handler_of_a_lost_job() {
             assert!(steps < 1_000, "seed {seed}: it does not end");
         }
     }
+}
+
+/// A lane and its connection, moved by hand.
+struct Bench {
+    hand: ByHand<Lane>,
+}
+
+impl Bench {
+    fn new(terms: &Terms) -> Self {
+        Bench { hand: ByHand::new(lane(terms)) }
+    }
+
+    /// One that is connected, and has asked for a job.
+    fn open() -> Self {
+        let mut bench = Bench::new(&terms(7));
+        bench.opens();
+        bench
+    }
+
+    fn opens(&mut self) {
+        assert!(matches!(self.turn(), Pulse::Dial { .. }));
+        self.hand.opens();
+        assert!(matches!(self.turn(), Pulse::Go(Some(_))));
+        assert_eq!(self.written(), ["CAN_DO", "GRAB_JOB_ALL"]);
+        self.turn();
+    }
+
+    fn turn(&mut self) -> Pulse {
+        self.hand.turn()
+    }
+
+    fn lane(&mut self) -> &mut Lane {
+        &mut self.hand.role.0
+    }
+
+    /// What is written, as names of packets.
+    fn written(&mut self) -> Vec<String> {
+        let mut decoder = Decoder::new(Magic::Request, 4 << 20);
+        for piece in self.hand.takes_all().chunks(1 << 10) {
+            decoder.space()[..piece.len()].copy_from_slice(piece);
+            decoder.received(piece.len());
+        }
+        std::iter::from_fn(|| decoder.next().unwrap())
+            .map(|packet| packet.packet_type.to_string())
+            .collect()
+    }
+
+    fn comes(&mut self, packet_type: PacketType, arguments: &[&str]) {
+        let mut wire = BytesMut::new();
+        Packet::new(Magic::Response, packet_type, arguments).unwrap().encode(&mut wire);
+        self.hand.comes(&wire);
+    }
+
+    /// A job comes, and its handler starts.
+    fn gets_job(&mut self, function: &str) -> Assignment {
+        self.comes(PacketType::JobAssignAll, &["H:x:1", function, "u", "", "w"]);
+        self.turn();
+        let job = self.lane().take().0.pop().unwrap();
+        self.lane().session.begin(&job.handle);
+        job
+    }
+
+    fn completes(&mut self, job: &Assignment) {
+        let now = self.hand.now;
+        self.lane().session.finish(&job.handle, End::Complete(b"r"), now).unwrap();
+    }
+
+    /// The connection is lost.
+    fn loses(&mut self) -> Pulse {
+        self.hand.loses(io::ErrorKind::ConnectionReset);
+        let pulse = self.turn();
+        self.hand.closes();
+        pulse
+    }
+
+    /// An attempt to connect fails, after a second.
+    fn is_refused(&mut self) -> Pulse {
+        assert!(matches!(self.turn(), Pulse::Dial { .. }));
+        self.hand.now += SECOND;
+        self.hand.ends(Ended::NotConnected(Error::timed_out(Deadline::Connect)));
+        self.turn()
+    }
+
+    /// The number of tasks that are to be woken.
+    fn woken(&self) -> usize {
+        self.hand.io().wake.len()
+    }
+
+    fn settled(&mut self) -> Vec<Settled> {
+        self.lane().session.settled().collect()
+    }
+}
+
+#[test]
+fn only_the_first_attempt_and_one_behind_a_good_connection_are_free() {
+    let mut bench = Bench::new(&terms(7));
+    assert!(bench.lane().connection().is_none(), "nobody knows yet");
+    assert_eq!(bench.lane().state(), ConnectionState::Idle);
+    let by = bench.hand.now + 6 * SECOND;
+    assert_eq!(bench.is_refused(), Pulse::Dial { server: 0, by: Some(by), ask: None });
+    assert!(matches!(bench.lane().take().1[..], [News::Lost(_, Duration::ZERO)]));
+    assert_eq!(bench.lane().state(), ConnectionState::Connecting);
+    let why = bench.lane().connection().unwrap().unwrap_err();
+    assert_eq!(why.kind(), ErrorKind::Timeout(Deadline::Connect));
+    let Pulse::Close(Some(until)) = bench.is_refused() else { panic!("it waits") };
+    assert_eq!(bench.lane().state(), ConnectionState::Backoff);
+    let wait = until - bench.hand.now;
+    assert!(matches!(bench.lane().take().1[..], [News::Lost(_, told)] if told == wait));
+    bench.hand.now = until;
+    bench.opens();
+    assert!(matches!(bench.lane().take().1[..], [News::Connected]));
+    assert_eq!(bench.lane().state(), ConnectionState::Ready);
+    assert!(bench.lane().connection().unwrap().is_ok());
+    bench.gets_job("f");
+    assert!(matches!(bench.loses(), Pulse::Dial { .. }), "it has brought a job");
+    let (_, news) = bench.lane().take();
+    let [News::Lost(error, Duration::ZERO)] = &news[..] else { panic!("{news:?}") };
+    assert_eq!(error.kind(), ErrorKind::ConnectionLost);
+    bench.hand.opens();
+    bench.turn();
+    assert!(matches!(bench.loses(), Pulse::Close(Some(_))), "that one was of no use");
+}
+
+#[test]
+fn traffic_is_counted_over_all_connections() {
+    let mut bench = Bench::new(&terms(7));
+    for _ in 0..2 {
+        bench.opens();
+        bench.comes(PacketType::NoJob, &[]);
+        bench.turn();
+        assert_eq!(bench.written(), ["PRE_SLEEP"]);
+        bench.turn();
+        let traffic = bench.lane().take_traffic();
+        assert_eq!((traffic.replies, traffic.bytes_in, traffic.bytes_out), (1, 12, 13 + 2 * 12));
+        let none = bench.lane().take_traffic();
+        assert_eq!((none.replies, none.bytes_in, none.bytes_out), (0, 0, 0));
+        let Pulse::Dial { .. } = bench.loses() else {
+            bench.hand.now += SECOND;
+            continue;
+        };
+    }
+}
+
+#[test]
+fn a_job_that_a_limit_has_counted_is_handed_over_although_its_connection_is_lost() {
+    for is_limited in [true, false] {
+        let mut bench = Bench::new(&terms(7));
+        if is_limited {
+            bench.lane().session.set_limit(JobLimit::new(5));
+        }
+        bench.opens();
+        bench.comes(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]);
+        bench.loses();
+        assert_eq!(bench.lane().take().0.len(), usize::from(is_limited));
+        assert_eq!(bench.lane().session.is_idle(), !is_limited, "its handler will run");
+    }
+}
+
+#[test]
+fn a_lost_connection_holds_nothing_and_whoever_waits_learns_of_it() {
+    let mut bench = Bench::open();
+    let job = bench.gets_job("f");
+    let now = bench.hand.now;
+    assert!(bench.lane().holds(&job.handle));
+    assert_eq!(bench.lane().lost_reason(&job.handle, now), None);
+    let barrier = bench.lane().barrier(now);
+    bench.turn();
+    assert!(bench.lane().is_past(barrier).is_none());
+    #[cfg(feature = "tokio")]
+    {
+        let (mut ticket, mut left) = (None, None);
+        let waker = std::task::Waker::noop();
+        bench.lane().wake_behind_barrier(waker);
+        bench.lane().wake_on_loss(&mut ticket, waker);
+        bench.lane().wake_on_loss(&mut ticket, waker);
+        bench.lane().wake_on_loss(&mut left, waker);
+        assert!(bench.lane().forget_loss(left.unwrap()).is_some());
+        bench.turn();
+        assert_eq!(bench.woken(), 0);
+        bench.hand.loses(io::ErrorKind::ConnectionReset);
+        bench.turn();
+        assert_eq!(bench.woken(), 2, "one behind the barrier and one with the job");
+        bench.hand.closes();
+    }
+    #[cfg(not(feature = "tokio"))]
+    bench.loses();
+    for is_back in [false, true] {
+        if is_back {
+            bench.opens();
+        }
+        assert_eq!(bench.lane().is_open(), is_back);
+        assert!(!bench.lane().holds(&job.handle));
+        let reason = bench.lane().lost_reason(&job.handle, now);
+        assert_eq!(reason, Some(LostReason::ConnectionLost));
+        let error = bench.lane().is_past(barrier).unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionLost);
+        let late = bench.lane().session.finish(&job.handle, End::Fail, now).unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::JobLost);
+    }
+    assert_eq!(bench.settled(), [Settled::Abandoned]);
+}
+
+#[test]
+fn a_job_whose_announced_time_has_passed_is_lost() {
+    let mut bench = Bench::new(&terms(7));
+    let timed = FunctionName::try_from("timed").unwrap();
+    bench.turn();
+    bench.hand.opens();
+    bench.turn();
+    bench.lane().session.can_do(&timed, Some(3 * SECOND));
+    bench.turn();
+    assert_eq!(bench.written(), ["CAN_DO", "GRAB_JOB_ALL", "CAN_DO_TIMEOUT"]);
+    let job = bench.gets_job("timed");
+    let until = bench.hand.now + 3 * SECOND;
+    let early = until - SECOND / 1000;
+    assert_eq!(bench.lane().lost_reason(&job.handle, early), None);
+    assert_eq!(bench.lane().lost_reason(&job.handle, until), Some(LostReason::TimedOut));
+    assert!(bench.lane().holds(&job.handle), "its result is sent all the same");
+}
+
+#[test]
+fn each_loss_of_results_is_told_once() {
+    assert!(Bench::open().lane().check_losses().is_ok());
+    let mut bench = Bench::open();
+    for is_told_by_barrier in [false, true] {
+        let job = bench.gets_job("f");
+        bench.completes(&job);
+        let now = bench.hand.now;
+        let barrier = bench.lane().barrier(now);
+        bench.loses();
+        if is_told_by_barrier {
+            assert!(bench.lane().is_past(barrier).unwrap().is_err());
+        } else {
+            assert!(bench.lane().check_losses().is_err());
+        }
+        assert!(bench.lane().check_losses().is_ok());
+        bench.opens();
+    }
+    assert_eq!(bench.settled(), [Settled::Unknown; 2]);
+}
+
+#[test]
+fn a_barrier_is_passed_with_its_answer() {
+    let mut bench = Bench::open();
+    bench.comes(PacketType::NoJob, &[]);
+    let now = bench.hand.now;
+    let barrier = bench.lane().barrier(now);
+    bench.turn();
+    assert!(bench.lane().is_past(barrier).is_none());
+    bench.written();
+    bench.comes(PacketType::EchoRes, &[""]);
+    #[cfg(feature = "tokio")]
+    bench.lane().wake_behind_barrier(std::task::Waker::noop());
+    bench.turn();
+    assert_eq!(bench.woken(), usize::from(cfg!(feature = "tokio")));
+    assert!(bench.lane().is_past(barrier).unwrap().is_ok());
+    // Without a connection there is nothing to wait for.
+    bench.loses();
+    let now = bench.hand.now;
+    let barrier = bench.lane().barrier(now);
+    assert!(bench.lane().is_past(barrier).unwrap().is_err());
+}
+
+#[test]
+#[cfg(feature = "tokio")]
+fn whoever_waits_for_a_connection_is_woken_when_there_is_one_or_none_can_be_made() {
+    let mut bench = Bench::new(&terms(7));
+    bench.lane().wake_connected(std::task::Waker::noop());
+    bench.is_refused();
+    assert_eq!(bench.woken(), 1);
+    bench.lane().wake_connected(std::task::Waker::noop());
+    bench.hand.opens();
+    bench.turn();
+    assert_eq!(bench.woken(), 1);
+}
+
+#[test]
+fn a_report_waits_for_room_while_too_much_is_unwritten() {
+    let mut bench = Bench::open();
+    let job = bench.gets_job("f");
+    assert!(bench.lane().has_room());
+    bench.turn();
+    bench.written();
+    bench.turn();
+    assert_eq!(bench.lane().backlog(), 0);
+    let data = vec![0; (1 << 20) - 12 - "H:x:1\0".len()];
+    bench.lane().session.report(&job.handle, Report::Data(&data)).unwrap();
+    assert_eq!((bench.lane().backlog(), bench.lane().has_room()), (1 << 20, false));
+    #[cfg(feature = "tokio")]
+    bench.lane().wake_with_room(std::task::Waker::noop());
+    bench.turn();
+    assert_eq!((bench.lane().backlog(), bench.lane().has_room()), (1 << 20, false));
+    assert_eq!(bench.woken(), 0);
+    assert_eq!(bench.written(), ["WORK_DATA"]);
+    bench.turn();
+    assert_eq!((bench.lane().backlog(), bench.lane().has_room()), (0, true));
+    assert_eq!(bench.woken(), usize::from(cfg!(feature = "tokio")));
+    bench.lane().session.report(&job.handle, Report::Data(&data)).unwrap();
+    bench.loses();
+    assert!(bench.lane().has_room(), "a report learns at once that its job is lost");
+}
+
+#[test]
+fn each_answer_gives_the_next_request_the_whole_time() {
+    let mut bench = Bench::open();
+    let now = bench.hand.now;
+    bench.lane().barrier(now);
+    bench.turn();
+    bench.written();
+    bench.turn();
+    bench.hand.now += SECOND / 2;
+    bench.comes(PacketType::NoJob, &[]);
+    bench.turn();
+    bench.written();
+    assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + 10 * SECOND)));
+}
+
+#[test]
+fn a_server_that_stops_answering_is_looked_at_and_left() {
+    let mut bench = Bench::open();
+    bench.comes(PacketType::NoJob, &[]);
+    bench.turn();
+    bench.comes(PacketType::Noop, &[]);
+    bench.turn();
+    assert_eq!(bench.written(), ["PRE_SLEEP", "GRAB_JOB_ALL"]);
+    bench.turn();
+    // What answers nothing gives it no more time.
+    bench.hand.now += 6 * SECOND;
+    bench.comes(PacketType::Noop, &[]);
+    bench.turn();
+    bench.hand.now += 4 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Look, "its answer may be here");
+    bench.hand.looked();
+    bench.turn();
+    let (_, news) = bench.lane().take();
+    let Some(News::Lost(error, _)) = news.last() else { panic!("{news:?}") };
+    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
+}
+
+#[test]
+fn a_server_that_takes_nothing_is_left() {
+    let mut bench = Bench::open();
+    bench.comes(PacketType::NoJob, &[]);
+    bench.turn();
+    bench.hand.now += 5 * SECOND;
+    bench.turn();
+    let (_, news) = bench.lane().take();
+    let Some(News::Lost(error, _)) = news.last() else { panic!("{news:?}") };
+    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Write));
+}
+
+/// It has answered that kind on an earlier connection, and may be another version by now.
+#[test]
+fn a_server_that_no_longer_answers_a_grab_is_asked_with_an_older_one() {
+    let mut bench = Bench::open();
+    bench.comes(PacketType::NoJob, &[]);
+    bench.turn();
+    if let Pulse::Close(Some(until)) = bench.loses() {
+        bench.hand.now = until;
+    }
+    bench.opens();
+    bench.hand.now += 10 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.hand.looked();
+    assert!(matches!(bench.turn(), Pulse::Go(Some(_))));
+    assert_eq!(bench.written(), ["GRAB_JOB_UNIQ"]);
+}
+
+#[test]
+fn another_pump_starts_with_a_connection_of_its_own() {
+    let mut bench = Bench::open();
+    bench.hand.abandoned();
+    bench.turn();
+    bench.hand.pump_anew();
+    bench.hand.now += SECOND;
+    bench.opens();
+    assert!(bench.lane().is_open());
+}
+
+#[test]
+fn a_stopping_worker_keeps_its_connection_until_its_results_are_confirmed() {
+    for with_barrier in [true, false] {
+        let mut bench = Bench::new(&Terms { with_barrier, ..terms(7) });
+        bench.opens();
+        let job = bench.gets_job("f");
+        assert_eq!(bench.written(), ["GRAB_JOB_ALL"; 2]);
+        bench.lane().stop();
+        assert!(matches!(bench.turn(), Pulse::Go(_)));
+        for _ in 0..2 {
+            bench.comes(PacketType::NoJob, &[]);
+        }
+        assert!(matches!(bench.turn(), Pulse::Go(_)), "its job runs");
+        bench.completes(&job);
+        let pulse = bench.turn();
+        if with_barrier {
+            assert!(matches!(pulse, Pulse::Go(Some(_))));
+            assert_eq!(bench.written(), ["WORK_COMPLETE", "ECHO_REQ"]);
+            bench.comes(PacketType::EchoRes, &[""]);
+        } else {
+            assert!(matches!(pulse, Pulse::HalfClose(Some(_))));
+            assert_eq!(bench.written(), ["WORK_COMPLETE"]);
+            bench.hand.loses(io::ErrorKind::UnexpectedEof);
+        }
+        assert_eq!(bench.turn(), Pulse::Over);
+        assert!(bench.lane().is_over() && !bench.lane().is_open());
+        assert_eq!(bench.lane().state(), ConnectionState::Closed);
+        assert!(bench.lane().connection().unwrap().is_err());
+        let fate = if with_barrier { Settled::Completed } else { Settled::Unknown };
+        assert_eq!(bench.settled(), [fate]);
+        let (_, news) = bench.lane().take();
+        assert!(news.is_empty(), "its end is no loss: {news:?}");
+    }
+}
+
+#[test]
+fn a_server_that_does_not_end_a_half_closed_connection_is_left() {
+    let mut bench = Bench::new(&Terms { with_barrier: false, ..terms(7) });
+    bench.opens();
+    let job = bench.gets_job("f");
+    bench.lane().stop();
+    for _ in 0..2 {
+        bench.comes(PacketType::NoJob, &[]);
+    }
+    bench.completes(&job);
+    bench.turn();
+    bench.written();
+    assert_eq!(bench.turn(), Pulse::HalfClose(Some(bench.hand.now + 10 * SECOND)));
+    bench.hand.now += 10 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.hand.looked();
+    assert_eq!(bench.turn(), Pulse::Over);
+    assert_eq!(bench.settled(), [Settled::Unknown]);
+}
+
+#[test]
+#[cfg(feature = "tokio")]
+fn a_lane_that_is_cut_leaves_its_jobs_at_once() {
+    let mut bench = Bench::open();
+    let job = bench.gets_job("f");
+    bench.lane().cut();
+    assert!(bench.lane().is_over() && !bench.lane().is_open());
+    assert_eq!(bench.settled(), [Settled::Abandoned]);
+    let now = bench.hand.now;
+    assert_eq!(bench.lane().lost_reason(&job.handle, now), Some(LostReason::Stopped));
+    assert!(bench.lane().session.finish(&job.handle, End::Fail, now).is_err());
+    let other = bench.lane().connection().unwrap();
+    assert!(other.is_err());
+    let mut running = Bench::open();
+    running.gets_job("f");
+    running.lane().cut();
+    assert_eq!(running.turn(), Pulse::Over, "although its handler runs");
+    assert_eq!(running.lane().state(), ConnectionState::Closed);
+}
+
+#[test]
+#[cfg(feature = "blocking")]
+fn a_lane_in_a_hurry_waits_for_no_job() {
+    let mut bench = Bench::open();
+    let held = bench.gets_job("f");
+    bench.turn();
+    bench.comes(PacketType::JobAssignAll, &["H:x:2", "f", "u", "", "w"]);
+    bench.turn();
+    let ended = bench.lane().take().0.pop().unwrap();
+    bench.completes(&ended);
+    bench.lane().hurry();
+    assert!(!bench.lane().holds(&held.handle));
+    assert!(matches!(bench.turn(), Pulse::Go(Some(_))), "the result is sent first");
+    assert_eq!(bench.written().last().unwrap(), "ECHO_REQ");
+    for _ in 0..2 {
+        bench.comes(PacketType::NoJob, &[]);
+    }
+    bench.comes(PacketType::EchoRes, &[""]);
+    assert_eq!(bench.turn(), Pulse::Over);
+    assert_eq!(bench.settled(), [Settled::Completed, Settled::Abandoned]);
+}
+
+#[test]
+#[cfg(feature = "blocking")]
+fn held_jobs_can_be_left_while_the_lane_works_on() {
+    let mut bench = Bench::open();
+    let job = bench.gets_job("f");
+    bench.lane().leave_held();
+    assert!(!bench.lane().holds(&job.handle) && bench.lane().session.is_idle());
+    assert!(matches!(bench.turn(), Pulse::Go(_)));
+    assert!(!bench.lane().is_over());
+}
+
+/// Nobody may have read while a handler ran.
+#[test]
+#[cfg(feature = "blocking")]
+fn what_has_arrived_can_be_read_without_waiting() {
+    let mut bench = Bench::new(&terms(7));
+    let now = bench.hand.now;
+    bench.lane().look(now);
+    assert!(!bench.lane().is_looking(), "there is no connection");
+    bench.opens();
+    bench.hand.now += SECOND / 10;
+    let now = bench.hand.now;
+    bench.lane().look(now);
+    assert!(bench.lane().is_looking());
+    assert_eq!(bench.turn(), Pulse::Look);
+    assert!(bench.lane().is_looking());
+    bench.hand.looked();
+    assert!(matches!(bench.turn(), Pulse::Go(_)));
+    assert!(!bench.lane().is_looking());
+    bench.lane().look(now + SECOND);
+    bench.loses();
+    assert!(!bench.lane().is_looking(), "nothing more can arrive");
 }

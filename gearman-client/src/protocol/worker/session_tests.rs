@@ -85,6 +85,31 @@ fn a_result_and_the_next_grab_go_out_together() {
 }
 
 #[test]
+fn each_report_and_each_end_is_one_packet_and_its_fate_is_known() {
+    let mut bench = Bench::started(1);
+    for (number, end, packet, fate) in [
+        (1, End::Complete(b"r"), "WORK_COMPLETE", Settled::Completed),
+        (2, End::Fail, "WORK_FAIL", Settled::Failed),
+        (3, End::Exception(b"why"), "WORK_EXCEPTION", Settled::Failed),
+    ] {
+        let job = bench.gets_job(number);
+        bench.worker.report(&job, Report::Status(1, 2)).unwrap();
+        bench.worker.report(&job, Report::Data(b"piece")).unwrap();
+        bench.worker.report(&job, Report::Warning(b"hot")).unwrap();
+        assert_eq!(bench.sent(), ["WORK_STATUS", "WORK_DATA", "WORK_WARNING"]);
+        assert!(bench.worker.holds(&job));
+        bench.worker.finish(&job, end, bench.now).unwrap();
+        assert!(!bench.worker.holds(&job));
+        assert_eq!(bench.sent(), [packet, "GRAB_JOB_ALL"]);
+        bench.gets(PacketType::NoJob, &[]);
+        assert_eq!(bench.settled(), [fate]);
+        assert!(!bench.worker.has_unconfirmed() && bench.worker.is_asleep());
+        bench.gets(PacketType::Noop, &[]);
+        bench.sent();
+    }
+}
+
+#[test]
 fn it_sleeps_once_and_grabs_once_when_it_is_woken() {
     let mut bench = Bench::started(4);
     bench.gets(PacketType::NoJob, &[]);
@@ -94,6 +119,17 @@ fn it_sleeps_once_and_grabs_once_when_it_is_woken() {
         bench.gets(PacketType::Noop, &[]);
     }
     assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+}
+
+#[test]
+fn the_end_of_a_job_wakes_a_sleeper() {
+    let mut bench = Bench::started(2);
+    let job = bench.gets_job(1);
+    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+    bench.gets(PacketType::NoJob, &[]);
+    assert_eq!(bench.sent(), ["PRE_SLEEP"]);
+    bench.completes(&job);
+    assert_eq!(bench.sent(), ["WORK_COMPLETE", "GRAB_JOB_ALL"]);
 }
 
 #[test]
@@ -131,8 +167,10 @@ fn quirk_a_sleeper_that_nobody_wakes_looks_again() {
     bench.gets(PacketType::NoJob, &[]);
     bench.sent();
     assert_eq!(bench.worker.poll(bench.now), Some(bench.now + REGRAB));
+    assert!(bench.worker.is_asleep());
     bench.now += REGRAB;
     assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+    assert!(!bench.worker.is_asleep());
 }
 
 #[test]
@@ -182,6 +220,13 @@ fn an_error_is_attributed_to_the_kind_of_packet_it_names() {
     bench.completes(&one);
     bench.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job does not exist on server"]);
     assert!(bench.settled().is_empty(), "the piece was refused, not a result");
+    let mut other = Bench::started(1);
+    let job = other.gets_job(1);
+    other.worker.report(&job, Report::Status(1, 2)).unwrap();
+    other.completes(&job);
+    other.sent();
+    other.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job given in work result not found"]);
+    assert!(other.settled().is_empty(), "it was the progress");
     bench.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job given in work result not found"]);
     bench.worker.send_barrier(bench.now);
     bench.sent();
@@ -220,6 +265,52 @@ fn quirk_servers_without_newer_grabs_get_the_older_ones() {
 }
 
 #[test]
+fn an_older_grab_goes_out_as_soon_as_the_newer_one_is_given_up() {
+    let mut bench = Bench::started(1);
+    bench.gets(PacketType::Error, &["INVALID_COMMAND", ""]);
+    let uniq = b"\0REQ\0\0\0\x1e\0\0\0\0";
+    assert_eq!(bench.worker.outgoing(), uniq);
+    let mut silent = Bench::started(1);
+    assert!(silent.worker.give_up_waiting(silent.now));
+    assert_eq!(silent.worker.outgoing(), uniq);
+}
+
+#[test]
+fn a_grab_that_is_given_up_returns_its_own_share_of_a_limit() {
+    for is_silent in [false, true] {
+        let limit = JobLimit::new(2);
+        let [mut bench, mut other] = [(); 2].map(|()| Bench::limited(1, &limit));
+        for bench in [&mut bench, &mut other] {
+            assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+        }
+        for grab in ["GRAB_JOB_UNIQ", "GRAB_JOB"] {
+            match is_silent {
+                true => bench.now += Duration::from_secs(1),
+                false => _ = bench.gets(PacketType::Error, &["INVALID_COMMAND", ""]),
+            }
+            assert_eq!(bench.sent(), [grab]);
+            assert_eq!(Bench::limited(1, &limit).sent(), ["CAN_DO"], "there were two shares");
+        }
+        bench.gets(PacketType::NoJob, &[]);
+        let [mut third, mut fourth] = [(); 2].map(|()| Bench::limited(1, &limit));
+        assert_eq!(third.sent(), ["CAN_DO", "GRAB_JOB_ALL"], "the share of a grab without a job");
+        assert_eq!(fourth.sent(), ["CAN_DO"]);
+    }
+}
+
+#[test]
+fn a_worker_that_waits_for_its_own_grabs_does_not_look_before_they_are_answered() {
+    let limit = JobLimit::new(3);
+    let mut one = Bench::limited(4, &limit);
+    let mut other = Bench::limited(4, &limit);
+    one.sent();
+    other.sent();
+    one.gets_job(1);
+    assert_eq!(one.sent(), ["GRAB_JOB_ALL"], "the last one of three");
+    assert_eq!(one.worker.poll(one.now), None);
+}
+
+#[test]
 fn quirk_a_grab_that_is_never_answered_falls_back_only_before_the_first_answer() {
     let mut bench = Bench::started(1);
     assert!(bench.worker.give_up_waiting(bench.now));
@@ -243,6 +334,124 @@ fn a_job_ends_once_and_only_on_its_own_connection() {
     let stale = later.worker.finish(&job, End::Complete(b""), later.now).unwrap_err();
     assert_eq!(stale.kind(), ErrorKind::JobLost);
     assert!(later.sent().is_empty());
+}
+
+/// Wakes a worker in vain until it pauses; returns how often.
+fn tire(bench: &mut Bench) -> usize {
+    bench.gets(PacketType::NoJob, &[]);
+    bench.sent();
+    let mut times = 0;
+    while bench.worker.is_asleep() {
+        bench.gets(PacketType::Noop, &[]);
+        if bench.sent().is_empty() {
+            return times;
+        }
+        bench.gets(PacketType::NoJob, &[]);
+        bench.sent();
+        times += 1;
+    }
+    times
+}
+
+#[test]
+fn a_job_makes_up_for_wake_ups_in_vain() {
+    let mut bench = Bench::started(1);
+    let burst = tire(&mut bench);
+    assert!(burst > 1, "{burst}");
+    bench.now += Duration::from_secs(1);
+    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+    let job = bench.gets_job(1);
+    bench.completes(&job);
+    assert_eq!(tire(&mut bench), burst);
+}
+
+#[test]
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+fn a_new_connection_starts_over() {
+    let mut bench = Bench::started(1);
+    assert_eq!(bench.worker.take_commands(), 2);
+    let burst = tire(&mut bench);
+    bench.worker.take_commands();
+    bench.now += Duration::from_secs(9);
+    bench.worker.reopen(bench.now);
+    bench.worker.poll(bench.now);
+    let queued = bench.worker.outgoing().len() as u64;
+    assert_eq!(bench.worker.take_commands(), 2);
+    assert!(bench.worker.is_waiting(queued) && !bench.worker.is_waiting(queued - 1));
+    let asked = bench.now;
+    bench.now += Duration::from_millis(500);
+    bench.worker.send_barrier(bench.now);
+    assert!(bench.worker.is_waiting(queued), "for the answer to the grab");
+    assert_eq!(bench.worker.waiting_since(), Some(asked));
+    let later = bench.now + Duration::from_secs(9);
+    assert!(!bench.worker.is_proven(later), "nothing was answered on it");
+    assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL", "ECHO_REQ"]);
+    bench.gets(PacketType::NoJob, &[]);
+    bench.gets(PacketType::EchoRes, &[""]);
+    assert!(!bench.worker.is_waiting(u64::MAX), "everything is answered");
+    bench.sent();
+    bench.gets(PacketType::Noop, &[]);
+    bench.sent();
+    assert_eq!(tire(&mut bench), burst - 1);
+    assert!(!bench.worker.is_proven(bench.now), "it has not lasted");
+}
+
+#[test]
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+fn results_that_were_lost_with_their_connections_are_counted() {
+    let mut bench = Bench::started(2);
+    for lost in [2, 4] {
+        let jobs = [bench.gets_job(1), bench.gets_job(2)];
+        bench.worker.report(&jobs[0], Report::Data(b"piece")).unwrap();
+        jobs.iter().for_each(|job| bench.completes(job));
+        bench.worker.reopen(bench.now);
+        assert_eq!(bench.worker.unknown(), lost);
+        bench.sent();
+    }
+}
+
+#[test]
+fn a_request_behind_one_that_is_given_up_has_the_whole_time() {
+    let mut bench = Bench::started(1);
+    let barrier = bench.worker.send_barrier(bench.now);
+    let steps = bench.worker.steps();
+    bench.now += Duration::from_millis(900);
+    assert!(bench.worker.give_up_waiting(bench.now));
+    assert_eq!(bench.worker.steps(), steps + 1);
+    assert_eq!(bench.worker.waiting_since(), Some(bench.now));
+    assert!(!bench.worker.is_past(barrier));
+}
+
+#[test]
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+fn each_grab_and_each_result_is_measured_with_its_outcome() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let measures = queue_core::Measures::new(move |measured: &queue_core::Measurement<'_>| {
+        let function = measured.destination().unwrap_or("any");
+        let outcome = measured.error_type().unwrap_or("ok");
+        tell.send(format!("{} {function}: {outcome}", measured.operation())).unwrap();
+    });
+    let mut bench = Bench::limited(1, &JobLimit::new(100));
+    bench.worker.set_asking(crate::trace::Asking::new(&measures));
+    let told = || told.try_iter().collect::<Vec<_>>();
+    let job = bench.gets_job(1);
+    assert_eq!(told(), ["GRAB_JOB_ALL f: ok"]);
+    bench.completes(&job);
+    assert_eq!(told(), [""; 0], "it is not known yet");
+    bench.gets(PacketType::NoJob, &[]);
+    assert_eq!(told(), ["WORK_COMPLETE f: ok", "GRAB_JOB_ALL f: ok"]);
+    bench.worker.can_do(&FunctionName::try_from("g").unwrap(), None);
+    bench.gets(PacketType::Noop, &[]);
+    let job = bench.gets_job(2);
+    assert_eq!(told(), ["GRAB_JOB_ALL any: ok"]);
+    bench.worker.finish(&job, End::Fail, bench.now).unwrap();
+    bench.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job given in work result not found"]);
+    assert_eq!(told(), [format!("WORK_FAIL any: {}", ErrorKind::JobNotFound)]);
+    let job = bench.gets_job(3);
+    bench.worker.finish(&job, End::Exception(b"why"), bench.now).unwrap();
+    told();
+    bench.worker.close();
+    assert_eq!(told(), [format!("WORK_EXCEPTION any: {}", ErrorKind::ConnectionLost)]);
 }
 
 #[test]
@@ -315,6 +524,17 @@ fn a_function_is_registered_once_and_timeouts_are_milliseconds() {
     worker.can_do(&function, Some(Duration::from_millis(1500)));
     worker.can_do(&function, None);
     assert_eq!(worker.outgoing(), b"\0REQ\0\0\0\x16\0\0\0\x02me\0REQ\0\0\0\x17\0\0\0\x06f\x001500");
+    // In whole milliseconds, rounded up, and no more than the server keeps.
+    for (name, timeout, sent) in [
+        ("a", Duration::from_secs(7200), "a\07200000"),
+        ("b", Duration::from_nanos(1_000_001), "b\02"),
+        ("c", Duration::MAX, "c\02147483647"),
+        ("d", Duration::ZERO, "d\00"),
+    ] {
+        worker.sent(worker.outgoing().len());
+        worker.can_do(&FunctionName::try_from(name).unwrap(), Some(timeout));
+        assert_eq!(worker.outgoing()[12..], *sent.as_bytes());
+    }
 }
 
 #[test]
@@ -349,6 +569,24 @@ fn a_dropped_connection_gives_back_what_it_asked_for() {
     assert_eq!(one.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
     drop(one);
     assert_eq!(Bench::limited(1, &limit).sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+}
+
+#[test]
+fn a_job_that_is_left_keeps_its_place_until_the_connection_closes() {
+    let mut bench = Bench::started(2);
+    let job = bench.gets_job(1);
+    bench.sent();
+    bench.worker.leave(&job);
+    bench.gets(PacketType::NoJob, &[]);
+    bench.gets(PacketType::Noop, &[]);
+    bench.sent();
+    bench.gets_job(2);
+    assert!(bench.sent().is_empty(), "both places are taken");
+    bench.worker.close();
+    bench.worker.reopen(bench.now);
+    bench.sent();
+    bench.gets_job(1);
+    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
 }
 
 #[test]
@@ -451,6 +689,28 @@ fn an_echo_that_overtakes_a_grab_shows_that_the_grab_is_not_known() {
 }
 
 #[test]
+fn an_echo_that_overtakes_a_grab_of_a_known_kind_is_an_error() {
+    let mut bench = Bench::started(1);
+    bench.gets(PacketType::NoJob, &[]);
+    bench.gets(PacketType::Noop, &[]);
+    bench.sent();
+    bench.worker.send_barrier(bench.now);
+    let echo = Packet::new(Magic::Response, PacketType::EchoRes, &[""]).unwrap();
+    let error = bench.worker.accept(&echo, bench.now).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+}
+
+#[test]
+fn what_is_to_be_written_can_be_taken_by_another_buffer() {
+    let mut bench = Bench::started(1);
+    bench.worker.send_barrier(bench.now);
+    let mut buffer = bytes::BytesMut::from("written");
+    bench.worker.swap_outgoing(&mut buffer);
+    assert_eq!(buffer, &b"\0REQ\0\0\0\x10\0\0\0\0"[..]);
+    assert!(bench.worker.outgoing().is_empty());
+}
+
+#[test]
 fn answers_to_grabs_that_were_given_up_are_taken_in_any_number() {
     let mut bench = Bench::started(1);
     bench.now += Duration::from_secs(1);
@@ -478,10 +738,77 @@ fn a_slow_server_answers_every_grab_that_was_given_up() {
     bench.gets(PacketType::JobAssignUniq, &["H:x:4", "f", "u", "w"]).unwrap();
 }
 
+/// A worker whose server has answered neither of its newer grabs yet.
+fn of_a_silent_server(places: usize) -> Bench {
+    let mut bench = Bench::started(places);
+    for grab in ["GRAB_JOB_UNIQ", "GRAB_JOB"] {
+        bench.now += Duration::from_secs(1);
+        assert_eq!(bench.sent(), [grab]);
+    }
+    bench
+}
+
+#[test]
+fn late_answers_are_those_of_the_oldest_grabs() {
+    let next = |bench: &mut Bench| {
+        bench.sent();
+        bench.gets(PacketType::Noop, &[]);
+        bench.sent()
+    };
+    // It has answered the last grab, and then the first.
+    let mut slow = of_a_silent_server(1);
+    (0..2).for_each(|_| _ = slow.gets(PacketType::NoJob, &[]));
+    assert_eq!(next(&mut slow), ["GRAB_JOB_ALL"]);
+    // It has refused the first, and answered both others.
+    let mut older = of_a_silent_server(1);
+    older.gets(PacketType::Error, &["INVALID_COMMAND", ""]);
+    (0..2).for_each(|_| _ = older.gets(PacketType::NoJob, &[]));
+    assert_eq!(next(&mut older), ["GRAB_JOB_UNIQ"]);
+    // It may have ignored the first, and answered the second.
+    let mut ignorant = of_a_silent_server(4);
+    ignorant.gets(PacketType::JobAssignUniq, &["H:x:1", "f", "u", "w"]).unwrap();
+    assert_eq!(ignorant.sent(), ["GRAB_JOB_UNIQ"]);
+}
+
+#[test]
+fn jobs_that_have_to_wait_start_in_the_order_in_which_they_came() {
+    let mut bench = of_a_silent_server(1);
+    let mut job = bench.gets(PacketType::JobAssignUniq, &["H:x:1", "f", "u", "w"]).unwrap();
+    assert_eq!(bench.gets(PacketType::JobAssignUniq, &["H:x:2", "f", "u", "w"]), None);
+    assert_eq!(bench.gets(PacketType::JobAssign, &["H:x:3", "f", "w"]), None);
+    for name in ["H:x:2", "H:x:3"] {
+        bench.completes(&job);
+        job = bench.worker.released().unwrap().handle;
+        assert_eq!(job.name(), name.as_bytes());
+        assert!(bench.worker.released().is_none());
+    }
+}
+
+#[test]
+fn a_grab_behind_another_request_is_not_given_up_before_that_is_answered() {
+    let now = Instant::now();
+    let mut worker = WorkerSession::new(Arc::default(), 1, Grab::All, REGRAB, now);
+    worker.send_barrier(now);
+    worker.can_do(&FunctionName::try_from("f").unwrap(), None);
+    let mut bench = Bench { worker, now };
+    assert_eq!(bench.sent(), ["ECHO_REQ", "CAN_DO"], "it is not started");
+    bench.worker.start();
+    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+    bench.now += Duration::from_secs(5);
+    assert!(bench.sent().is_empty());
+    bench.gets(PacketType::EchoRes, &[""]);
+    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+}
+
 /// A server that was slow once was asked for jobs without their reducers for an hour.
 #[test]
 fn a_server_that_was_slow_is_asked_with_the_newest_grab_again() {
     let mut bench = Bench::started(1);
+    bench.now += Duration::from_secs(1);
+    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    // What was sent on another connection has no answer here.
+    bench.worker.reopen(bench.now);
+    assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
     bench.now += Duration::from_secs(1);
     assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
     let first = bench.gets(PacketType::JobAssignUniq, &["H:x:1", "f", "u", "w"]).unwrap();
@@ -568,6 +895,19 @@ fn a_server_that_closes_upon_a_grab_is_asked_with_older_ones_and_that_is_remembe
 }
 
 #[test]
+fn a_server_that_has_answered_between_is_asked_as_before() {
+    let mut bench = Bench::started(1);
+    for is_answered in [false, true, false, true, false] {
+        if is_answered {
+            bench.gets(PacketType::NoJob, &[]);
+        }
+        bench.worker.close();
+        bench.worker.reopen(bench.now);
+        assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+    }
+}
+
+#[test]
 fn a_new_connection_is_told_everything_again() {
     let mut bench = Bench::started(1);
     bench.worker.set_client_id(&ClientId::try_from("me").unwrap());
@@ -578,6 +918,11 @@ fn a_new_connection_is_told_everything_again() {
     bench.worker.close();
     bench.worker.reopen(bench.now);
     assert_eq!(bench.sent(), ["SET_CLIENT_ID", "CAN_DO", "CAN_DO_TIMEOUT", "GRAB_JOB_ALL"]);
+    // The latest time counts, once for each function.
+    bench.worker.can_do(&second, None);
+    bench.worker.reopen(bench.now);
+    assert_eq!(bench.sent(), ["SET_CLIENT_ID", "CAN_DO", "CAN_DO", "GRAB_JOB_ALL"]);
+    bench.gets(PacketType::NoJob, &[]);
     bench.worker.cant_do(&second).unwrap();
     bench.worker.reopen(bench.now);
     assert_eq!(bench.sent(), ["SET_CLIENT_ID", "CAN_DO", "GRAB_JOB_ALL"]);
@@ -597,6 +942,63 @@ fn a_handler_that_outlives_its_connection_keeps_its_place() {
     let ended = bench.worker.finish(&job, End::Complete(b"late"), bench.now);
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::JobLost);
     assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+}
+
+#[test]
+fn a_lost_job_that_nobody_will_end_frees_its_place() {
+    let mut bench = Bench::started(1);
+    let job = bench.gets_job(1);
+    bench.worker.begin(&job);
+    bench.worker.reopen(bench.now);
+    assert_eq!(bench.sent(), ["CAN_DO"]);
+    // Another job has the same handle on another server, or after a restart.
+    let same_name = Bench::started(1).gets_job(1);
+    bench.worker.leave(&same_name);
+    assert!(bench.sent().is_empty());
+    bench.worker.leave(&job);
+    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+}
+
+#[test]
+fn a_job_is_reported_on_only_while_its_own_connection_holds_it() {
+    let mut bench = Bench::started(2);
+    let (job, ended) = (bench.gets_job(1), bench.gets_job(2));
+    bench.completes(&ended);
+    bench.worker.reopen(bench.now);
+    let same_name = bench.gets_job(1);
+    bench.sent();
+    for lost in [&job, &ended] {
+        assert!(!bench.worker.holds(lost));
+        let error = bench.worker.report(lost, Report::Data(b"piece")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::JobLost);
+    }
+    assert!(bench.sent().is_empty());
+    bench.completes(&same_name);
+    assert!(!bench.worker.holds(&same_name));
+    assert!(bench.worker.report(&same_name, Report::Data(b"piece")).is_err());
+}
+
+#[test]
+#[cfg(feature = "blocking")]
+fn all_jobs_can_be_left_to_the_server_at_once() {
+    let (mut bench, _job) = timed(Duration::from_secs(1));
+    bench.gets_job(2);
+    bench.worker.leave_all();
+    assert!(bench.worker.is_idle());
+    assert_eq!(bench.worker.running(), 0);
+    bench.worker.close();
+    assert_eq!(bench.settled(), [Settled::Abandoned, Settled::Abandoned]);
+
+    // One of an earlier connection, and its second run.
+    let mut bench = Bench::started(2);
+    let job = bench.gets_job(1);
+    bench.worker.begin(&job);
+    bench.worker.reopen(bench.now);
+    bench.sent();
+    assert_eq!(bench.gets(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]), None);
+    bench.worker.leave_all();
+    assert!(bench.worker.is_idle() && bench.worker.released().is_none());
+    assert_eq!(bench.worker.running(), 0);
 }
 
 /// A worker with two places that has announced this time for `f`, and a job of it.
@@ -626,6 +1028,11 @@ fn the_time_that_was_announced_for_a_job_is_known() {
         assert_eq!(bench.sent()[0], "WORK_COMPLETE");
         assert_eq!(bench.worker.held_until(&job), None);
     }
+    let (mut bench, job) = timed(3 * second);
+    bench.worker.reopen(bench.now);
+    bench.sent();
+    assert_eq!(bench.gets(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]), None);
+    assert_eq!(bench.worker.held_until(&job), None, "that is the one of this connection");
     let (bench, job) = timed(Duration::ZERO);
     assert_eq!(bench.worker.held_until(&job), None, "no timer");
     let mut plain = Bench::started(1);
@@ -669,6 +1076,16 @@ fn a_job_that_comes_again_after_its_time_begins_when_its_first_run_has_ended() {
     bench.completes(&second.handle);
     assert_eq!(bench.sent()[0], "WORK_COMPLETE");
 
+    // The second run goes back with its connection.
+    let (mut bench, job) = timed(Duration::from_secs(1));
+    assert_eq!(bench.gets(PacketType::JobAssignAll, &again), None);
+    bench.worker.reopen(bench.now);
+    bench.sent();
+    assert!(bench.worker.finish(&job, End::Fail, bench.now).is_err());
+    let third = bench.gets_job(1);
+    bench.completes(&third);
+    assert!(bench.worker.released().is_none());
+
     // A stopping worker does not run it a second time: the first result ends it.
     let (mut bench, job) = timed(Duration::from_secs(1));
     assert_eq!(bench.gets(PacketType::JobAssignAll, &again), None);
@@ -692,7 +1109,8 @@ fn an_exception_is_followed_by_a_failure_where_it_does_not_end_a_job() {
     let job = old.gets(PacketType::JobAssign, &["H:x:1", "f", "w"]).unwrap();
     old.worker.finish(&job, End::Exception(b"why"), old.now).unwrap();
     assert_eq!(old.sent(), ["WORK_EXCEPTION", "WORK_FAIL", "GRAB_JOB"]);
-    // Both end the same job.
+    // Both end the same job. A server that ends it with the first may refuse the second.
+    old.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job given in work result not found"]);
     old.gets(PacketType::NoJob, &[]);
     assert_eq!(old.settled(), [Settled::Failed]);
     assert!(!old.worker.has_unconfirmed());
