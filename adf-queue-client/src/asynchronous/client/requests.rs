@@ -87,6 +87,9 @@ impl Client {
 
     /// As [`pull`](Self::pull), but waits at most this long; `None` if no message arrived.
     ///
+    /// Over WebSocket, a time shorter than the way to the server and back finds only messages that this client has kept.
+    /// For what is ready now, use [`try_pull`](Self::try_pull).
+    ///
     /// Over HTTP, it counts the queue's messages at growing intervals of up to a second, and pulls once there is one.
     /// If another client is faster, or the server answers late, it may take up to the reply timeout longer. Connecting
     /// has this time too, and a second at least.
