@@ -21,7 +21,8 @@ use crate::{ConnectOptions, address::Gearmand};
 pub type Servers = queue_core::Servers<ConnectOptions>;
 
 /// How a client selects the server for a submission. Whatever the selection, an unreachable server is skipped for a
-/// while, and one that takes over a second to connect until it is connected.
+/// while, one that takes over a second to connect until it is connected, and one that has let a caller's time pass
+/// without an answer until it answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Selection {

@@ -5,7 +5,8 @@ use crate::random::{STEP, mix};
 /// How a producer selects a server for what it sends.
 ///
 /// Whatever the selection, a failed server is skipped for a while: for a time that grows with each failure, or until it
-/// is reachable again. So is one that takes over a second to connect, while another one is there.
+/// is reachable again. So is one that takes over a second to connect, or has let a caller's time pass without an answer,
+/// while another one is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Selection {
