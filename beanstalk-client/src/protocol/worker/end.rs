@@ -137,15 +137,14 @@ impl WorkerSlot {
             let Some(held) = self.find(key) else { continue };
             match held.phase() {
                 _ if self.may_reclaim(held) => self.doubt(key),
-                Phase::Finishing if sent.contains(&key) => {
-                    let id = held.job.id();
-                    self.held.remove(key);
-                    self.settle(id, JobFate::Unknown);
-                }
                 Phase::Finishing => {
                     let id = held.job.id();
                     self.held.remove(key);
-                    self.settle(id, JobFate::Lost(LostReason::ConnectionLost));
+                    let fate = match sent.contains(&key) {
+                        true => JobFate::Unknown,
+                        false => JobFate::Lost(LostReason::ConnectionLost),
+                    };
+                    self.settle(id, fate);
                 }
                 _ => self.lose(key, LostReason::ConnectionLost),
             }

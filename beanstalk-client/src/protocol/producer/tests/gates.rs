@@ -90,26 +90,19 @@ fn a_put_that_waits_too_long_for_its_tube_says_that_it_is_full() {
 
 #[test]
 fn a_server_that_does_not_count_its_jobs_gets_some_in_each_interval() {
-    let mut world = limited();
-    put(&mut world, 5);
-    world.turn(0, 0, 0);
-    world.turn(0, usize::MAX, 0);
-    world.servers[0].connection.replies[0] = "UNKNOWN_COMMAND\r\n".to_owned();
-    for _ in 0..3 {
-        world.turn(0, usize::MAX, usize::MAX);
-    }
-    assert!(world.servers[0].is_connected);
-    assert_eq!(world.servers[0].stored.len(), 3);
     // A tube that does not exist is empty.
-    let mut world = limited();
-    put(&mut world, 5);
-    world.turn(0, 0, 0);
-    world.turn(0, usize::MAX, 0);
-    world.servers[0].connection.replies[0] = "NOT_FOUND\r\n".to_owned();
-    for _ in 0..3 {
-        world.turn(0, usize::MAX, usize::MAX);
+    for answer in ["UNKNOWN_COMMAND\r\n", "NOT_FOUND\r\n"] {
+        let mut world = limited();
+        put(&mut world, 5);
+        world.turn(0, 0, 0);
+        world.turn(0, usize::MAX, 0);
+        world.servers[0].connection.replies[0] = answer.to_owned();
+        for _ in 0..3 {
+            world.turn(0, usize::MAX, usize::MAX);
+        }
+        assert!(world.servers[0].is_connected, "{answer}");
+        assert_eq!(world.servers[0].stored.len(), 3, "{answer}");
     }
-    assert_eq!(world.servers[0].stored.len(), 3);
 }
 
 #[test]
