@@ -118,13 +118,16 @@ impl<R: Role> Serve for Arc<Shared<R>> {
 struct Served<'a, S> {
     shared: &'a S,
     task: &'a Waker,
+    woken: usize,
 }
 
 impl<S: Serve> Role for Served<'_, S> {
     type Failure = S::Failure;
 
     fn exchange(&mut self, io: &mut Io<S::Failure>, now: Instant) -> Pulse {
-        self.shared.exchange(self.task, io, now)
+        let pulse = self.shared.exchange(self.task, io, now);
+        self.woken += io.wake.len();
+        pulse
     }
 }
 
@@ -134,6 +137,8 @@ impl<S: Serve> Role for Served<'_, S> {
 pub struct Driver<S: Serve> {
     shared: S,
     wire: Wire<S::Failure>,
+    /// Whether several callers have been woken, and had no turn yet.
+    owes_turn: bool,
     is_over: bool,
 }
 
@@ -141,7 +146,7 @@ impl<S: Serve> Driver<S> {
     /// Moves the bytes of `shared` over `wire`.
     #[must_use]
     pub fn new(shared: S, wire: Wire<S::Failure>) -> Self {
-        Driver { shared, wire, is_over: false }
+        Driver { shared, wire, owes_turn: false, is_over: false }
     }
 }
 
@@ -167,9 +172,18 @@ impl<S: Serve> Future for Driver<S> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Driver { shared, wire, is_over } = &mut *self;
-        let task = cx.waker().clone();
-        let polled = wire.poll(cx, &mut Served { shared, task: &task }, |_| None::<()>).map(drop);
+        let Driver { shared, wire, owes_turn, is_over } = &mut *self;
+        let task = cx.waker();
+        if std::mem::take(owes_turn) {
+            // Most likely the first of them has woken this task, which a runtime with several threads then prefers to the
+            // others. One turn later, what all of them ask for next goes out in one write.
+            task.wake_by_ref();
+            return Poll::Pending;
+        }
+        let task = task.clone();
+        let mut role = Served { shared, task: &task, woken: 0 };
+        let polled = wire.poll(cx, &mut role, |_| None::<()>).map(drop);
+        *owes_turn = role.woken > 1;
         *is_over = polled.is_ready();
         polled
     }
@@ -178,8 +192,117 @@ impl<S: Serve> Future for Driver<S> {
 impl<S: Serve> Drop for Driver<S> {
     fn drop(&mut self) {
         if !self.is_over {
-            let mut role = Served { shared: &self.shared, task: Waker::noop() };
+            let mut role = Served { shared: &self.shared, task: Waker::noop(), woken: 0 };
             self.wire.abandon(&mut role);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::VecDeque,
+        future::poll_fn,
+        io, mem,
+        net::{SocketAddr, TcpListener},
+        sync::atomic::{AtomicBool, Ordering::Relaxed},
+        thread::{self, JoinHandle},
+    };
+
+    use bytes::BytesMut;
+    use tokio::{
+        net::TcpStream,
+        runtime::Builder,
+        task::{JoinSet, yield_now},
+    };
+
+    use super::*;
+
+    /// Callers ask with a byte each; each byte that arrives answers one of them.
+    #[derive(Debug, Default)]
+    struct Questions {
+        unsent: usize,
+        waiting: VecDeque<(Arc<AtomicBool>, Waker)>,
+        /// How many went out together.
+        sent: Vec<usize>,
+    }
+
+    impl Role for Questions {
+        type Failure = Error;
+
+        fn exchange(&mut self, io: &mut Io<Error>, _now: Instant) -> Pulse {
+            let answers = io.data().len();
+            io.skip(answers);
+            for (is_answered, waker) in self.waiting.drain(..answers) {
+                is_answered.store(true, Relaxed);
+                io.wake.push(waker);
+            }
+            let unsent = mem::take(&mut self.unsent);
+            if unsent > 0 {
+                self.sent.push(unsent);
+                io.queue(&mut BytesMut::from(&vec![b'?'; unsent][..]));
+            }
+            Pulse::Go(None)
+        }
+    }
+
+    async fn ask(shared: &Shared<Questions>) {
+        let is_answered = Arc::new(AtomicBool::default());
+        let mut has_asked = false;
+        poll_fn(|cx| {
+            if !mem::replace(&mut has_asked, true) {
+                shared.with(|role| {
+                    role.unsent += 1;
+                    role.waiting.push_back((is_answered.clone(), cx.waker().clone()));
+                    ((), true)
+                });
+            }
+            if is_answered.load(Relaxed) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// A server that answers with what it gets, until the other side closes.
+    fn echo() -> (SocketAddr, JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let answers = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            io::copy(&mut stream.try_clone().unwrap(), &mut stream).unwrap();
+        });
+        (address, answers)
+    }
+
+    #[test]
+    fn callers_that_were_answered_together_ask_together_on_any_runtime() {
+        const CALLERS: usize = 16;
+        const ROUNDS: usize = 10;
+        for mut runtime in [Builder::new_current_thread(), Builder::new_multi_thread()] {
+            let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+            let (address, server) = echo();
+            let sent = runtime.block_on(runtime.spawn(async move {
+                let stream = TcpStream::connect(address).await.unwrap();
+                let shared = Shared::new(Questions::default());
+                let mut callers = JoinSet::new();
+                for _ in 0..CALLERS {
+                    let shared = shared.clone();
+                    callers.spawn(async move {
+                        for _ in 0..ROUNDS {
+                            ask(&shared).await;
+                        }
+                    });
+                }
+                while shared.with(|role| (role.unsent, false)) < CALLERS {
+                    yield_now().await;
+                }
+                let wire = Wire::new(|_, _| unreachable!()).over(Box::new(stream));
+                Driver::new(shared.clone(), wire).start("caller").unwrap();
+                callers.join_all().await;
+                shared.with(|role| (role.sent.clone(), false))
+            }));
+            assert_eq!(sent.unwrap(), [CALLERS; ROUNDS]);
+            drop(runtime);
+            server.join().unwrap();
         }
     }
 }
