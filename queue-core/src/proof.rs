@@ -13,7 +13,10 @@ mod listener;
 mod scripted;
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     task::Wake,
     time::{Duration, Instant},
 };
@@ -36,6 +39,24 @@ pub struct Idle;
 
 impl Wake for Idle {
     fn wake(self: Arc<Self>) {}
+}
+
+/// A task that counts how often it is woken.
+#[derive(Debug, Default)]
+pub struct Woken(AtomicUsize);
+
+impl Woken {
+    /// How often it was woken.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
 }
 
 /// A runtime of one thread, with its clock and input/output on.

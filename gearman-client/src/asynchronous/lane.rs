@@ -267,4 +267,8 @@ impl Serve for Station {
             }
         })
     }
+
+    fn has_several(&self) -> bool {
+        self.0.look(|role| role.session.running() > 1)
+    }
 }

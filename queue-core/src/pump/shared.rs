@@ -104,6 +104,12 @@ pub trait Serve {
     /// As [`Role::exchange`], under the lock. Stores the task's waker under the same lock that showed nothing more to
     /// do.
     fn exchange(&self, task: &Waker, io: &mut Io<Self::Failure>, now: Instant) -> Pulse;
+
+    /// Whether several others may change the role soon without having been woken by it, such as the handlers of running
+    /// jobs.
+    fn has_several(&self) -> bool {
+        false
+    }
 }
 
 impl<R: Role> Serve for Arc<Shared<R>> {
@@ -137,7 +143,7 @@ impl<S: Serve> Role for Served<'_, S> {
 pub struct Driver<S: Serve> {
     shared: S,
     wire: Wire<S::Failure>,
-    /// Whether several callers have been woken, and had no turn yet.
+    /// Whether others should have their turn before the next exchange.
     owes_turn: bool,
     is_over: bool,
 }
@@ -175,15 +181,15 @@ impl<S: Serve> Future for Driver<S> {
         let Driver { shared, wire, owes_turn, is_over } = &mut *self;
         let task = cx.waker();
         if std::mem::take(owes_turn) {
-            // Most likely the first of them has woken this task, which a runtime with several threads then prefers to the
-            // others. One turn later, what all of them ask for next goes out in one write.
+            // Most likely one of them has woken this task, which a runtime with several threads then prefers to the others.
+            // One turn later, what all of them want goes out in one write.
             task.wake_by_ref();
             return Poll::Pending;
         }
         let task = task.clone();
         let mut role = Served { shared, task: &task, woken: 0 };
         let polled = wire.poll(cx, &mut role, |_| None::<()>).map(drop);
-        *owes_turn = role.woken > 1;
+        *owes_turn = role.woken > 1 || shared.has_several();
         *is_over = polled.is_ready();
         polled
     }
@@ -205,7 +211,7 @@ mod tests {
         future::poll_fn,
         io, mem,
         net::{SocketAddr, TcpListener},
-        sync::atomic::{AtomicBool, Ordering::Relaxed},
+        sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
         thread::{self, JoinHandle},
     };
 
@@ -217,6 +223,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::proof::Woken;
 
     /// Callers ask with a byte each; each byte that arrives answers one of them.
     #[derive(Debug, Default)]
@@ -271,6 +278,38 @@ mod tests {
             io::copy(&mut stream.try_clone().unwrap(), &mut stream).unwrap();
         });
         (address, answers)
+    }
+
+    /// Counts exchanges, for one or more others.
+    struct Counted(AtomicUsize, usize);
+
+    impl Serve for Arc<Counted> {
+        type Failure = Error;
+
+        fn exchange(&self, _task: &Waker, _io: &mut Io<Error>, _now: Instant) -> Pulse {
+            self.0.fetch_add(1, Relaxed);
+            Pulse::Rest(None)
+        }
+
+        fn has_several(&self) -> bool {
+            self.1 > 1
+        }
+    }
+
+    #[test]
+    fn several_others_have_their_turn_before_an_exchange_and_a_single_one_had_it() {
+        for (others, expected) in
+            [(1, [(1, 0), (2, 0), (3, 0), (4, 0)]), (2, [(1, 0), (1, 1), (2, 1), (2, 2)])]
+        {
+            let (counted, task) = (Arc::new(Counted(0.into(), others)), Arc::new(Woken::default()));
+            let wire = Wire::new(|_, _| unreachable!());
+            let (mut driver, waker) = (Driver::new(counted.clone(), wire), task.clone().into());
+            let seen = [(); 4].map(|()| {
+                assert!(Pin::new(&mut driver).poll(&mut Context::from_waker(&waker)).is_pending());
+                (counted.0.load(Relaxed), task.count())
+            });
+            assert_eq!(seen, expected);
+        }
     }
 
     #[test]

@@ -142,21 +142,8 @@ impl<E> fmt::Debug for EventStream<E> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::atomic::{AtomicUsize, Ordering},
-        task::Wake,
-    };
-
     use super::*;
-
-    #[derive(Default)]
-    struct Woken(AtomicUsize);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use crate::proof::Woken;
 
     fn poll<E>(stream: &mut EventStream<E>) -> Poll<Option<E>> {
         Pin::new(stream).poll_next(&mut Context::from_waker(Waker::noop()))
@@ -180,9 +167,9 @@ mod tests {
         drop(observer);
         let waker = Waker::from(woken.clone());
         let waits = Pin::new(&mut events).poll_next(&mut Context::from_waker(&waker));
-        assert_eq!((waits, woken.0.load(Ordering::Relaxed)), (Poll::Pending, 0));
+        assert_eq!((waits, woken.count()), (Poll::Pending, 0));
         other.tell(&1);
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert_eq!(woken.count(), 1);
         drop(other);
         assert_eq!(events.size_hint(), (1, Some(1)));
         assert_eq!(
@@ -192,7 +179,7 @@ mod tests {
         let (observer, mut events) = EventStream::<()>::new(1);
         assert!(Pin::new(&mut events).poll_next(&mut Context::from_waker(&waker)).is_pending());
         drop(observer);
-        assert_eq!((woken.0.load(Ordering::Relaxed), poll(&mut events)), (2, Poll::Ready(None)));
+        assert_eq!((woken.count(), poll(&mut events)), (2, Poll::Ready(None)));
     }
 
     #[test]

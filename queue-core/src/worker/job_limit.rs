@@ -163,24 +163,10 @@ impl fmt::Debug for JobLimit {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering},
-        },
-        task::Wake,
-    };
+    use std::sync::Arc;
 
     use super::*;
-
-    #[derive(Default)]
-    struct Woken(AtomicUsize);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use crate::proof::Woken;
 
     #[test]
     fn whoever_waits_for_the_last_job_is_woken_by_it_and_once() {
@@ -190,9 +176,9 @@ mod tests {
         let mut reached = || watch.poll(&Context::from_waker(&waker));
         assert!(reached().is_pending() && reached().is_pending());
         assert!(claims.take(false) && reached().is_pending());
-        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        assert_eq!(woken.count(), 0);
         assert!(claims.take(false) && reached().is_ready());
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert_eq!(woken.count(), 1);
     }
 
     /// Two workers may run in one task.
@@ -207,7 +193,7 @@ mod tests {
         let [one, other] = waits;
         drop(one);
         assert!(Claims::new(limit).take(false));
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert_eq!(woken.count(), 1);
         drop((other, waker));
         assert_eq!(Arc::strong_count(&woken), 1);
     }

@@ -83,22 +83,12 @@ impl Stop {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::atomic::AtomicUsize, task::Wake};
-
     use super::*;
-
-    #[derive(Default)]
-    struct Task(AtomicUsize);
-
-    impl Wake for Task {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
+    use crate::proof::Woken;
 
     #[test]
     fn a_stop_wakes_every_task_that_sleeps_and_handlers_once() {
-        let tasks = [0, 1, 2].map(|_| Arc::new(Task::default()));
+        let tasks = [0, 1, 2].map(|_| Arc::new(Woken::default()));
         let stop = Stop::new(2);
         for (place, task) in tasks.iter().enumerate() {
             // However often it is polled. The last task has no place.
@@ -107,7 +97,7 @@ mod tests {
         }
         assert_eq!((stop.asked(), stop.signal().is_set()), (None, false));
         stop.ask(Haste::Gently);
-        let woken = || [0, 1, 2].map(|place| tasks[place].0.load(Ordering::SeqCst));
+        let woken = || [0, 1, 2].map(|place| tasks[place].count());
         assert_eq!((woken(), stop.signal().is_set()), ([1, 1, 0], true));
         // Tasks that sleep again are woken again.
         stop.wake(0, &tasks[0].clone().into());

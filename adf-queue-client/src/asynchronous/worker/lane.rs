@@ -146,6 +146,10 @@ impl Serve for Station {
             jobs.into_iter().for_each(|(loss, job)| lane.run(job, loss));
         })
     }
+
+    fn has_several(&self) -> bool {
+        self.0.role.with(|role| (role.running() > 1, false))
+    }
 }
 
 #[cfg(test)]

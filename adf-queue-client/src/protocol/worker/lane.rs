@@ -196,6 +196,12 @@ impl Lane {
         self.hold.len()
     }
 
+    /// Number of handlers that run, even for lost messages.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn running(&self) -> usize {
+        self.hold.running.len()
+    }
+
     /// Number of pulls in flight.
     pub(super) fn pulls(&self) -> usize {
         self.lines.iter().map(|line| line.pulls.len()).sum()
