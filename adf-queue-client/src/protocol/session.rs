@@ -63,8 +63,8 @@ struct Waiting<W> {
 pub(crate) enum Event<W> {
     /// The connection is upgraded.
     Open,
-    /// The answer to a request.
-    Answer { waiter: W, id: RequestId, outcome: Result<Success, Refusal> },
+    /// The answer to the request with this number.
+    Answer { waiter: W, id: RequestId, number: u64, outcome: Result<Success, Refusal> },
     /// The answer to the push at this place of a run.
     InRun { waiter: W, place: usize, outcome: Result<Success, Refusal> },
     /// A pong, and the sender of the ping.
@@ -118,8 +118,15 @@ impl<W: Clone> Session<W> {
         self.upgrade.is_none()
     }
 
-    /// Sends an encoded request as one frame. No request with this action and id may be in flight.
-    pub(crate) fn send(&mut self, action: Action, id: &RequestId, message: &[u8], waiter: W) {
+    /// Sends an encoded request as one frame. No request with this action and id may be in flight. Returns its number,
+    /// which is higher than those of earlier requests.
+    pub(crate) fn send(
+        &mut self,
+        action: Action,
+        id: &RequestId,
+        message: &[u8],
+        waiter: W,
+    ) -> u64 {
         self.frame(|frames, out| frames.message(message, out));
         let number = self.next_number();
         if action != Action::Pull {
@@ -127,6 +134,7 @@ impl<W: Clone> Session<W> {
         }
         let waiting = Waiting { waiter, number, end: self.position };
         self.waiting.insert((action, *id), waiting);
+        number
     }
 
     /// Sends the unfinished pushes of a run, each as one frame; their ids are consecutive numbers from `first`, by
@@ -187,10 +195,11 @@ impl<W: Clone> Session<W> {
         self.waiting.get(&(action, *id)).map(|waiting| &waiting.waiter)
     }
 
-    /// Makes another caller wait for the answer.
-    pub(crate) fn hand_on(&mut self, action: Action, id: &RequestId, waiter: W) -> bool {
-        let waiting = self.waiting.get_mut(&(action, *id));
-        waiting.map(|waiting| waiting.waiter = waiter).is_some()
+    /// Makes another caller wait for the answer. Returns the number of the request, if it is in flight.
+    pub(crate) fn hand_on(&mut self, action: Action, id: &RequestId, waiter: W) -> Option<u64> {
+        let waiting = self.waiting.get_mut(&(action, *id))?;
+        waiting.waiter = waiter;
+        Some(waiting.number)
     }
 
     /// Hands over everything that the server will read now.
@@ -315,7 +324,7 @@ impl<W: Clone> Session<W> {
         let (action, id) = (response.action, response.id);
         if let Some(Waiting { waiter, number, .. }) = self.waiting.remove(&(action, id)) {
             self.answered(number);
-            return Ok(Event::Answer { waiter, id, outcome: response.outcome });
+            return Ok(Event::Answer { waiter, id, number, outcome: response.outcome });
         }
         if let Some((waiter, place)) = self.in_run(action, id.as_str().as_bytes()) {
             return Ok(Event::InRun { waiter, place, outcome: response.outcome });

@@ -208,6 +208,45 @@ fn a_pull_with_an_id_may_be_dropped_at_any_turn_and_no_message_is_lost(world: &W
     });
 }
 
+/// The server forgets a pull with its queue, and the message for a later one is the first caller's.
+fn everybody_who_pulls_from_a_queue_made_again_is_served(world: &World) {
+    runtime().block_on(async {
+        let client = Client::connect(world.options()).await.unwrap();
+        let other = Client::connect(world.options()).await.unwrap();
+        let queue = queue_name();
+        other.create_queue(&queue).await.unwrap();
+        let mut pulls = [(); 3].map(|()| Box::pin(client.pull(&queue)));
+        for (number, pull) in pulls.iter_mut().enumerate() {
+            if number > 0 {
+                other.delete_queue(&queue).await.unwrap();
+                other.create_queue(&queue).await.unwrap();
+            }
+            assert!(drop_after_turns(1, pull).await.is_none());
+            // Two answers later, the pull has followed the count before it.
+            for _ in 0..2 {
+                client.count(&queue).await.unwrap();
+            }
+        }
+        for pull in pulls {
+            other.rpush(&queue, "x").await.unwrap();
+            let pulled = tokio::time::timeout(PATIENCE, pull).await.expect("it waits").unwrap();
+            client.delete(&pulled).await.unwrap();
+        }
+        other.delete_queue(&queue).await.unwrap();
+    });
+}
+
+macro_rules! on_each_server_over_websocket {
+    ($($name:ident),+ $(,)?) => {$(
+        on_servers! { $name:
+            ws_bin_in_memory = in_memory WsBin,
+            ws_json_in_memory = in_memory WsJson,
+            ws_bin_real = real WsBin,
+            ws_json_real = real WsJson,
+        }
+    )+};
+}
+
 macro_rules! on_each_server_over_http {
     ($($name:ident),+ $(,)?) => {$(
         on_servers! { $name:
@@ -224,6 +263,8 @@ on_each_server!(
     a_pull_may_be_dropped_at_any_turn_and_no_message_is_lost,
     a_delete_may_be_dropped_at_any_turn,
 );
+
+on_each_server_over_websocket!(everybody_who_pulls_from_a_queue_made_again_is_served);
 
 on_each_server_over_http!(
     what_acts_by_an_id_may_be_dropped_at_any_turn,

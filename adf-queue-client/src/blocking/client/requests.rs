@@ -55,7 +55,9 @@ impl Client {
     /// Takes the leftmost message of a queue, waiting indefinitely for one (`pull`). The caller that has waited longest
     /// gets the next message. If the connection is lost in the meantime, it is re-established within the retry policy.
     ///
-    /// A pull that waits on a queue when the queue is deleted is never answered, even if the queue is created again.
+    /// The server never answers a pull that waits on a queue when the queue is deleted, even if the queue is created
+    /// again. Over WebSocket, the pull is sent again once a later pull gets a message, or a later request finds no such
+    /// queue.
     ///
     /// # Errors
     ///

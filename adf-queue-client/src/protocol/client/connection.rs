@@ -116,11 +116,12 @@ impl Link {
                         self.finish(number, Ok(Answer::Yes));
                     }
                 }
-                Event::Answer { waiter, id, outcome } => {
+                Event::Answer { waiter, id, number, outcome } => {
                     self.metrics.replies += 1;
                     if self.is_proof(&waiter, &outcome, now) {
                         self.prove();
                     }
+                    self.note_pulls(&waiter, number, &outcome);
                     self.answer(waiter, id, outcome, now);
                 }
                 Event::InRun { waiter, place, outcome } => {
@@ -172,6 +173,20 @@ impl Link {
         }
     }
 
+    /// Notes what the answer to the request with this number shows about the pulls of its queue.
+    fn note_pulls(&mut self, waiter: &Waiter, number: u64, outcome: &Result<Success, Refusal>) {
+        if let Waiter::Check(queue) = waiter {
+            self.pulls.checked(queue);
+        }
+        let queue = match waiter {
+            Waiter::Task(task) => self.tasks.get(task).and_then(|task| task.ask.queue()),
+            Waiter::Pull(queue) | Waiter::Check(queue) | Waiter::Look(queue, _) => Some(queue),
+        };
+        if let Some(queue) = queue {
+            self.pulls.answered(queue, number, outcome);
+        }
+    }
+
     fn answer(
         &mut self,
         waiter: Waiter,
@@ -179,26 +194,21 @@ impl Link {
         outcome: Result<Success, Refusal>,
         now: Instant,
     ) {
-        if let Waiter::Check(queue) = &waiter {
-            self.pulls.checked(queue);
-        }
         match (waiter, outcome) {
             (Waiter::Task(number), outcome) => self.settle(number, outcome, now),
             (Waiter::Pull(queue), Ok(Success::Delivered(delivered))) => {
-                if let Some((caller, kept)) = self.pulls.came(&queue, Kept { id, delivered }) {
+                if let Some((caller, kept)) = self.pulls.put(&queue, Kept { id, delivered }) {
                     self.give(caller, &queue, kept);
                 }
             }
-            (Waiter::Check(queue), Ok(_)) if !self.pulls.is_spare(&queue) => self.pull(&queue),
+            (Waiter::Check(queue), Ok(_)) if self.pulls.is_lacking(&queue) => self.pull(&queue),
             (Waiter::Look(queue, caller), outcome) => {
                 self.pulls.look_again(&queue, now);
                 self.looked(&queue, caller, outcome, &id);
             }
-            (Waiter::Pull(queue) | Waiter::Check(queue), Ok(_)) => {
-                self.pulls.ended(&queue);
-            }
+            (Waiter::Pull(_) | Waiter::Check(_), Ok(_)) => {}
             (Waiter::Pull(queue) | Waiter::Check(queue), Err(refusal)) => {
-                if let Some(caller) = self.pulls.ended(&queue) {
+                if let Some(caller) = self.pulls.first_caller(&queue) {
                     let error = Error::from(refusal).with_request(Action::Pull, &id);
                     self.finish(caller, Err(error));
                 }
@@ -242,7 +252,6 @@ impl Link {
         let has_spare = self.pulls.has_spare(queue);
         self.pulls.join(queue, number);
         if has_spare {
-            self.pulls.sent(queue);
             self.pull(queue);
         }
     }
@@ -260,10 +269,7 @@ impl Link {
         }
         match outcome {
             Ok(Success::Counted(0)) => {}
-            Ok(_) => {
-                self.pulls.sent(queue);
-                self.pull(queue);
-            }
+            Ok(_) => self.pull(queue),
             Err(refusal) => {
                 let error = Error::from(refusal).with_request(Action::Pull, id);
                 self.finish(caller, Err(error));
@@ -272,16 +278,20 @@ impl Link {
     }
 
     fn pull(&mut self, queue: &QueueName) {
-        self.send_for(Action::Pull, queue, Waiter::Pull(queue.clone()));
+        let sent = self.send_for(Action::Pull, queue, Waiter::Pull(queue.clone()));
+        if let Some(number) = sent {
+            self.pulls.sent(queue, number);
+        }
     }
 
-    /// Sends a request that belongs to no task. It was validated when its task started.
-    fn send_for(&mut self, action: Action, queue: &QueueName, waiter: Waiter) {
+    /// Sends a request that belongs to no task. It was validated when its task started. Returns its number on the
+    /// connection.
+    fn send_for(&mut self, action: Action, queue: &QueueName, waiter: Waiter) -> Option<u64> {
         let request = Request::new(action, self.ids.next(), queue.clone(), bytes::Bytes::new());
-        if let (Some(session), Ok(frame)) = (&mut self.session, encoded(self.encoding, &request)) {
-            self.metrics.commands += 1;
-            session.send(action, request.id(), &frame, waiter);
-        }
+        let session = self.session.as_mut()?;
+        let frame = encoded(self.encoding, &request).ok()?;
+        self.metrics.commands += 1;
+        Some(session.send(action, request.id(), &frame, waiter))
     }
 
     /// Ends what has taken too long.
@@ -398,10 +408,7 @@ impl Link {
                 self.send_task(number);
             } else if let Some((_, queue)) = lacking {
                 match self.encoding {
-                    Encoding::Binary => {
-                        self.pulls.sent(&queue);
-                        self.pull(&queue);
-                    }
+                    Encoding::Binary => self.pull(&queue),
                     // A JSON pull from a missing queue crashes the server.
                     Encoding::Json => {
                         self.pulls.checks(&queue);

@@ -227,8 +227,9 @@ impl Link {
             (Stage::Sent(message), Ask::Raw(request)) if message.action == Action::Pull => {
                 let (queue, session) = (request.queue(), self.session.as_mut());
                 let waiter = Waiter::Pull(queue.clone());
-                if session.is_some_and(|it| it.hand_on(Action::Pull, &message.id, waiter)) {
-                    self.pulls.sent(queue);
+                let sent = session.and_then(|it| it.hand_on(Action::Pull, &message.id, waiter));
+                if let Some(number) = sent {
+                    self.pulls.sent(queue, number);
                 }
             }
             (Stage::Done(Ok(Answer::Delivery(delivery))), _) if delivery.epoch() == self.epoch => {

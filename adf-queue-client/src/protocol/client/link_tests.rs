@@ -188,6 +188,21 @@ impl Bench {
         assert!(matches!(self.outcome(late), Some(Ok(Answer::Nothing))));
     }
 
+    /// Creates or deletes the queue.
+    fn change(&mut self, action: Action) {
+        self.ask(Ask::Plain(action, queue(), bytes::Bytes::new())).unwrap();
+    }
+
+    /// Another client does this with the queue.
+    fn change_elsewhere(&mut self, action: &str) {
+        let other = self.server.connect();
+        let request = format!(
+            "POST /queue/{action}.bin?queue=/q&requestid=1 HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: 1\r\n\r\nx"
+        );
+        self.server.send(other, request.as_bytes());
+        assert!(!self.server.receive(other).bytes.is_empty());
+    }
+
     /// Returns a message, which the pull that waits does not see.
     fn return_unseen(&mut self) -> Delivery {
         self.ask(push("x")).unwrap();
@@ -1132,9 +1147,8 @@ fn a_message_that_is_ready_is_pulled_although_an_abandoned_pull_waits() {
 fn a_queue_made_again_can_be_pulled_from_although_an_abandoned_pull_is_dead() {
     let mut bench = Bench::open(options());
     bench.abandon_pull();
-    for action in [Action::DeleteQueue, Action::CreateQueue] {
-        bench.ask(Ask::Plain(action, queue(), bytes::Bytes::new())).unwrap();
-    }
+    bench.change(Action::DeleteQueue);
+    bench.change(Action::CreateQueue);
     bench.ask(push("x")).unwrap();
     bench.try_pull();
 }
@@ -1145,9 +1159,8 @@ fn what_comes_to_a_queue_made_again_is_found_although_the_pull_that_was_joined_i
     for callers in [1, 2] {
         let mut bench = Bench::open(options());
         bench.abandon_pull();
-        for action in [Action::DeleteQueue, Action::CreateQueue] {
-            bench.ask(Ask::Plain(action, queue(), bytes::Bytes::new())).unwrap();
-        }
+        bench.change(Action::DeleteQueue);
+        bench.change(Action::CreateQueue);
         let pulls: Vec<u64> = (0..callers).map(|_| bench.begin(Ask::Pull(queue()))).collect();
         bench.go();
         for pull in pulls {
@@ -1160,6 +1173,88 @@ fn what_comes_to_a_queue_made_again_is_found_although_the_pull_that_was_joined_i
             assert_eq!(bench.delivery(pull).message_id(), pushed, "{callers} callers");
         }
     }
+}
+
+/// The message came for the second pull and was the first caller's, and the second caller waited forever.
+#[test]
+fn who_pulls_from_a_queue_made_again_is_served_although_an_earlier_pull_is_dead() {
+    for options in [options(), json()] {
+        let mut bench = Bench::open(options);
+        let first = bench.begin(Ask::Pull(queue()));
+        bench.go();
+        bench.change_elsewhere("deletequeue");
+        bench.change_elsewhere("createqueue");
+        let second = bench.begin(Ask::Pull(queue()));
+        bench.go();
+        for pull in [first, second] {
+            bench.change_elsewhere("rpush");
+            bench.go();
+            bench.delivery(pull);
+        }
+        assert_eq!(bench.link().pulls.spare(), 0, "no pull waits for nobody");
+        bench.change_elsewhere("rpush");
+        assert_eq!(bench.ask(count()).unwrap().counted().unwrap(), 1);
+    }
+}
+
+/// The dead pull seemed to wait for the second caller.
+#[test]
+fn whoever_waits_for_a_missing_queue_is_told_although_an_earlier_pull_is_dead() {
+    for options in [options(), json()] {
+        let mut bench = Bench::open(options);
+        let first = bench.begin(Ask::Pull(queue()));
+        bench.go();
+        bench.change_elsewhere("deletequeue");
+        let second = bench.begin(Ask::Pull(queue()));
+        bench.go();
+        for pull in [first, second] {
+            assert_eq!(bench.error(pull).0, ErrorKind::Refused(Refusal::QueueNotFound));
+        }
+    }
+}
+
+/// A pull with an id of its caller, and any request that finds no queue.
+#[test]
+fn a_dead_pull_is_sent_again_whatever_request_shows_it() {
+    let mut bench = Bench::open(options());
+    let first = bench.begin(Ask::Pull(queue()));
+    bench.go();
+    bench.change_elsewhere("deletequeue");
+    bench.change_elsewhere("createqueue");
+    let raw = Ask::Raw(Request::pull("mine".parse().unwrap(), queue()));
+    let raw = bench.begin(raw);
+    bench.ask(push("x")).unwrap();
+    assert!(bench.outcome(raw).unwrap().is_ok());
+    bench.go();
+    bench.change_elsewhere("rpush");
+    bench.go();
+    bench.delivery(first);
+    let next = bench.begin(Ask::Pull(queue()));
+    bench.go();
+    bench.change_elsewhere("deletequeue");
+    assert!(bench.ask(count()).is_err());
+    bench.go();
+    assert_eq!(bench.error(next).0, ErrorKind::Refused(Refusal::QueueNotFound));
+}
+
+/// The server gives a returned message to the oldest pull, and no pull overtakes another one.
+#[test]
+fn pulls_of_a_queue_that_stays_are_sent_once() {
+    let mut bench = Bench::open(options());
+    bench.ask(push("x")).unwrap();
+    let pulled = bench.pull();
+    let first = bench.begin(Ask::Pull(queue()));
+    bench.go();
+    bench.ask(settle(Action::Lcancel, &pulled)).unwrap().done().unwrap();
+    let raw = bench.begin(Ask::Raw(Request::pull("mine".parse().unwrap(), queue())));
+    bench.go();
+    bench.delivery(first);
+    let commands = bench.link().metrics().commands;
+    bench.link().leave(raw);
+    let second = bench.begin(Ask::Pull(queue()));
+    bench.ask(push("y")).unwrap();
+    assert_eq!(bench.delivery(second).request_id().as_str(), "mine");
+    assert_eq!(bench.link().metrics().commands, commands + 2, "a count and the push");
 }
 
 /// A plain pull joined the abandoned one, and waited for the next push.
@@ -1249,11 +1344,7 @@ fn a_message_that_is_here_is_told_by_a_try_pull() {
     bench.abandon_pull();
     let next = bench.begin(Ask::TryPull(queue()));
     bench.turn();
-    let id = bench.server.connect();
-    bench.server.send(
-        id,
-        b"POST /queue/rpush.bin?queue=/q&requestid=1 HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: 1\r\n\r\ny",
-    );
+    bench.change_elsewhere("rpush");
     bench.go();
     let outcome = bench.outcome(next).unwrap();
     assert!(matches!(outcome, Ok(Answer::Delivery(_))), "{outcome:?}");

@@ -7,10 +7,13 @@ use std::{
 };
 
 use super::task::InOrder;
-use crate::{Delivery, QueueName, RequestId, protocol::Delivered};
+use crate::{
+    Delivery, QueueName, RequestId,
+    protocol::{Delivered, Refusal, Success},
+};
 
 /// Interval between two counts for callers who wait for abandoned pulls. The server never answers these if their queue
-/// was deleted since, even if it was created again, and nothing shows whether it was.
+/// was deleted since, even if it was created again, and nothing but a later pull shows whether it was.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// A received message without an owner.
@@ -31,8 +34,12 @@ impl Kept {
 /// All pulls of one client.
 ///
 /// A pull cannot be cancelled. An abandoned one stays outstanding for the next caller; a message that arrives without a
-/// caller is kept for the next one. So callers and pulls are counted separately, and the caller that has waited longest
+/// caller is kept for the next one. So callers and pulls are listed separately, and the caller that has waited longest
 /// gets the next message of the queue.
+///
+/// The server queues every pull, even if a message is ready, and each message of a queue goes to the oldest of its
+/// pulls. So a pull whose successor on the same connection gets a message was forgotten with its queue, which was deleted
+/// and created again; and so is every pull sent before a request that finds no such queue.
 #[derive(Debug, Default)]
 pub(super) struct Pulls {
     lines: BTreeMap<QueueName, Line>,
@@ -50,28 +57,32 @@ pub(super) struct Pulls {
 #[derive(Debug, Default)]
 struct Line {
     callers: InOrder,
-    /// Number of pulls in flight.
-    outstanding: usize,
-    /// Number of these for which only the count before them has been sent.
-    checked: usize,
+    /// The pulls in flight, by their numbers on the connection.
+    pulls: InOrder,
+    /// Number of pulls for which only the count before them is in flight.
+    checks: usize,
     kept: VecDeque<Kept>,
     /// When to count again for its callers.
     look_at: Option<Instant>,
 }
 
 impl Line {
+    fn outstanding(&self) -> usize {
+        self.pulls.len() + self.checks
+    }
+
     fn spare(&self) -> usize {
-        self.outstanding.saturating_sub(self.callers.len()) + self.kept.len()
+        self.outstanding().saturating_sub(self.callers.len()) + self.kept.len()
     }
 
     /// Whether a pull is in flight whose caller is gone.
     fn has_spare_pull(&self) -> bool {
-        self.outstanding > self.callers.len()
+        self.outstanding() > self.callers.len()
     }
 
     /// The first caller without a pull.
     fn lacking(&self) -> Option<u64> {
-        self.callers.iter().nth(self.outstanding)
+        self.callers.iter().nth(self.outstanding())
     }
 }
 
@@ -166,30 +177,12 @@ impl Pulls {
 
     /// Whether each pull that callers of the queue have asked for is in flight itself.
     pub(super) fn are_sent(&self, queue: &QueueName) -> bool {
-        self.lines.get(queue).is_none_or(|line| line.checked == 0 && line.lacking().is_none())
+        self.lines.get(queue).is_none_or(|line| line.checks == 0 && line.lacking().is_none())
     }
 
-    /// A pull is in flight.
-    pub(super) fn sent(&mut self, queue: &QueueName) {
-        self.change(queue, |line| line.outstanding += 1);
-    }
-
-    /// The count before a pull is in flight, which counts as the pull.
-    pub(super) fn checks(&mut self, queue: &QueueName) {
-        self.change(queue, |line| {
-            line.outstanding += 1;
-            line.checked += 1;
-        });
-    }
-
-    /// The count before a pull was answered.
-    pub(super) fn checked(&mut self, queue: &QueueName) {
-        self.change(queue, |line| line.checked = line.checked.saturating_sub(1));
-    }
-
-    /// Whether the caller for which a pull was counted is gone, so that the pull need not be sent.
-    pub(super) fn is_spare(&self, queue: &QueueName) -> bool {
-        self.lines.get(queue).is_none_or(Line::has_spare_pull)
+    /// Whether a caller waits for whom there is no pull.
+    pub(super) fn is_lacking(&self, queue: &QueueName) -> bool {
+        self.lines.get(queue).is_some_and(|line| line.lacking().is_some())
     }
 
     /// Whether an abandoned pull waits.
@@ -197,18 +190,43 @@ impl Pulls {
         self.lines.get(queue).is_some_and(Line::has_spare_pull)
     }
 
-    /// A pull has ended without a message. Returns the caller that has waited longest, if it was for one.
-    pub(super) fn ended(&mut self, queue: &QueueName) -> Option<u64> {
-        self.change(queue, |line| {
-            line.outstanding = line.outstanding.saturating_sub(1);
-            line.callers.first()
-        })
+    /// The pull with this number is in flight.
+    pub(super) fn sent(&mut self, queue: &QueueName, number: u64) {
+        self.change(queue, |line| line.pulls.insert(number));
     }
 
-    /// A message arrived for a pull. Returns the caller that gets it; without one, it is kept.
-    pub(super) fn came(&mut self, queue: &QueueName, kept: Kept) -> Option<(u64, Kept)> {
-        self.change(queue, |line| line.outstanding = line.outstanding.saturating_sub(1));
-        self.put(queue, kept)
+    /// The count before a pull is in flight, which counts as the pull.
+    pub(super) fn checks(&mut self, queue: &QueueName) {
+        self.change(queue, |line| line.checks += 1);
+    }
+
+    /// The count before a pull was answered.
+    pub(super) fn checked(&mut self, queue: &QueueName) {
+        self.change(queue, |line| line.checks = line.checks.saturating_sub(1));
+    }
+
+    /// The request with this number was answered: if it was a pull, it has ended, and earlier ones may be known to have
+    /// been forgotten.
+    pub(super) fn answered(
+        &mut self,
+        queue: &QueueName,
+        number: u64,
+        outcome: &Result<Success, Refusal>,
+    ) {
+        if !self.lines.contains_key(queue) {
+            return;
+        }
+        self.change(queue, |line| match outcome {
+            Ok(Success::Delivered(_)) | Err(Refusal::QueueNotFound) => {
+                line.pulls.remove_up_to(number);
+            }
+            _ => line.pulls.remove(number),
+        });
+    }
+
+    /// The caller that has waited longest.
+    pub(super) fn first_caller(&self, queue: &QueueName) -> Option<u64> {
+        self.lines.get(queue)?.callers.first()
     }
 
     /// A message has lost its owner. Returns the caller that gets it; without one, it is kept.
@@ -271,18 +289,61 @@ mod tests {
         served.map(|(caller, _)| caller)
     }
 
+    fn delivered() -> Result<Success, Refusal> {
+        Ok(Success::Delivered(kept("x").delivered))
+    }
+
     #[test]
     fn whoever_waits_longest_has_the_next_message_whichever_pull_brings_it() {
         let (mut pulls, queue) = (Pulls::default(), queue());
-        for caller in [1, 2] {
+        // The first pull was abandoned by the caller that is now third.
+        for (caller, number) in [(2, 1), (3, 2)] {
             pulls.join(&queue, caller);
             assert_eq!(pulls.lacking(), Some((caller, queue.clone())));
-            pulls.sent(&queue);
+            pulls.sent(&queue, number);
             assert_eq!(pulls.lacking(), None);
         }
-        assert_eq!(who(pulls.came(&queue, kept("second"))), Some(1));
-        assert_eq!(who(pulls.came(&queue, kept("first"))), Some(2));
-        assert!(pulls.lines.is_empty());
+        pulls.join(&queue, 1);
+        for (number, caller) in [(1, 1), (2, 2)] {
+            pulls.answered(&queue, number, &delivered());
+            assert_eq!(who(pulls.put(&queue, kept("x"))), Some(caller));
+        }
+        assert_eq!(pulls.lacking(), Some((3, queue)));
+    }
+
+    #[test]
+    fn a_pull_that_a_later_one_overtakes_is_sent_again_for_whoever_waits() {
+        let (mut pulls, queue) = (Pulls::default(), queue());
+        for caller in [1, 2, 3] {
+            pulls.join(&queue, caller);
+            pulls.sent(&queue, 10 * caller);
+        }
+        pulls.answered(&queue, 20, &delivered());
+        assert_eq!(who(pulls.put(&queue, kept("x"))), Some(1));
+        assert_eq!(pulls.lacking(), Some((3, queue.clone())), "the third pull serves the second");
+        pulls.leave(&queue, 2);
+        assert_eq!((pulls.lacking(), pulls.spare()), (None, 0), "nobody needs another one");
+        // A message that comes for it nevertheless is not lost.
+        pulls.answered(&queue, 10, &delivered());
+        assert_eq!(who(pulls.put(&queue, kept("y"))), Some(3));
+        assert_eq!(pulls.spare(), 1);
+    }
+
+    #[test]
+    fn pulls_on_a_queue_that_was_missing_later_are_forgotten_and_others_are_not() {
+        let (mut pulls, queue) = (Pulls::default(), queue());
+        for caller in [1, 2, 3] {
+            pulls.join(&queue, caller);
+            pulls.sent(&queue, 10 * caller);
+        }
+        pulls.answered(&queue, 25, &Ok(Success::Counted(1)));
+        pulls.answered(&queue, 30, &Err(Refusal::Other("server is full.".into())));
+        assert_eq!(pulls.lacking(), Some((3, queue.clone())));
+        pulls.sent(&queue, 40);
+        pulls.answered(&queue, 35, &Err(Refusal::QueueNotFound));
+        assert_eq!(pulls.lacking(), Some((2, queue.clone())), "the last one may wait");
+        pulls.answered(&"/other".parse().unwrap(), 50, &Err(Refusal::QueueNotFound));
+        assert_eq!(pulls.lacking(), Some((2, queue)));
     }
 
     #[test]
@@ -293,7 +354,7 @@ mod tests {
         pulls.join(&second, 2);
         for expected in [(1, first), (2, second)] {
             assert_eq!(pulls.lacking().as_ref(), Some(&expected));
-            pulls.sent(&expected.1);
+            pulls.sent(&expected.1, expected.0);
         }
         assert_eq!(pulls.lacking(), None);
     }
@@ -303,7 +364,7 @@ mod tests {
         let (mut pulls, queue) = (Pulls::default(), queue());
         pulls.join_and_look(&queue, 1);
         assert_eq!(pulls.take_look(), None);
-        pulls.sent(&queue);
+        pulls.sent(&queue, 1);
         pulls.leave(&queue, 1);
         for caller in [2, 3] {
             pulls.join_and_look(&queue, caller);
@@ -324,13 +385,14 @@ mod tests {
     fn a_pull_that_was_given_up_is_the_next_callers() {
         let (mut pulls, queue) = (Pulls::default(), queue());
         pulls.join(&queue, 1);
-        pulls.sent(&queue);
+        pulls.sent(&queue, 1);
         pulls.leave(&queue, 1);
         assert_eq!((pulls.spare(), pulls.lacking()), (1, None));
         pulls.join(&queue, 2);
         assert_eq!((pulls.spare(), pulls.lacking()), (0, None));
         pulls.leave(&queue, 2);
-        assert_eq!(who(pulls.came(&queue, kept("late"))), None);
+        pulls.answered(&queue, 1, &delivered());
+        assert_eq!(who(pulls.put(&queue, kept("late"))), None);
         assert_eq!((pulls.spare(), pulls.kept_bytes()), (1, 4));
         assert_eq!(&*pulls.take_kept(&queue).unwrap().delivered.body, b"late");
         assert_eq!((pulls.spare(), pulls.kept_bytes()), (0, 0));
@@ -365,15 +427,17 @@ mod tests {
         pulls.checks(&queue);
         assert!(!pulls.are_sent(&queue), "only the count before it");
         pulls.checked(&queue);
-        assert!(pulls.are_sent(&queue));
+        assert!(!pulls.are_sent(&queue) && pulls.is_lacking(&queue));
+        pulls.sent(&queue, 1);
+        assert!(pulls.are_sent(&queue) && !pulls.is_lacking(&queue));
     }
 
     #[test]
     fn what_was_under_way_is_forgotten_with_its_connection_and_callers_are_not() {
         let (mut pulls, queue) = (Pulls::default(), queue());
         pulls.join(&queue, 1);
-        pulls.sent(&queue);
-        pulls.sent(&"/other".parse().unwrap());
+        pulls.sent(&queue, 1);
+        pulls.sent(&"/other".parse().unwrap(), 2);
         pulls.put(&"/kept".parse().unwrap(), kept("k"));
         assert_eq!(pulls.spare(), 2);
         pulls.reset();

@@ -96,6 +96,10 @@ impl InOrder {
         self.0.pop_front()
     }
 
+    pub(super) fn remove_up_to(&mut self, number: u64) {
+        self.0.drain(..self.0.partition_point(|other| *other <= number));
+    }
+
     pub(super) fn remove(&mut self, number: u64) {
         if let Ok(place) = self.0.binary_search(&number) {
             self.0.remove(place);

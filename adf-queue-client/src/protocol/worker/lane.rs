@@ -36,8 +36,8 @@ use crate::{
 ///   therefore bring one message more than there is room for.
 /// * A message is settled on the connection that delivered it, or not at all.
 /// * A returned message wakes no waiting pull, and a deleted queue never answers one. So queues with waiting pulls are
-///   checked periodically: another pull takes messages that are ready there, and a connection with useless pulls is
-///   replaced once it holds nothing.
+///   checked periodically, and another pull makes the server deliver messages that are ready there. If no pull may be
+///   added under a limit, the connection is replaced once it holds nothing.
 /// * With `until_empty`, it counts each queue before it pulls, and ends when all are empty while it holds nothing. It
 ///   counts on its own connection, where the answer follows every message that was given to an earlier pull. So it
 ///   never overlooks a message on its way. It also ends when the server cannot be reached.
@@ -58,8 +58,6 @@ pub(crate) struct Lane {
     connection: Option<Epoch>,
     /// Some pull is useless: reconnect once this connection holds nothing.
     wants_renewal: bool,
-    /// Pull nothing until then.
-    is_draining: bool,
     /// Whether something was held, so that what is known about empty queues is outdated once nothing is.
     was_holding: bool,
     /// Whether the link has something new to send.
@@ -134,7 +132,6 @@ impl Lane {
             patience,
             connection: None,
             wants_renewal: false,
-            is_draining: false,
             was_holding: false,
             is_changed: false,
             jobs: Vec::new(),
@@ -298,10 +295,6 @@ impl Lane {
             {
                 if let Some(line) = self.lines.get_mut(index) {
                     line.pulls.pop_front();
-                    match line.extra.checked_sub(1) {
-                        Some(left) => line.extra = left,
-                        None => line.found = 0,
-                    }
                 }
                 self.pulled(index, outcome, now);
             }
@@ -387,26 +380,20 @@ impl Lane {
             // Another pull takes a message that is ready without having woken anybody.
             (Look::Last, Ok(_)) if line.pulls.len() <= most => self.pull(index, now),
             (Look::Last, Ok(_)) => line.rest_for(SHARED, now),
-            (look, Ok(count)) => {
-                line.has_returned |= count > 1 && line.pulls.len() <= most;
-                line.found += u32::from(look == Look::Again);
-                let (found, waiting) = (line.found, line.pulls.len());
+            (_, Ok(count)) => {
+                let waiting = line.pulls.len();
+                line.has_returned |= count > 1 && waiting <= most;
                 if waiting <= most {
                     self.pull(index, now);
                 }
-                let Some(line) = self.lines.get_mut(index) else { return };
-                let has_pulled = line.pulls.len() > waiting;
-                line.extra += usize::from(has_pulled);
-                // Under a limit, a pull that the message did not wake may hold the last claim.
-                let is_stuck = self.claimed.is_limited() && !has_pulled;
-                // Some messages are left, so these pulls may belong to a queue that was deleted.
-                self.wants_renewal |= found > 1 || is_stuck;
-                self.is_draining |= found > 2;
+                let has_pulled =
+                    self.lines.get(index).is_some_and(|line| line.pulls.len() > waiting);
+                // A pull that the message did not wake may hold the last claim.
+                self.wants_renewal |= self.claimed.is_limited() && !has_pulled;
             }
             (_, Err(error)) => {
-                // Pulls on a deleted queue are never answered, even if it is created again.
+                // The link sends pulls on a missing queue again, which are refused.
                 line.is_dry = *error.kind() == ErrorKind::Refused(Refusal::QueueNotFound);
-                self.wants_renewal |= line.is_dry;
                 if !line.is_dry {
                     line.back_off(now);
                 }
@@ -440,7 +427,7 @@ impl Lane {
     fn lose(&mut self, now: Instant) {
         self.take_back_untaken();
         self.lose_held(now);
-        (self.wants_renewal, self.is_draining) = (false, false);
+        self.wants_renewal = false;
         let mut left = Vec::new();
         for line in &mut self.lines {
             left.extend(line.forget());

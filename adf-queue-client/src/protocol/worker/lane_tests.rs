@@ -1016,7 +1016,7 @@ fn many_messages_put_back_by_others_do_not_wait_for_a_count_each() {
 }
 
 #[test]
-fn a_queue_deleted_and_made_again_is_served_at_full_speed_after_a_few_counts() {
+fn a_queue_deleted_and_made_again_is_served_at_full_speed_after_one_count() {
     let mut slow = Vec::new();
     for seed in 0..4 {
         let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
@@ -1028,7 +1028,7 @@ fn a_queue_deleted_and_made_again_is_served_at_full_speed_after_a_few_counts() {
         }
         slow.push(face.time_to_delete(20).as_secs());
     }
-    assert!(slow.iter().all(|s| *s < 40), "seconds for 20 messages, recheck 10 s: {slow:?}");
+    assert!(slow.iter().all(|s| *s < 15), "seconds for 20 messages, recheck 10 s: {slow:?}");
 }
 
 #[test]
@@ -1260,9 +1260,9 @@ fn the_loss_of_the_connection_is_told_and_counted_unless_the_worker_stops() {
 
 /// A pull on a deleted queue is never answered, even if the queue is made again.
 #[test]
-fn a_connection_whose_pulls_seem_dead_is_replaced_at_the_second_find() {
-    for seed in 0..4 {
-        let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
+fn pulls_that_are_dead_are_sent_again_at_the_first_find_over_the_same_connection() {
+    for (seed, slots) in [(0, 1), (1, 1), (2, 3), (3, 3)] {
+        let mut face = Face::new(seed, Terms { slots, ..terms() }, &["/q"], server(&["/q"]));
         face.proof.leaps = false;
         face.quiet();
         let connection = face.lane().link.epoch();
@@ -1271,17 +1271,16 @@ fn a_connection_whose_pulls_seem_dead_is_replaced_at_the_second_find() {
         for round in 1..=4 {
             face.push("/q", "x");
             let is_late = face.time_to_delete(round) > SECOND;
-            assert_eq!(is_late, round < 3, "seed {seed}, message {round}");
+            assert_eq!(is_late, round == 1, "seed {seed}, message {round}");
             face.quiet();
-            let is_same = face.lane().link.epoch() == connection;
-            assert_eq!(is_same, round < 2, "seed {seed}, message {round}");
+            assert_eq!(face.lane().link.epoch(), connection, "seed {seed}, message {round}");
         }
     }
 }
 
-/// It is never idle, so it has to stop pulling before its connection can be replaced.
+/// Its connection cannot be replaced, because it is never idle.
 #[test]
-fn a_busy_worker_makes_room_for_a_new_connection_at_the_third_find() {
+fn a_busy_worker_serves_a_queue_made_again_over_the_same_connection() {
     for seed in 0..4 {
         let (terms, queues) = (Terms { slots: 2, ..terms() }, ["/q", "/busy"]);
         let mut face = Face::new(seed, terms, &queues, server(&queues));
@@ -1291,8 +1290,8 @@ fn a_busy_worker_makes_room_for_a_new_connection_at_the_third_find() {
         assert!(face.ask("createqueue", "/q", "").contains("ok"));
         let (connection, start) = (face.lane().link.epoch(), face.proof.now());
         let mut steps_alone = 0;
-        while face.lane().link.epoch() == connection {
-            assert!(face.proof.now() < start + 45 * SECOND, "seed {seed}: it is kept");
+        while face.settled.iter().filter(|(queue, ..)| queue == "/q").count() < 4 {
+            assert!(face.proof.now() < start + 15 * SECOND, "seed {seed}: it is not served");
             for queue in queues {
                 if face.count(queue) == 0 {
                     face.push(queue, "x");
@@ -1304,8 +1303,7 @@ fn a_busy_worker_makes_room_for_a_new_connection_at_the_third_find() {
                 face.end_one(Outcome::Delete);
             }
         }
-        let took = face.proof.now() - start;
-        assert!(took > 25 * SECOND, "seed {seed}: {took:?}");
+        assert_eq!(face.lane().link.epoch(), connection, "seed {seed}");
     }
 }
 

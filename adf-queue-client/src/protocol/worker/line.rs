@@ -29,8 +29,6 @@ pub(super) struct Line {
     backoff: Backoff,
     /// Number of consecutive messages not run because they were delivered too often.
     poisoned: u32,
-    /// Number of consecutive counts that found messages although a pull waits.
-    pub(super) found: u32,
     /// Number of messages found by a count and not requested yet.
     pub(super) known: u32,
     /// Whether the last count found nothing, and nothing was held since.
@@ -39,8 +37,6 @@ pub(super) struct Line {
     pub(super) is_settled: bool,
     /// A count found messages, some of which the last pull may have taken since: count again.
     pub(super) doubt: Option<Look>,
-    /// Number of pulls for messages that woke nobody.
-    pub(super) extra: usize,
 }
 
 /// Why messages are counted.
@@ -75,12 +71,10 @@ impl Line {
             rests_dry: false,
             backoff: retry.delays(),
             poisoned: 0,
-            found: 0,
             known: 0,
             is_dry: false,
             is_settled: false,
             doubt: None,
-            extra: 0,
         }
     }
 
@@ -143,9 +137,9 @@ impl Line {
 
     /// The connection is gone, and what was known with it. Returns the task of a count in flight.
     pub(super) fn forget(&mut self) -> Option<u64> {
-        (self.look_at, self.found, self.has_returned) = (None, 0, false);
+        (self.look_at, self.has_returned) = (None, false);
         (self.known, self.is_dry) = (0, false);
-        (self.is_settled, self.doubt, self.extra) = (false, None, 0);
+        (self.is_settled, self.doubt) = (false, None);
         self.look.take().map(|(task, ..)| task)
     }
 }

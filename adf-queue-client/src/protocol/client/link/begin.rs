@@ -135,7 +135,7 @@ impl Link {
             Some(Waiter::Task(caller)) => !self.tasks.contains_key(caller),
             _ => false,
         };
-        is_gone && session.hand_on(message.action, &message.id, Waiter::Task(number))
+        is_gone && session.hand_on(message.action, &message.id, Waiter::Task(number)).is_some()
     }
 
     /// Two identical requests would get indistinguishable answers.

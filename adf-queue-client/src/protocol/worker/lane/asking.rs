@@ -34,7 +34,7 @@ impl Lane {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.hold.taken() < self.capacity() && self.hold.asked() < MAX_ASKED && !self.is_draining
+        self.hold.taken() < self.capacity() && self.hold.asked() < MAX_ASKED
     }
 
     pub(super) fn ask(&mut self, now: Instant) {
