@@ -1,6 +1,6 @@
 //! Connections that break at any byte of the server's answers, and answers that arrive byte by byte.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use adf_queue_client::{
     Address, ConnectOptions, Delivery, ErrorKind, Fate, QueueName, Result, RetryPolicy, Transport,
@@ -18,6 +18,7 @@ both_faces!(
     a_pull_whose_message_breaks_at_any_byte_gets_it_again,
     an_upgrade_that_breaks_at_any_byte_is_tried_again,
     answers_may_come_byte_by_byte,
+    calls_to_a_server_that_is_gone_wait_only_for_their_own_delays,
 );
 
 const TRANSPORTS: [Transport; 2] = [Transport::WsBin, Transport::WsJson];
@@ -200,5 +201,22 @@ fn answers_may_come_byte_by_byte<F: Face>() {
         client.delete(&pulled).unwrap();
         client.ping().unwrap();
         client.delete_queue(&queue).unwrap();
+    }
+}
+
+fn calls_to_a_server_that_is_gone_wait_only_for_their_own_delays<F: Face>() {
+    let retry = RetryPolicy::new(3).backoff(Duration::from_millis(5), Duration::from_secs(2));
+    for transport in [Transport::WsBin, Transport::HttpBin] {
+        let server = Server::start().unwrap();
+        let address: Address = server.address().parse().unwrap();
+        let options = ConnectOptions::new(address.with_transport(transport)).retry(retry);
+        let mut client = F::connect(options).unwrap();
+        drop(server);
+        let started = Instant::now();
+        for _ in 0..8 {
+            client.ping().unwrap_err();
+        }
+        // Up to 5, 10 and 20 ms for each call. If they went on growing, it would take some 15 seconds.
+        assert!(started.elapsed() < Duration::from_secs(4), "{transport}: {:?}", started.elapsed());
     }
 }

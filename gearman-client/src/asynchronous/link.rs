@@ -215,6 +215,11 @@ impl Link {
         })
     }
 
+    /// Whether there is no connection, and the last attempt to make one has failed.
+    pub(crate) fn is_away(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed) && self.with(|link| link.is_away())
+    }
+
     /// A new call waits for the server.
     pub(crate) fn hurry(&self) {
         self.with(|link| link.hurry(now()));

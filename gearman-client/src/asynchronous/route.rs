@@ -31,10 +31,11 @@ impl<'a> Route<'a> {
 
     pub(crate) fn step(&mut self) -> Step {
         let links = self.links;
-        let quarantine = |index: usize| links.get(index)?.quarantine();
-        if self.attempts.wants_haste(|index| quarantine(index).is_some()) {
+        let is_away = |index: usize| links.get(index).is_some_and(|link| link.is_away());
+        if self.attempts.wants_haste(is_away) {
             links.iter().for_each(|link| link.hurry());
         }
+        let quarantine = |index: usize| links.get(index)?.quarantine();
         let is_doubtful = |index: usize| links.get(index).is_some_and(|link| link.is_doubtful());
         let step = self.attempts.step(quarantine, is_doubtful, self.total);
         if let Step::Try(next) = step

@@ -211,8 +211,8 @@ impl Client {
         mut step: impl FnMut(usize, &mut Link, Time) -> Result<T>,
     ) -> Result<(T, usize)> {
         loop {
-            let quarantine = |index: usize| self.links.get(index)?.quarantine();
-            if attempts.wants_haste(|index| quarantine(index).is_some()) {
+            let is_away = |index: usize| self.links.get(index).is_some_and(Link::is_away);
+            if attempts.wants_haste(is_away) {
                 self.links.iter_mut().for_each(Link::hurry);
             }
             self.try_doubtful();

@@ -257,6 +257,11 @@ impl Link {
         self.role.metrics()
     }
 
+    /// Whether there is no connection, and the last attempt to make one has failed.
+    pub(super) fn is_away(&self) -> bool {
+        self.role.is_away()
+    }
+
     /// A new call waits for the server.
     pub(super) fn hurry(&mut self) {
         self.role.hurry(now());

@@ -52,6 +52,7 @@ both_faces!(
     a_server_that_falls_silent_is_left_by_the_next_call,
     a_server_that_is_away_is_not_waited_for_while_another_knows_the_job,
     a_new_call_does_not_wait_for_the_delays_of_earlier_ones,
+    calls_to_servers_that_are_gone_wait_only_for_their_own_delays,
     the_total_deadline_bounds_retries,
     the_deadline_of_a_job_bounds_its_repetitions,
     a_slow_network_changes_nothing,
@@ -529,5 +530,25 @@ fn a_new_call_does_not_wait_for_the_delays_of_earlier_ones<F: Face>() {
         proxies.iter().for_each(Proxy::accept_connections);
         thread::sleep(LIMIT / 2);
         client.submit_background("f", b"w", options().idempotent(true)).unwrap();
+    }
+}
+
+fn calls_to_servers_that_are_gone_wait_only_for_their_own_delays<F: Face>() {
+    let retry = RetryPolicy::new(3).backoff(Duration::from_millis(5), Duration::from_secs(2));
+    for count in [1, 2] {
+        let servers: Vec<Server> = (0..count).map(|_| Server::start().unwrap()).collect();
+        let options_of = |server: &Server| quick(server.address()).retry(retry);
+        let mut client = F::connect(Servers::new(servers.iter().map(options_of)).unwrap()).unwrap();
+        drop(servers);
+        let mut waited = Duration::ZERO;
+        for _ in 0..8 {
+            let started = Instant::now();
+            client.submit_background("f", b"w", options()).unwrap_err();
+            waited += started.elapsed();
+            // Until the servers may be tried at once.
+            thread::sleep(Duration::from_millis(60));
+        }
+        // Up to 5, 10 and 20 ms for each call. If they went on growing, it would take some 15 seconds.
+        assert!(waited < Duration::from_secs(4), "{count} servers: {waited:?}");
     }
 }

@@ -33,7 +33,7 @@ impl RetryPolicy {
         Self::new(0)
     }
 
-    /// Delays before the second and later attempts: a random share of `base`, doubled each time up to `cap`.
+    /// Delays before the second and later attempts of a call: a random share of `base`, doubled each time up to `cap`.
     #[must_use]
     pub const fn backoff(mut self, base: Duration, cap: Duration) -> Self {
         self.base = base;

@@ -7,8 +7,8 @@ use crate::{Backoff, Io, Pulse, RetryPolicy, after, earliest};
 /// What a role knows about the server of its connection: whether the connection is new, how long an attempt may take,
 /// and when the next one may start.
 ///
-/// Consecutive failures increase the time between attempts, with full jitter, until an exchange has succeeded: a server
-/// that accepts and then closes counts as failing.
+/// Consecutive failures increase the time between attempts, with full jitter, until an exchange has succeeded or a new
+/// request waits: a server that accepts and then closes counts as failing.
 #[derive(Clone, Debug)]
 pub struct Health {
     backoff: Backoff,
@@ -71,8 +71,11 @@ impl Health {
     }
 
     /// The connection for a call that must end by `by`. Its first attempt does not wait for the delays of the previous
-    /// call.
+    /// call, and its own delays grow from the shortest.
     pub fn dial_for_call(&mut self, is_first: bool, by: Option<Instant>, now: Instant) -> Pulse {
+        if is_first {
+            self.backoff.reset();
+        }
         let pulse = if is_first { self.attempt(0, now) } else { self.dial(0, now) };
         match pulse {
             Pulse::Dial { server, by: within, ask } => {
@@ -110,8 +113,9 @@ impl Health {
     }
 
     /// A request is waiting for the server: it may be retried once the shortest delay has passed since its last
-    /// failure, however long the current delay is.
+    /// failure, however long the current delay is. The delays after that grow from the shortest again.
     pub fn hurry(&mut self, now: Instant) {
+        self.backoff.reset();
         let soon = self.failed_at.map(|at| after(at, self.backoff.base()));
         let soon = soon.map_or(now, |soon| soon.max(now));
         self.not_before = self.not_before.map(|at| at.min(soon));
@@ -241,6 +245,33 @@ mod tests {
         health.failed(start + SECOND);
         health.hurry(start + 9 * SECOND);
         assert_eq!(health.quarantine(start + 9 * SECOND), None);
+    }
+
+    #[test]
+    fn the_delays_of_a_call_do_not_begin_with_those_of_earlier_ones() {
+        for seed in 0..100 {
+            let retry = RetryPolicy::new(3).seed(seed).backoff(SECOND, 600 * SECOND);
+            let (mut health, mut now) = (Health::new(retry, None), Instant::now());
+            let mut fail = |health: &mut Health, most: u32| {
+                health.failed(now);
+                let wait = health.quarantine(now).map_or(Duration::ZERO, |at| at - now);
+                assert!(wait <= most * SECOND, "seed {seed}: {wait:?} instead of {most} s");
+                now += wait;
+                now
+            };
+            for _ in 0..10 {
+                let mut now = fail(&mut health, 8);
+                health.hurry(now);
+                for most in [1, 2, 4] {
+                    now = fail(&mut health, most);
+                }
+                health.dial_for_call(true, None, now);
+                for most in [1, 2, 4] {
+                    now = fail(&mut health, most);
+                    health.dial_for_call(false, None, now);
+                }
+            }
+        }
     }
 
     #[test]

@@ -313,6 +313,11 @@ impl Link {
         Some(until.saturating_duration_since(now))
     }
 
+    /// Whether there is no connection, and the last attempt to make one has failed.
+    pub(crate) fn is_away(&self) -> bool {
+        self.stage != Stage::Open && self.health.failures() > 0
+    }
+
     /// A new call waits for the server.
     pub(crate) fn hurry(&mut self, now: Instant) {
         self.health.hurry(now);
