@@ -112,7 +112,7 @@ impl WorkerOptions {
     }
 
     /// Time for running handlers to finish after a stop; 25 s unless set. Unfinished messages then go back to the
-    /// server.
+    /// server. What the server has not answered a second later has the fate [`Unknown`](crate::JobFate::Unknown).
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;

@@ -103,7 +103,7 @@ pub enum JobFate {
     Abandoned,
     /// Lost before there was a decision.
     Lost(LostReason),
-    /// The request was sent, but the connection was lost before the answer.
+    /// The request was sent, but the connection was lost, or the worker stopped, before the answer.
     Unknown,
 }
 

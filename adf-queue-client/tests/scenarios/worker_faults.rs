@@ -6,14 +6,18 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use adf_queue_client::{
     Address, ConnectOptions, ErrorKind, JobContext, JobLimit, LostReason, Outcome, QueueName,
     RetryPolicy, Transport, Worker, WorkerOptions,
 };
-use fixtures::{fault::Fault, proxy::Proxy};
+use fixtures::{
+    adf_queue::{Action, Request, Sent},
+    fault::Fault,
+    proxy::Proxy,
+};
 
 use crate::{
     face::{both_faces, over_websocket, runtime},
@@ -32,6 +36,7 @@ both_faces! {
     a_server_that_accepts_and_closes_is_not_hammered,
     a_server_that_closes_at_each_pull_is_not_hammered,
     a_pull_that_is_never_answered_is_not_repeated_without_end,
+    a_stop_does_not_wait_for_a_server_that_answers_no_settlement,
 }
 
 /// A proxy in front of this world's server, and the options of a worker behind it.
@@ -229,6 +234,34 @@ fn a_pull_that_is_never_answered_is_not_repeated_without_end<F: WorkerFace>() {
     assert_eq!(*error.kind(), ErrorKind::ConnectionLost, "{error}");
     let connections = client.metrics().connections;
     assert!(connections < 10, "{connections} connections");
+}
+
+fn a_stop_does_not_wait_for_a_server_that_answers_no_settlement<F: WorkerFace>() {
+    let cases = [(Action::Delete, Outcome::Delete), (Action::Rcancel, Outcome::ReturnRight)];
+    for (asked, outcome) in cases {
+        let world = World::in_memory(Transport::WsBin);
+        let server = world.server.as_ref().unwrap();
+        let queue = queue_name();
+        let mut client = F::connect(world.options()).unwrap();
+        client.create_queue(&queue).unwrap();
+        client.rpush(&queue, "x".into()).unwrap();
+        server.faults().add(Fault::nth(1).of(asked.to_string()).unexecuted().hang());
+        let options = crate::workers::options(&world).grace(Duration::from_millis(100));
+        let worker = F::work(options, std::slice::from_ref(&queue), handler(move |_| Ok(outcome)));
+        let is_asked = |request: &Request| match &request.sent {
+            Sent::Action { action, .. } => *action == asked,
+            _ => false,
+        };
+        let start = Instant::now();
+        while !server.requests().iter().any(is_asked) {
+            assert!(start.elapsed() < PATIENCE, "no {asked}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let start = Instant::now();
+        let report = worker.stop();
+        assert!(start.elapsed() < PATIENCE / 2, "{asked}: {:?}", start.elapsed());
+        assert_eq!((report.unknown, report.total()), (1, 1), "{asked}: {report}");
+    }
 }
 
 #[test]

@@ -184,14 +184,19 @@ impl Link {
         Delivery::new(queue.clone(), kept.id, kept.delivered, self.epoch)
     }
 
-    /// Sets a task's limit, if it is earlier.
-    pub(super) fn limit_more(&mut self, number: u64, limit: Limit) {
-        let Some(task) = self.tasks.get_mut(&number) else { return };
-        if let Some(at) = task.limit.at {
-            self.limits.remove(&(at, number));
-        }
+    /// Sets a task's limit, if it is earlier; returns whether it is.
+    pub(crate) fn limit_more(&mut self, number: u64, limit: Limit) -> bool {
+        let Some(task) = self.tasks.get_mut(&number).filter(|task| !task.is_done()) else {
+            return false;
+        };
+        let former = task.limit.at;
         task.limit = task.limit.sooner(limit);
-        self.limits.extend(task.limit.at.map(|at| (at, number)));
+        let is_earlier = task.limit.at != former;
+        if is_earlier {
+            former.map(|at| self.limits.remove(&(at, number)));
+            self.limits.extend(task.limit.at.map(|at| (at, number)));
+        }
+        is_earlier
     }
 
     /// The outcome of a task; until then, registers the caller to be woken.

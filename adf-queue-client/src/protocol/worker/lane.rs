@@ -41,9 +41,9 @@ use crate::{
 /// * With `until_empty`, it counts each queue before it pulls, and ends when all are empty while it holds nothing. It
 ///   counts on its own connection, where the answer follows every message that was given to an earlier pull. So it
 ///   never overlooks a message on its way. It also ends when the server cannot be reached.
-/// * A stopping lane requests nothing more, waits for running handlers, and closes the connection, which is the only
-///   way to cancel its pulls: a message that arrives meanwhile returns to its place. The handlers of lost messages need
-///   no connection; it waits for them behind that.
+/// * A stopping lane requests nothing more, waits for running handlers and for the answers to settlements, and closes the
+///   connection, which is the only way to cancel its pulls: a message that arrives meanwhile returns to its place. The
+///   handlers of lost messages need no connection; it waits for them behind that.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(super) link: Link,
@@ -67,6 +67,9 @@ pub(crate) struct Lane {
     /// Observed pulls and settlements in progress, by their tasks.
     told: Vec<(u64, Operation)>,
 }
+
+/// How long the answer to a settlement may take after the grace of a stop.
+const ANSWERING: Duration = Duration::from_secs(1);
 
 /// Longest pause between two counts of an empty queue, where pulls that wait would keep a limit from others.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -464,6 +467,7 @@ impl Lane {
         if until <= now {
             self.lose_running(LostReason::Stopped);
         }
+        self.limit_settlements(after(until, ANSWERING));
         if self.has_running() || self.hold.asked() > 0 {
             return;
         }

@@ -481,6 +481,7 @@ fn a_pull_that_was_refused_keeps_no_share_of_a_limit() {
         let limit = Some(JobLimit::new(1));
         let mut face = Face::new(seed, Terms { limit, ..terms() }, &["/q"], server(&[]));
         face.until(Outcome::Delete, |face| face.refused == 3);
+        face.proof.leaps = false;
         assert!(face.ask("createqueue", "/q", "").contains("ok"));
         face.push("/q", "x");
         face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
@@ -831,6 +832,7 @@ fn a_lane_that_goes_gives_its_share_of_a_limit_back() {
     assert_eq!(first.lane().pulls(), 1);
     drop(first);
     let mut second = Face::new(2, terms, &["/q"], server(&["/q"]));
+    second.proof.leaps = false;
     second.push("/q", "x");
     second.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
     second.until_over();
@@ -1055,6 +1057,7 @@ fn a_lane_that_has_ended_keeps_no_share_of_a_limit() {
         kept += 1;
         // The other lane of the same worker: `Running` keeps the first one until both have ended.
         let mut second = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        second.proof.leaps = false;
         second.push("/q", "y");
         second.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
         drop(first);
@@ -1211,6 +1214,67 @@ fn a_message_that_comes_while_the_worker_stops_is_not_its_own() {
         assert_eq!(face.settled, [("/q".to_owned(), 1, JobFate::Deleted)]);
         face.hang_up();
         assert_eq!(face.ready("/q"), ["late"]);
+    }
+}
+
+/// A lane whose handler has a message of a server that falls silent then.
+fn held_from_a_silent_server(terms: Terms) -> (ByHand<Lane>, Key) {
+    let mut server = server(&["/q", "/dead"]);
+    let other = server.connect();
+    server.send(other, b"POST /queue/rpush.json?queue=/q&requestid=1 HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: 1\r\n\r\nx");
+    let options = options(2).reply_timeout(100 * SECOND);
+    let mut hand = ByHand::new(Lane::new(options, terms, [name("/q")]));
+    hand.turn();
+    hand.opens();
+    let connection = server.connect();
+    loop {
+        hand.turn();
+        server.send(connection, &hand.takes_all());
+        hand.comes(&server.receive(connection).bytes);
+        let jobs = hand.role.0.take().map_or(Vec::new(), |(jobs, _)| jobs);
+        if let [job] = &jobs[..] {
+            return (hand, job.key);
+        }
+    }
+}
+
+/// A stop waited for the reply timeout.
+#[test]
+fn a_settlement_without_an_answer_ends_a_second_after_the_grace() {
+    let copies = Terms { dead_letter: Some(name("/dead")), ..terms() };
+    let cases = [
+        (Terms { grace: 5 * SECOND, ..terms() }, Outcome::Delete, JobFate::Unknown),
+        // The message itself goes back with the connection.
+        (copies, Outcome::DeadLetter, JobFate::Lost(LostReason::Stopped)),
+    ];
+    for ((terms, outcome, expected), at_once) in
+        cases.into_iter().flat_map(|case| [(case.clone(), false), (case, true)])
+    {
+        let grace = if at_once { Duration::ZERO } else { terms.grace };
+        let (mut hand, key) = held_from_a_silent_server(terms);
+        let start = hand.now;
+        hand.role.0.finish(key, outcome, start);
+        match at_once {
+            true => hand.role.0.stop_now(start),
+            false => hand.role.0.stop(start),
+        }
+        let mut told = Vec::new();
+        loop {
+            let pulse = hand.turn();
+            hand.takes_all();
+            for news in hand.role.0.take().map_or(Vec::new(), |(_, news)| news) {
+                if let News::Tell(WorkerEventKind::Settled { fate, .. }) = news {
+                    told.push((fate, hand.now - start));
+                }
+            }
+            match pulse {
+                Pulse::Over => break,
+                Pulse::Look => hand.looked(),
+                pulse => hand.now = pulse.until().unwrap_or(hand.now).max(hand.now),
+            }
+        }
+        assert_eq!(told, [(expected, grace + SECOND)], "{outcome:?}, at once: {at_once}");
+        assert!(hand.now - start <= grace + 2 * SECOND, "{:?}", hand.now - start);
     }
 }
 

@@ -3,10 +3,11 @@
 use std::{mem, task::Poll, time::Instant};
 
 use bytes::Bytes;
+use queue_core::Limit;
 
 use super::{Job, Lane};
 use crate::{
-    Delivery, Error, ErrorKind, Fate, JobFate, LostReason, Outcome, Refusal, Result,
+    Deadline, Delivery, Error, ErrorKind, Fate, JobFate, LostReason, Outcome, Refusal, Result,
     WorkerEventKind,
     protocol::{
         Action,
@@ -147,6 +148,14 @@ impl Lane {
         }
     }
 
+    /// Waits for answers about messages no longer than until then.
+    pub(super) fn limit_settlements(&mut self, at: Instant) {
+        let limit = Limit::until(Deadline::Total, Some(at));
+        for (task, _) in &self.hold.asked {
+            self.is_changed |= self.link.limit_more(*task, limit);
+        }
+    }
+
     /// Handles the answers about messages, which arrive in order.
     pub(super) fn take_ends(&mut self, now: Instant) {
         while let Some((task, key)) = self.hold.asked.front().copied()
@@ -167,7 +176,7 @@ impl Lane {
                     Err(error) if matches!(error.kind(), ErrorKind::Refused(_)) => {
                         self.not_copied(key, error, now);
                     }
-                    Err(_) => self.ended(key, JobFate::Lost(LostReason::ConnectionLost)),
+                    Err(error) => self.ended(key, JobFate::Lost(why_lost(&error))),
                 };
             }
         };
@@ -252,8 +261,17 @@ fn unsettled(error: &Error) -> JobFate {
     match (error.kind(), error.fate()) {
         (ErrorKind::Refused(Refusal::NotPulled), _) => JobFate::Lost(LostReason::NotPulled),
         (ErrorKind::Refused(Refusal::QueueNotFound), _) => JobFate::Lost(LostReason::QueueDeleted),
-        (_, Fate::NotSent) => JobFate::Lost(LostReason::ConnectionLost),
+        (_, Fate::NotSent) => JobFate::Lost(why_lost(error)),
         _ => JobFate::Unknown,
+    }
+}
+
+/// Why a message goes back to its queue that was not settled.
+fn why_lost(error: &Error) -> LostReason {
+    match error.kind() {
+        // The only requests with a limit are those of a stopping lane.
+        ErrorKind::Timeout(Deadline::Total) => LostReason::Stopped,
+        _ => LostReason::ConnectionLost,
     }
 }
 
@@ -264,12 +282,15 @@ mod tests {
     #[test]
     fn a_failed_settlement_says_what_became_of_the_message() {
         let lost = |fate| Error::new(ErrorKind::ConnectionLost, fate, "lost");
+        let late = |fate| Error::timed_out(Deadline::Total).with_fate(fate);
         let cases = [
             (Refusal::NotPulled.into(), JobFate::Lost(LostReason::NotPulled)),
             (Refusal::QueueNotFound.into(), JobFate::Lost(LostReason::QueueDeleted)),
             (Refusal::Other("no".into()).into(), JobFate::Unknown),
             (lost(Fate::NotSent), JobFate::Lost(LostReason::ConnectionLost)),
             (lost(Fate::Unknown), JobFate::Unknown),
+            (late(Fate::NotSent), JobFate::Lost(LostReason::Stopped)),
+            (late(Fate::Unknown), JobFate::Unknown),
         ];
         for (error, expected) in cases {
             assert_eq!(unsettled(&error), expected, "{error}");
