@@ -107,7 +107,7 @@ pub use self::{
         contain::contain,
         job_limit::{Claim, Claims, JobLimit, LimitWatch},
         quick::Quick,
-        stop::{Haste, Stop},
+        stop::{Haste, Stop, WorkerRun},
     },
 };
 #[cfg(feature = "__rustls")]

@@ -218,6 +218,7 @@ impl Worker {
     /// As for [`run`](Self::run).
     pub async fn run_until(self, stop: impl Future) -> WorkerReport {
         let handle = self.handle();
+        let _run = handle.board.stop.run();
         let mut running = self.start();
         join_until(&mut running.drivers, stop, || handle.stop()).await;
         drop(running);

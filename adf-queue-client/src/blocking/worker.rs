@@ -110,6 +110,7 @@ impl Worker {
     #[must_use]
     pub fn run(self) -> WorkerReport {
         let Worker { options, board, handlers } = &self;
+        let _run = board.stop.run();
         let lane = |index, server| Lane::new(index, server, options, board, handlers);
         match options.servers.options() {
             [server] => lane(0, server).serve(),

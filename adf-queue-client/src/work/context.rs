@@ -62,14 +62,14 @@ impl JobContext {
         self.loss.reason()
     }
 
-    /// Whether the worker was told to stop. The handler may still finish, within the
+    /// Whether the worker was told to stop, or its run has ended. The handler may still finish, within the
     /// [grace](crate::WorkerOptions::grace).
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.is_set()
     }
 
-    /// Waits until the worker is told to stop. A long-running handler can then finish early.
+    /// Waits until the worker is told to stop, or its run ends. A long-running handler can then finish early.
     ///
     /// # Cancel safety
     ///
@@ -79,7 +79,7 @@ impl JobContext {
         self.stopping.wait().await;
     }
 
-    /// Blocks until the worker is told to stop, at most for `timeout`; returns whether it was.
+    /// Blocks until the worker is told to stop, or its run ends, at most for `timeout`; returns whether it was.
     #[must_use]
     pub fn wait_stopping(&self, timeout: Duration) -> bool {
         self.stopping.wait_timeout(timeout)

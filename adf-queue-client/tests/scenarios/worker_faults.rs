@@ -11,7 +11,7 @@ use std::{
 
 use adf_queue_client::{
     Address, ConnectOptions, ErrorKind, JobContext, JobLimit, LostReason, Outcome, QueueName,
-    RetryPolicy, Transport, Worker, WorkerOptions,
+    RetryPolicy, Transport, Worker, WorkerOptions, blocking,
 };
 use fixtures::{
     adf_queue::{Action, Request, Sent},
@@ -301,6 +301,56 @@ fn a_run_that_is_dropped_gives_its_messages_back_and_ends_its_handlers() {
         assert_eq!((report.total() - report.lost, went_on.load(Ordering::SeqCst)), (0, 0));
     });
     assert!(server.queues().iter().all(|queue| queue.ready + queue.pulled == 0));
+}
+
+#[test]
+fn a_message_that_outlives_a_run_knows_that_it_has_ended() {
+    let world = World::in_memory(Transport::WsBin);
+    let queue = queue_name();
+    let options = |round| match round {
+        0 => crate::workers::options(&world).limit(JobLimit::new(1)),
+        _ => crate::workers::options(&world).until_empty(),
+    };
+    runtime().block_on(async {
+        let client = adf_queue_client::Client::connect(world.options()).await.unwrap();
+        client.create_queue(&queue).await.unwrap();
+        for round in 0..2 {
+            client.rpush(&queue, "x").await.unwrap();
+            let (tell, jobs) = std::sync::mpsc::channel();
+            let mut worker = blocking::Worker::new(options(round)).unwrap();
+            worker.register(&queue, move |job| drop(tell.send(job.clone()))).unwrap();
+            let _ = worker.run();
+            let job = jobs.recv().unwrap();
+            assert!(job.wait_stopping(Duration::ZERO) && job.is_stopping(), "round {round}");
+        }
+        for round in 0..3 {
+            client.rpush(&queue, "x").await.unwrap();
+            let (tell, job) = tokio::sync::oneshot::channel();
+            let tell = Watched::new(Some(tell));
+            let mut worker = Worker::new(options(round)).unwrap();
+            let handler = move |job: JobContext| {
+                drop(tell.change(Option::take).unwrap().send(job));
+                // The last run is dropped.
+                async move {
+                    if round == 2 {
+                        std::future::pending::<()>().await;
+                    }
+                }
+            };
+            worker.register(&queue, handler).unwrap();
+            let job = if round == 2 {
+                tokio::select! {
+                    _ = worker.run() => panic!("it has ended"),
+                    job = job => job.unwrap(),
+                }
+            } else {
+                worker.run().await;
+                job.await.unwrap()
+            };
+            tokio::time::timeout(PATIENCE, job.stopping()).await.expect("it waits for a stop");
+            assert!(job.is_stopping(), "round {round}");
+        }
+    });
 }
 
 #[test]

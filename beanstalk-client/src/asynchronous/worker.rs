@@ -144,6 +144,7 @@ impl Worker {
         T::Output: IntoOutcome + Send + 'static,
     {
         let handle = self.handle();
+        let _run = handle.board.stop.run();
         let mut slots = self.start(Handler::new(handler));
         join_until(&mut slots, stop, || handle.stop()).await;
         handle.report()

@@ -94,6 +94,7 @@ impl Worker {
         R: IntoOutcome,
     {
         let Worker { options, board } = self;
+        let _run = board.stop.run();
         let seats: Vec<Seat<'_>> = options
             .lanes()
             .map(|lane| {

@@ -248,6 +248,7 @@ impl Worker {
     }
 
     fn give_up(&self) {
+        self.dispatch.stopping.set();
         self.lanes.iter().for_each(|lane| lane.cut());
         self.dispatch.abort();
     }

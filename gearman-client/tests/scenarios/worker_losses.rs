@@ -232,6 +232,8 @@ async fn a_job_taken_by_hand_is_lost_with_its_worker(address: String) {
     drop(worker);
     assert_eq!(job.lost().await, LostReason::Stopped);
     assert!(job.is_lost());
+    tokio::time::timeout(PATIENCE, job.stopping()).await.expect("it waits for a stop");
+    assert!(job.is_stopping());
 }
 
 #[test]

@@ -66,6 +66,11 @@ impl Stop {
         &self.signal
     }
 
+    /// The run of the worker: its end sets the signal, whatever the reason, for those that outlive it.
+    pub fn run(&self) -> WorkerRun<'_> {
+        WorkerRun(self)
+    }
+
     /// Makes a stop wake the task with this place. Call it before [`asked`](Self::asked), or a stop between the two is
     /// missed.
     pub fn wake(&self, place: usize, task: &Waker) {
@@ -78,6 +83,17 @@ impl Stop {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Option<Waker>>> {
         lock(&self.sleepers)
+    }
+}
+
+/// A run, which ends when this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct WorkerRun<'a>(&'a Stop);
+
+impl Drop for WorkerRun<'_> {
+    fn drop(&mut self) {
+        self.0.signal.set();
     }
 }
 
@@ -105,5 +121,14 @@ mod tests {
         assert_eq!((woken(), stop.asked()), ([2, 1, 0], Some(Haste::AtOnce)));
         stop.ask(Haste::Gently);
         assert_eq!(stop.asked(), Some(Haste::AtOnce));
+    }
+
+    #[test]
+    fn handlers_hear_of_the_end_of_a_run_that_nobody_asked_to_stop() {
+        let stop = Stop::new(1);
+        let run = stop.run();
+        assert!(!stop.signal().is_set());
+        drop(run);
+        assert_eq!((stop.asked(), stop.signal().is_set()), (None, true));
     }
 }

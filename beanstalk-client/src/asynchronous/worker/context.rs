@@ -118,13 +118,14 @@ impl JobContext {
         self.wait(|view| view.lost).await
     }
 
-    /// Whether the worker was told to stop. The job may still finish, within the [grace](crate::WorkerOptions::grace).
+    /// Whether the worker was told to stop, or its run has ended. The job may still finish, within the
+    /// [grace](crate::WorkerOptions::grace).
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.0.stopping.is_set()
     }
 
-    /// Waits until the worker is told to stop. A long-running handler can then finish early, within the
+    /// Waits until the worker is told to stop, or its run ends. A long-running handler can then finish early, within the
     /// [grace](crate::WorkerOptions::grace).
     ///
     /// # Cancel safety

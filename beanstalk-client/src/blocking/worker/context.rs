@@ -135,14 +135,15 @@ impl JobContext {
         self.wait(deadline, |view| view.lost)
     }
 
-    /// Whether the worker was told to stop. The job may still finish, within the [grace](crate::WorkerOptions::grace).
+    /// Whether the worker was told to stop, or its run has ended. The job may still finish, within the
+    /// [grace](crate::WorkerOptions::grace).
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.0.stopping.is_set()
     }
 
-    /// Waits until the worker is told to stop, at most for `timeout`; returns whether it was. A long-running handler
-    /// can then finish early, within the [grace](crate::WorkerOptions::grace).
+    /// Waits until the worker is told to stop, or its run ends, at most for `timeout`; returns whether it was. A
+    /// long-running handler can then finish early, within the [grace](crate::WorkerOptions::grace).
     #[must_use]
     pub fn wait_stopping(&self, timeout: Duration) -> bool {
         self.0.stopping.wait_timeout(timeout)

@@ -9,7 +9,8 @@ use std::{
 };
 
 use beanstalk_client::{
-    JobLimit, JobState, LostReason, Outcome, PutOptions, Servers, SlotState, Worker, WorkerOptions,
+    JobContext, JobLimit, JobState, LostReason, Outcome, PutOptions, Servers, SlotState, Worker,
+    WorkerOptions, blocking,
 };
 use fixtures::{Dark, Port, beanstalkd::Server};
 use queue_core::proof::runtime;
@@ -54,6 +55,55 @@ both_faces!(
     a_stop_waits_for_no_attempt_to_connect,
     a_worker_that_never_began_can_be_stopped,
 );
+
+#[test]
+fn a_job_that_outlives_a_run_knows_that_it_has_ended() {
+    let place = Server::start().unwrap();
+    let mut client: Blocking = connect(place.address());
+    let (tell, jobs) = std::sync::mpsc::channel();
+    let worker = |id| {
+        let options = WorkerOptions::new(options(place.address())).unwrap();
+        match id {
+            0 => options.limit(JobLimit::new(1)),
+            _ => options.until_empty(),
+        }
+    };
+    for round in 0..2 {
+        put(&mut client, "x");
+        let tell = tell.clone();
+        let run = |job: blocking::JobContext| drop(tell.send(job));
+        blocking::Worker::new(worker(round)).unwrap().run(run);
+        let job = jobs.recv().unwrap();
+        assert!(job.wait_stopping(Duration::ZERO) && job.is_stopping(), "round {round}");
+    }
+    runtime().block_on(async {
+        for round in 0..3 {
+            put(&mut client, "x");
+            let (tell, job) = tokio::sync::oneshot::channel();
+            let tell = std::sync::Mutex::new(Some(tell));
+            let run = Worker::new(worker(round)).unwrap().run(move |job: JobContext| {
+                drop(tell.lock().unwrap().take().unwrap().send(job));
+                // The last run is dropped.
+                async move {
+                    if round == 2 {
+                        std::future::pending::<()>().await;
+                    }
+                }
+            });
+            let job = if round == 2 {
+                tokio::select! {
+                    _ = run => panic!("it has ended"),
+                    job = job => job.unwrap(),
+                }
+            } else {
+                run.await;
+                job.await.unwrap()
+            };
+            tokio::time::timeout(PATIENCE, job.stopping()).await.expect("it waits for a stop");
+            assert!(job.is_stopping(), "round {round}");
+        }
+    });
+}
 
 /// B23, F2.
 fn a_stop_ends_waiting_reserves_at_once<F: WorkerFace>(environment: Environment) {

@@ -89,13 +89,14 @@ impl JobContext {
         }
     }
 
-    /// Whether the worker was told to stop. The job may still finish, within the [grace](crate::WorkerOptions::grace).
+    /// Whether the worker was told to stop, or has ended. The job may still finish, within the
+    /// [grace](crate::WorkerOptions::grace).
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stop_signal().is_set()
     }
 
-    /// Waits until the worker is told to stop. A long-running handler can then finish early, within the
+    /// Waits until the worker is told to stop, or ends. A long-running handler can then finish early, within the
     /// [grace](crate::WorkerOptions::grace).
     ///
     /// # Cancel safety
