@@ -82,7 +82,7 @@ impl Producer {
         let mut last = Error::invalid("there is no server");
         let servers = producer.inner.options.servers.options();
         let mut opening = Opening::new(0..servers.len(), Limit::never());
-        while let Some((server, limit)) = opening.next_server() {
+        while let Some((server, limit)) = opening.next_server(now()) {
             let Some(options) = servers.get(server) else { continue };
             let limit = limit.sooner(options.connecting_limit());
             match producer.ask(server, Ask::Ready, limit).await {

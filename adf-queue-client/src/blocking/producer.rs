@@ -83,7 +83,7 @@ impl Producer {
         let mut last = Error::invalid("there is no server");
         let servers = producer.options.servers.options();
         let mut opening = Opening::new(0..servers.len(), Limit::never());
-        while let Some((server, limit)) = opening.next_server() {
+        while let Some((server, limit)) = opening.next_server(now()) {
             let Some(options) = servers.get(server) else { continue };
             let limit = limit.sooner(options.connecting_limit());
             match producer.pool(server)?.run_in_time(Ask::Ready, limit, || None) {

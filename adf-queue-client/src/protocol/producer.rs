@@ -321,8 +321,8 @@ impl Course {
         now: Instant,
     ) -> Option<Limit> {
         let left = self.left(router, server, now);
-        let share = || total.share(left + 1).named(Deadline::Connect);
-        (left > 0).then(|| share().step(Deadline::Connect, Some(SLOW)))
+        let share = || total.share(left + 1, now).named(Deadline::Connect);
+        (left > 0).then(|| share().step(Deadline::Connect, Some(SLOW), now))
     }
 
     /// Number of other servers that the push may go to.
@@ -768,7 +768,7 @@ mod tests {
         let connecting = |router: &Router, time| push.connecting(router, 1, total(time), now);
         let limit = connecting(&router, 60 * SECOND).unwrap();
         assert_eq!(Error::from(limit.error()).kind(), &ErrorKind::Timeout(Deadline::Connect));
-        assert!(limit.remaining().unwrap() <= SLOW, "not long while another one is there");
+        assert!(limit.remaining(now).unwrap() <= SLOW, "not long while another one is there");
         let share = connecting(&router, SECOND).unwrap();
         assert!(share.at < Some(now + SECOND) && share.at >= Some(now + SECOND / 2));
         router.fails(2, &Error::timed_out(Deadline::Reply), now);

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use queue_core::Timer;
+use queue_core::{Timer, now};
 use tokio::time::{Sleep, sleep};
 
 use crate::{
@@ -109,7 +109,7 @@ impl<R: Request> Future for Call<'_, R> {
                     let error = error.with_command(call.request.packet_type().name());
                     let index = *index;
                     call.stage = Stage::Next;
-                    call.route.attempts.failed(index, error)?;
+                    call.route.attempts.failed(index, error, now())?;
                 }
             }
         }

@@ -10,7 +10,7 @@ use std::{
     task::{Poll, ready},
 };
 
-use queue_core::{Duplex, Limit, Measures, Opening, Operation, lock, sync::Mutex};
+use queue_core::{Duplex, Limit, Measures, Opening, Operation, lock, now, sync::Mutex};
 
 use crate::{
     Address, ConnectOptions, ConnectionState, Error, JobHandle, Metrics, Result, Servers,
@@ -131,7 +131,7 @@ impl Client {
         let mut last = no_server();
         let order = self.inner.router.order(0, None);
         let mut opening = Opening::new(order.iter(), self.policy().0);
-        while let Some((server, limit)) = opening.next_server() {
+        while let Some((server, limit)) = opening.next_server(now()) {
             let Some(link) = self.inner.links.get(server) else { continue };
             match link.connect(limit).await {
                 Ok(()) => return Ok(()),
@@ -247,7 +247,7 @@ impl Client {
         let (total, _) = self.policy();
         let link = self.inner.links.get(question.server);
         let reply_timeout = link.map(|link| link.options.reply_timeout).unwrap_or_default();
-        let attempts = Attempts::question(question, reply_timeout);
+        let attempts = Attempts::question(question, reply_timeout, now());
         Route::new(&self.inner.links, attempts, total)
     }
 

@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use bytes::Bytes;
-use queue_core::{Limit, within};
+use queue_core::{Limit, now, within};
 use tokio::{task::consume_budget, time::sleep};
 
 use crate::{
@@ -160,7 +160,7 @@ impl Job {
 
     /// The next mail. Once the limit has passed, only mail that arrived before it is returned.
     async fn mail(&mut self) -> Result<Mail> {
-        if self.limit.has_passed() {
+        if self.limit.has_passed(now()) {
             let left = self.overtime.get_or_insert_with(|| self.mailbox.len());
             *left = left.checked_sub(1).ok_or_else(|| self.limit.error())?;
         }
@@ -244,8 +244,8 @@ impl Client {
         let Some(unique) = submit.unique() else { return };
         for (wait, looks) in pauses().zip(1..) {
             match self.ask_each(None, &GetStatusUnique(unique), limit).await {
-                Ok(status) if may_be_passed_over(&status, looks) && !limit.has_passed() => {
-                    sleep(limit.remaining().map_or(wait, |left| left.min(wait))).await;
+                Ok(status) if may_be_passed_over(&status, looks) && !limit.has_passed(now()) => {
+                    sleep(limit.remaining(now()).map_or(wait, |left| left.min(wait))).await;
                 }
                 _ => return,
             }
@@ -273,7 +273,7 @@ impl Client {
             link(index).is_some_and(|link| link.quarantine().is_some() || link.is_doubtful())
         };
         while let Some(question) = questions.next(is_away) {
-            let status = pin!(self.ask(question, request, limit.share(question.shares)));
+            let status = pin!(self.ask(question, request, limit.share(question.shares, now())));
             let server = link(question.server).map(|link| &*link.address);
             let status = self.told(self.asks(request), status, |_, _| server).await;
             match &status {

@@ -9,7 +9,7 @@ use std::{
 
 use tokio::task::consume_budget;
 
-use queue_core::{Batch as Told, Limit};
+use queue_core::{Batch as Told, Limit, now};
 
 use crate::{
     Client, JobEvent, Origin, Result,
@@ -165,7 +165,7 @@ impl Boxes {
                         place.get_or_insert_with(|| Place::new(mailbox));
                     }
                     Err(error) => {
-                        route.attempts.failed(index, error)?;
+                        route.attempts.failed(index, error, now())?;
                         break;
                     }
                 }

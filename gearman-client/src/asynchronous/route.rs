@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use queue_core::Limit;
+use queue_core::{Limit, now};
 use tokio::time::sleep;
 
 use crate::{
@@ -37,7 +37,7 @@ impl<'a> Route<'a> {
         }
         let quarantine = |index: usize| links.get(index)?.quarantine();
         let is_doubtful = |index: usize| links.get(index).is_some_and(|link| link.is_doubtful());
-        let step = self.attempts.step(quarantine, is_doubtful, self.total);
+        let step = self.attempts.step(quarantine, is_doubtful, self.total, now());
         if let Step::Try(next) = step
             && let Some((failed, news)) = self.attempts.news(next)
             && let Some(link) = links.get(failed)
@@ -49,7 +49,7 @@ impl<'a> Route<'a> {
 
     /// The limits of an attempt at the server of the last step.
     pub(crate) fn time(&self) -> Time {
-        self.attempts.time(self.total)
+        self.attempts.time(self.total, now())
     }
 
     pub(crate) fn link(&self, index: usize) -> Result<&'a Arc<Link>> {

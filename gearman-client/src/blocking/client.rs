@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use queue_core::{Limit, Measures, Opening, Operation, blocking::Transport, sync::thread};
+use queue_core::{Limit, Measures, Opening, Operation, blocking::Transport, now, sync::thread};
 
 use super::{Duplex, link::Link};
 use crate::{
@@ -92,7 +92,7 @@ impl Client {
         let mut last = no_server();
         let order = self.router.order(0, None);
         let mut opening = Opening::new(order.iter(), self.policy().0);
-        while let Some((server, limit)) = opening.next_server() {
+        while let Some((server, limit)) = opening.next_server(now()) {
             let Some(link) = self.links.get_mut(server) else { continue };
             match link.make_ready(limit) {
                 Ok(()) => return Ok(()),
@@ -218,20 +218,20 @@ impl Client {
             self.try_doubtful();
             let quarantine = |index: usize| self.links.get(index)?.quarantine();
             let is_doubtful = |index: usize| self.links.get(index).is_some_and(Link::is_doubtful);
-            match attempts.step(quarantine, is_doubtful, total) {
+            match attempts.step(quarantine, is_doubtful, total, now()) {
                 Step::Try(index) => {
                     if let Some((failed, news)) = attempts.news(index)
                         && let Some(link) = self.links.get(failed)
                     {
                         news.tell(&link.options);
                     }
-                    let time = attempts.time(total);
+                    let time = attempts.time(total, now());
                     let link = self.links.get_mut(index).ok_or_else(no_server)?;
                     match step(index, link, time) {
                         Ok(done) => return Ok((done, index)),
                         Err(error) => {
                             self.failed_at = index;
-                            attempts.failed(index, error)?;
+                            attempts.failed(index, error, now())?;
                         }
                     }
                 }

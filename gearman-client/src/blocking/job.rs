@@ -1,7 +1,7 @@
 //! A foreground job whose events are read.
 
 use super::{Client, client::Place};
-use queue_core::Limit;
+use queue_core::{Limit, now};
 
 use crate::{
     ClientEventKind, Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result,
@@ -108,7 +108,7 @@ impl<'a> Job<'a> {
     fn wait(&mut self) -> Result<JobEvent> {
         loop {
             let link = self.client.links.get_mut(self.place.link).ok_or_else(no_server)?;
-            if !self.is_late && self.limit.has_passed() {
+            if !self.is_late && self.limit.has_passed(now()) {
                 self.is_late = true;
                 link.look();
             }
@@ -201,8 +201,8 @@ impl Client {
         let Some(unique) = submit.unique() else { return };
         for (wait, looks) in pauses().zip(1..) {
             match self.ask_each(None, &GetStatusUnique(unique), limit) {
-                Ok(status) if may_be_passed_over(&status, looks) && !limit.has_passed() => {
-                    std::thread::sleep(limit.remaining().map_or(wait, |left| left.min(wait)));
+                Ok(status) if may_be_passed_over(&status, looks) && !limit.has_passed(now()) => {
+                    std::thread::sleep(limit.remaining(now()).map_or(wait, |left| left.min(wait)));
                 }
                 _ => return,
             }
@@ -231,7 +231,7 @@ impl Client {
         };
         while let Some(question) = questions.next(|index| is_away(self, index)) {
             let operation = self.asks(request);
-            let share = limit.share(question.shares);
+            let share = limit.share(question.shares, now());
             let status = self.told(operation, |client| {
                 Ok((client.ask(question, request, share)?, question.server))
             });
@@ -255,7 +255,7 @@ impl Client {
         limit: Limit,
     ) -> Result<R::Reply> {
         let link = self.links.get(question.server).ok_or_else(no_server)?;
-        let attempts = Attempts::question(question, link.options.reply_timeout);
+        let attempts = Attempts::question(question, link.options.reply_timeout, now());
         let ((reply, slot), link) =
             self.walk(attempts, limit, |_, link, time| link.call(request, time))?;
         self.leave(Place { link, slot });

@@ -280,6 +280,6 @@ impl Link {
 
 /// Blames the total deadline if it cut an attempt to connect short.
 fn named(error: Error, limit: Limit) -> Error {
-    let is_cut = error.kind() == ErrorKind::Timeout(Deadline::Connect) && limit.has_passed();
+    let is_cut = error.kind() == ErrorKind::Timeout(Deadline::Connect) && limit.has_passed(now());
     if is_cut { limit.error().with_fate(error.fate()).into() } else { error }
 }

@@ -1,6 +1,6 @@
 //! How a client connects to the first of its servers.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Instant};
 
 use crate::{Deadline, Limit, SLOW};
 
@@ -23,18 +23,18 @@ impl Opening {
     }
 
     /// The server to try next, and the limit of that; the last one could not be reached. `None` once all have failed.
-    pub fn next_server(&mut self) -> Option<(usize, Limit)> {
-        let outlasted = |(_, limit): &(usize, Limit)| limit.has_passed();
+    pub fn next_server(&mut self, now: Instant) -> Option<(usize, Limit)> {
+        let outlasted = |(_, limit): &(usize, Limit)| limit.has_passed(now);
         if let Some((server, _)) = self.trying.take().filter(outlasted)
             && !self.order.is_empty()
         {
             self.slow.push_back(server);
         }
         let server = self.order.pop_front().or_else(|| self.slow.pop_front())?;
-        let share = self.total.share(self.order.len() + self.slow.len() + 1);
+        let share = self.total.share(self.order.len() + self.slow.len() + 1, now);
         let limit = match self.order.len() {
             0 => share,
-            _ => share.step(Deadline::Connect, Some(SLOW)),
+            _ => share.step(Deadline::Connect, Some(SLOW), now),
         };
         self.trying = Some((server, limit));
         self.trying
@@ -50,27 +50,28 @@ mod tests {
 
     #[test]
     fn each_server_is_tried_once_and_all_but_the_last_for_a_short_time() {
-        let total = Limit::of(Deadline::Total, Some(Duration::from_secs(60)));
-        let mut opening = Opening::new([4, 2], total);
-        let (first, limit) = opening.next_server().unwrap();
-        assert!(first == 4 && limit.remaining().is_some_and(|left| left <= SLOW));
-        let (second, limit) = opening.next_server().unwrap();
-        assert!(second == 2 && limit.remaining().is_some_and(|left| left > SLOW));
-        assert_eq!(opening.next_server().map(|(server, _)| server), None);
+        let (minute, start) = (Duration::from_secs(60), now());
+        let mut opening = Opening::new([4, 2], Limit::after(Deadline::Total, Some(minute), start));
+        let mut next = |now| opening.next_server(now).map(|(server, limit)| (server, limit.at));
+        assert_eq!(next(start), Some((4, Some(start + SLOW))));
+        let later = start + SLOW / 2;
+        assert_eq!(next(later), Some((2, Some(start + minute))), "the first has failed early");
+        assert_eq!(next(later), None);
     }
 
     #[test]
     fn one_that_takes_long_is_tried_again_after_the_others() {
-        let past = Limit::until(Deadline::Total, Some(now()));
+        let now = now();
+        let past = Limit::until(Deadline::Total, Some(now));
         let mut opening = Opening::new([4, 2, 7], past);
         let tried: Vec<usize> =
-            std::iter::from_fn(|| opening.next_server()).map(|(server, _)| server).collect();
+            std::iter::from_fn(|| opening.next_server(now)).map(|(server, _)| server).collect();
         assert_eq!(tried, [4, 2, 7, 4, 2]);
     }
 
     #[test]
     fn the_only_server_has_all_the_time() {
-        let (server, limit) = Opening::new([0], Limit::never()).next_server().unwrap();
+        let (server, limit) = Opening::new([0], Limit::never()).next_server(now()).unwrap();
         assert_eq!((server, limit.at), (0, None));
     }
 }

@@ -17,6 +17,7 @@ use super::{Duplex, Transport, prompt::Prompt};
 use crate::{
     Dial, Endpoint, Error, Limit, ServerOptions, System,
     dial::socket::{Attempts, no_answer_in_time, prepare},
+    now,
 };
 
 type Connect = dyn Fn(Option<Duration>) -> io::Result<Box<dyn Duplex>> + Send + Sync;
@@ -85,9 +86,9 @@ fn secured<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dy
 fn plain<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Duplex>, Error> {
     let (dial, address) = (&options.dial, &options.address);
     if let Some(Connector(connector)) = &dial.blocking_connector {
-        let stream =
-            connector(limit.remaining()).map_err(|error| cannot_connect(address, error, limit))?;
-        return if limit.has_passed() { Err(limit.error()) } else { Ok(stream) };
+        let stream = connector(limit.remaining(now()))
+            .map_err(|error| cannot_connect(address, error, limit))?;
+        return if limit.has_passed(now()) { Err(limit.error()) } else { Ok(stream) };
     }
     match address.endpoint() {
         Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
@@ -111,7 +112,7 @@ fn plain<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn 
 }
 
 fn cannot_connect(address: &impl fmt::Display, error: io::Error, limit: Limit) -> Error {
-    if is_timeout(&error) && limit.has_passed() {
+    if is_timeout(&error) && limit.has_passed(now()) {
         return limit.error();
     }
     Error::cannot_connect(address, error)
@@ -163,7 +164,7 @@ fn unix(path: &Path, limit: Limit) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     let address = SockAddr::unix(path)?;
     loop {
-        let left = limit.remaining().map(|left| left.max(Duration::from_millis(1)));
+        let left = limit.remaining(now()).map(|left| left.max(Duration::from_millis(1)));
         socket.set_write_timeout(left)?;
         match socket.connect(&address) {
             // Interrupted by a signal, with nothing left in progress.

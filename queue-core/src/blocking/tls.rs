@@ -11,6 +11,7 @@ use super::Duplex;
 use crate::{
     Error, Limit,
     dial::tls::{NO_ANSWER, Prepared, handshake_failed},
+    now,
 };
 
 /// A stream within TLS.
@@ -33,10 +34,10 @@ pub(super) fn handshake(
     let mut tls = Tls { connection, stream };
     while tls.connection.is_handshaking() || tls.connection.wants_write() {
         // Even if a little data keeps arriving.
-        if limit.has_passed() {
+        if limit.has_passed(now()) {
             return Err(limit.error_while(NO_ANSWER));
         }
-        let left = limit.remaining().map(|left| left.max(Duration::from_millis(1)));
+        let left = limit.remaining(now()).map(|left| left.max(Duration::from_millis(1)));
         let step = tls
             .set_read_timeout(left)
             .and_then(|()| tls.set_write_timeout(left))

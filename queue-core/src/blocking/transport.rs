@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use super::Duplex;
-use crate::{Until, dial::socket::portion};
+use crate::{Until, dial::socket::portion, now};
 
 /// A stream and its current timeouts, which are only set when they have to change.
 pub struct Transport {
@@ -119,7 +119,7 @@ impl std::fmt::Debug for Transport {
 
 /// The timeout to set now, or `None` if the current one is good enough.
 fn change(present: Option<Duration>, limit: impl Until) -> Option<Option<Duration>> {
-    let Some(left) = limit.remaining() else {
+    let Some(left) = limit.remaining(now()) else {
         return present.is_some().then_some(None);
     };
     let left = left.max(Duration::from_millis(1));
@@ -133,7 +133,7 @@ fn settle(outcome: io::Result<usize>, limit: impl Until) -> Option<io::Result<Op
         Ok(n) => Some(Ok(Some(n))),
         Err(error) => match error.kind() {
             io::ErrorKind::Interrupted => None,
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => match limit.remaining() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => match limit.remaining(now()) {
                 Some(left) => (left <= SLACK).then_some(Ok(None)),
                 // Without a timeout of ours, the operating system gave up because the peer is gone.
                 None if error.kind() == io::ErrorKind::TimedOut => Some(Err(error)),

@@ -21,6 +21,7 @@ use tokio::{
 use crate::{
     Dial, Endpoint, Error, Limit, ServerOptions, System,
     dial::socket::{Acks, Attempts, no_answer_in_time, prepare},
+    now,
     pump::attentive::Attentive,
 };
 
@@ -208,7 +209,7 @@ impl Timer {
                 Poll::Ready(()) => Poll::Ready(Err(limit.error())),
                 // A task that reads all the time has used up its budget before it gets here: the runtime then reports
                 // every timer as pending.
-                Poll::Pending if limit.has_passed() => Poll::Ready(Err(limit.error())),
+                Poll::Pending if limit.has_passed(now()) => Poll::Ready(Err(limit.error())),
                 Poll::Pending => Poll::Pending,
             },
             _ => Poll::Pending,

@@ -4,7 +4,7 @@ use std::{cell::Cell, io, net::SocketAddr, time::Duration};
 
 use socket2::{SockRef, TcpKeepalive};
 
-use crate::{Error, ErrorKind, Limit};
+use crate::{Error, ErrorKind, Limit, now};
 
 /// Number of bytes that every socket is given at a time. A write that fills a small send buffer alone goes out as one
 /// segment, and the peer delays the acknowledgement of a single segment by 40 ms. Where the operating system limits a
@@ -127,7 +127,7 @@ impl<'a> Attempts<'a> {
     pub(crate) fn share(&mut self, limit: Limit) -> Option<Duration> {
         let addresses = u32::try_from(self.left.max(1)).unwrap_or(u32::MAX);
         self.left = self.left.saturating_sub(1);
-        limit.remaining().map(|left| left / addresses)
+        limit.remaining(now()).map(|left| left / addresses)
     }
 
     /// An address did not answer, or answered with an error.
@@ -145,7 +145,7 @@ impl<'a> Attempts<'a> {
             [] => "the name has no address".to_owned(),
             causes => causes.join("; "),
         };
-        let error = if limit.has_passed() {
+        let error = if limit.has_passed(now()) {
             limit.error_while(format_args!("{host}:{port}: {causes}"))
         } else {
             Error::failed(ErrorKind::Connect, format!("cannot connect to {host}:{port}: {causes}"))

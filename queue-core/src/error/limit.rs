@@ -10,18 +10,18 @@ use crate::{Deadline, Error, now};
 /// When a step has to be done.
 pub trait Until: Copy {
     /// The remaining time; zero once it has passed, `None` when there is no limit.
-    fn remaining(self) -> Option<Duration>;
+    fn remaining(self, now: Instant) -> Option<Duration>;
 }
 
 impl Until for Option<Instant> {
-    fn remaining(self) -> Option<Duration> {
-        self.map(|at| at.saturating_duration_since(now()))
+    fn remaining(self, now: Instant) -> Option<Duration> {
+        self.map(|at| at.saturating_duration_since(now))
     }
 }
 
 impl Until for Limit {
-    fn remaining(self) -> Option<Duration> {
-        self.at.remaining()
+    fn remaining(self, now: Instant) -> Option<Duration> {
+        self.at.remaining(now)
     }
 }
 
@@ -44,10 +44,16 @@ impl Limit {
         Self::until(Deadline::Total, None)
     }
 
-    /// A separate limit that starts now; `None`, or a duration too long for the clock, waits indefinitely.
+    /// A separate limit that starts at the current time of the clock; as [`after`](Self::after) otherwise.
     #[must_use]
     pub fn of(which: Deadline, wait: Option<Duration>) -> Self {
-        Self::until(which, wait.and_then(|wait| now().checked_add(wait)))
+        Self::after(which, wait, now())
+    }
+
+    /// A separate limit that starts at `now`; `None`, or a duration too long for the clock, waits indefinitely.
+    #[must_use]
+    pub fn after(which: Deadline, wait: Option<Duration>, now: Instant) -> Self {
+        Self::until(which, wait.and_then(|wait| now.checked_add(wait)))
     }
 
     /// A limit at this point in time, with this name.
@@ -56,10 +62,10 @@ impl Limit {
         Limit { at, which }
     }
 
-    /// A limit of a step within this one.
+    /// A limit of a step within this one that starts at `now`.
     #[must_use]
-    pub fn step(self, which: Deadline, wait: Option<Duration>) -> Self {
-        self.sooner(Limit::of(which, wait))
+    pub fn step(self, which: Deadline, wait: Option<Duration>, now: Instant) -> Self {
+        self.sooner(Limit::after(which, wait, now))
     }
 
     /// The earlier of the two.
@@ -72,17 +78,11 @@ impl Limit {
         }
     }
 
-    /// The same step, limited to `wait` from now.
-    #[must_use]
-    pub fn shorter(self, wait: Duration) -> Self {
-        self.step(self.which, Some(wait))
-    }
-
     /// One of this many equal shares of the remaining time.
     #[must_use]
-    pub fn share(self, shares: usize) -> Self {
+    pub fn share(self, shares: usize, now: Instant) -> Self {
         let shares = u32::try_from(shares.max(1)).unwrap_or(u32::MAX);
-        self.remaining().map_or(self, |left| self.shorter(left / shares))
+        self.step(self.which, self.remaining(now).map(|left| left / shares), now)
     }
 
     /// The same point in time under another name.
@@ -93,14 +93,14 @@ impl Limit {
 
     /// The remaining time; zero if the limit has passed, `None` if there is no limit.
     #[must_use]
-    pub fn remaining(self) -> Option<Duration> {
-        self.at.remaining()
+    pub fn remaining(self, now: Instant) -> Option<Duration> {
+        self.at.remaining(now)
     }
 
     /// Whether the limit has passed.
     #[must_use]
-    pub fn has_passed(self) -> bool {
-        self.remaining().is_some_and(|left| left.is_zero())
+    pub fn has_passed(self, now: Instant) -> bool {
+        self.at.is_some_and(|at| at <= now)
     }
 
     /// The error that names this limit.
@@ -123,6 +123,7 @@ mod tests {
 
     #[test]
     fn a_step_ends_with_the_whole_that_it_is_part_of() {
+        let now = now();
         let short = Some(Duration::from_secs(10));
         let long = Some(Duration::from_secs(1000));
         let name = |limit: Limit| match limit.error().kind() {
@@ -130,34 +131,36 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(
-            name(Limit::of(Deadline::Total, short).step(Deadline::Connect, long)),
+            name(Limit::after(Deadline::Total, short, now).step(Deadline::Connect, long, now)),
             Deadline::Total
         );
         assert_eq!(
-            name(Limit::of(Deadline::Total, long).step(Deadline::Connect, short)),
+            name(Limit::after(Deadline::Total, long, now).step(Deadline::Connect, short, now)),
             Deadline::Connect
         );
         assert_eq!(
-            name(Limit::of(Deadline::Total, short).step(Deadline::Connect, None)),
+            name(Limit::after(Deadline::Total, short, now).step(Deadline::Connect, None, now)),
             Deadline::Total
         );
-        assert_eq!(name(Limit::never().step(Deadline::Connect, short)), Deadline::Connect);
+        assert_eq!(name(Limit::never().step(Deadline::Connect, short, now)), Deadline::Connect);
         assert_eq!(name(Limit::of(Deadline::Total, short).named(Deadline::Job)), Deadline::Job);
-        assert!(Limit::never().step(Deadline::Connect, Some(Duration::MAX)).at.is_none());
-        assert!(Limit::never().shorter(Duration::ZERO).has_passed());
+        assert!(Limit::never().step(Deadline::Connect, Some(Duration::MAX), now).at.is_none());
     }
 
     #[test]
     fn what_is_left_is_counted_down_and_shared() {
-        fn left(until: impl Until) -> Option<Duration> {
-            until.remaining()
+        fn left(until: impl Until, now: Instant) -> Option<Duration> {
+            until.remaining(now)
         }
-        let hour = Duration::from_secs(3600);
-        let limit = Limit::of(Deadline::Total, Some(hour));
-        assert!(left(limit).is_some_and(|left| left > hour / 2 && left <= hour));
-        assert!(left(limit.share(2)).is_some_and(|left| left > hour / 4 && left <= hour / 2));
-        assert_eq!((left(Limit::never()), left(Limit::never().share(2))), (None, None));
-        assert_eq!(left(limit.shorter(Duration::ZERO)), Some(Duration::ZERO));
+        let (hour, start) = (Duration::from_secs(3600), now());
+        let limit = Limit::after(Deadline::Total, Some(hour), start);
+        let later = start + hour / 4;
+        assert_eq!([start, later].map(|now| left(limit, now)), [Some(hour), Some(hour / 4 * 3)]);
+        assert_eq!(limit.share(3, later).at, Some(start + hour / 2));
+        assert_eq!((left(Limit::never(), later), Limit::never().share(2, later).at), (None, None));
+        let end = start + hour;
+        assert_eq!([later, end, end + hour].map(|now| limit.has_passed(now)), [false, true, true]);
+        assert_eq!(left(limit, end + hour), Some(Duration::ZERO));
     }
 
     #[test]

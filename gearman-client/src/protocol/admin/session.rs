@@ -95,7 +95,7 @@ impl AdminSession {
             shape: command.shape(),
             is_last: matches!(command, AdminCommand::Shutdown { .. }),
             since: now,
-            total: Limit::until(Deadline::Total, total.and_then(|total| now.checked_add(total))),
+            total: Limit::after(Deadline::Total, total, now),
             attempts: self.options.retry.attempts(),
             has_failed: false,
             end: None,
@@ -129,7 +129,7 @@ impl Role for AdminSession {
             self.leave(now);
         }
         let Some(call) = &self.call else { return self.idle() };
-        if call.total.at.is_some_and(|at| at <= now) {
+        if call.total.has_passed(now) {
             let fate = if call.is_sent(io) { Fate::Unknown } else { Fate::NotSent };
             let late = Error::from(call.total.error()).with_fate(fate);
             self.is_open &= call.end.is_none();
@@ -218,7 +218,7 @@ impl AdminSession {
     /// Retries what was not sent on another connection, while retries are allowed.
     fn repeat(&mut self, error: Error, now: Instant) {
         let Some(call) = &mut self.call else { return };
-        if call.total.at.is_some_and(|at| at <= now) {
+        if call.total.has_passed(now) {
             let late = Error::from(call.total.error()).with_fate(error.fate());
             return self.settle(Err(late));
         }

@@ -1,6 +1,10 @@
 //! Which server a request goes to, and whether it may go to another after a failure.
 
-use std::{cmp::Reverse, sync::Arc, time::Duration};
+use std::{
+    cmp::Reverse,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use queue_core::{Limit, SLOW, affinity, stable_hash};
 
@@ -94,22 +98,22 @@ impl Attempts {
 
     /// Attempts for a query to one server. A query is harmless, so it may be repeated, but only within the time of one
     /// answer: a caller with a deadline does not want to wait several times as long.
-    pub(crate) fn question(question: Question, reply_timeout: Duration) -> Self {
+    pub(crate) fn question(question: Question, reply_timeout: Duration, now: Instant) -> Self {
         let Question { server, rounds, has_others, .. } = question;
-        let patience = Limit::of(Deadline::Reply, Some(reply_timeout));
+        let patience = Limit::after(Deadline::Reply, Some(reply_timeout), now);
         Attempts { patience, has_others, ..Self::new(Order::only(server), rounds, true) }
     }
 
     /// The limits of an attempt at the server of the last step. The servers after it need their shares of the time, and
     /// one that takes long to connect is tried last.
-    pub(crate) fn time(&self, total: Limit) -> Time {
+    pub(crate) fn time(&self, total: Limit, now: Instant) -> Time {
         let untried = self.untried();
         let connecting = match untried + self.doubtful.len() {
             0 => total,
-            others => total.share(others + 1).named(Deadline::Connect),
+            others => total.share(others + 1, now).named(Deadline::Connect),
         };
         let connecting = match self.has_others || untried > 0 {
-            true => connecting.step(Deadline::Connect, Some(SLOW)),
+            true => connecting.step(Deadline::Connect, Some(SLOW), now),
             false => connecting,
         };
         Time { connecting, total }
@@ -133,8 +137,9 @@ impl Attempts {
         quarantine: impl Fn(usize) -> Option<Duration>,
         is_doubtful: impl Fn(usize) -> bool,
         total: Limit,
+        now: Instant,
     ) -> Step {
-        if self.last.is_some() && total.has_passed() {
+        if self.last.is_some() && total.has_passed(now) {
             return self.give_up();
         }
         if let Some(index) = self.again.take() {
@@ -168,7 +173,7 @@ impl Attempts {
         self.position = 0;
         let waits = self.order.iter().map(|index| quarantine(index).unwrap_or_default());
         let wait = waits.min().unwrap_or_default().max(LEAST_WAIT);
-        Step::Wait(total.remaining().map_or(wait, |left| left.min(wait)))
+        Step::Wait(total.remaining(now).map_or(wait, |left| left.min(wait)))
     }
 
     /// What the next attempt, at this server, means for the one where the last has failed.
@@ -193,9 +198,9 @@ impl Attempts {
     ///
     /// The failure itself, if no other attempt may follow. Its fate is that of the whole call: unknown if an earlier
     /// attempt may have been carried out.
-    pub(crate) fn failed(&mut self, index: usize, error: Error) -> Result<()> {
+    pub(crate) fn failed(&mut self, index: usize, error: Error, now: Instant) -> Result<()> {
         let is_unknown = error.fate() == Fate::Unknown;
-        let may_repeat = may_repeat(&error, self.idempotent) && !self.patience.has_passed();
+        let may_repeat = may_repeat(&error, self.idempotent) && !self.patience.has_passed(now);
         self.may_have_acted |= is_unknown;
         self.failed = Some((index, is_unknown));
         let error = if self.may_have_acted { error.with_fate(Fate::Unknown) } else { error };
@@ -411,7 +416,12 @@ pub(crate) fn no_server() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
+
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    const SECOND: Duration = Duration::from_secs(1);
 
     fn router(selection: Selection, servers: &str) -> Router {
         Router::new(&servers.parse::<Servers>().unwrap().selection(selection))
@@ -465,7 +475,7 @@ mod tests {
     }
 
     fn tried(attempts: &mut Attempts) -> Option<usize> {
-        match attempts.step(|_| None, |_| false, Limit::never()) {
+        match attempts.step(|_| None, |_| false, Limit::never(), *START) {
             Step::Try(index) => Some(index),
             _ => None,
         }
@@ -478,7 +488,7 @@ mod tests {
             let index = tried(&mut attempts);
             assert_eq!(index, expected);
             if let Some(index) = index {
-                attempts.failed(index, lost(Fate::NotSent)).unwrap();
+                attempts.failed(index, lost(Fate::NotSent), *START).unwrap();
             }
         }
     }
@@ -488,8 +498,8 @@ mod tests {
         let mut attempts = Attempts::new(Order::only(7), 2, false);
         for is_last in [false, false, true] {
             assert_eq!(tried(&mut attempts), Some(7));
-            attempts.failed(7, lost(Fate::NotSent)).unwrap();
-            let step = attempts.step(|_| None, |_| false, Limit::never());
+            attempts.failed(7, lost(Fate::NotSent), *START).unwrap();
+            let step = attempts.step(|_| None, |_| false, Limit::never(), *START);
             match step {
                 Step::GiveUp(error) => assert_eq!((error.fate(), is_last), (Fate::NotSent, true)),
                 Step::Wait(wait) => assert_eq!((wait, is_last), (LEAST_WAIT, false)),
@@ -513,7 +523,7 @@ mod tests {
     fn a_doubtful_server_is_tried_behind_the_others_unless_it_is_the_only_one() {
         let step = |attempts: &mut Attempts, away: bool| {
             let wait = away.then_some(SLOW);
-            match attempts.step(|_| wait, |index| index == 0, Limit::never()) {
+            match attempts.step(|_| wait, |index| index == 0, Limit::never(), *START) {
                 Step::Try(index) => index,
                 other => panic!("{other:?}"),
             }
@@ -521,7 +531,7 @@ mod tests {
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, true);
         for expected in [1, 1, 0, 0] {
             assert_eq!(step(&mut attempts, false), expected, "each is tried twice");
-            attempts.failed(expected, lost(Fate::Unknown)).unwrap();
+            attempts.failed(expected, lost(Fate::Unknown), *START).unwrap();
         }
         let mut only = Attempts::new(Order::only(0), 0, false);
         assert_eq!(step(&mut only, true), 0);
@@ -529,17 +539,20 @@ mod tests {
 
     #[test]
     fn servers_that_take_long_to_connect_share_the_rest_of_the_time() {
-        let total = Limit::of(Deadline::Total, Some(Duration::from_secs(3000)));
+        let total = Limit::after(Deadline::Total, Some(3000 * SECOND), *START);
         let mut attempts = Attempts::new(Order::from_iter([0, 1, 2]), 0, false);
         for server in [0, 1] {
             assert_eq!(tried(&mut attempts), Some(server));
-            attempts.failed(server, Error::timed_out(Deadline::Connect)).unwrap();
+            attempts.failed(server, Error::timed_out(Deadline::Connect), *START).unwrap();
         }
         assert_eq!(tried(&mut attempts), Some(2));
-        let left = attempts.time(total).connecting.remaining().unwrap().as_secs();
-        assert!((900..=1000).contains(&left), "{left} of 3000 seconds for one of three");
-        let whole = Attempts::new(Order::only(0), 0, false);
-        assert!(whole.time(total).total.at == total.at);
+        let now = *START + 600 * SECOND;
+        let third = attempts.time(total, now).connecting;
+        assert_eq!(third.at, Some(now + 800 * SECOND), "one of three shares of what is left");
+        let mut only = Attempts::new(Order::only(0), 0, false);
+        assert_eq!(tried(&mut only), Some(0));
+        let whole = only.time(total, now);
+        assert_eq!((whole.connecting.at, whole.total.at), (total.at, total.at));
     }
 
     #[test]
@@ -558,7 +571,7 @@ mod tests {
             let server = options.on_event(move |event| tell.send(event.clone()).unwrap());
             let mut attempts = Attempts::new(Order::from_iter([1, 2]), 1, idempotent);
             assert_eq!((attempts.failed_at(), attempts.news(1)), (None, None));
-            attempts.failed(1, lost(fate)).unwrap();
+            attempts.failed(1, lost(fate), *START).unwrap();
             assert_eq!(attempts.failed_at(), Some(1));
             let news = attempts.news(next);
             assert_eq!(attempts.news(next), None, "it is told once");
@@ -627,52 +640,69 @@ mod tests {
     #[test]
     fn what_may_have_run_is_repeated_only_on_request_and_on_the_same_server_first() {
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, false);
-        assert!(attempts.failed(0, lost(Fate::Unknown)).is_err());
+        assert!(attempts.failed(0, lost(Fate::Unknown), *START).is_err());
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, true);
         for expected in [0, 0, 1, 1] {
             assert_eq!(tried(&mut attempts), Some(expected));
-            attempts.failed(expected, lost(Fate::Unknown)).unwrap();
+            attempts.failed(expected, lost(Fate::Unknown), *START).unwrap();
         }
-        assert!(matches!(attempts.step(|_| None, |_| false, Limit::never()), Step::GiveUp(_)));
+        assert!(matches!(
+            attempts.step(|_| None, |_| false, Limit::never(), *START),
+            Step::GiveUp(_)
+        ));
         let refused = Error::refused(ErrorKind::QueueFull, "QUEUE_ERROR", "full");
-        assert!(Attempts::new(Order::from_iter([0]), 5, true).failed(0, refused).is_err());
+        assert!(Attempts::new(Order::from_iter([0]), 5, true).failed(0, refused, *START).is_err());
     }
 
     #[test]
     fn the_fate_of_a_call_is_unknown_when_that_of_one_attempt_is() {
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, true);
-        attempts.failed(0, lost(Fate::Unknown)).unwrap();
+        attempts.failed(0, lost(Fate::Unknown), *START).unwrap();
         for _ in 0..3 {
             if let Some(index) = tried(&mut attempts) {
-                attempts.failed(index, lost(Fate::NotSent)).unwrap();
+                attempts.failed(index, lost(Fate::NotSent), *START).unwrap();
             }
         }
-        let Step::GiveUp(error) = attempts.step(|_| None, |_| false, Limit::never()) else {
+        let Step::GiveUp(error) = attempts.step(|_| None, |_| false, Limit::never(), *START) else {
             panic!()
         };
         assert_eq!(error.fate(), Fate::Unknown);
         let refused = Error::refused(ErrorKind::QueueFull, "QUEUE_ERROR", "full");
-        let error = attempts.failed(1, refused).unwrap_err();
+        let error = attempts.failed(1, refused, *START).unwrap_err();
         assert_eq!((error.kind(), error.fate()), (ErrorKind::QueueFull, Fate::Unknown));
     }
 
     #[test]
     fn a_call_whose_time_ends_in_a_later_attempt_tells_why_the_earlier_one_failed() {
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, false);
-        attempts.failed(0, lost(Fate::NotSent)).unwrap();
-        let error = attempts.failed(1, Error::timed_out(Deadline::Total)).unwrap_err();
+        attempts.failed(0, lost(Fate::NotSent), *START).unwrap();
+        let error = attempts.failed(1, Error::timed_out(Deadline::Total), *START).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total));
         assert!(error.to_string().ends_with(&lost(Fate::NotSent).to_string()), "{error}");
     }
 
     #[test]
     fn a_call_whose_time_has_passed_tries_no_other_server() {
-        let passed = Limit::of(Deadline::Total, Some(Duration::ZERO));
+        let total = Limit::after(Deadline::Total, Some(SECOND), *START);
+        let late = *START + SECOND;
+        let step = |attempts: &mut Attempts, now| attempts.step(|_| None, |_| false, total, now);
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
-        let step = attempts.step(|_| None, |_| false, passed);
-        assert!(matches!(step, Step::Try(0)), "it has the error of one: {step:?}");
-        attempts.failed(0, lost(Fate::NotSent)).unwrap();
-        assert!(matches!(attempts.step(|_| None, |_| false, passed), Step::GiveUp(_)));
+        let first = step(&mut attempts, late);
+        assert!(matches!(first, Step::Try(0)), "it has the error of one: {first:?}");
+        attempts.failed(0, lost(Fate::NotSent), late).unwrap();
+        assert!(matches!(step(&mut attempts, late), Step::GiveUp(_)));
+        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
+        attempts.failed(0, lost(Fate::NotSent), *START).unwrap();
+        assert!(matches!(step(&mut attempts, *START), Step::Try(0)));
+    }
+
+    #[test]
+    fn a_question_is_repeated_within_the_time_of_one_answer() {
+        let question = Questions::new(&Order::only(0), 9).next(|_| false).unwrap();
+        let mut attempts = Attempts::question(question, 10 * SECOND, *START);
+        let early = *START + 9 * SECOND;
+        attempts.failed(0, lost(Fate::Unknown), early).unwrap();
+        attempts.failed(0, lost(Fate::Unknown), early + SECOND).unwrap_err();
     }
 
     #[test]
@@ -681,8 +711,8 @@ mod tests {
         for server in [0, 1] {
             let question = questions.next(|_| false).unwrap();
             assert_eq!(question.server, server);
-            let mut attempts = Attempts::question(question, SLOW);
-            attempts.failed(server, lost(Fate::Unknown)).unwrap();
+            let mut attempts = Attempts::question(question, SLOW, *START);
+            attempts.failed(server, lost(Fate::Unknown), *START).unwrap();
             questions.failed(question, &lost(Fate::Unknown));
         }
         assert_eq!(asked(&mut questions, &[]), Some((0, 1, 2)));
@@ -694,24 +724,27 @@ mod tests {
         let wait = Duration::from_secs(3);
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
         let first_away = |index| (index == 0).then_some(wait);
-        assert!(matches!(attempts.step(first_away, |_| false, Limit::never()), Step::Try(1)));
+        assert!(matches!(
+            attempts.step(first_away, |_| false, Limit::never(), *START),
+            Step::Try(1)
+        ));
         let mut once = Attempts::new(Order::from_iter([0, 1]), 0, false);
-        assert!(matches!(once.step(first_away, |_| false, Limit::never()), Step::Try(1)));
+        assert!(matches!(once.step(first_away, |_| false, Limit::never(), *START), Step::Try(1)));
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
         let longer = |index| Some(if index == 0 { 2 * wait } else { wait });
-        let step = attempts.step(longer, |_| false, Limit::never());
+        let step = attempts.step(longer, |_| false, Limit::never(), *START);
         assert!(matches!(step, Step::Wait(time) if time == wait), "the first that may be tried");
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
-        let total = Limit::of(Deadline::Total, Some(wait / 2));
-        let step = attempts.step(longer, |_| false, total);
-        assert!(matches!(step, Step::Wait(time) if time <= wait / 2), "no longer than the call");
+        let total = Limit::after(Deadline::Total, Some(wait), *START);
+        let step = attempts.step(longer, |_| false, total, *START + 2 * SECOND);
+        assert!(matches!(step, Step::Wait(SECOND)), "no longer than the call: {step:?}");
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
         let all_away = |_| Some(wait);
         assert!(
-            matches!(attempts.step(all_away, |_| false, Limit::never()), Step::Wait(w) if w == wait)
+            matches!(attempts.step(all_away, |_| false, Limit::never(), *START), Step::Wait(w) if w == wait)
         );
         let mut never = Attempts::new(Order::from_iter([0]), 0, false);
-        assert!(matches!(never.step(all_away, |_| false, Limit::never()), Step::Try(0)));
+        assert!(matches!(never.step(all_away, |_| false, Limit::never(), *START), Step::Try(0)));
     }
 
     #[test]
@@ -719,22 +752,22 @@ mod tests {
         let late = || Error::timed_out(Deadline::Connect);
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, false);
         assert_eq!(tried(&mut attempts), Some(0));
-        let time = attempts.time(Limit::never());
-        assert!(time.connecting.remaining().is_some_and(|left| left <= SLOW));
-        attempts.failed(0, late()).unwrap();
+        let time = attempts.time(Limit::never(), *START);
+        assert_eq!(time.connecting.at, Some(*START + SLOW));
+        attempts.failed(0, late(), *START).unwrap();
         assert_eq!(tried(&mut attempts), Some(1));
-        attempts.failed(1, lost(Fate::NotSent)).unwrap();
+        attempts.failed(1, lost(Fate::NotSent), *START).unwrap();
         assert_eq!(tried(&mut attempts), Some(0));
-        assert_eq!(attempts.time(Limit::never()).connecting.at, None);
-        attempts.failed(0, late()).unwrap();
+        assert_eq!(attempts.time(Limit::never(), *START).connecting.at, None);
+        attempts.failed(0, late(), *START).unwrap();
         assert_eq!(tried(&mut attempts), None);
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, false);
         for server in [0, 1] {
             assert_eq!(tried(&mut attempts), Some(server));
-            attempts.failed(server, late()).unwrap();
+            attempts.failed(server, late(), *START).unwrap();
         }
         let away = |index: usize| (index == 0).then_some(SLOW);
-        let step = attempts.step(away, |_| false, Limit::never());
+        let step = attempts.step(away, |_| false, Limit::never(), *START);
         assert!(matches!(step, Step::GiveUp(_)), "its attempt has failed meanwhile: {step:?}");
     }
 
@@ -742,16 +775,16 @@ mod tests {
     fn a_server_that_takes_long_to_connect_is_asked_after_the_others() {
         let mut questions = Questions::new(&Order::from_iter([0, 1]), 0);
         let question = questions.next(|_| false).unwrap();
-        let mut attempts = Attempts::question(question, SLOW);
+        let mut attempts = Attempts::question(question, SLOW, *START);
         assert_eq!(tried(&mut attempts), Some(0));
-        assert!(attempts.time(Limit::never()).connecting.at.is_some());
+        assert_eq!(attempts.time(Limit::never(), *START).connecting.at, Some(*START + SLOW));
         questions.failed(question, &Error::timed_out(Deadline::Connect));
         assert_eq!(asked(&mut questions, &[0]).map(|(server, ..)| server), Some(1));
         let question = questions.next(|_| true).unwrap();
         assert_eq!(question.server, 0);
-        let mut attempts = Attempts::question(question, SLOW);
+        let mut attempts = Attempts::question(question, SLOW, *START);
         assert_eq!(tried(&mut attempts), Some(0));
-        assert_eq!(attempts.time(Limit::never()).connecting.at, None);
+        assert_eq!(attempts.time(Limit::never(), *START).connecting.at, None);
         questions.failed(question, &Error::timed_out(Deadline::Connect));
         assert_eq!(asked(&mut questions, &[]), None);
     }
