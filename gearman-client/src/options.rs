@@ -91,7 +91,8 @@ impl ConnectOptions {
     }
 
     /// Maximum size of a received packet or text reply, in bytes; 64 MiB unless set. A larger one ends the connection
-    /// with [`PacketTooLarge`](crate::ErrorKind::PacketTooLarge).
+    /// with [`PacketTooLarge`](crate::ErrorKind::PacketTooLarge), except a [worker's
+    /// job](crate::WorkerOptions::fail_oversized).
     #[must_use]
     pub fn max_packet_size(mut self, bytes: usize) -> Self {
         self.max_packet_size = bytes;

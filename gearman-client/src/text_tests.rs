@@ -84,8 +84,22 @@ fn events_of_workers_are_one_line() {
         function: "resize".parse().unwrap(),
         error: "a\n\u{1b}[2J".into(),
     };
-    let event = WorkerEvent { server: "h:1".parse().unwrap(), what: failed };
-    assert_eq!(event.to_string(), r"h:1: job H:vm:1 of resize failed: a\n\u{1b}[2J");
+    let oversized = WorkerEventKind::Oversized {
+        job: "H:vm:1".parse().unwrap(),
+        function: "resize".parse().unwrap(),
+        size: 70,
+        limit: 60,
+    };
+    for (what, text) in [
+        (failed, r"h:1: job H:vm:1 of resize failed: a\n\u{1b}[2J"),
+        (
+            oversized,
+            "h:1: job H:vm:1 of resize failed without being run: its packet of 70 bytes is over the limit of 60 (raise max_packet_size if this is expected)",
+        ),
+    ] {
+        let event = WorkerEvent { server: "h:1".parse().unwrap(), what };
+        assert_eq!(event.to_string(), text);
+    }
 }
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -277,10 +277,11 @@ impl Asking {
     }
 }
 
-/// Records that a grab has returned a job. It counts as consumed when its handler starts.
-pub(crate) fn grabbed(operation: &mut Operation, job: &Assignment) {
+/// Records that a grab has returned a job, without `missing` bytes of its workload. It counts as consumed when its
+/// handler starts.
+pub(crate) fn grabbed(operation: &mut Operation, job: &Assignment, missing: usize) {
     operation.is_about(job.handle.name().escape_ascii());
-    operation.has_size(job.workload.len());
+    operation.has_size(job.workload.len() + missing);
     operation.ended(None);
 }
 
@@ -321,6 +322,24 @@ pub(crate) fn done<T>(job: &JobHandle, outcome: &Result<T, Failed>, tells_errors
     }
     #[cfg(not(feature = "tracing"))]
     let _ = (job, outcome, tells_errors);
+}
+
+/// Records a job that was too large to be run.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) fn oversized(job: &JobHandle, function: &FunctionName, size: usize) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        target: TARGET,
+        {
+            messaging.system = SYSTEM,
+            messaging.destination.name = %Line(function),
+            messaging.message.id = %job.name().escape_ascii(),
+            messaging.message.envelope.size = size as i64,
+        },
+        "the job is larger than the worker's limit"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = (job, function, size);
 }
 
 /// Records a job that was running when processes of its workers died, and whether it is run again.

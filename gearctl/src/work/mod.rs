@@ -217,6 +217,7 @@ impl Shift {
                 self.outages.disconnected(&event.server, error);
             }
             WorkerEventKind::GivenUp => self.outages.given_up(&event.server),
+            WorkerEventKind::Oversized { .. } => self.messages.warn(event.to_string()),
             _ => {}
         }
     }

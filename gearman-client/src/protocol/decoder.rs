@@ -193,6 +193,12 @@ fn bad_magic(data: &[u8]) -> Error {
     Error::protocol(what).with_detail(excerpt(data))
 }
 
+/// The type and the size of the packet that these bytes start with, once its header has arrived.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) fn announced(data: &[u8]) -> Option<(PacketType, usize)> {
+    Some((PacketType::from(number(data, 4)?), size(data)?))
+}
+
 /// The size in the header, once it has arrived.
 fn size(data: &[u8]) -> Option<usize> {
     number(data, 8).and_then(|size| usize::try_from(size).ok())

@@ -51,6 +51,18 @@ pub enum WorkerEventKind {
         /// The unmodified message of the handler's error or panic. It may quote the job.
         error: String,
     },
+    /// A job was larger than [`max_packet_size`](ConnectOptions::max_packet_size), and has failed without being run;
+    /// see [`fail_oversized`](WorkerOptions::fail_oversized).
+    Oversized {
+        /// The job.
+        job: JobHandle,
+        /// The job's function.
+        function: FunctionName,
+        /// The size of its packet in bytes: its workload, ids and function.
+        size: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
 }
 
 impl fmt::Display for WorkerEventKind {
@@ -65,6 +77,14 @@ impl fmt::Display for WorkerEventKind {
                 let (job, function) = (job.to_string(), function.to_string());
                 let (job, function) = (job.escape_debug(), function.escape_debug());
                 write!(f, "job {job} of {function} failed: {}", error.escape_debug())
+            }
+            WorkerEventKind::Oversized { job, function, size, limit } => {
+                let (job, function) = (job.to_string(), function.to_string());
+                let (job, function) = (job.escape_debug(), function.escape_debug());
+                write!(
+                    f,
+                    "job {job} of {function} failed without being run: its packet of {size} bytes is over the limit of {limit} (raise max_packet_size if this is expected)"
+                )
             }
         }
     }
@@ -107,6 +127,15 @@ impl Teller {
             News::GivenUp => {
                 trace::given_up(&self.server);
                 self.tell(|| WorkerEventKind::GivenUp);
+            }
+            News::Oversized(job, function, oversize) => {
+                trace::oversized(job, function, oversize.size);
+                self.tell(|| WorkerEventKind::Oversized {
+                    job: job.clone(),
+                    function: function.clone(),
+                    size: oversize.size,
+                    limit: oversize.limit,
+                });
             }
         }
     }

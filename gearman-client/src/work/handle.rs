@@ -143,6 +143,7 @@ impl Seen {
                 News::Connected => self.metrics.connected(),
                 News::Lost(error, _) => self.metrics.failed(error.kind()),
                 News::GivenUp => self.report.given_up += 1,
+                News::Oversized(..) => {}
             }
         }
         self.running = lane.session.running();

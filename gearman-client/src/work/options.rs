@@ -51,6 +51,7 @@ pub struct WorkerOptions {
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) observer: Option<queue_core::Observer<crate::WorkerEvent>>,
     pub(crate) logs_errors: bool,
+    pub(crate) fails_oversized: bool,
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) on_span: SpanHook<Assignment>,
 }
@@ -76,6 +77,7 @@ impl WorkerOptions {
             #[cfg(any(feature = "tokio", feature = "blocking"))]
             observer: None,
             logs_errors: false,
+            fails_oversized: true,
             #[cfg(any(feature = "tokio", feature = "blocking"))]
             on_span: SpanHook::default(),
         }
@@ -206,6 +208,21 @@ impl WorkerOptions {
         self
     }
 
+    /// Whether a job that is larger than its server's [`max_packet_size`](ConnectOptions::max_packet_size) fails without
+    /// being run; on unless set. It is read in little memory, its submitters get an exception with its size and the
+    /// limit, [`WorkerEventKind::Oversized`](crate::WorkerEventKind::Oversized) reports it, and it counts as failed.
+    ///
+    /// The protocol has no other way to get rid of one job: a server takes it back only when the connection ends, gives
+    /// all other jobs of the connection to other workers, too, and gives this one to the next worker, which is often the
+    /// same. So give all workers of a function a limit that its jobs keep. If some have a larger limit, or if no job may
+    /// fail because it is large, turn this off: such a job then ends its connection with
+    /// [`PacketTooLarge`](crate::ErrorKind::PacketTooLarge), until a worker with a larger limit gets it.
+    #[must_use]
+    pub fn fail_oversized(mut self, fail: bool) -> Self {
+        self.fails_oversized = fail;
+        self
+    }
+
     /// Calls `hook` with the span of each job (feature `tracing`) and the job, after the span is created and before it
     /// is entered: the moment to give the span a parent, such as the context that the sender has put into the body. It
     /// is called just before the handler runs, and only if the span is enabled; it must not block. If it panics, the
@@ -276,6 +293,7 @@ impl WorkerOptions {
             reply_timeout: options.reply_timeout,
             write_timeout: options.write_timeout,
             max_packet_size: options.max_packet_size,
+            fails_oversized: self.fails_oversized,
             with_barrier: self.barrier,
             until_empty: self.until_empty,
         };
@@ -310,4 +328,5 @@ queue_core::serde_options! {
         Ok(o)
     };
     log_errors: bool = |o| o.logs_errors, |o, v| Ok(o.log_errors(v));
+    fail_oversized: bool = |o| o.fails_oversized, |o, v| Ok(o.fail_oversized(v));
 }

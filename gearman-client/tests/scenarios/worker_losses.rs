@@ -36,6 +36,7 @@ scenarios!(
     errors_and_panics_of_handlers_are_told_where_they_happen,
     a_handler_that_sends_much_goes_on_as_soon_as_it_is_sent,
     an_observer_that_panics_costs_no_place,
+    a_job_over_the_limit_fails_and_costs_no_other_job,
 );
 both_faces!(a_long_handler_costs_no_connection_that_answered_meanwhile);
 
@@ -81,6 +82,45 @@ fn an_observer_that_panics_costs_no_place<F: HandlerFace>(address: &str) {
     }
     assert_eq!(client.run("f", b"w", options()).unwrap(), Outcome::Complete("done".into()));
     worker.stop();
+}
+
+/// It ended the connection of each worker in turn, and all other jobs of that connection ran again.
+fn a_job_over_the_limit_fails_and_costs_no_other_job<F: HandlerFace>(address: &str) {
+    let (door, told) = (Door::default(), Arc::new(Mutex::new(Vec::new())));
+    let to: ConnectOptions = address.parse().unwrap();
+    let limited = WorkerOptions::from(to.max_packet_size(1000)).slots(2).on_event({
+        let told = told.clone();
+        move |event: &WorkerEvent| {
+            if let WorkerEventKind::Oversized { function, size, limit, .. } = &event.what {
+                told.lock().unwrap().push((function.to_string(), *size > 5 << 20, *limit));
+            }
+        }
+    });
+    let worker = F::start(limited, {
+        let door = door.clone();
+        move |job| {
+            if job.workload() == b"waits" {
+                door.pass();
+            }
+            assert!(job.workload().len() < 1000 && !job.is_lost());
+            Ok("done".into())
+        }
+    });
+    let mut client = F::to(address);
+    client.submit_background("f", b"waits", options()).unwrap();
+    worker.until("it runs", |view| view.running() == 1);
+    for _ in 0..2 {
+        let outcome = client.run("f", &vec![0; 5 << 20], options().timeout(PATIENCE)).unwrap();
+        let Outcome::Exception(why) = outcome else { panic!("{outcome:?}") };
+        let why = String::from_utf8(why.to_vec()).unwrap();
+        assert!(why.contains("not run") && why.contains("limit of 1000"), "{why}");
+    }
+    assert_eq!(client.run("f", b"w", options()).unwrap(), Outcome::Complete("done".into()));
+    door.open();
+    assert_eq!(worker.handle.metrics().connections, 1);
+    let report = worker.stop();
+    assert_eq!((report.completed, report.failed, report.abandoned), (2, 2, 0), "{report}");
+    assert_eq!(*told.lock().unwrap(), [("f".to_owned(), true, 1000), ("f".to_owned(), true, 1000)]);
 }
 
 fn a_handler_learns_that_its_job_is_lost<F: HandlerFace>(address: &str) {

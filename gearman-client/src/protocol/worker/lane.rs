@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use queue_core::{ConnectionState, Health, Overdue, Pace, RetryPolicy, Tickets, Wakers};
 
-use super::{Assignment, WorkerSession};
+use super::{
+    Assignment, WorkerSession,
+    intake::{Intake, Oversize},
+};
 use crate::{
-    Error, JobHandle, LostReason,
-    protocol::client::route::no_server,
-    protocol::{Epoch, Magic, decoder::Framing},
+    Error, FunctionName, JobHandle, LostReason, protocol::Epoch, protocol::client::route::no_server,
 };
 
 /// The worker role for one server: when to connect, what to register, when to request jobs, when to give a connection
@@ -26,12 +27,13 @@ use crate::{
 ///   ran.
 /// * With `until_empty`, it stops when the server has no job while none is held, and ends when the server cannot be
 ///   reached.
+/// * A job over the limit is read but not kept, and then fails.
 /// * A stopping worker requests no further job, waits for the running ones, confirms with an ECHO that its results were
 ///   accepted, and ends. Without that ECHO it closes its sending side after the last result.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) session: WorkerSession,
-    framing: Framing,
+    intake: Intake,
     health: Health,
     pace: Pace,
     life: Life,
@@ -80,6 +82,8 @@ pub(crate) struct Terms {
     pub(crate) reply_timeout: Duration,
     pub(crate) write_timeout: Duration,
     pub(crate) max_packet_size: usize,
+    /// Whether a job larger than that fails. Otherwise it ends its connection.
+    pub(crate) fails_oversized: bool,
     /// Whether an ECHO confirms the last results.
     pub(crate) with_barrier: bool,
     /// Whether to end when the server has no job.
@@ -104,6 +108,8 @@ pub(crate) enum News {
     Lost(Error, Duration),
     /// The server cannot be reached, and the lane ends.
     GivenUp,
+    /// A job is larger than the limit, and has failed.
+    Oversized(JobHandle, FunctionName, Oversize),
 }
 
 /// Traffic since the last call.
@@ -129,7 +135,7 @@ impl Lane {
     pub(crate) fn new(session: WorkerSession, terms: &Terms) -> Self {
         Lane {
             session,
-            framing: Framing::new(Magic::Response, terms.max_packet_size),
+            intake: Intake::new(terms.max_packet_size, terms.fails_oversized),
             health: Health::new(terms.retry, Some(terms.connect_timeout)),
             pace: Pace::new(Some(terms.reply_timeout), Some(terms.write_timeout)),
             life: Life::Working,

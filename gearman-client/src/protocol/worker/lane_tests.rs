@@ -33,6 +33,7 @@ fn terms(seed: u64) -> Terms {
         reply_timeout: 10 * SECOND,
         write_timeout: 5 * SECOND,
         max_packet_size: 1 << 20,
+        fails_oversized: true,
         with_barrier: true,
         until_empty: false,
     }
@@ -392,6 +393,63 @@ fn only_the_first_attempt_and_one_behind_a_good_connection_are_free() {
     bench.hand.opens();
     bench.turn();
     assert!(matches!(bench.loses(), Pulse::Close(Some(_))), "that one was of no use");
+}
+
+/// It ended the connection, which gave it back to the server together with all others, again and again.
+#[test]
+fn a_job_over_the_limit_fails_once_it_was_read_and_costs_no_other_job() {
+    for limit in [None, Some(2), Some(9)] {
+        let mut bench = Bench::new(&Terms { max_packet_size: 100, ..terms(7) });
+        if let Some(limit) = limit {
+            bench.lane().session.set_limit(JobLimit::new(limit));
+        }
+        bench.opens();
+        let job = bench.gets_job("f");
+        bench.lane().take();
+        bench.turn();
+        bench.written();
+        let mut large = BytesMut::new();
+        let arguments = ["H:x:2", "f", "u", "", &"w".repeat(1_000_000)];
+        let packet = Packet::new(Magic::Response, PacketType::JobAssignAll, &arguments).unwrap();
+        packet.encode(&mut large);
+        let (most, rest) = large.split_at(large.len() - 1);
+        for piece in most.chunks(4 << 10) {
+            bench.hand.comes(piece);
+            bench.turn();
+            assert!(bench.hand.io().data().is_empty());
+        }
+        assert_eq!(bench.written(), [""; 0], "the server still sends it");
+        bench.hand.comes(rest);
+        bench.turn();
+        let next: &[&str] = match limit {
+            Some(2) => &["WORK_EXCEPTION"],
+            _ => &["WORK_EXCEPTION", "GRAB_JOB_ALL"],
+        };
+        assert_eq!(bench.written(), next, "it counts as one of {limit:?}");
+        let (jobs, news) = bench.lane().take();
+        let [News::Oversized(failed, function, oversize)] = &news[..] else { panic!("{news:?}") };
+        assert_eq!((failed.name(), function.as_bytes()), (&b"H:x:2"[..], &b"f"[..]));
+        assert_eq!((oversize.size, oversize.limit), (packet.body.len(), 100));
+        assert!(jobs.is_empty() && bench.lane().holds(&job.handle));
+        if limit.is_none() {
+            // One was asked for before.
+            for settled in [&[][..], &[Settled::Failed]] {
+                bench.comes(PacketType::NoJob, &[]);
+                bench.turn();
+                assert_eq!(bench.settled(), settled);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_job_over_the_limit_ends_its_connection_if_it_must_not_fail() {
+    let mut bench = Bench::new(&Terms { max_packet_size: 100, fails_oversized: false, ..terms(7) });
+    bench.opens();
+    bench.comes(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", &"w".repeat(100)]);
+    bench.turn();
+    assert!(!bench.lane().is_open());
+    assert_eq!(bench.lane().why_lost().kind(), ErrorKind::PacketTooLarge);
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::{
     Address, ClientId, Error, FunctionName, Origin,
     names::{keys::Keys, short::Short},
     protocol::{Epoch, Packet, PacketType, packet::request},
-    trace::{self, Asking},
+    trace::Asking,
 };
 
 /// The worker role on successive connections to one server: [`reopen`](Self::reopen) starts the next.
@@ -312,22 +312,8 @@ impl WorkerSession {
                 }
             }
             PacketType::JobAssign | PacketType::JobAssignUniq | PacketType::JobAssignAll => {
-                let (answer, told) = self.answered_grab(packet.packet_type, now)?;
-                self.window = (self.window * 2).min(self.places);
-                self.budget.refill(now);
-                let mut timeout = None;
-                let known = |name: &[u8]| {
-                    let (function, of_function) = self.functions.get_key_value(name)?;
-                    timeout = *of_function;
-                    Some(function.clone())
-                };
-                let job = Assignment::parse(packet, &self.origin, known)?;
-                self.has_brought_job = true;
-                if let Some(mut told) = told {
-                    trace::grabbed(&mut told, &job);
-                }
-                let held = Held::new(timeout, now);
-                return Ok(self.take(job, held, answer));
+                let (job, timeout, answer) = self.assigned(packet, 0, now)?;
+                return Ok(self.take(job, Held::new(timeout, now), answer));
             }
             PacketType::EchoRes => {
                 if self.may_be_unknown() && self.confirmations.next_grab().is_some() {

@@ -7,12 +7,13 @@ use std::{
 
 use queue_core::{ConnectionState, End, Io, Late, Pulse, Role, earliest};
 
-use super::{Lane, Life, News};
+use super::{super::intake::Taken, Lane, Life, News};
 use crate::{Deadline, Error, error::lost};
 
 impl Lane {
     fn open(&mut self, io: &mut Io<Error>, now: Instant) {
         self.session.reopen(now);
+        self.intake.reopen();
         self.pace.reset();
         self.is_open = true;
         (self.counted, self.has_sent_barrier) = ((0, 0), false);
@@ -29,10 +30,18 @@ impl Lane {
 
     fn take_packets(&mut self, io: &mut Io<Error>, now: Instant) -> Result<(), Error> {
         while self.is_open
-            && let Some(packet) = self.framing.take(io)?
+            && let Some(taken) = self.intake.take(io)?
         {
             self.traffic.replies += 1;
-            self.jobs.extend(self.session.accept(&packet, now)?);
+            match taken {
+                Taken::Packet(packet) => self.jobs.extend(self.session.accept(&packet, now)?),
+                Taken::Oversized(start, oversize) => {
+                    let failed = self.session.refuse(&start, oversize, now)?;
+                    self.news.extend(
+                        failed.map(|job| News::Oversized(job.handle, job.function, oversize)),
+                    );
+                }
+            }
         }
         Ok(())
     }

@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use super::super::intake::Oversize;
 use super::{
     super::{
         assignment::Assignment,
@@ -16,8 +18,9 @@ use super::{
 use crate::{
     Error, JobHandle,
     names::short::Short,
-    protocol::{Epoch, PacketType},
+    protocol::{Epoch, Packet, PacketType},
     text::Decimal,
+    trace,
 };
 
 impl Held {
@@ -30,6 +33,38 @@ impl Held {
 }
 
 impl WorkerSession {
+    /// The job that a grab has brought, without `missing` bytes of its workload, and its announced timeout.
+    pub(super) fn assigned(
+        &mut self,
+        packet: &Packet,
+        missing: usize,
+        now: Instant,
+    ) -> Result<(Assignment, Option<Duration>, Answer), Error> {
+        let (answer, told) = self.answered_grab(packet.packet_type, now)?;
+        self.window = (self.window * 2).min(self.places);
+        self.budget.refill(now);
+        let mut timeout = None;
+        let known = |name: &[u8]| {
+            let (function, of_function) = self.functions.get_key_value(name)?;
+            timeout = *of_function;
+            Some(function.clone())
+        };
+        let job = Assignment::parse(packet, &self.origin, known)?;
+        self.has_brought_job = true;
+        if let Some(mut told) = told {
+            trace::grabbed(&mut told, &job, missing);
+        }
+        Ok((job, timeout, answer))
+    }
+
+    /// Whether the limit allows a new job. Otherwise the job is left to the server.
+    fn is_allowed(&mut self, answer: Answer) -> bool {
+        let is_allowed =
+            self.limit.as_ref().is_none_or(|limit| limit.take(answer == Answer::Expected));
+        self.left += usize::from(!is_allowed);
+        is_allowed
+    }
+
     /// Takes a new job, unless it has to wait for another or nobody may run it any more.
     pub(super) fn take(
         &mut self,
@@ -37,10 +72,7 @@ impl WorkerSession {
         held: Held,
         answer: Answer,
     ) -> Option<Assignment> {
-        let is_allowed =
-            self.limit.as_ref().is_none_or(|limit| limit.take(answer == Answer::Expected));
-        if !is_allowed {
-            self.left += 1;
+        if !self.is_allowed(answer) {
             return None;
         }
         let may_begin = self.may_begin(&job);
@@ -56,6 +88,25 @@ impl WorkerSession {
         }
         self.waiting.push(job);
         None
+    }
+
+    /// Fails a job over the limit, of whose packet only the start is here: it is not run. Returns it, unless nobody may
+    /// end it any more.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(in crate::protocol::worker) fn refuse(
+        &mut self,
+        start: &Packet,
+        Oversize { size, limit }: Oversize,
+        now: Instant,
+    ) -> Result<Option<Assignment>, Error> {
+        let (job, _, answer) = self.assigned(start, size - start.body.len(), now)?;
+        if !self.is_allowed(answer) {
+            return Ok(None);
+        }
+        let why =
+            format!("not run: its packet of {size} bytes is over the worker's limit of {limit}");
+        self.end(&job.handle, End::Exception(why.as_bytes()), now);
+        Ok(Some(job))
     }
 
     /// Whether there is a free slot for a job, and no earlier run of it is active.
@@ -111,8 +162,14 @@ impl WorkerSession {
     ///
     /// `JobLost` when this connection does not hold the job.
     pub fn finish(&mut self, job: &JobHandle, end: End<'_>, now: Instant) -> Result<(), Error> {
-        let handle = self.let_go(job, now)?;
-        let packet_type = end.packet_type();
+        self.let_go(job, now)?;
+        self.end(job, end, now);
+        Ok(())
+    }
+
+    /// Queues the end of a job, and the request for the next one.
+    fn end(&mut self, job: &JobHandle, end: End<'_>, now: Instant) {
+        let (handle, packet_type) = (job.short(), end.packet_type());
         let told = self.asking.ends(packet_type, job, self.only_function(), &self.origin.server);
         match end {
             End::Complete(data) => self.put_work(packet_type, handle, data, told),
@@ -133,7 +190,6 @@ impl WorkerSession {
             self.rest = Rest::Awake;
         }
         self.poll(now);
-        Ok(())
     }
 
     /// Records that nobody will end this job. It goes back to the server when the connection closes, which need not
@@ -170,12 +226,12 @@ impl WorkerSession {
     }
 
     /// Removes a job from the connection, to end it.
-    pub(super) fn let_go(&mut self, job: &JobHandle, now: Instant) -> Result<Short, Error> {
+    pub(super) fn let_go(&mut self, job: &JobHandle, now: Instant) -> Result<(), Error> {
         let handle = job.short();
         if job.epoch() == Some(self.origin.epoch) && self.running.remove(&handle).is_some() {
             let Some(at) = self.again.iter().position(|again| again.handle.short() == handle)
             else {
-                return Ok(handle);
+                return Ok(());
             };
             // The server would take this result for that of the second run, which can start now.
             let again = self.again.remove(at);
