@@ -60,6 +60,9 @@ pub struct Session {
     pending: VecDeque<Pending>,
     /// The number of replies read, which is the number of the next reply.
     answered: u64,
+    /// Whether the server has answered a command since this was last asked.
+    #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
+    has_answered: bool,
     /// Offset after the last byte of the most recently answered command, where the oldest pending one begins.
     answered_to: u64,
     used: TubeName,
@@ -116,6 +119,7 @@ impl Session {
             decoder: Decoder::new(epoch, max_body),
             pending: VecDeque::new(),
             answered: 0,
+            has_answered: false,
             answered_to: 0,
             used: TubeName::default(),
             watched: vec![TubeName::default()],

@@ -276,8 +276,17 @@ impl Role for ClientSession {
 }
 
 impl ClientSession {
-    /// Reads the replies that have arrived, up to the awaited one.
+    /// Reads the replies that have arrived, up to the awaited one. Those to dropped calls also show a good server.
     fn read(&mut self, io: &mut Io<Error>, now: Instant) -> Result<()> {
+        let read = self.read_replies(io, now);
+        if self.session.take_answered() {
+            self.health.proven();
+            self.line.has_served = true;
+        }
+        read
+    }
+
+    fn read_replies(&mut self, io: &mut Io<Error>, now: Instant) -> Result<()> {
         self.take_over(io);
         self.pass_over_dropped(io);
         while let Some(Task { goal, stage, .. }) = &self.task
@@ -294,8 +303,6 @@ impl ClientSession {
                 break;
             }
             let Some(response) = self.session.reply_in(ticket, io)? else { break };
-            self.health.proven();
-            self.line.has_served = true;
             self.used_at = Some(now);
             if let Some(task) = &mut self.task {
                 task.look = None;

@@ -62,6 +62,12 @@ impl Session {
         self.pass_over_in(Ticket(self.answered + self.pending.len() as u64), io)
     }
 
+    /// Whether the server has answered a command since the last call, even if nobody waits for it.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn take_answered(&mut self) -> bool {
+        std::mem::take(&mut self.has_answered)
+    }
+
     fn next_reply_in<F>(
         &mut self,
         ticket: Ticket,
@@ -112,6 +118,7 @@ impl Session {
         let number = Ticket(self.answered);
         self.answered += 1;
         self.metrics.replies += 1;
+        self.has_answered |= matches!(answered.meaning, Meaning::Command(_));
         if answered.may_be_cut && matches!(response, Response::BadFormat | Response::UnknownCommand)
         {
             // The server also answers the rest of the line, so the next reply would be out of step.

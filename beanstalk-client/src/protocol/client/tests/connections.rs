@@ -37,6 +37,34 @@ fn a_server_that_accepts_and_hangs_up_is_tried_as_often_as_allowed_after_pauses(
     assert_eq!(bench.hand.role.0.session.metrics().connections, 4);
 }
 
+/// The next one waited, as if the server had accepted and hung up.
+#[test]
+fn a_connection_that_has_answered_only_dropped_calls_has_served() {
+    let mut bench = Bench::new(options());
+    bench.begin(&put("dropped"));
+    bench.hand.comes(b"INSERTED 1\r\n");
+    bench.hand.role.0.begin(&put("body"));
+    bench.ask();
+    bench.hand.takes(5);
+    assert!(matches!(bench.lose(), Pulse::Dial { .. }));
+    // What restores the tube is no answer to a caller.
+    bench.hand.opens();
+    bench.ask();
+    bench.write();
+    bench.hear("INSERTED 2\r\n");
+    bench.begin(&Use("mine".try_into().unwrap()));
+    bench.hear("USING mine\r\n");
+    bench.hand.role.0.begin(&put("body"));
+    bench.ask();
+    bench.hand.takes(5);
+    assert!(matches!(bench.lose(), Pulse::Dial { .. }));
+    bench.hand.opens();
+    bench.ask();
+    bench.hand.takes("use mine\r\n".len() + 5);
+    bench.hand.comes(b"USING mine\r\n");
+    assert!(matches!(bench.lose(), Pulse::Close(Some(_))));
+}
+
 /// A pause begins with the failure, not with the next call.
 #[test]
 fn a_call_long_after_a_failure_is_tried_at_once() {
