@@ -186,7 +186,6 @@ impl Outbox {
 
     /// A lane has lost its connection, or could not get one.
     pub(super) fn failed(&mut self, server: usize, error: &Error, now: Instant) {
-        self.expire(server, now);
         let Some(lane) = self.lanes.get_mut(server) else { return };
         // No part of a put is sent before the greeting is answered.
         let error = match lane.phase {
@@ -194,6 +193,8 @@ impl Outbox {
             _ => error.share().with_fate(Fate::NotSent),
         };
         lane.fail(&error, now);
+        self.expire(server, now);
+        let Some(lane) = self.lanes.get_mut(server) else { return };
         let is_news = lane.told.replace(error.kind()) != Some(error.kind());
         let pause = lane.health.not_before().map(|at| at.saturating_duration_since(now));
         let taken = lane.take_all();

@@ -19,18 +19,23 @@ impl Outbox {
     /// The lane of a server as a role: see [`Role::exchange`](queue_core::Role::exchange).
     pub(crate) fn exchange(&mut self, server: usize, io: &mut Io<Error>, now: Instant) -> Pulse {
         let answered = self.take_in(server, io, now);
-        self.expire(server, now);
-        self.relieve(server, now);
-        let pulse = if self.check_deadlines(server, io, answered, now) {
-            Pulse::Look
-        } else if self.is_over() {
-            self.end(server);
-            Pulse::Over
-        } else {
-            self.want(server, io, now)
+        let pulse = match self.check_deadlines(server, io, answered, now) {
+            true => Pulse::Look,
+            false => self.go_on(server, io, now),
         };
         io.wake.append(&mut self.wakers);
         pulse
+    }
+
+    /// A put that falls due together with its connection is part of that failure, so this comes second.
+    fn go_on(&mut self, server: usize, io: &mut Io<Error>, now: Instant) -> Pulse {
+        self.expire(server, now);
+        self.relieve(server, now);
+        if self.is_over() {
+            self.end(server);
+            return Pulse::Over;
+        }
+        self.want(server, io, now)
     }
 
     /// Handles a new connection, the received bytes, and the end. Returns whether puts were answered.

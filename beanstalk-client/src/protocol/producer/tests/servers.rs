@@ -360,6 +360,28 @@ fn a_put_that_is_overdue_does_not_go_to_the_next_server() {
     assert_eq!(world.outbox.report().moved, 0);
 }
 
+/// It counted as two failures, and the server was left out for longer.
+#[test]
+fn a_put_that_falls_due_as_its_connection_is_lost_is_part_of_that_failure() {
+    let reply_timeout = "host".parse::<crate::ConnectOptions>().unwrap().reply_timeout.as_secs();
+    for is_silent in [false, true] {
+        let mut world = World::new(2, Selection::InOrder, some_probes());
+        world.put(0, Delivery::AtMostOnce, reply_timeout);
+        for takes in [0, 0, usize::MAX] {
+            world.turn(0, takes, 0);
+        }
+        world.now += reply_timeout as u32 * SECOND;
+        match is_silent {
+            true => world.turn(0, 0, 0),
+            false => world.end(0, End::Lost(std::io::ErrorKind::ConnectionReset.into())),
+        }
+        assert_eq!(world.outbox.lanes[0].phase, Phase::Backoff);
+        assert_eq!(world.outbox.lanes[0].health.failures(), 1, "{is_silent}");
+        let error = world.failure(0);
+        assert_eq!((error.kind(), error.fate()), (overdue_kind(), Fate::Unknown));
+    }
+}
+
 #[test]
 fn each_kind_of_failure_is_told_once_until_there_is_a_connection() {
     let options = options(1, Selection::InOrder).on_event(|_| {});
