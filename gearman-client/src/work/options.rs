@@ -154,6 +154,12 @@ impl WorkerOptions {
     /// Takes at most the number of jobs that this limit allows, shared by all workers that have a clone of it;
     /// unlimited unless set. A run ends with the last of these jobs.
     ///
+    /// A request for a job keeps its share of the limit until its server answers, or the connection is lost: so while a
+    /// server is silent, the last jobs may wait for its [`reply_timeout`](ConnectOptions::reply_timeout) although another
+    /// server has some. Its share does not go to another server earlier, because a job that came after all could only be
+    /// given back by closing the connection. A server that limits the attempts of a job (`--job-retries`) counts that as
+    /// one, and may fail the job.
+    ///
     /// ```
     /// use gearman_client::{JobLimit, WorkerOptions};
     ///

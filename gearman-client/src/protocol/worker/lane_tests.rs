@@ -488,6 +488,37 @@ fn a_job_that_a_limit_has_counted_is_handed_over_although_its_connection_is_lost
 }
 
 #[test]
+fn a_silent_server_keeps_its_share_of_a_limit_until_its_answer_is_overdue() {
+    let limit = JobLimit::new(2);
+    let [mut silent, mut other] = [(); 2].map(|()| {
+        let mut bench = Bench::new(&terms(7));
+        bench.lane().session.set_limit(limit.clone());
+        bench
+    });
+    silent.opens();
+    silent.gets_job("f");
+    assert_eq!(silent.written(), ["GRAB_JOB_ALL"]);
+    silent.turn();
+    assert!(matches!(other.turn(), Pulse::Dial { .. }));
+    other.hand.opens();
+    other.turn();
+    assert_eq!(other.written(), ["CAN_DO"], "the last share is taken");
+    silent.hand.now += 10 * SECOND - Duration::from_millis(1);
+    silent.turn();
+    other.hand.now = silent.hand.now;
+    other.turn();
+    assert_eq!(other.written(), [""; 0]);
+    silent.hand.now += Duration::from_millis(1);
+    assert_eq!(silent.turn(), Pulse::Look);
+    silent.hand.looked();
+    silent.turn();
+    assert_eq!(silent.lane().why_lost().kind(), ErrorKind::Timeout(Deadline::Reply));
+    other.hand.now = silent.hand.now;
+    other.turn();
+    assert_eq!(other.written(), ["GRAB_JOB_ALL"]);
+}
+
+#[test]
 fn a_lost_connection_holds_nothing_and_whoever_waits_learns_of_it() {
     let mut bench = Bench::open();
     let job = bench.gets_job("f");
