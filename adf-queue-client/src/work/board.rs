@@ -167,12 +167,13 @@ impl Board {
         self.stop.asked().is_some() || self.limit.as_ref().is_some_and(JobLimit::is_reached)
     }
 
-    /// Stops a lane if the worker is stopping.
+    /// Ends a lane if the worker is stopping, or has had its last message.
     pub(crate) fn heed_stop(&self, lane: &mut Lane, now: Instant) {
         match self.stop.asked() {
             Some(Haste::AtOnce) => lane.stop_now(now),
-            _ if self.is_ending() => lane.stop(now),
-            _ => {}
+            Some(Haste::Gently) => lane.stop(now),
+            None if self.is_ending() => lane.wind_down(),
+            None => {}
         }
     }
 

@@ -128,7 +128,7 @@ impl WorkerOptions {
     }
 
     /// Takes at most the number of messages that this limit allows, shared by all workers that have a clone of it;
-    /// unlimited unless set. A run ends with the last of these messages.
+    /// unlimited unless set. A run ends with the last of these messages, whose handlers have all the time that they need.
     ///
     /// With several queues or servers, each queue is counted before a message is pulled, so that a pull waiting on an
     /// empty queue does not use up the limit. If another client is faster, it does. An empty queue is counted at least

@@ -37,6 +37,7 @@ both_faces! {
     a_server_that_closes_at_each_pull_is_not_hammered,
     a_pull_that_is_never_answered_is_not_repeated_without_end,
     a_stop_does_not_wait_for_a_server_that_answers_no_settlement,
+    the_last_message_of_a_limit_has_all_the_time_it_needs,
 }
 
 /// A proxy in front of this world's server, and the options of a worker behind it.
@@ -262,6 +263,27 @@ fn a_stop_does_not_wait_for_a_server_that_answers_no_settlement<F: WorkerFace>()
         assert!(start.elapsed() < PATIENCE / 2, "{asked}: {:?}", start.elapsed());
         assert_eq!((report.unknown, report.total()), (1, 1), "{asked}: {report}");
     }
+}
+
+/// The grace belongs to a stop.
+fn the_last_message_of_a_limit_has_all_the_time_it_needs<F: WorkerFace>() {
+    let world = World::in_memory(Transport::WsBin);
+    let queue = queue_name();
+    let mut client = F::connect(world.options()).unwrap();
+    client.create_queue(&queue).unwrap();
+    client.rpush(&queue, "x".into()).unwrap();
+    let options = crate::workers::options(&world).limit(JobLimit::new(1));
+    let worker = F::work(
+        options.grace(Duration::from_millis(50)),
+        std::slice::from_ref(&queue),
+        handler(|job| {
+            std::thread::sleep(Duration::from_millis(500));
+            assert!(!job.is_stopping());
+            Ok(Outcome::Delete)
+        }),
+    );
+    let report = worker.ended_in_time();
+    assert_eq!((report.deleted, report.total()), (1, 1), "{report}");
 }
 
 #[test]

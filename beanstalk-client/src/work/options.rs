@@ -242,7 +242,8 @@ impl WorkerOptions {
     }
 
     /// Takes at most the number of jobs that this limit allows, shared by all workers that have a clone of it;
-    /// unlimited unless set. The run ends with the last of these jobs, even if a server cannot be reached.
+    /// unlimited unless set. The run ends with the last of these jobs, which have all the time that they need; also if a
+    /// server cannot be reached.
     ///
     /// A slot that waits for a job claims one from the limit. If it gets none within
     /// [`reserve_wait`](Self::reserve_wait), another slot, perhaps of another server, takes the claim over. With several

@@ -100,8 +100,8 @@ impl Worker {
         Ok(Worker { lanes, tasks, dispatch, stop: Arc::default(), grace, limit, until_empty })
     }
 
-    /// Runs handlers until its [handle](Self::handle) stops it, the last job of the [limit](WorkerOptions::limit) has
-    /// arrived, or there are no jobs ([`until_empty`](WorkerOptions::until_empty)), then [stops](Self::stop). Lost
+    /// Runs handlers until its [handle](Self::handle) [stops](Self::stop) it, the last job of the
+    /// [limit](WorkerOptions::limit) has ended, or there are no jobs ([`until_empty`](WorkerOptions::until_empty)). Lost
     /// servers are retried. Jobs of functions without a handler fail.
     ///
     /// # Cancel safety
@@ -128,13 +128,18 @@ impl Worker {
             let mut fail_others = pin!(fail_others);
             let mut limit = self.limit.clone().map(LimitWatch::new);
             let (mut stop, mut told) = (pin!(stop), pin!(self.stop.wait()));
+            let mut is_last = self.until_empty;
             poll_fn(|cx| {
                 let _: Poll<()> = fail_others.as_mut().poll(cx);
-                let is_enough = limit.as_mut().is_some_and(|limit| limit.poll(cx).is_ready());
-                if is_enough || self.has_ended(cx) || told.as_mut().poll(cx).is_ready() {
+                if told.as_mut().poll(cx).is_ready() || stop.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(());
                 }
-                stop.as_mut().poll(cx).map(|_| ())
+                if limit.as_mut().is_some_and(|limit| limit.poll(cx).is_ready()) {
+                    // The last jobs have all the time that they need.
+                    (limit, is_last) = (None, true);
+                    self.lanes.iter().for_each(|lane| lane.stop());
+                }
+                if is_last && self.have_ended(cx) { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
         }
@@ -184,8 +189,8 @@ impl Worker {
     }
 
     /// Whether all connections have ended on their own; otherwise registers to be woken when they have.
-    fn has_ended(&self, cx: &Context<'_>) -> bool {
-        self.until_empty && self.lanes.iter().all(|lane| lane.is_over(cx))
+    fn have_ended(&self, cx: &Context<'_>) -> bool {
+        self.lanes.iter().all(|lane| lane.is_over(cx))
     }
 
     /// The next manually taken job, unless the worker is stopped or has ended before it comes.
@@ -196,7 +201,7 @@ impl Worker {
         poll_fn(|cx| match told.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(None),
             Poll::Pending => match job.as_mut().poll(cx) {
-                Poll::Pending if self.has_ended(cx) => Poll::Ready(None),
+                Poll::Pending if self.until_empty && self.have_ended(cx) => Poll::Ready(None),
                 job => job.map(Some),
             },
         })

@@ -56,7 +56,7 @@ pub(super) struct Shop<'a> {
 const ENOUGH_OUTGOING: usize = 64 * 1024;
 
 impl Shop<'_> {
-    /// Runs the jobs of one server until the worker is stopping and running jobs have ended, or the grace has passed.
+    /// Runs the jobs of one server until no more may be taken and running ones have ended, or the grace of a stop has passed.
     pub(super) fn serve(&self, lane: &mut Lane) -> WorkerReport {
         let desk = Desk::default();
         lane.start();
@@ -79,6 +79,8 @@ impl Shop<'_> {
         while !lane.is_over() {
             if self.is_ending() {
                 lane.stop();
+            }
+            if self.stop.is_set() {
                 let end = *grace_ends.get_or_insert_with(|| after(now(), self.options.grace));
                 if end <= now() {
                     lane.hurry();

@@ -152,7 +152,7 @@ impl WorkerOptions {
     }
 
     /// Takes at most the number of jobs that this limit allows, shared by all workers that have a clone of it;
-    /// unlimited unless set. A run ends with the last of these jobs.
+    /// unlimited unless set. A run ends with the last of these jobs, which have all the time that they need.
     ///
     /// A request for a job keeps its share of the limit until its server answers, or the connection is lost: so while a
     /// server is silent, the last jobs may wait for its [`reply_timeout`](ConnectOptions::reply_timeout) although another

@@ -19,9 +19,14 @@ each_server!(
     a_blocking_worker_takes_no_job_beyond_its_limit,
     workers_of_several_threads_and_servers_share_a_limit,
     a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result,
+    the_last_job_of_a_blocking_worker_has_all_the_time_it_needs,
 );
 
-each_server_async!(an_async_worker_takes_no_job_beyond_its_limit,);
+each_server_async!(
+    an_async_worker_takes_no_job_beyond_its_limit,
+    the_last_job_of_an_async_worker_has_all_the_time_it_needs,
+    a_stop_leaves_the_last_job_its_grace,
+);
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -79,6 +84,61 @@ async fn an_async_worker_takes_no_job_beyond_its_limit(address: String) {
     assert_eq!(report.completed, 3);
     let at = address.clone();
     assert_eq!(tokio::task::spawn_blocking(move || left(&at)).await.unwrap(), (7, 0));
+}
+
+/// The grace belongs to a stop.
+fn one_with_little_grace(address: &str) -> WorkerOptions {
+    submit(address, 1);
+    let options: WorkerOptions = address.parse().unwrap();
+    options.limit(JobLimit::new(1)).grace(Duration::from_millis(50))
+}
+
+const LONG: Duration = Duration::from_millis(500);
+
+fn the_last_job_of_a_blocking_worker_has_all_the_time_it_needs(address: &str) {
+    for slots in [1, 2] {
+        let options = one_with_little_grace(address).slots(slots);
+        let mut worker = blocking::Worker::connect(options).unwrap();
+        let long = |_: &mut blocking::JobContext<'_>| {
+            std::thread::sleep(LONG);
+            Ok("")
+        };
+        worker.register("few", long).unwrap();
+        let report = worker.run().unwrap();
+        assert_eq!((report.completed, report.abandoned), (1, 0), "{slots} slots: {report}");
+        assert_eq!(left(address), (0, 0));
+    }
+}
+
+async fn the_last_job_of_an_async_worker_has_all_the_time_it_needs(address: String) {
+    let mut worker = Worker::connect(one_with_little_grace(&address)).await.unwrap();
+    let long = |job: gearman_client::JobContext| async move {
+        tokio::time::sleep(LONG).await;
+        assert!(!job.is_stopping());
+        Ok("")
+    };
+    worker.register("few", long).unwrap();
+    let report = worker.run().await;
+    assert_eq!((report.completed, report.abandoned), (1, 0), "{report}");
+}
+
+async fn a_stop_leaves_the_last_job_its_grace(address: String) {
+    let mut worker = Worker::connect(one_with_little_grace(&address)).await.unwrap();
+    let (started, starts) = tokio::sync::oneshot::channel();
+    let started = std::sync::Mutex::new(Some(started));
+    worker
+        .register("few", move |_| {
+            started.lock().unwrap().take().unwrap().send(()).unwrap();
+            async { std::future::pending::<Result<&str, _>>().await }
+        })
+        .unwrap();
+    // The limit is reached long before.
+    let stop = async {
+        starts.await.unwrap();
+        tokio::time::sleep(LONG).await;
+    };
+    let report = worker.run_until(stop).await;
+    assert_eq!((report.completed, report.abandoned), (0, 1), "{report}");
 }
 
 /// In addition to an in-memory server.

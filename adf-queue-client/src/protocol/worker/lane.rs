@@ -107,10 +107,10 @@ pub(crate) enum News {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     Working,
-    /// Handlers may run until then.
-    Stopping(Instant),
-    /// The server was notified. The handlers of lost messages may run until then.
-    Leaving(Instant),
+    /// Handlers may run until then, or as long as they need.
+    Stopping(Option<Instant>),
+    /// The server was notified. The handlers of lost messages may run until then, or as long as they need.
+    Leaving(Option<Instant>),
     Over,
 }
 
@@ -149,19 +149,27 @@ impl Lane {
         self.claimed.wake_when_reached(waker);
     }
 
-    /// Pulls nothing more, and ends when running handlers have ended or their grace has passed.
-    pub(crate) fn stop(&mut self, now: Instant) {
+    /// Pulls nothing more, and ends when running handlers have ended.
+    pub(crate) fn wind_down(&mut self) {
         if self.life == Life::Working {
-            self.life = Life::Stopping(after(now, self.terms.grace));
+            self.life = Life::Stopping(None);
             self.take_back_untaken();
+        }
+    }
+
+    /// The same, or when the grace has passed.
+    pub(crate) fn stop(&mut self, now: Instant) {
+        self.wind_down();
+        if let Life::Stopping(until) | Life::Leaving(until) = &mut self.life {
+            until.get_or_insert_with(|| after(now, self.terms.grace));
         }
     }
 
     /// The same without grace.
     pub(crate) fn stop_now(&mut self, now: Instant) {
-        self.stop(now);
+        self.wind_down();
         if let Life::Stopping(until) | Life::Leaving(until) = &mut self.life {
-            *until = now;
+            *until = Some(now);
         }
     }
 
@@ -456,18 +464,20 @@ impl Lane {
     /// Ends the lane when it is time.
     fn end(&mut self, now: Instant) {
         let is_done = self.claimed.is_reached() || self.is_empty();
-        if self.life == Life::Working && is_done {
-            self.stop(now);
+        if is_done {
+            self.wind_down();
         }
         if self.life == Life::Working && self.gives_up() {
             self.tell(WorkerEventKind::GivenUp);
             self.stop(now);
         }
         let Life::Stopping(until) = self.life else { return };
-        if until <= now {
-            self.lose_running(LostReason::Stopped);
+        if let Some(until) = until {
+            if until <= now {
+                self.lose_running(LostReason::Stopped);
+            }
+            self.limit_settlements(after(until, ANSWERING));
         }
-        self.limit_settlements(after(until, ANSWERING));
         if self.has_running() || self.hold.asked() > 0 {
             return;
         }
@@ -516,7 +526,7 @@ impl Lane {
                 });
                 moments.flatten().min()
             }
-            Life::Stopping(until) if self.has_running() => Some(until),
+            Life::Stopping(until) if self.has_running() => until,
             _ => None,
         }
     }
@@ -536,10 +546,10 @@ impl Role for Lane {
         }
         if pulse == Pulse::Over {
             if let Life::Leaving(until) = self.life
-                && until > now
+                && until.is_none_or(|until| until > now)
                 && self.hold.has_handlers()
             {
-                return Pulse::Close(Some(until));
+                return Pulse::Close(until);
             }
             self.life = Life::Over;
         }

@@ -435,6 +435,25 @@ fn handlers_that_outlast_the_grace_lose_their_messages() {
     assert_eq!(face.ready("/q"), ["slow"]);
 }
 
+/// It has all the time that it needs otherwise.
+#[test]
+fn the_last_message_of_a_limit_has_its_grace_from_a_stop_on() {
+    let mut face =
+        Face::new(2, Terms { limit: Some(JobLimit::new(1)), ..terms() }, &["/q"], server(&["/q"]));
+    face.push("/q", "slow");
+    face.until_running();
+    let start = face.proof.now();
+    while face.proof.now() < start + 100 * SECOND {
+        assert_ne!(face.step(), Pulse::Over);
+    }
+    assert_eq!(face.settled_as(JobFate::Lost(LostReason::Stopped)), 0);
+    let start = face.proof.now();
+    face.stop();
+    face.until_over();
+    assert!(face.proof.now() >= start + 25 * SECOND);
+    assert_eq!(face.settled_as(JobFate::Lost(LostReason::Stopped)), 1);
+}
+
 /// It may finish what it has begun, although the message is another worker's by then.
 #[test]
 fn a_stop_leaves_the_handler_of_a_lost_message_its_grace() {

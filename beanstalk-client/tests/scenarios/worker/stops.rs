@@ -47,6 +47,7 @@ scenarios!(
     a_second_stop_gives_running_jobs_back_at_once,
     prefetched_jobs_go_back_when_the_worker_stops,
     a_worker_ends_after_so_many_jobs,
+    the_last_job_of_a_limit_has_all_the_time_it_needs,
     a_worker_of_several_servers_ends_after_so_many_jobs,
     a_stop_at_any_moment_loses_no_job,
 );
@@ -179,6 +180,20 @@ fn jobs_that_outlive_the_grace_go_back_unchanged<F: WorkerFace>(environment: Env
     assert_eq!((report.abandoned, report.total()), (1, 1));
     let stats = settled(&mut client, id);
     assert_eq!((stats.state, stats.pri.get(), stats.releases), (JobState::Ready, 77, 0));
+}
+
+/// The grace belongs to a stop.
+fn the_last_job_of_a_limit_has_all_the_time_it_needs<F: WorkerFace>(environment: Environment) {
+    let place = environment.start();
+    put(&mut place.connect::<F>(), "long");
+    let options = worker_options(&place).limit(JobLimit::new(1)).grace(Duration::from_millis(50));
+    let worker = F::start(options, |job| {
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(!job.is_stopping());
+        Ok(Outcome::Delete)
+    });
+    let report = worker.end();
+    assert_eq!((report.finished, report.total()), (1, 1), "{report}");
 }
 
 /// A closed connection is noticed by the server soon, but not at once.
