@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::panic::{self, AssertUnwindSafe};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -150,9 +151,10 @@ fn with_producer<T: Tool, R>(
         while (case.jobs)(server) < 200 {
             thread::yield_now();
         }
-        let result = run();
+        let result = panic::catch_unwind(AssertUnwindSafe(run));
+        // A failed check must end the other thread, too.
         stop.store(true, Ordering::SeqCst);
-        result
+        result.unwrap_or_else(|why| panic::resume_unwind(why))
     });
     drop(stdin);
     let _ = producer.ended().exits(0);

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use fixtures::gearmand::Server;
+use fixtures::{fault::Fault, gearmand::Server};
 use gearman_client::{Client, JobLimit, Worker, WorkerOptions, blocking};
 use queue_core::proof::Idle;
 
@@ -207,6 +207,20 @@ fn a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result(address: 
         .unwrap();
     assert_eq!(worker.run().unwrap().completed, 1);
     assert_eq!(left(address), (1, 0));
+}
+
+/// Its connection ends while the last grab is unanswered, and no time is left to look once more.
+#[test]
+fn a_worker_that_was_told_to_stop_ends_without_an_error_however_its_connection_does() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::always().of("GRAB_JOB_ALL").unexecuted().hang());
+    let mut worker = blocking::Worker::connect(server.address()).unwrap();
+    worker.can_do("few", None).unwrap();
+    assert!(worker.next_job(Duration::from_millis(50)).unwrap().is_none());
+    server.close_connections();
+    std::thread::sleep(Duration::from_millis(50));
+    worker.handle().stop();
+    assert!(worker.next_job(Duration::ZERO).unwrap().is_none());
 }
 
 /// A limit may outlive any number of workers.

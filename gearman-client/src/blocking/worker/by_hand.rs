@@ -141,7 +141,7 @@ impl Worker {
             if self.is_ending() && !self.lanes.iter().any(Lane::is_asking) {
                 return Ok(None);
             }
-            if self.lanes.iter().all(Lane::is_over) {
+            if self.have_ended() {
                 return Ok(None);
             }
             if self.sweep(until) {
@@ -150,7 +150,8 @@ impl Worker {
             }
             let left = until.saturating_duration_since(now());
             if left.is_zero() {
-                if self.connected() == 0 {
+                // A lane that has ended has no connection either.
+                if self.connected() == 0 && !self.is_ending() && !self.have_ended() {
                     return Err(self
                         .lanes
                         .iter()
@@ -164,6 +165,10 @@ impl Worker {
                 pause = (pause * 2).min(PAUSE);
             }
         }
+    }
+
+    fn have_ended(&self) -> bool {
+        self.lanes.iter().all(Lane::is_over)
     }
 
     /// Checks every server once, starting with another one each time; returns whether a job arrived. A single server is
