@@ -277,6 +277,13 @@ impl Bench {
         self.hand.role.0.reply()
     }
 
+    /// Begins a put, of which the server takes five bytes.
+    fn puts_in_part(&mut self) {
+        self.hand.role.0.begin(&put("body"));
+        self.ask();
+        self.hand.takes(5);
+    }
+
     fn lose(&mut self) -> Pulse {
         self.hand.loses(std::io::ErrorKind::ConnectionReset);
         self.ask()
@@ -292,9 +299,7 @@ fn a_command_that_was_not_sent_whole_is_sent_again_behind_what_is_restored() {
     let mut bench = Bench::new(options());
     bench.begin(&Use("mine".try_into().unwrap()));
     assert!(bench.hear("USING mine\r\n").is_some());
-    bench.hand.role.0.begin(&put("body"));
-    bench.ask();
-    bench.hand.takes(5);
+    bench.puts_in_part();
     // The connection has served, so the next one is made at once.
     assert!(matches!(bench.lose(), Pulse::Dial { server: 0, .. }));
     bench.hand.opens();

@@ -43,9 +43,7 @@ fn a_connection_that_has_answered_only_dropped_calls_has_served() {
     let mut bench = Bench::new(options());
     bench.begin(&put("dropped"));
     bench.hand.comes(b"INSERTED 1\r\n");
-    bench.hand.role.0.begin(&put("body"));
-    bench.ask();
-    bench.hand.takes(5);
+    bench.puts_in_part();
     assert!(matches!(bench.lose(), Pulse::Dial { .. }));
     // What restores the tube is no answer to a caller.
     bench.hand.opens();
@@ -54,9 +52,7 @@ fn a_connection_that_has_answered_only_dropped_calls_has_served() {
     bench.hear("INSERTED 2\r\n");
     bench.begin(&Use("mine".try_into().unwrap()));
     bench.hear("USING mine\r\n");
-    bench.hand.role.0.begin(&put("body"));
-    bench.ask();
-    bench.hand.takes(5);
+    bench.puts_in_part();
     assert!(matches!(bench.lose(), Pulse::Dial { .. }));
     bench.hand.opens();
     bench.ask();
@@ -109,9 +105,7 @@ fn a_command_after_a_pair_that_acted_on_a_job_is_repeated_as_any_other() {
     assert!(bench.hear("INSERTED 1\r\n").is_some());
     bench.hand.role.0.begin_second();
     assert!(bench.hear("DELETED\r\n").is_some());
-    bench.hand.role.0.begin(&put("body"));
-    bench.ask();
-    bench.hand.takes(5);
+    bench.puts_in_part();
     assert!(matches!(bench.lose(), Pulse::Dial { .. }));
     // A pair that acts on one is not.
     bench.hand.opens();
@@ -127,9 +121,7 @@ fn a_command_after_a_pair_that_acted_on_a_job_is_repeated_as_any_other() {
 #[test]
 fn a_command_whose_time_is_over_is_not_sent_on_another_connection() {
     let mut bench = Bench::new(options().total_timeout(Some(5 * SECOND)));
-    bench.hand.role.0.begin(&put("body"));
-    bench.ask();
-    bench.hand.takes(5);
+    bench.puts_in_part();
     bench.hand.now += 5 * SECOND;
     assert_eq!(bench.ask(), Pulse::Close(None));
     let error = bench.hand.role.0.reply().unwrap().unwrap_err();
@@ -222,9 +214,7 @@ fn a_server_that_serves_again_is_tried_soon_when_it_fails_again() {
     let mut bench = Bench::new(options().retry(retry));
     let pause = |bench: &mut Bench| {
         let began = bench.hand.now;
-        bench.hand.role.0.begin(&put("body"));
-        bench.ask();
-        bench.hand.takes(5);
+        bench.puts_in_part();
         let mut pulse = bench.lose();
         if let Pulse::Dial { .. } = pulse {
             bench.hand.opens();
@@ -263,9 +253,7 @@ fn connections_that_the_caller_replaces_are_no_failures() {
         bench.ask();
         assert!(bench.hand.role.0.ready().unwrap().is_ok());
     }
-    bench.hand.role.0.begin(&put("body"));
-    bench.ask();
-    bench.hand.takes(5);
+    bench.puts_in_part();
     let Pulse::Close(Some(at)) = bench.lose() else { panic!() };
     assert!(at - bench.hand.now <= base);
 }
@@ -302,9 +290,7 @@ fn a_client_of_a_given_stream_has_no_other() {
     let mut bench = Bench { hand };
     bench.begin(&put("body"));
     assert!(bench.hear("INSERTED 1\r\n").is_some());
-    bench.hand.role.0.begin(&put("body"));
-    bench.ask();
-    bench.hand.takes(5);
+    bench.puts_in_part();
     assert_eq!(bench.lose(), Pulse::Close(None));
     let error = bench.hand.role.0.reply().unwrap().unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
