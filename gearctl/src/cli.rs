@@ -83,8 +83,11 @@ pub enum Command {
     /// List the server's connections and their functions (workers)
     #[command(after_help = workers::HELP)]
     Workers(Later<workers::WorkersArgs>),
-    /// Remove queued jobs (GRAB_JOB_UNIQ, WORK_COMPLETE, WORK_FAIL)
-    #[command(visible_aliases = ["clear", "purge"], after_help = drain::HELP)]
+    /// Delete queued jobs (GRAB_JOB_UNIQ, WORK_COMPLETE, WORK_FAIL)
+    #[command(visible_alias = "purge", after_help = drain::clear::HELP)]
+    Clear(Later<drain::clear::ClearArgs>),
+    /// Write queued jobs as records and remove them (GRAB_JOB_UNIQ, WORK_COMPLETE, WORK_FAIL)
+    #[command(after_help = drain::HELP)]
     Drain(Later<drain::DrainArgs>),
     /// Move queued jobs to another function or server (as drain, each submitted there before it is ended)
     #[command(after_help = drain::relocate::HELP)]
@@ -160,6 +163,7 @@ impl ctl_core::tool::Tool for Gearctl {
             Command::Job(args) => job::run(tool, args.0),
             Command::Jobs(args) => jobs::run(tool, args.0),
             Command::UniqueJobs(args) => jobs::run_unique(tool, args.0),
+            Command::Clear(args) => drain::clear::run(tool, args.0),
             Command::Drain(args) => drain::run(tool, args.0),
             Command::Move(args) => drain::relocate::run(tool, args.0),
             Command::Peek(args) => peek_export::peek(tool, args.0),
@@ -233,6 +237,7 @@ impl ctl_core::tool::Tool for Gearctl {
             | Command::Exporter(_) => Nature::Adds,
             Command::Work(_)
             | Command::Cancel(_)
+            | Command::Clear(_)
             | Command::Drain(_)
             | Command::Move(_)
             | Command::Peek(_)

@@ -106,7 +106,7 @@ pub const SHEETS: &[Sheet] = &[
         about: "Save, remove and move queued jobs",
         examples: &[
             Example::new("Jobs to move", "gearctl submit mail --lines < names.txt"),
-            Example::new("How many would be removed?", "gearctl drain mail --dry-run"),
+            Example::new("How many would be removed?", "gearctl clear mail --dry-run"),
             Example::new(
                 "Write the jobs to a file, and remove them",
                 "gearctl drain mail --to mail.ndjson --yes",
@@ -120,7 +120,7 @@ pub const SHEETS: &[Sheet] = &[
                 "Show the next job; the server may drop it because of that",
                 "gearctl peek mail-slow --yes",
             ),
-            Example::new("Remove all jobs of a function", "gearctl drain mail-slow --yes"),
+            Example::new("Remove all jobs of a function", "gearctl clear mail-slow --yes"),
             Example::new(
                 "Allow 1000 queued jobs of a function",
                 "gearctl function create mail && gearctl function maxqueue mail 1000",
@@ -145,7 +145,7 @@ pub const SHEETS: &[Sheet] = &[
             ),
             Example::new(
                 "The same with a pipe",
-                "gearctl -s queue2 drain mail --to - --yes | gearctl -s queue1 import -",
+                "gearctl -s queue2 drain mail --yes | gearctl -s queue1 import -",
             ),
             Example::new(
                 "A name for servers and their settings",

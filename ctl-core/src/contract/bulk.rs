@@ -28,7 +28,7 @@ pub fn without_a_terminal_and_yes_nothing_is_deleted<T: Tool>(case: &Case<T>) {
         &["clear", "mail"][..],
         &["clear", "mail", "--no-input"],
         &["--no-input", "clear", "mail", "-o", "json"],
-        &["drain", "mail", "--to", "-"],
+        &["drain", "mail"],
     ] {
         let ran = case.program.at(&address, line).exits(2);
         assert!(ran.err.contains("--yes") && ran.err.contains(&address), "{line:?} {}", ran.err);
@@ -57,7 +57,7 @@ pub fn what_is_drained_and_imported_is_as_it_was<T: Tool>(case: &Case<T>) {
     }
     let count = names.len() * bodies.len();
     assert_eq!((case.jobs)(&server), count);
-    let drain = [&["drain", "--yes", "--to", "-"][..], &names[..]].concat();
+    let drain = [&["drain", "--yes"][..], &names[..]].concat();
     let first = case.program.at(&address, &drain).exits(0);
     assert_eq!(((case.jobs)(&server), first.lines().len()), (0, count));
     let (other, elsewhere) = Case::<T>::server();
@@ -176,7 +176,7 @@ pub fn a_clear_ends_though_a_producer_goes_on<T: Tool>(case: &Case<T>) {
 pub fn control_c_midway_reports_what_was_done<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let (written, ran) = with_producer(case, &server, &address, || {
-        let line = ["drain", "mail", "--to", "-", "--yes", "--until-empty"];
+        let line = ["drain", "mail", "--yes", "--until-empty"];
         let line = [&[case.program.flag, &address], &line[..]].concat();
         let mut child = Running::of(case.program.command(&line).spawn().unwrap());
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -155,8 +155,7 @@ pub fn a_doctor_tells_a_narrow_terminal_in_blocks<T: Tool>(case: &Case<T>) {
 pub fn a_question_is_broken_between_words<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     filled(case, &address);
-    let clear = if T::PROGRAM.name == "gearctl" { "drain" } else { "clear" };
-    let words = [clear, NAMES[0]];
+    let words = ["clear", NAMES[0]];
     let mut terminal = Terminal::sized(&case.program, &address, &[("NO_COLOR", "1")], 60, &words);
     terminal.sees("[y/N]");
     terminal.types("n\r");
@@ -220,16 +219,15 @@ pub fn a_check_groups_what_is_wrong_by_its_reason<T: Tool>(case: &Case<T>) {
 /// Asks one question about all servers, with the total. Nothing changes before the answer, or after a no.
 pub fn several_servers_are_one_question<T: Tool>(case: &Case<T>) {
     if T::PROGRAM.name == "gearctl" {
-        // Its drain is a single worker for all servers.
+        // Its clear is a single worker for all servers.
         return;
     }
     let ((one, first), (other, second)) = (Case::<T>::server(), Case::<T>::server());
     filled(case, &first);
     filled(case, &second);
-    let clear = "clear";
     let both = format!("{first},{second}");
     let ask = |answer: &str| {
-        let words = [clear, NAMES[0]];
+        let words = ["clear", NAMES[0]];
         let mut terminal = Terminal::sized(&case.program, &both, &[("NO_COLOR", "1")], 120, &words);
         terminal.sees("[y/N]");
         let question = seen(&terminal);
@@ -247,9 +245,9 @@ pub fn several_servers_are_one_question<T: Tool>(case: &Case<T>) {
     assert_eq!((code, jobs()), (0, before - 2), "{said}");
     assert_eq!(said.matches("[y/N]").count(), 1, "{said}");
     // Without a terminal, the error names the flag, and nothing changes anywhere.
-    let ran = case.program.at(&both, &[clear, NAMES[1]]).exits(2);
+    let ran = case.program.at(&both, &["clear", NAMES[1]]).exits(2);
     assert!(ran.err.contains("--yes"), "{}", ran.err);
     assert_eq!(jobs(), before - 2);
-    case.program.at(&both, &[clear, NAMES[1], "--yes"]).exits(0);
+    case.program.at(&both, &["clear", NAMES[1], "--yes"]).exits(0);
     assert_eq!(jobs(), before - 4);
 }

@@ -206,7 +206,7 @@ pub fn a_server_begins_with_the_records_of_a_file<T: Tool>(case: &Case<T>) {
     }
     case.program.at(&address, &["drain", "mail", "--to", records, "--yes"]).exits(0);
     assert_eq!((case.jobs)(&server), 0);
-    let again = ["drain", "mail", "--to", "-", "--yes"];
+    let again = ["drain", "mail", "--yes"];
     let serve = ["serve", "--seed-file", records, "--record", requests, "--", case.program.path];
     let mut command = case.program.command(&[&serve[..], &again].concat());
     command.env(case.program.variables[0], "127.0.0.1:1");

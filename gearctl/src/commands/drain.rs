@@ -1,10 +1,11 @@
-//! `drain`: removes the queued jobs of functions, as a worker that discards them.
+//! `drain`: takes the queued jobs of functions, as a worker that writes them as records before it ends them.
 
+pub mod clear;
 pub mod relocate;
 mod slots;
 mod waiting;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -28,12 +29,11 @@ use slots::{News, Slots, Taken};
 /// The end of `drain --help`.
 pub const HELP: &str = "\
 Protocol: status, show unique jobs, show jobs, GET_STATUS_UNIQUE; CAN_DO, GRAB_JOB_UNIQ, WORK_COMPLETE or WORK_FAIL.
-No server has a command to empty a function (`function drop` leaves its jobs behind), so drain acts as a worker that
-discards its jobs. With --to, a job is ended once its record has arrived: in a file, when it is on disk; in a pipe, when
-the reader has read it. So an interruption, a full disk or a closed pipe loses nothing: at worst, a job is both in the
-file and in the queue. If the reader of a pipe does not read a job, drain waits, and says so after 10 s; only the last
-one is ended regardless. With more connections (-j), more jobs share one disk sync. The records are in the format that
-`import` reads; the server does not report a job's priority.
+drain acts as a worker. A job is ended once its record has arrived: in a file, when it is on disk; in a pipe, when the
+reader has read it. So an interruption, a full disk or a closed pipe loses nothing: at worst, a job is both in the file
+and in the queue. If the reader of a pipe does not read a job, drain waits, and says so after 10 s; only the last one is
+ended regardless. With more connections (-j), more jobs share one disk sync. The records are in the format that `import`
+reads; the server does not report a job's priority. `clear` removes jobs without writing them.
 Clients may be waiting for the results of foreground jobs. While there is such a job, nothing is drained, unless --as
 fail tells those clients that their job failed, or --background-only skips such jobs: they are given back at the end,
 which counts as a retry, so a server with --job-retries may drop them. Servers other than gearmand do not report which
@@ -42,13 +42,13 @@ Drains as many jobs as are queued at the start; --until-empty continues until th
 scheduled for later stay. Asks for confirmation; --yes skips it.
 With several servers, each is drained in turn, and records name their server; one that does not answer is named, and its
 failure sets the exit code.
-drain, move and export have no --filter: only the worker that takes a job sees it, and one that does not match would be
-given back with a higher retry count, or dropped. Drain into a file instead, and import the jobs to keep.
+drain, clear, move and export have no --filter: only the worker that takes a job sees it, and one that does not match
+would be given back with a higher retry count, or dropped. Drain into a file instead, and import the jobs to keep.
 
 Examples:
-  gearctl drain mail --yes
   gearctl drain mail --to mail.ndjson --yes && gearctl import mail.ndjson
-  gearctl drain mail --as fail --yes";
+  gearctl drain mail --yes | jq .body
+  gearctl drain mail --as fail --to mail.ndjson --yes";
 
 /// Arguments of `drain`.
 #[derive(Debug, Args)]
@@ -56,16 +56,23 @@ pub struct DrainArgs {
     #[command(flatten)]
     functions: Several<Function>,
 
-    /// Write the jobs to a new file, or - for stdout
-    #[arg(long, value_name = "FILE")]
-    to: Option<OsString>,
+    /// New file to write, or - for stdout
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    to: OsString,
 
-    /// How to end the jobs [default: complete]
-    #[arg(long = "as", value_name = "HOW")]
-    end: Option<End>,
+    #[command(flatten)]
+    end: EndArgs,
 
     #[command(flatten)]
     take: TakeArgs,
+}
+
+/// How taken jobs are ended.
+#[derive(Debug, Args)]
+struct EndArgs {
+    /// How to end the jobs [default: complete]
+    #[arg(long = "as", value_name = "HOW")]
+    end: Option<End>,
 }
 
 /// How jobs are taken.
@@ -165,33 +172,48 @@ enum Way<'a, 'b> {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
-    if let Some(to) = &args.to {
-        records::prepare(&mut tool.out, tool.globals.output, to, &RECORDS)?;
-    }
-    let (take, end) = (&args.take, args.end.unwrap_or(End::Complete));
-    let (functions, mut fleet) = (args.functions.names()?, Fleet::of(tool)?);
+    records::prepare(&mut tool.out, tool.globals.output, &args.to, &RECORDS)?;
+    let what = Removal { verb: "drain", past: "drained", functions: args.functions.names()? };
+    remove(tool, what, (args.end, &args.take), Some(&args.to))
+}
+
+/// What the jobs of functions are removed for.
+struct Removal {
+    verb: &'static str,
+    past: &'static str,
+    functions: Vec<FunctionName>,
+}
+
+/// Removes jobs, with `to` after their records have been written there.
+fn remove(
+    tool: &mut Tool,
+    Removal { verb, past, functions }: Removal,
+    (end, take): (EndArgs, &TakeArgs),
+    to: Option<&OsStr>,
+) -> Result<Exit, CliError> {
+    let (end, mut fleet) = (end.end.unwrap_or(End::Complete), Fleet::of(tool)?);
     let targets = targets(tool, &mut fleet, &functions)?;
     let total = take.total(&targets);
     let what = describe(&targets, take.limit);
     if tool.globals.dry_run {
         let record = Record::new().with("dry_run", true).with("jobs", total);
-        return tool.out.done_with(&record, &["jobs"], &format!("would drain {what}"));
+        return tool.out.done_with(&record, &["jobs"], &format!("would {verb} {what}"));
     }
-    let mut question = format!("drain {what}");
+    let mut question = format!("{verb} {what}");
     if !fleet.is_several() {
         question.push_str(&format!(" on {}", tool.link.dialer.address()?));
     }
     agree(tool, (&mut fleet, &targets), take, end, &question)?;
     let interrupts = tool.interrupts()?;
     let names: Vec<String> = functions.iter().map(show_function).collect();
-    let action = Action { past: "drained", noun: "job", place: format!("of {}", names.join(", ")) };
+    let action = Action { past, noun: "job", place: format!("of {}", names.join(", ")) };
     let mut bulk = tool.bulk(action, take.manner(), Some(total))?;
-    let mut file = match &args.to {
+    let mut file = match to {
         Some(to) => records::create(to, &tool.out.style)?,
         None => None,
     };
-    let drained = {
-        let list = match &args.to {
+    let removed = {
+        let list = match to {
             Some(_) => Some(fleet.list(file.as_mut().unwrap_or(&mut tool.out), &RECORDS)?),
             None => None,
         };
@@ -199,6 +221,7 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
         let mut slots = Slots::new(from, take, end, &bulk.gate(), &tool.messages);
         match list {
             Some(list) => {
+                bulk.beside(&list);
                 let mut handover = Handover::new(list, interrupts, &tool.messages)?;
                 let way = &mut Way::Write(&mut handover);
                 let drained = drain(&mut slots, &targets, take, &mut bulk, way);
@@ -207,8 +230,8 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
             None => drain(&mut slots, &targets, take, &mut bulk, &mut Way::End),
         }
     };
-    let bulk = bulk.after(drained)?;
-    let exit = match &args.to {
+    let bulk = bulk.after(removed)?;
+    let exit = match to {
         Some(_) => bulk.finish_beside(file.as_ref(), &mut tool.out)?,
         None => bulk.finish(&mut tool.out)?,
     };

@@ -22,7 +22,7 @@ id and workload; a record's own priority applies if it has one (records of expor
 
 Examples:
   gearctl import mail.ndjson --priority low
-  gearctl drain mail --to - --yes | gearctl -s other import -";
+  gearctl drain mail --yes | gearctl -s other import -";
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]

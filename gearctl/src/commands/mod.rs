@@ -1,5 +1,5 @@
 //! One file per command, or per family of commands: `peek_export` has `peek` and `export`, `jobs` has `unique-jobs`,
-//! `drain` has `move`, and `server` has `version`, `pid` and `verbose`.
+//! `drain` has `clear` and `move`, and `server` has `version`, `pid` and `verbose`.
 
 pub mod bench;
 pub mod cancel;

@@ -100,8 +100,8 @@ pub(super) const WORDS: Words = Words {
         "registered",
     ],
     renames: &[
-        "run", "start", "submit", "map", "register", "function", "work", "smoke", "drain", "move",
-        "import", "raw",
+        "run", "start", "submit", "map", "register", "function", "work", "smoke", "clear", "drain",
+        "move", "import", "raw",
     ],
     secrets: &["raw"],
     left_out: &[],

@@ -213,9 +213,9 @@ const LINES: &[(&str, [i32; 4])] = &[
     ("submit later x", [0, 0, 0, 0]),
     ("raw status", [0, 0, 0, 0]),
     ("raw --packet GET_STATUS H:nowhere:999", [0, 0, 0, 0]),
-    ("drain queued --yes", [1, 1, 1, 1]),
-    ("drain queued --yes --background-only", [1, 1, 1, 1]),
-    ("drain queued --yes --as fail", [0, 0, 0, 0]),
+    ("clear queued --yes", [1, 1, 1, 1]),
+    ("clear queued --yes --background-only", [1, 1, 1, 1]),
+    ("clear queued --yes --as fail", [0, 0, 0, 0]),
 ];
 
 /// Waits until this number of connections serve the function: rustygeard's `status` does not show it before there is a
@@ -242,7 +242,7 @@ fn every_command_does_what_the_server_can_and_says_what_it_cannot() {
         let check = |line: &str, wanted: i32| {
             let mut words: Vec<&str> = line.split(' ').collect();
             words.iter_mut().filter(|word| **word == "HANDLE").for_each(|word| *word = &handle);
-            let asks_in_vain = ["server", "functions -o", "smoke", "drain"];
+            let asks_in_vain = ["server", "functions -o", "smoke", "clear"];
             let patience = match wanted {
                 // It also limits connecting.
                 124 => "2",

@@ -49,7 +49,7 @@ ctl_core::tool_contract!(
         metrics: "gearman",
         metric_names: gearctl::commands::exporter::EXPORTS.names,
         jobs: |server| server.view().jobs,
-        pop: "drain mail --yes --to -",
+        pop: "drain mail --yes",
         check: "check function mail --zero-workers ok",
         waiting: "queued",
         empty: "wait -f mail --for queued==0",

@@ -1,0 +1,46 @@
+//! `clear`: removes the queued jobs of functions, as a worker that discards them.
+
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::input::named::Several;
+
+use super::{EndArgs, Removal, TakeArgs, remove};
+use crate::names::Function;
+use crate::tool::Tool;
+
+/// The end of `clear --help`.
+pub const HELP: &str = "\
+Protocol: as drain.
+No server has a command to empty a function (`function drop` leaves its jobs behind), so clear acts as a worker that
+discards its jobs. Nothing is written: `drain` saves the jobs first.
+While clients wait for the results of jobs, nothing is removed, unless --as fail tells them that their jobs failed, or
+--background-only skips such jobs, as with drain.
+Removes as many jobs as are queued at the start; --until-empty continues until there are none. Running jobs and jobs
+scheduled for later stay. Asks for confirmation; --yes skips it.
+With several servers, each is cleared in turn; one that does not answer is named, and its failure sets the exit code.
+
+Examples:
+  gearctl clear mail --yes
+  gearctl clear mail --as fail --yes";
+
+/// Arguments of `clear`.
+#[derive(Debug, Args)]
+pub struct ClearArgs {
+    #[command(flatten)]
+    functions: Several<Function>,
+
+    #[command(flatten)]
+    end: EndArgs,
+
+    #[command(flatten)]
+    take: TakeArgs,
+}
+
+/// Runs `clear`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
+    let what = Removal { verb: "delete", past: "deleted", functions: args.functions.names()? };
+    remove(tool, what, (args.end, &args.take), None)
+}
