@@ -87,11 +87,13 @@ impl Lane {
             true if looks_first => Look::First,
             true => return self.pull(index, now),
             false if !may_count(&self.link, line) => return,
-            false if let Some(look) = line.doubt.take() => look,
-            false if mem::take(&mut line.has_returned) => Look::Returned,
-            false if line.look_at.is_some_and(|at| at <= now) => Look::Again,
-            false if is_last && !line.is_dry => Look::Last,
-            false => return,
+            false => match line.doubt.take() {
+                Some(look) => look,
+                None if mem::take(&mut line.has_returned) => Look::Returned,
+                None if line.look_at.is_some_and(|at| at <= now) => Look::Again,
+                None if is_last && !line.is_dry => Look::Last,
+                None => return,
+            },
         };
         let ask = Ask::Plain(Action::Count, line.queue.clone(), bytes::Bytes::new());
         match self.begin(ask, None, now) {
