@@ -273,7 +273,8 @@ impl Producer {
         (outcome, last)
     }
 
-    /// Connects to servers that have failed, while another one has the pushes. Later pushes see the outcome.
+    /// Pings servers that have failed, while another one has the pushes: a connection alone may be one that is silent.
+    /// Later pushes see the outcome.
     fn try_doubtful(&self) {
         let doubtful = self.router().doubtful(now());
         for (server, may_try) in doubtful {
@@ -291,7 +292,7 @@ impl Producer {
                     },
                     None if may_try => {
                         let limit = link.options().connecting_limit();
-                        let begun = link.begin(Ask::Ready, limit);
+                        let begun = link.begin(Ask::Ping, limit);
                         begun.map(|number| *attempt = Some(number)).err().map(Err)
                     }
                     None => None,
