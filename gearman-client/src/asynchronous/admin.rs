@@ -160,7 +160,8 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// `JobNotFound`; `InvalidInput` for text that is not a handle; a connection failure.
+    /// `JobNotFound`; `InvalidInput` for text that is not a handle, and for a handle of another server; a connection
+    /// failure.
     ///
     /// # Cancel safety
     ///

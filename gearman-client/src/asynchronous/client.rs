@@ -13,11 +13,11 @@ use std::{
 use queue_core::{Duplex, Limit, Measures, Opening, Operation, lock, now, sync::Mutex};
 
 use crate::{
-    Address, ConnectOptions, ConnectionState, Error, JobHandle, Metrics, Result, Servers,
+    Address, ConnectOptions, ConnectionState, Error, Metrics, Result, Servers,
     asynchronous::{call::Call, link::Link, route::Route},
     protocol::{
         Epoch, Request,
-        client::route::{Attempts, Question, Router, no_server},
+        client::route::{Attempts, Order, Question, Router, no_server},
     },
     trace,
 };
@@ -161,18 +161,22 @@ impl Client {
         request: &R,
         idempotent: bool,
     ) -> Result<R::Reply> {
-        let call = self.calling(request, idempotent, Limit::never());
+        let call = self.calling(request, idempotent, Limit::never())?;
         self.told(self.asks(request), call, |call, _| call.server()).await
     }
 
     /// A request to the first server that accepts it, until `limit` or the limit of a call.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for the handle of a job of another client's server.
     pub(crate) fn calling<'a, R: Request>(
         &'a self,
         request: &'a R,
         idempotent: bool,
         limit: Limit,
-    ) -> Call<'a, R> {
-        Call::new(self.route(request.route(), idempotent).until(limit), request)
+    ) -> Result<Call<'a, R>> {
+        Ok(Call::new(self.route(request, idempotent)?.until(limit), request))
     }
 
     /// Runs a call in its span, and counts its failure. `server` returns the server that has answered.
@@ -231,15 +235,26 @@ impl Client {
         }
     }
 
-    /// The servers for a call with this key, in turn.
-    pub(crate) fn route(&self, key: Option<&[u8]>, idempotent: bool) -> Route<'_> {
+    /// The servers for a request, in turn.
+    pub(crate) fn route<R: Request>(&self, request: &R, idempotent: bool) -> Result<Route<'_>> {
         let turn = match self.inner.links.as_slice() {
             [_] => 0,
             _ => self.inner.turn.fetch_add(1, Ordering::Relaxed),
         };
         let (total, rounds) = self.policy();
-        let attempts = Attempts::new(self.inner.router.order(turn, key), rounds, idempotent);
-        Route::new(&self.inner.links, attempts, total)
+        let attempts = Attempts::new(self.order(turn, request)?, rounds, idempotent);
+        Ok(Route::new(&self.inner.links, attempts, total))
+    }
+
+    /// The servers that a request may go to, in order of preference: only its job's own, if that is named.
+    pub(crate) fn order<R: Request>(&self, turn: usize, request: &R) -> Result<Order> {
+        let own = request.handle().map(|handle| handle.position_in(self.servers()));
+        let order = || self.inner.router.order(turn, request.route());
+        Ok(own.transpose()?.flatten().map_or_else(order, Order::only))
+    }
+
+    fn servers(&self) -> impl ExactSizeIterator<Item = &Address> + Clone {
+        self.inner.links.iter().map(|link| &*link.address)
     }
 
     /// The way to this server alone, for a question about its jobs.
@@ -296,18 +311,12 @@ impl Client {
 
     /// The addresses of the servers, in order.
     pub fn addresses(&self) -> impl ExactSizeIterator<Item = &Address> {
-        self.inner.links.iter().map(|link| &*link.address)
+        self.servers()
     }
 
     /// The number of the current connection to each server.
     pub fn epochs(&self) -> impl ExactSizeIterator<Item = Epoch> {
         self.inner.links.iter().map(|link| link.epoch())
-    }
-
-    /// The server named by a handle, if this client has it.
-    pub(crate) fn server_of(&self, handle: &JobHandle) -> Option<usize> {
-        let server = handle.server()?;
-        self.inner.links.iter().position(|link| *link.address == *server)
     }
 }
 

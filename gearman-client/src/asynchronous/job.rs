@@ -15,8 +15,8 @@ use crate::{
         client::{
             Mail,
             route::{
-                Order, Question, Questions, is_worth_another, may_be_passed_over, may_repeat,
-                no_server, pauses,
+                Question, Questions, is_worth_another, may_be_passed_over, may_repeat, no_server,
+                pauses,
             },
         },
     },
@@ -211,7 +211,7 @@ impl Client {
     ) -> Result<(Submitted, Mailbox)> {
         let mut may_exist = false;
         loop {
-            let mut call = self.calling(&*submit, false, limit);
+            let mut call = self.calling(&*submit, false, limit)?;
             call.wants_end_only = wants_end_only;
             match (&mut call).await {
                 Ok(submitted) => return Ok((submitted, call.into_mailbox()?)),
@@ -243,7 +243,7 @@ impl Client {
         }
         let Some(unique) = submit.unique() else { return };
         for (wait, looks) in pauses().zip(1..) {
-            match self.ask_each(None, &GetStatusUnique(unique), limit).await {
+            match self.ask_each(&GetStatusUnique(unique), limit).await {
                 Ok(status) if may_be_passed_over(&status, looks) && !limit.has_passed(now()) => {
                     sleep(limit.remaining(now()).map_or(wait, |left| left.min(wait))).await;
                 }
@@ -252,19 +252,13 @@ impl Client {
         }
     }
 
-    /// Asks one server, or each until one knows the job, until `limit` or the limit of a call. Each server gets an
+    /// Asks the job's own server, if it is named, or each until one knows the job, until `limit` or the limit of a call. Each server gets an
     /// equal share of the remaining time, so that a silent one leaves some for the others.
-    pub(crate) async fn ask_each<R>(
-        &self,
-        server: Option<usize>,
-        request: &R,
-        limit: Limit,
-    ) -> Result<JobStatus>
+    pub(crate) async fn ask_each<R>(&self, request: &R, limit: Limit) -> Result<JobStatus>
     where
         R: Request<Reply = JobStatus>,
     {
-        let all = self.inner.router.order(0, request.route());
-        let order = server.map_or(all, Order::only);
+        let order = self.order(0, request)?;
         let limit = self.policy().0.sooner(limit);
         let mut last = Err(no_server());
         let mut questions = Questions::new(&order, self.policy().1);

@@ -25,7 +25,8 @@ pub(crate) struct Link {
     pub(crate) options: ConnectOptions,
     pub(crate) address: Arc<Address>,
     role: Arc<Shared<client::Link>>,
-    /// Whether any caller found no connection. Only then can the server be in quarantine, which each call checks.
+    /// Whether any caller found no connection, or a server in doubt. Only then can the server be in quarantine, which
+    /// each call checks.
     has_failed: AtomicBool,
 }
 
@@ -76,6 +77,9 @@ impl Link {
     fn with<T>(&self, step: impl FnOnce(&mut client::Link) -> T) -> T {
         self.role.with(|link| {
             let done = step(link);
+            if link.is_doubtful() {
+                self.has_failed.store(true, Ordering::Relaxed);
+            }
             (done, link.wakes_pump())
         })
     }
@@ -111,7 +115,6 @@ impl Link {
     /// The error of a caller who does not wait any longer, for a connection or for an answer.
     pub(crate) fn outwaited(&self, late: queue_core::Error, fate: Fate) -> Error {
         self.with(client::Link::outwaited);
-        self.has_failed.store(true, Ordering::Relaxed);
         late.with_fate(fate).into()
     }
 
@@ -225,14 +228,16 @@ impl Link {
         self.with(|link| link.hurry(now()));
     }
 
-    /// Whether the last attempt to connect has failed and the next one has not ended, or takes long, as an answer may.
-    /// The next attempt is begun here: callers who have another server do not wait for it.
+    /// Whether the last attempt to connect has failed and the next one has not ended, or takes long, as an answer may,
+    /// or the last request was left unanswered. The next attempt, or request, is begun here: callers who have another
+    /// server do not wait for it.
     pub(crate) fn is_doubtful(&self) -> bool {
         let is_doubtful =
             self.has_failed.load(Ordering::Relaxed) && self.with(|link| link.is_doubtful());
         if is_doubtful {
             // Later callers see its outcome.
-            let _ = self.poll_open(&Context::from_waker(Waker::noop()), &mut None, |_| ());
+            let cx = Context::from_waker(Waker::noop());
+            let _ = self.poll_open(&cx, &mut None, client::Link::probe);
         }
         is_doubtful
     }
@@ -272,7 +277,7 @@ impl Mailbox {
         let mut count = 0;
         self.link.with(|link| {
             for (request, tag) in requests {
-                if !link.has_room() {
+                if !link.takes(request) {
                     break;
                 }
                 link.send(request, self.slot, tag);

@@ -146,7 +146,7 @@ impl Boxes {
     /// queued nothing.
     async fn send<R: Request>(&mut self, request: &R, tag: u32) -> Result<usize> {
         let client = self.client.clone();
-        let mut route = client.route(request.route(), false);
+        let mut route = client.route(request, false)?;
         loop {
             let (index, link) = route.next().await?;
             let Some(place) = self.boxes.get_mut(index) else { return Err(no_server()) };
@@ -243,7 +243,10 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
             .and_then(|index| self.boxes.get(index)?.decode(&request, mail.ok_or_else(no_server)?));
         let outcome = match outcome {
             Err(error) if may_repeat(&error, false) => {
-                self.boxes.client.calling(&request, false, Limit::never()).await
+                match self.boxes.client.calling(&request, false, Limit::never()) {
+                    Ok(call) => call.await,
+                    Err(error) => Err(error),
+                }
             }
             outcome => outcome.map_err(|error| error.with_command(request.packet_type().name())),
         };

@@ -190,7 +190,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for text that is not a handle; a connection failure.
+    /// `InvalidInput` for text that is not a handle, and for a handle of a server that this client does not have; a
+    /// connection failure.
     ///
     /// # Cancel safety
     ///
@@ -200,9 +201,7 @@ impl Client {
         H: TryInto<JobHandle>,
         Error: From<H::Error>,
     {
-        let handle = handle.try_into()?;
-        let server = self.server_of(&handle);
-        self.ask_each(server, &GetStatus(handle), Limit::never()).await
+        self.ask_each(&GetStatus(handle.try_into()?), Limit::never()).await
     }
 
     /// The status of a job with this unique id (`GET_STATUS_UNIQUE`), whatever its function. The servers are asked in
@@ -220,7 +219,7 @@ impl Client {
         U: TryInto<UniqueId>,
         Error: From<U::Error>,
     {
-        self.ask_each(None, &GetStatusUnique(unique.try_into()?), Limit::never()).await
+        self.ask_each(&GetStatusUnique(unique.try_into()?), Limit::never()).await
     }
 
     /// Sends bytes and receives them back (`ECHO_REQ`), which shows that the server is alive and has read everything

@@ -126,7 +126,8 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// `JobNotFound`; `InvalidInput` for text that is not a handle; a connection failure.
+    /// `JobNotFound`; `InvalidInput` for text that is not a handle, and for a handle of another server; a connection
+    /// failure.
     pub fn cancel_job<H>(&mut self, handle: H) -> Result<()>
     where
         H: TryInto<JobHandle>,

@@ -6,9 +6,8 @@ use queue_core::{Limit, Measures, Opening, Operation, blocking::Transport, now, 
 
 use super::{Duplex, link::Link};
 use crate::{
-    Address, ClientEventKind, ConnectOptions, ConnectionState, Error, JobHandle, Metrics, Result,
-    Servers,
-    protocol::client::route::{Attempts, Router, Step, Time, no_server},
+    Address, ClientEventKind, ConnectOptions, ConnectionState, Error, Metrics, Result, Servers,
+    protocol::client::route::{Attempts, Order, Router, Step, Time, no_server},
     protocol::{Epoch, Request},
     trace,
 };
@@ -176,7 +175,7 @@ impl Client {
         limit: Limit,
     ) -> Result<(R::Reply, Place)> {
         let ((reply, slot), link) =
-            self.on_some_server(request.route(), idempotent, limit, |_, link, time| {
+            self.on_some_server(request, idempotent, limit, |_, link, time| {
                 link.call(request, time)
             })?;
         Ok((reply, Place { link, slot }))
@@ -190,17 +189,28 @@ impl Client {
     }
 
     /// Tries a step on the servers, in order of preference, until one succeeds.
-    pub(super) fn on_some_server<T>(
+    pub(super) fn on_some_server<R: Request, T>(
         &mut self,
-        route: Option<&[u8]>,
+        request: &R,
         idempotent: bool,
         limit: Limit,
         step: impl FnMut(usize, &mut Link, Time) -> Result<T>,
     ) -> Result<(T, usize)> {
-        let order = self.router.order(self.turn, route);
+        let order = self.order(self.turn, request)?;
         self.turn = self.turn.wrapping_add(1);
         let (total, rounds) = self.policy();
         self.walk(Attempts::new(order, rounds, idempotent), total.sooner(limit), step)
+    }
+
+    /// The servers that a request may go to, in order of preference: only its job's own, if that is named.
+    pub(super) fn order<R: Request>(&self, turn: usize, request: &R) -> Result<Order> {
+        let own = request.handle().map(|handle| handle.position_in(self.servers()));
+        let order = || self.router.order(turn, request.route());
+        Ok(own.transpose()?.flatten().map_or_else(order, Order::only))
+    }
+
+    fn servers(&self) -> impl ExactSizeIterator<Item = &Address> + Clone {
+        self.links.iter().map(Link::address)
     }
 
     /// Tries a step on the servers given by the attempts until one succeeds; returns which.
@@ -311,7 +321,7 @@ impl Client {
 
     /// The addresses of the servers, in order.
     pub fn addresses(&self) -> impl ExactSizeIterator<Item = &Address> {
-        self.links.iter().map(Link::address)
+        self.servers()
     }
 
     /// The number of the current connection to each server.
@@ -340,12 +350,6 @@ impl Client {
     /// Writes queued bytes. A failure reaches the waiting callers as mail.
     pub(super) fn flush_all(&mut self) {
         self.links.iter_mut().filter(|link| link.queued() > 0).for_each(Link::flush);
-    }
-
-    /// The server named by a handle, if this client has it.
-    pub(super) fn server_of(&self, handle: &JobHandle) -> Option<usize> {
-        let server = handle.server()?;
-        self.links.iter().position(|link| link.address() == server)
     }
 }
 

@@ -11,8 +11,8 @@ use crate::{
         client::{
             Mail,
             route::{
-                Attempts, Order, Question, Questions, is_worth_another, may_be_passed_over,
-                may_repeat, no_server, pauses,
+                Attempts, Question, Questions, is_worth_another, may_be_passed_over, may_repeat,
+                no_server, pauses,
             },
         },
     },
@@ -200,7 +200,7 @@ impl Client {
         }
         let Some(unique) = submit.unique() else { return };
         for (wait, looks) in pauses().zip(1..) {
-            match self.ask_each(None, &GetStatusUnique(unique), limit) {
+            match self.ask_each(&GetStatusUnique(unique), limit) {
                 Ok(status) if may_be_passed_over(&status, looks) && !limit.has_passed(now()) => {
                     std::thread::sleep(limit.remaining(now()).map_or(wait, |left| left.min(wait)));
                 }
@@ -209,19 +209,13 @@ impl Client {
         }
     }
 
-    /// Asks one server, or each until one knows the job, until `limit` or the limit of a call. Each server gets an
+    /// Asks the job's own server, if it is named, or each until one knows the job, until `limit` or the limit of a call. Each server gets an
     /// equal share of the remaining time, so that a silent one leaves some for the others.
-    pub(super) fn ask_each<R>(
-        &mut self,
-        server: Option<usize>,
-        request: &R,
-        limit: Limit,
-    ) -> Result<JobStatus>
+    pub(super) fn ask_each<R>(&mut self, request: &R, limit: Limit) -> Result<JobStatus>
     where
         R: Request<Reply = JobStatus>,
     {
-        let all = self.router.order(0, request.route());
-        let order = server.map_or(all, Order::only);
+        let order = self.order(0, request)?;
         let limit = self.policy().0.sooner(limit);
         let mut last = Err(no_server());
         let mut questions = Questions::new(&order, self.policy().1);

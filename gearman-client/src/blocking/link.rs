@@ -105,11 +105,18 @@ impl Link {
     /// what has arrived is read.
     pub(super) fn try_aside(&mut self) {
         if self.is_connected() {
-            return self.look();
+            self.look();
+            return self.probe();
         }
         if self.quarantine().is_none() {
             let _ = self.role.poll_room(&mut None, Waker::noop());
         }
+        self.flush();
+    }
+
+    /// Has a server that has left a request unanswered asked again, without waiting for its answer.
+    fn probe(&mut self) {
+        self.role.probe();
         self.flush();
     }
 
@@ -174,11 +181,11 @@ impl Link {
 
     /// Queues a request of a slot if there is a connection with room; returns whether it did.
     pub(super) fn queue_now<R: Request>(&mut self, request: &R, slot: u32, tag: u32) -> bool {
-        let has_room = self.role.has_room();
-        if has_room {
+        let is_taken = self.role.takes(request);
+        if is_taken {
             self.role.send(request, slot, tag);
         }
-        has_room
+        is_taken
     }
 
     /// Number of request bytes not yet handed to the connection.

@@ -126,11 +126,10 @@ impl<'a> Boxes<'a> {
         {
             return Ok((0, *tags));
         }
-        let queued =
-            client.on_some_server(request.route(), false, Limit::never(), |index, link, time| {
-                let slot = slots.get(index).copied().flatten();
-                link.queue(request, slot, *tags, time)
-            });
+        let queued = client.on_some_server(request, false, Limit::never(), |index, link, time| {
+            let slot = slots.get(index).copied().flatten();
+            link.queue(request, slot, *tags, time)
+        });
         let (slot, index) = queued?;
         if let Some(place) = slots.get_mut(index) {
             *place = Some(slot);

@@ -28,6 +28,10 @@ impl Request for GetStatus {
         request(out, self.packet_type(), &[], self.0.name());
     }
 
+    fn handle(&self) -> Option<&JobHandle> {
+        Some(&self.0)
+    }
+
     fn decode(&self, answer: Packet, _: &Origin) -> Result<JobStatus, Error> {
         let ([handle, known, running, numerator], denominator) = answer.split()?;
         about(&handle, self.0.name())?;

@@ -51,6 +51,12 @@ pub trait Request {
     fn function(&self) -> Option<&FunctionName> {
         None
     }
+
+    /// The job that it concerns, if it names one by its handle. With a handle that names its server, the request goes to
+    /// no other one.
+    fn handle(&self) -> Option<&JobHandle> {
+        None
+    }
 }
 
 impl<R: Request> Request for &R {
@@ -82,6 +88,10 @@ impl<R: Request> Request for &R {
 
     fn function(&self) -> Option<&FunctionName> {
         R::function(self)
+    }
+
+    fn handle(&self) -> Option<&JobHandle> {
+        R::handle(self)
     }
 }
 

@@ -53,6 +53,28 @@ impl JobHandle {
         self
     }
 
+    /// The position of its server among these; `None` when the handle does not name its server. Servers count their
+    /// jobs alike, so the same name on another server is another job.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when its server is not among them.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn position_in<'a>(
+        &self,
+        servers: impl Iterator<Item = &'a Address> + Clone,
+    ) -> Result<Option<usize>, Error> {
+        let Some(own) = self.server() else { return Ok(None) };
+        if let Some(position) = servers.clone().position(|server| server == own) {
+            return Ok(Some(position));
+        }
+        let servers: Vec<_> = servers.map(ToString::to_string).collect();
+        Err(Error::invalid(format!(
+            "job handle {self} names the server {own}, and this client has only {}: ask a client of {own}",
+            servers.join(", ")
+        )))
+    }
+
     /// Whether the server was restarted between this handle and an earlier one, judging by their numbers, which start
     /// again. A restarted server has forgotten its jobs, except background jobs in a persistent queue.
     ///
@@ -71,6 +93,12 @@ impl JobHandle {
         let name = self.name();
         let colon = name.iter().rposition(|byte| *byte == b':')?;
         Some((name.get(..colon)?, crate::text::decimal(name.get(colon + 1..)?)?))
+    }
+
+    /// A handle that no job has.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn unknown() -> Self {
+        JobHandle { name: Short::cut(b"H:nobody:0"), server: None, epoch: None }
     }
 
     pub(crate) fn short(&self) -> Short {

@@ -1,7 +1,7 @@
 //! The text protocol, in both faces.
 
 use gearman_client::{
-    Admin, ErrorKind, MaxQueue, blocking,
+    Admin, ErrorKind, Fate, MaxQueue, blocking,
     protocol::{AdminCommand, AdminReply},
 };
 
@@ -48,6 +48,13 @@ fn refusals_are_typed_and_leave_the_connection_usable(address: &str) {
     let mut admin = blocking::Admin::connect(address).unwrap();
     let kind = |error: gearman_client::Error| error.kind();
     assert_eq!(kind(admin.cancel_job("H:x:9").unwrap_err()), ErrorKind::JobNotFound);
+    let elsewhere = "other:4730//H:x:9";
+    let error = admin.cancel_job(elsewhere).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::InvalidInput, Fate::NotSent));
+    assert!(
+        error.to_string().contains(elsewhere) && error.to_string().contains(address),
+        "{error}"
+    );
     assert_eq!(kind(admin.drop_function("none").unwrap_err()), ErrorKind::FunctionNotFound);
     assert_eq!(kind(admin.shutdown(true).unwrap_err()), ErrorKind::Unsupported);
     assert_eq!(kind(admin.create_function("a b").unwrap_err()), ErrorKind::InvalidInput);

@@ -14,7 +14,8 @@ use fixtures::{
 };
 use gearman_client::{
     ConnectOptions, Deadline, ErrorKind, Fate, Outcome, RetryPolicy, Selection, Servers, Unique,
-    UniqueId, protocol::Submit,
+    UniqueId,
+    protocol::{GetStatus, Submit},
 };
 
 use super::{
@@ -50,6 +51,8 @@ both_faces!(
     a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers,
     no_call_waits_long_for_a_connection_while_another_server_is_there,
     a_server_that_falls_silent_is_left_by_the_next_call,
+    a_frozen_server_costs_one_call_and_is_used_again_when_it_answers,
+    a_handle_goes_to_its_own_server_or_nowhere,
     a_server_that_is_away_is_not_waited_for_while_another_knows_the_job,
     a_new_call_does_not_wait_for_the_delays_of_earlier_ones,
     calls_to_servers_that_are_gone_wait_only_for_their_own_delays,
@@ -432,6 +435,76 @@ fn a_server_that_falls_silent_is_left_by_the_next_call<F: Face>() {
         client.submit_background("f", b"elsewhere", options()).unwrap();
     }
     assert_eq!((silent.view().jobs, other.view().jobs), (2, 2));
+}
+
+/// It still accepts connections, as a stopped process does.
+fn a_frozen_server_costs_one_call_and_is_used_again_when_it_answers<F: Face>() {
+    for was_used in [true, false] {
+        let (frozen, other) = (Server::start().unwrap(), Server::start().unwrap());
+        let proxy = Proxy::start(frozen.socket_addr().unwrap()).unwrap();
+        let servers = [proxy.address().to_string(), other.address().to_owned()];
+        let servers = Servers::new(servers.map(|address| quick(&address))).unwrap();
+        let mut client = F::connect(servers).unwrap();
+        if was_used {
+            client.submit_background("f", b"before", options()).unwrap();
+        }
+        proxy.spoil_replies(Toxics::new().silence());
+        let error = client.submit_background("f", b"waits", options()).unwrap_err();
+        let expected = (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown);
+        assert_eq!((error.kind(), error.fate()), expected);
+        // Also after a question to the frozen one was left unanswered in its turn.
+        let end = Instant::now() + LATE + LATE / 2;
+        while Instant::now() < end {
+            client.submit_background("f", b"elsewhere", options()).unwrap();
+            thread::sleep(Duration::from_millis(50));
+        }
+        let taken = 1 + usize::from(was_used);
+        assert_eq!(frozen.view().jobs, taken, "used before: {was_used}");
+        proxy.heal();
+        proxy.reset_connections();
+        let end = Instant::now() + PATIENCE;
+        while frozen.view().jobs == taken {
+            assert!(Instant::now() < end, "it is never used again");
+            client.submit_background("f", b"after", options()).unwrap();
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Servers count their jobs alike: the same name on another server is another job.
+fn a_handle_goes_to_its_own_server_or_nowhere<F: Face>() {
+    let (one, two, third) =
+        (Server::start().unwrap(), Server::start().unwrap(), Server::start().unwrap());
+    let mut of_third = F::connect(all([&third])).unwrap();
+    let handle = of_third.submit_background("f", b"w", options()).unwrap().handle;
+    for servers in [vec![&one], vec![&one, &two]] {
+        let mut client = F::connect(all(servers.clone())).unwrap();
+        let same = client.submit_background("f", b"w", options()).unwrap().handle;
+        let asked = |server: &Server| server.requests().len();
+        let before: Vec<_> = servers.iter().map(|server| asked(server)).collect();
+        let missing = handle.clone().on_server(third.address().parse().unwrap());
+        let get = GetStatus(missing.clone());
+        let mut errors = vec![client.status(&missing).unwrap_err()];
+        errors.push(client.call(&get).unwrap_err());
+        let many = client.call_many(vec![GetStatus(same.clone()), get, GetStatus(same)]);
+        assert!(many[0].is_ok() && many[2].is_ok(), "{many:?}");
+        errors.extend(many.into_iter().filter_map(Result::err));
+        assert_eq!(errors.len(), 3);
+        for error in errors {
+            assert_eq!((error.kind(), error.fate()), (ErrorKind::InvalidInput, Fate::NotSent));
+            let text = error.to_string();
+            let names = [&missing.to_string(), third.address(), one.address()];
+            assert!(names.iter().all(|name| text.contains(*name)), "{text}");
+        }
+        let after: Vec<_> = servers.iter().map(|server| asked(server)).collect();
+        assert_eq!((after[0], &after[1..]), (before[0] + 2, &before[1..]), "nothing was sent");
+    }
+    let mut client = F::connect(all([&one, &third])).unwrap();
+    let mut of_one = F::connect(all([&one])).unwrap();
+    let other = of_one.submit_background("f", b"w", options()).unwrap().handle;
+    assert!(client.status(&other).unwrap().is_known);
+    let gone = other.on_server(third.address().parse().unwrap());
+    assert!(!client.status(&gone).unwrap().is_known, "the job of another server was meant");
 }
 
 /// The whole call, with all its reconnects.

@@ -82,8 +82,12 @@ impl AdminSession {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a command that cannot be encoded.
+    /// `InvalidInput` for a command that cannot be encoded, and for the handle of a job of another server.
     pub(crate) fn begin(&mut self, command: &AdminCommand, now: Instant) -> Result<()> {
+        if let AdminCommand::CancelJob(handle) = command {
+            let own = handle.position_in(std::iter::once(self.options.address()));
+            own.map_err(|error| error.with_command(command.name()))?;
+        }
         let mut frame = BytesMut::new();
         command.encode(&mut frame)?;
         let total = self.options.server.total_timeout;

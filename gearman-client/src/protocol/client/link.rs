@@ -16,10 +16,10 @@ use super::{
     slots::{Slots, Ticket},
 };
 use crate::{
-    Address, ClientEventKind, ConnectOptions, ConnectionState, Error, ErrorKind, Fate, Metrics,
-    Origin, Result,
+    Address, ClientEventKind, ConnectOptions, ConnectionState, Error, ErrorKind, Fate, JobHandle,
+    Metrics, Origin, Result,
     protocol::client::route::no_server,
-    protocol::{Epoch, Framing, Magic, PacketType, Request, Session, request::refusal},
+    protocol::{Epoch, Framing, GetStatus, Magic, PacketType, Request, Session, request::refusal},
     trace,
 };
 
@@ -44,6 +44,8 @@ pub(crate) struct Link {
     waiting: Wakers,
     /// Whether a caller has given up waiting for the current attempt to connect, or for an answer since the last one.
     is_outwaited: bool,
+    /// Whether a request was left unanswered, on whatever connection, and none was answered since.
+    is_silent: bool,
     /// Number of failed attempts and ended connections.
     attempts: u64,
     last_error: Option<Error>,
@@ -117,6 +119,7 @@ impl Link {
             is_leaving: false,
             waiting: Wakers::default(),
             is_outwaited: false,
+            is_silent: false,
             attempts: 0,
             last_error: None,
             doom: None,
@@ -171,6 +174,12 @@ impl Link {
     /// Whether a request would be accepted now.
     pub(crate) fn has_room(&self) -> bool {
         self.is_open() && self.session.outgoing().len() < ENOUGH_OUTGOING
+    }
+
+    /// Whether this request would be accepted now. One with the handle of another server's job never is.
+    pub(crate) fn takes<R: Request>(&self, request: &R) -> bool {
+        let server = request.handle().and_then(JobHandle::server);
+        self.has_room() && server.is_none_or(|server| *server == *self.address)
     }
 
     /// A slot for a caller, which may want to know only the end of its job.
@@ -332,9 +341,21 @@ impl Link {
         };
     }
 
-    /// Whether the last attempt to make a connection has failed, or the current one, or an answer, takes long.
+    /// Whether the last attempt to make a connection has failed, or the current one, or an answer, takes long, or the
+    /// last answer did not come.
     pub(crate) fn is_doubtful(&self) -> bool {
-        self.is_outwaited || (self.stage != Stage::Open && self.health.failures() > 0)
+        let is_away = self.stage != Stage::Open && self.health.failures() > 0;
+        self.is_outwaited || self.is_silent || is_away
+    }
+
+    /// Asks a server that has left a request unanswered for something that every server answers, so that no caller has
+    /// to find out whether it does again. Nobody waits for the answer.
+    pub(crate) fn probe(&mut self) {
+        if self.is_silent && self.is_open() && self.session.pending() == 0 {
+            let slot = self.open_slot(true);
+            self.send(&GetStatus(JobHandle::unknown()), slot, 0);
+            self.leave(slot);
+        }
     }
 
     #[cfg(test)]

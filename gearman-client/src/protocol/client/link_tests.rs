@@ -258,6 +258,48 @@ fn an_overdue_answer_is_looked_for_before_the_connection_is_given_up() {
     assert_eq!(bench.lost(slot), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
 }
 
+/// Even a new connection is doubtful until a request is answered, which need not be a caller's.
+#[test]
+fn a_server_that_left_a_request_unanswered_is_doubtful_until_it_answers_a_probe() {
+    let mut bench = Bench::open(options());
+    let falls_silent = |bench: &mut Bench| {
+        bench.hand.now += 10 * SECOND;
+        assert_eq!(bench.turn(), Pulse::Look);
+        bench.hand.looked();
+        assert_eq!(bench.turn(), Pulse::Close(None));
+        bench.hand.closes();
+        assert!(bench.link().is_doubtful());
+    };
+    bench.link().probe();
+    assert!(matches!(bench.turn(), Pulse::Rest(_)), "a server that is good is not asked");
+    bench.echo("anybody?");
+    bench.turn();
+    bench.written();
+    bench.turn();
+    falls_silent(&mut bench);
+    for answers in [false, true] {
+        bench.connects();
+        assert!(bench.link().is_doubtful());
+        for _ in 0..2 {
+            bench.link().probe();
+        }
+        bench.turn();
+        let written = bench.written();
+        let probes = written.iter().filter(|packet| **packet == PacketType::GetStatus);
+        assert_eq!(probes.count(), 1);
+        bench.turn();
+        match answers {
+            false => falls_silent(&mut bench),
+            true => {
+                bench.comes(PacketType::StatusRes, &["H:nobody:0", "0", "0", "0", "0"]);
+                bench.turn();
+            }
+        }
+    }
+    assert!(!bench.link().is_doubtful());
+    assert_eq!(bench.link().slots_in_use(), 1, "only the first caller's, which it has not left");
+}
+
 #[test]
 fn a_flood_does_not_put_off_the_end_of_a_silent_server() {
     let mut bench = Bench::open(options());

@@ -76,7 +76,7 @@ impl Link {
             io.wake.extend(waker);
         }
         if self.session.pending() < before {
-            (self.has_answers, self.is_outwaited) = (true, false);
+            (self.has_answers, self.is_outwaited, self.is_silent) = (true, false, false);
         }
         Ok(())
     }
@@ -237,6 +237,7 @@ impl Link {
             }
             Err(Late::Reply) if self.overdue.may_be_here(io, now) => Pulse::Look,
             Err(late) => {
+                self.is_silent = true;
                 self.lose(&Error::timed_out(late), io, now);
                 self.dial(io, now)
             }
