@@ -45,7 +45,8 @@ killed. If a queue does not exist, the worker keeps trying; with --exit-when-emp
 is 1. When the system runs out of file descriptors, processes, threads or memory, the worker waits until some are free.
 Command output goes to stdout, the summary to stderr; with --log-jobs, or with -o json, ndjson or yaml, stdout has only
 the records, and command output goes to stderr. A message that does not end well is reported there on one
-line. Processes that a command leaves running with its output open are killed 2 s after it ends, and named.
+line. Processes that a command leaves running with its output open are killed 2 s after it ends, and named; in a
+session of their own they go on, but their output is no longer read.
 On SIGTERM, SIGINT or SIGHUP, running commands may finish within --grace; a second SIGTERM or SIGINT, or the end of that
 time, kills them and everything they started, and puts their messages back. Under nohup, SIGHUP is ignored.
 

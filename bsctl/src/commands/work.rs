@@ -44,7 +44,8 @@ While a command runs, its job is touched at every third of its time to run. If t
 connection broke or the time to run expired, the command and everything it started are killed.
 Command output goes to stdout, the summary to stderr; with --log-jobs, or with -o json, ndjson or yaml, stdout has only
 the records, and command output goes to stderr. A job that does not end well is reported there on one line. Processes
-that a command leaves running with its output open are killed 2 s after it ends, and named.
+that a command leaves running with its output open are killed 2 s after it ends, and named; in a session of their own
+they go on, but their output is no longer read.
 On SIGTERM, SIGINT or SIGHUP, running jobs may finish within --grace; a second SIGTERM or SIGINT, or the end of that
 time, kills the commands and everything they started, and releases their jobs. Under nohup, SIGHUP is ignored.
 

@@ -2,15 +2,19 @@
 
 mod data;
 mod last_line;
+mod pipe;
 mod template;
 
-use std::io::{self, Read, Write};
-use std::process::{Child, Command, ExitStatus};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use self::pipe::Watched;
 use crate::error::CliError;
+use crate::system::family::Family;
 use crate::system::process;
 
 pub use data::{Data, DataArgs};
@@ -19,8 +23,10 @@ pub use template::{Place, Template};
 
 /// How often to poll a running command.
 const SLICE: Duration = Duration::from_millis(10);
-/// How long a command may take to end after SIGTERM, and how long its background processes may hold its pipes open.
+/// How long a command may take to end after SIGTERM, and how long others may hold its output open after its end.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to read what processes wrote before they were killed.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Output of the command.
 #[derive(Debug)]
@@ -45,14 +51,17 @@ pub enum Order {
 /// A running command, which ends at the latest when this is dropped.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
-    own_group: bool,
+    family: Family,
     pieces: Receiver<Piece>,
+    /// The identities of the pipes for its output.
+    pipes: Vec<u64>,
+    /// Whether its output has not ended.
+    is_open: bool,
+    /// Ends the threads of its pipes.
+    over: Arc<AtomicBool>,
     /// When it was asked to end.
     asked: Option<Instant>,
-    given_up: bool,
-    /// The background processes that were ended.
-    left: Option<Vec<String>>,
+    left: Option<String>,
 }
 
 impl Running {
@@ -67,70 +76,84 @@ impl Running {
         input: impl AsRef<[u8]> + Send + 'static,
     ) -> Result<Self, CliError> {
         let own_group = process::group(&mut command);
-        let (sender, pieces) = mpsc::sync_channel(16);
-        let err = sender.clone();
+        let (out, pieces) = mpsc::sync_channel(16);
+        let (err, over) = (out.clone(), Arc::<AtomicBool>::default());
         // Start the threads first: if one cannot be started, the command must not have run.
-        let feeder = serve(move |stdin| feed(stdin, input.as_ref()))?;
-        let out_pump = serve(move |stdout| pump(stdout, &sender, Piece::Out))?;
-        let err_pump = serve(move |stderr| pump(stderr, &err, Piece::Err))?;
+        let feeder = serve(&over, move |stdin| pipe::feed(stdin, input.as_ref()))?;
+        let out_pump = serve(&over, move |stdout| pipe::pump(stdout, &out, Piece::Out))?;
+        let err_pump = serve(&over, move |stderr| pipe::pump(stderr, &err, Piece::Err))?;
         let mut child = process::spawn(&mut command)?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let pipes =
+            [stdout.as_ref().and_then(pipe::identity), stderr.as_ref().and_then(pipe::identity)];
         // The serving thread waits for the pipe, so sending succeeds.
         child.stdin.take().map(|stdin| feeder.send(stdin));
-        child.stdout.take().map(|stdout| out_pump.send(stdout));
-        child.stderr.take().map(|stderr| err_pump.send(stderr));
-        Ok(Self { child, own_group, pieces, asked: None, given_up: false, left: None })
+        stdout.map(|stdout| out_pump.send(stdout));
+        stderr.map(|stderr| err_pump.send(stderr));
+        Ok(Self {
+            family: Family::of(child, own_group),
+            pieces,
+            pipes: pipes.into_iter().flatten().collect(),
+            is_open: true,
+            over,
+            asked: None,
+            left: None,
+        })
     }
 
-    /// Waits for the command and its output to end. Polls `order` meanwhile. `None` if it was given up.
+    /// Waits for the command to end, and polls `order` meanwhile; then for its output, which others may hold open, for
+    /// 2 s. `None` if it was given up.
     pub fn watch(
         &mut self,
         mut order: impl FnMut() -> Order,
         mut take: impl FnMut(Piece),
     ) -> Option<ExitStatus> {
-        let mut ended: Option<(ExitStatus, Instant)> = None;
-        let mut open = true;
-        loop {
-            if open {
-                match self.pieces.recv_timeout(SLICE) {
-                    Ok(piece) => take(piece),
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => open = false,
-                }
+        let mut is_given_up = false;
+        while !self.family.has_ended() {
+            self.listen(&mut take);
+            let order = order();
+            is_given_up |= order == Order::GiveUp;
+            if order != Order::GoOn || self.asked.is_some() {
+                self.end();
             }
-            match ended {
-                Some((status, _)) if !open => return (!self.given_up).then_some(status),
-                // A background process holds the pipes open.
-                Some((_, when)) if when.elapsed() > PATIENCE => {
-                    let members = || process::members(&self.child, self.own_group);
-                    self.left.get_or_insert_with(members);
-                    process::kill(&self.child, self.own_group);
-                }
-                Some(_) => {}
-                None => {
-                    if let Ok(Some(status)) = self.child.try_wait() {
-                        ended = Some((status, Instant::now()));
-                    } else if !open {
-                        thread::sleep(Duration::from_millis(1));
-                    }
-                }
-            }
-            if ended.is_none() {
-                let order = order();
-                self.given_up |= order == Order::GiveUp;
-                if order != Order::GoOn || self.asked.is_some() {
-                    self.end();
-                }
-            }
+        }
+        self.listen_for(PATIENCE, &mut take);
+        if self.is_open {
+            self.left = Some(left_behind(self.family.remains(&self.pipes)));
+        }
+        if self.is_open || self.asked.is_some() {
+            self.family.kill();
+        }
+        let status = self.family.reap().ok();
+        self.listen_for(LAST_WORDS, &mut take);
+        if is_given_up { None } else { status }
+    }
+
+    /// What the command left running with its output open, and what was done about it 2 s after its end.
+    #[must_use]
+    pub fn left_behind(&self) -> Option<&str> {
+        self.left.as_deref()
+    }
+
+    /// Passes on the output that comes within this time, or all of it if it ends earlier.
+    fn listen_for(&mut self, time: Duration, take: &mut impl FnMut(Piece)) {
+        let start = Instant::now();
+        while self.is_open && start.elapsed() < time {
+            self.listen(take);
         }
     }
 
-    /// The background processes that held the command's output open, and were ended after 2 s: names with process ids,
-    /// where the system reports them.
-    #[must_use]
-    pub fn left_behind(&self) -> Option<String> {
-        let left = self.left.as_ref()?;
-        let names = if left.is_empty() { "a process".to_owned() } else { left.join(", ") };
-        Some(format!("killed processes that its command left running: {names}"))
+    /// Passes on the next piece of output, if one comes soon.
+    fn listen(&mut self, take: &mut impl FnMut(Piece)) {
+        if !self.is_open {
+            thread::sleep(Duration::from_millis(1));
+            return;
+        }
+        match self.pieces.recv_timeout(SLICE) {
+            Ok(piece) => take(piece),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => self.is_open = false,
+        }
     }
 
     /// Asks the command to end, and kills it if it does not.
@@ -138,12 +161,9 @@ impl Running {
         match self.asked {
             None => {
                 self.asked = Some(Instant::now());
-                process::terminate(&self.child, self.own_group);
+                self.family.terminate();
             }
-            Some(asked) if asked.elapsed() >= PATIENCE => {
-                process::kill(&self.child, self.own_group);
-                let _ = self.child.kill();
-            }
+            Some(asked) if asked.elapsed() >= PATIENCE => self.family.kill(),
             Some(_) => {}
         }
     }
@@ -151,46 +171,35 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Ok(None) = self.child.try_wait() {
-            process::kill(&self.child, self.own_group);
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
+        self.over.store(true, Ordering::SeqCst);
+    }
+}
+
+/// What was left behind: members of the group, which are killed, and others that hold its output.
+fn left_behind((members, holders): (Vec<String>, Vec<String>)) -> String {
+    let killed = format!("killed processes that its command left running: {}", members.join(", "));
+    let abandoned =
+        "its command left processes running that hold its output, which is no longer read";
+    match (members.is_empty(), holders.is_empty()) {
+        (false, true) => killed,
+        (true, true) => abandoned.to_owned(),
+        (true, false) => format!("{abandoned}: {}", holders.join(", ")),
+        (false, false) => format!("{killed}; {abandoned}: {}", holders.join(", ")),
     }
 }
 
 /// Starts a thread for a pipe that is sent later; it ends if the sender is dropped.
-fn serve<P: Send + 'static>(
-    work: impl FnOnce(P) + Send + 'static,
+fn serve<P: pipe::Pipe>(
+    over: &Arc<AtomicBool>,
+    work: impl FnOnce(Watched<P>) + Send + 'static,
 ) -> Result<mpsc::Sender<P>, CliError> {
     let (sender, pipe) = mpsc::channel();
+    let over = Arc::clone(over);
     thread::Builder::new()
         .name("pump".to_owned())
-        .spawn(move || pipe.recv().map(work))
+        .spawn(move || pipe.recv().map(|pipe| work(Watched::new(pipe, over))))
         .map(|_| sender)
         .map_err(|error| process::no_thread(&error))
-}
-
-/// A command need not read all of its stdin.
-fn feed(mut stdin: impl Write, input: &[u8]) {
-    let _ = stdin.write_all(input);
-}
-
-fn pump(mut from: impl Read, to: &SyncSender<Piece>, piece: fn(Vec<u8>) -> Piece) {
-    let mut buffer = vec![0; 32 << 10];
-    loop {
-        match from.read(&mut buffer) {
-            Ok(0) => return,
-            Ok(n) => {
-                let bytes = buffer.get(..n).unwrap_or_default().to_vec();
-                if to.send(piece(bytes)).is_err() {
-                    return;
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return,
-        }
-    }
 }
 
 #[cfg(all(test, unix))]
@@ -235,6 +244,28 @@ mod tests {
         );
         assert!(is_ready);
         assert_eq!(process::signal(status.unwrap()), Some(9));
+    }
+
+    /// A process of the command that its group's signals do not reach.
+    #[test]
+    fn a_process_in_its_own_session_does_not_hold_up_the_command() {
+        let mut running = Running::start(shell("setsid sleep 1000 & echo $!; exit 3"), "").unwrap();
+        let mut pid = Vec::new();
+        let status = running.watch(
+            || Order::GoOn,
+            |piece| match piece {
+                Piece::Out(bytes) | Piece::Err(bytes) => pid.extend(bytes),
+            },
+        );
+        let pid = String::from_utf8(pid).unwrap().trim().parse().unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        assert_eq!(status.unwrap().code(), Some(3));
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        let left = running.left_behind().unwrap();
+        assert!(left.contains("hold its output, which is no longer read"), "{left}");
+        if cfg!(target_os = "linux") {
+            assert!(left.ends_with(&format!(": sleep (process {pid})")), "{left}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod at_once;
 pub mod child;
+pub(crate) mod family;
 pub mod files;
 pub(crate) mod listen;
 pub mod notice;

@@ -1,16 +1,18 @@
-//! Ends a child with all its descendants, by process groups where the system has them.
+//! Starts children, and tells how they ended.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _};
 use std::process::{Child, Command, ExitStatus};
 
 use crate::error::{CliError, Exit};
+use crate::system::signals;
 
 /// Starts the command.
 ///
 /// # Errors
 /// It does not exist: exit 127; it cannot be run: exit 126; the system has no room for it now: exit 75.
 pub fn spawn(command: &mut Command) -> Result<Child, CliError> {
+    signals::heed_children();
     let spawned = command.spawn();
     spawned.map_err(|error| {
         let name = command.get_program().to_string_lossy();
@@ -66,24 +68,6 @@ pub fn group(command: &mut Command) -> bool {
     system::group(command)
 }
 
-/// Asks the child, or its group, to end. Does nothing where this is not supported.
-pub fn terminate(child: &Child, own_group: bool) {
-    system::terminate(child, own_group);
-}
-
-/// Kills the rest of the child's group.
-pub fn kill(child: &Child, own_group: bool) {
-    if own_group {
-        system::kill(child);
-    }
-}
-
-/// The processes in the child's group: names with process ids, where the system reports them.
-#[must_use]
-pub fn members(child: &Child, own_group: bool) -> Vec<String> {
-    if own_group { system::members(child.id()) } else { Vec::new() }
-}
-
 /// Whether a process with this id exists; false where the system does not report it.
 #[must_use]
 pub fn is_running(pid: u32) -> bool {
@@ -108,10 +92,10 @@ pub fn signal(status: ExitStatus) -> Option<i32> {
 #[cfg(unix)]
 mod system {
     use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-    use std::process::{Child, Command, ExitStatus};
+    use std::process::{Command, ExitStatus};
 
     use rustix::io::Errno;
-    use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
+    use rustix::process::{Pid, test_kill_process};
 
     pub(super) fn is_shortage(error: &std::io::Error) -> bool {
         let shortages = [Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
@@ -129,53 +113,14 @@ mod system {
         true
     }
 
-    pub(super) fn terminate(child: &Child, own_group: bool) {
-        send(child, own_group, Signal::TERM);
-    }
-
-    pub(super) fn kill(child: &Child) {
-        send(child, true, Signal::KILL);
-    }
-
-    #[cfg(target_os = "linux")]
-    pub(super) fn members(group: u32) -> Vec<String> {
-        let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
-        let stats = processes.flatten().map(|process| process.path().join("stat"));
-        // The process may have ended meanwhile.
-        stats.filter_map(|stat| member(&std::fs::read(stat).ok()?, group)).collect()
-    }
-
-    /// Parses `PID (NAME) STATE PARENT GROUP ..`; a name may contain anything. A zombie is not a member.
-    #[cfg(target_os = "linux")]
-    fn member(stat: &[u8], group: u32) -> Option<String> {
-        let text = String::from_utf8_lossy(stat);
-        let (pid, rest) = text.split_once(" (")?;
-        let (name, rest) = rest.rsplit_once(") ")?;
-        let mut fields = rest.split(' ');
-        let is_running = fields.next()? != "Z";
-        let is_member = fields.nth(1)?.parse() == Ok(group);
-        (is_running && is_member).then(|| format!("{name} (process {pid})"))
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(super) fn members(_: u32) -> Vec<String> {
-        Vec::new()
-    }
-
     pub(super) fn signal(status: ExitStatus) -> Option<i32> {
         status.signal()
-    }
-
-    /// A process or group that has gone needs no signal.
-    fn send(child: &Child, own_group: bool, signal: Signal) {
-        let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
-        let _ = if own_group { kill_process_group(pid, signal) } else { kill_process(pid, signal) };
     }
 }
 
 #[cfg(not(unix))]
 mod system {
-    use std::process::{Child, Command, ExitStatus};
+    use std::process::{Command, ExitStatus};
 
     pub(super) fn is_shortage(error: &std::io::Error) -> bool {
         error.kind() == std::io::ErrorKind::OutOfMemory
@@ -189,14 +134,6 @@ mod system {
         false
     }
 
-    pub(super) fn terminate(_: &Child, _: bool) {}
-
-    pub(super) fn kill(_: &Child) {}
-
-    pub(super) fn members(_: u32) -> Vec<String> {
-        Vec::new()
-    }
-
     pub(super) fn signal(_: ExitStatus) -> Option<i32> {
         None
     }
@@ -207,15 +144,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_ends_with_its_signal_and_codes_are_told() {
-        let mut command = Command::new("sleep");
-        command.arg("1000");
-        assert!(group(&mut command));
-        let mut child = command.spawn().unwrap();
-        terminate(&child, true);
-        let status = child.wait().unwrap();
-        assert_eq!((signal(status), code(status)), (Some(15), 143));
-        let status = Command::new("sh").args(["-c", "exit 7"]).status().unwrap();
-        assert_eq!((signal(status), code(status)), (None, 7));
+    fn exit_codes_and_signals_become_codes() {
+        let status = |line| Command::new("sh").args(["-c", line]).status().unwrap();
+        let killed = status("kill -TERM $$");
+        assert_eq!((signal(killed), code(killed)), (Some(15), 143));
+        let failed = status("exit 7");
+        assert_eq!((signal(failed), code(failed)), (None, 7));
     }
 }

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[cfg(unix)]
+use signal_hook::consts::SIGHUP;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -121,7 +123,7 @@ pub(crate) fn asked_for(last: &AtomicUsize) -> Option<Exit> {
         Ok(0) => None,
         Ok(SIGTERM) => Some(Exit::Terminated),
         #[cfg(unix)]
-        Ok(signal_hook::consts::SIGHUP) => Some(Exit::HungUp),
+        Ok(SIGHUP) => Some(Exit::HungUp),
         _ => Some(Exit::Interrupted),
     }
 }
@@ -129,7 +131,7 @@ pub(crate) fn asked_for(last: &AtomicUsize) -> Option<Exit> {
 /// SIGHUP, unless it is ignored or does not exist.
 pub(crate) fn hangup() -> Option<i32> {
     #[cfg(unix)]
-    let signal = Some(signal_hook::consts::SIGHUP);
+    let signal = Some(SIGHUP);
     #[cfg(not(unix))]
     let signal = None;
     signal.filter(|_| !is_hangup_ignored())
@@ -141,34 +143,49 @@ pub fn is_hangup_ignored() -> bool {
     // A session asks twice, and starting a shell is expensive.
     #[cfg(unix)]
     static IS_IGNORED: LazyLock<bool> =
-        LazyLock::new(|| hangup::system_says().unwrap_or_else(hangup::shell_says));
+        LazyLock::new(|| system_ignores(SIGHUP).unwrap_or_else(shell_says));
     #[cfg(unix)]
     return *IS_IGNORED;
     #[cfg(not(unix))]
     false
 }
 
-/// Whether SIGHUP is ignored. Only the unsafe C interface reports that on all systems.
+/// Keeps the exit codes of children: if this process was started with SIGCHLD ignored, the system discards them.
+pub(crate) fn heed_children() {
+    #[cfg(unix)]
+    {
+        use signal_hook::consts::SIGCHLD;
+
+        static HEEDED: LazyLock<()> = LazyLock::new(|| {
+            if system_ignores(SIGCHLD) == Some(true) {
+                // With any handler at all, it is not ignored.
+                let _ = flag::register(SIGCHLD, Arc::default());
+            }
+        });
+        LazyLock::force(&HEEDED);
+    }
+}
+
+/// Whether a signal is ignored, from Linux's status of this process, which has the ignored signals as bits. Only the
+/// unsafe C interface reports that on all systems.
 #[cfg(unix)]
-mod hangup {
-    use std::fs;
+fn system_ignores(signal: i32) -> Option<bool> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    let ignored = u64::from_str_radix(ignored.trim(), 16).ok()?;
+    Some(ignored >> (signal - 1) & 1 == 1)
+}
+
+/// Whether SIGHUP is ignored, from a shell: it cannot trap signals ignored at its start (POSIX, Shell Command Language,
+/// trap).
+#[cfg(unix)]
+fn shell_says() -> bool {
     use std::process::{Command, Stdio};
 
-    /// From Linux's status of this process, which has the ignored signals as bits.
-    pub(super) fn system_says() -> Option<bool> {
-        let status = fs::read_to_string("/proc/self/status").ok()?;
-        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
-        let ignored = u64::from_str_radix(ignored.trim(), 16).ok()?;
-        Some(ignored >> (signal_hook::consts::SIGHUP - 1) & 1 == 1)
-    }
-
-    /// From a shell: it cannot trap signals ignored at its start (POSIX, Shell Command Language, trap).
-    pub(super) fn shell_says() -> bool {
-        let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", "trap 'exit 1' HUP; kill -HUP $$; exit 0"]);
-        shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        shell.status().is_ok_and(|status| status.success())
-    }
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "trap 'exit 1' HUP; kill -HUP $$; exit 0"]);
+    shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    shell.status().is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]
@@ -178,8 +195,8 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn the_shell_agrees_with_the_system() {
-        if let Some(is_ignored) = hangup::system_says() {
-            assert_eq!(hangup::shell_says(), is_ignored);
+        if let Some(is_ignored) = system_ignores(SIGHUP) {
+            assert_eq!(shell_says(), is_ignored);
         }
     }
 

@@ -35,7 +35,8 @@ GEARCTL_REDUCER. A shell is used only with --shell, and the workload is part of 
 command cannot be started, its job is given back and the worker exits (126, 127); when the system runs out of file
 descriptors, processes, threads or memory, the worker waits until some are free.
 A job that does not end well is reported on one line of stderr, where the summary goes too. Processes that a command
-leaves running with its output open are killed 2 s after it ends, and named.
+leaves running with its output open are killed 2 s after it ends, and named; in a session of their own they go on, but
+their output is no longer read.
 On SIGTERM, SIGINT or SIGHUP, running jobs may finish within --grace; a second SIGTERM or SIGINT, or the end of that
 time, kills the commands and everything they started, and returns their jobs to the server. Under nohup, SIGHUP is
 ignored.

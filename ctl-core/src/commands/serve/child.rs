@@ -1,11 +1,12 @@
 //! The command that a server is started for, which ends with the server and leaves no processes behind.
 
 use std::ffi::OsString;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{CliError, Exit};
+use crate::system::family::Family;
 use crate::system::process;
 use crate::system::signals::Interrupts;
 
@@ -27,50 +28,25 @@ pub(super) fn run(
     command.args(arguments).envs(variables.iter().map(|name| (name, address)));
     let own_group = process::separate(&mut command);
     let name = program.to_string_lossy();
-    let child = process::spawn(&mut command)?;
-    let mut running = Running { child, own_group };
-    let wait_failed = |error| CliError::internal(format!("cannot wait for {name}: {error}"));
+    let mut family = Family::of(process::spawn(&mut command)?, own_group);
     loop {
-        if let Some(status) = running.child.try_wait().map_err(wait_failed)? {
+        if family.has_ended() {
+            // Including what it has started and left behind.
+            family.kill();
+            let status = family
+                .reap()
+                .map_err(|error| CliError::internal(format!("cannot wait for {name}: {error}")))?;
             return Ok(Exit::Own(process::code(status)));
         }
-        if let Some(exit) = interrupts.requested() {
-            running.end();
+        let exit = interrupts.requested().or_else(|| gone().then_some(Exit::Done));
+        if let Some(exit) = exit {
+            family.terminate();
+            let start = Instant::now();
+            while !family.has_ended() && start.elapsed() < GRACE {
+                thread::sleep(SLICE);
+            }
             return Ok(exit);
         }
-        if gone() {
-            running.end();
-            return Ok(Exit::Done);
-        }
         thread::sleep(SLICE);
-    }
-}
-
-/// A child that does not outlive this value.
-struct Running {
-    child: Child,
-    own_group: bool,
-}
-
-impl Running {
-    /// Asks the child to end, and kills it if it does not.
-    fn end(&mut self) {
-        process::terminate(&self.child, self.own_group);
-        let start = Instant::now();
-        while start.elapsed() < GRACE {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            thread::sleep(SLICE);
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Kills what the command has started and left behind.
-        process::kill(&self.child, self.own_group);
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
