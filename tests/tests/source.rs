@@ -7,6 +7,8 @@ use std::{
     process::Command,
 };
 
+use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
+
 const CLIENTS: [&str; 3] = ["adf-queue-client", "beanstalk-client", "gearman-client"];
 
 fn root() -> PathBuf {
@@ -19,18 +21,27 @@ fn read(path: &Path) -> String {
 
 /// The source files of a folder of the repository, but for its tests, and their code without tests and comments.
 fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut found = files(&root().join(folder));
+    found.retain(|(path, _)| !is_test(path));
+    for (_, text) in &mut found {
+        let code = text.split("#[cfg(test)]\n").next().unwrap().lines();
+        let code = code.filter(|line| !line.trim_start().starts_with("//"));
+        *text = code.collect::<Vec<_>>().join("\n");
+    }
+    found
+}
+
+/// The source files of a folder.
+fn files(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
-    let mut folders = vec![root().join(folder)];
+    let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if !is_test(&path) {
-                let code = read(&path);
-                let code = code.split("#[cfg(test)]\n").next().unwrap().lines();
-                let code = code.filter(|line| !line.trim_start().starts_with("//"));
-                found.push((path, code.collect::<Vec<_>>().join("\n")));
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push((path.clone(), read(&path)));
             }
         }
     }
@@ -148,4 +159,93 @@ fn the_async_faces_are_deterministic() {
             assert!(choice.trim_start().starts_with("biased;"), "{name} selects at random");
         }
     }
+}
+
+/// The libraries compile on the Rust version that they declare. What the standard library got later is found by clippy
+/// (`incompatible_msrv`), and what the language got later is found here, both without that compiler.
+#[test]
+fn the_libraries_use_no_later_syntax_than_they_declare() {
+    let manifest = read(&root().join("Cargo.toml"));
+    assert!(
+        manifest.contains("rust-version = \"1.88\""),
+        "look at what came since, and correct this test"
+    );
+    let guard =
+        "match x { Some(1..=3) if let Some(n) = y => n, S { a } if let 0 = a => a, _ => 0 }";
+    assert_eq!(later_syntax(guard.parse().unwrap()).len(), 2);
+    let older = "if let Some(n) = y { [n; 2] } else if let S { a } = x && let 1 = a { match a { 0 => {} } }";
+    assert_eq!(later_syntax(older.parse().unwrap()), [""; 0]);
+    let of_1_89 = "let n: [u8; _] = [0; 2]; cfg_select! { unix => {} }";
+    assert_eq!(later_syntax(of_1_89.parse().unwrap()).len(), 2);
+
+    let entries = std::fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().path());
+    let declares = |package: &PathBuf| {
+        let manifest = std::fs::read_to_string(package.join("Cargo.toml")).unwrap_or_default();
+        manifest.contains("rust-version.workspace = true") && package.join("src").is_dir()
+    };
+    let packages: Vec<_> = entries.filter(declares).collect();
+    assert!(packages.len() > 6, "{packages:?}");
+    for package in packages {
+        for (path, text) in files(&package.join("src")) {
+            let found = later_syntax(text.parse().unwrap());
+            assert!(found.is_empty(), "{}: {found:?}", path.display());
+        }
+    }
+}
+
+/// What came after Rust 1.88: `if let` as a guard, an inferred length of an array, and macros.
+fn later_syntax(code: TokenStream) -> Vec<String> {
+    let tokens: Vec<TokenTree> = code.into_iter().collect();
+    let is = |token: Option<&TokenTree>, text: &str| {
+        token.is_some_and(|token| token.to_string() == text)
+    };
+    let mut found = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let next = tokens.get(at + 1);
+        match token {
+            TokenTree::Ident(name) if name == "if" && is(next, "let") => {
+                let equals = tokens[at..].iter().position(|token| is_single(token, '='));
+                // A condition ends with its block, and a guard with an arrow.
+                let rest = &tokens[at + equals.unwrap_or_default()..];
+                let block = rest.iter().position(is_block);
+                let arrow = rest.windows(2).position(|pair| {
+                    matches!(pair, [TokenTree::Punct(one), TokenTree::Punct(two)]
+                        if (one.as_char(), two.as_char(), one.spacing()) == ('=', '>', Spacing::Joint))
+                });
+                let is_guard = arrow.is_some_and(|arrow| block.is_none_or(|block| arrow < block));
+                if is_guard {
+                    let guard = tokens[at..].iter().take(6).map(ToString::to_string);
+                    found.push(guard.collect::<Vec<_>>().join(" "));
+                }
+            }
+            TokenTree::Ident(name) if is(next, "!") => {
+                let name = name.to_string();
+                if ["assert_matches", "cfg_select", "debug_assert_matches"].contains(&&*name) {
+                    found.push(name);
+                }
+            }
+            TokenTree::Group(group) => {
+                let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+                let is_array = group.delimiter() == Delimiter::Bracket;
+                if let [.., semicolon, length] = inner.as_slice()
+                    && is_array
+                    && is(Some(semicolon), ";")
+                    && is(Some(length), "_")
+                {
+                    found.push(group.to_string());
+                }
+                found.extend(later_syntax(group.stream()));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn is_single(token: &TokenTree, sign: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == sign && punct.spacing() == Spacing::Alone)
+}
+
+fn is_block(token: &TokenTree) -> bool {
+    matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
 }
