@@ -341,6 +341,13 @@ impl CliError {
         if text.contains(address) { text } else { format!("{address}: {text}") }
     }
 
+    /// The same failure for something else that it keeps from happening.
+    pub(crate) fn copy(&self, message: String) -> Self {
+        let mut copy = Self::new(self.exit, self.code, message);
+        copy.hints.clone_from(&self.hints);
+        copy
+    }
+
     /// Prefixes where it happened: `context: message`.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {

@@ -116,8 +116,8 @@ pub trait Link: Sized + Send {
     /// # Errors
     /// The errors of [`Dialer::address`].
     fn elsewhere(&mut self, to: Option<&str>) -> Result<(Self, Option<String>), CliError> {
+        let Some(to) = to else { return Ok((self.sibling(), None)) };
         let mut other = self.sibling();
-        let Some(to) = to else { return Ok((other, None)) };
         other.dialer_mut().retarget(to.to_owned());
         let address = other.dialer_mut().address()?;
         let own = who::places(&self.dialer_mut().address()?);
@@ -125,6 +125,21 @@ pub trait Link: Sized + Send {
             true => Ok((other, Some(address))),
             false => Ok((self.sibling(), None)),
         }
+    }
+
+    /// A new link to the server at this address, not connected: one of these, under any of its names, or another.
+    ///
+    /// # Errors
+    /// The errors of [`Dialer::address`].
+    fn to_server(&mut self, address: &str) -> Result<Self, CliError> {
+        let places = who::places(address);
+        let is_there = |own: &String| !who::places(own).is_disjoint(&places);
+        if let Some((_, link)) = self.each()?.into_iter().find(|(own, _)| is_there(own)) {
+            return Ok(link);
+        }
+        let mut other = self.sibling();
+        other.dialer_mut().retarget(address.to_owned());
+        Ok(other)
     }
 
     /// A separate link to each server, not connected, with its address.

@@ -8,8 +8,9 @@ use ctl_core::error::{CliError, Exit};
 #[cfg(feature = "tls")]
 use ctl_core::link::tls::Tls;
 use ctl_core::link::{Dialer, Endpoint, Link as _, Pong, RequestLog, Setters};
+use ctl_core::output::messages::Messages;
 use ctl_core::output::{Column, Shape, units};
-use ctl_core::system::at_once::{at_once, first_of};
+use ctl_core::system::at_once::{at_once, soon_after_first};
 use fixtures::fault::Faults;
 use fixtures::gearmand::{Listen, Server};
 use gearman_client::blocking::{Admin, Client, GrabbedJob, Packets, Worker};
@@ -30,6 +31,16 @@ pub struct Link {
     prober: Option<Admin>,
     /// Whether `ECHO_REQ` is worth sending: these servers have not left it unanswered yet.
     echoes: bool,
+    absent: Absent,
+}
+
+/// Which of several servers were away when another one answered.
+#[derive(Default)]
+struct Absent {
+    /// Those that said nothing: no job goes there.
+    silent: Vec<Address>,
+    /// Those that the user knows of.
+    named: Vec<Address>,
 }
 
 /// The outcome of a query that not every server answers.
@@ -121,6 +132,49 @@ fn round_trip(client: &mut Client) -> Result<(), CliError> {
     client.status("H:gearctl:0").map(drop).map_err(cli_error)
 }
 
+/// How much longer than for the first of several servers to wait for the others, before their jobs go to that one.
+const LONGER: Duration = Duration::from_secs(1);
+
+impl Absent {
+    /// Makes a round trip to each of several servers, because a job sent to a frozen one is queued there later. Names
+    /// those that are away.
+    ///
+    /// # Errors
+    /// None has answered: the worst error.
+    fn ask_each(
+        &mut self,
+        servers: &[ConnectOptions],
+        messages: &Messages,
+    ) -> Result<(), CliError> {
+        let asked = soon_after_first(servers.to_vec(), LONGER, |server| {
+            let alone = server.retry(RetryPolicy::never());
+            round_trip(&mut Client::connect(alone).map_err(cli_error)?)
+        });
+        if !asked.iter().any(|result| matches!(result, Some(Ok(())))) {
+            let failures = asked.into_iter().flatten().filter_map(Result::err);
+            let worst = failures.max_by_key(|error| error.exit.code());
+            return Err(worst.unwrap_or_else(|| CliError::usage("no server given")));
+        }
+        self.silent.clear();
+        for (server, result) in servers.iter().zip(asked) {
+            let address = server.address();
+            let why = match result {
+                Some(Ok(())) => continue,
+                Some(Err(error)) if !error.is_late() => error.at(&address.to_string()),
+                _ => {
+                    self.silent.push(address.clone());
+                    format!("{address} does not answer: no job goes there")
+                }
+            };
+            if !self.named.contains(address) {
+                self.named.push(address.clone());
+                messages.warn(why);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// How long to look for servers that do not answer, after a time limit has expired.
 pub const LOOK: Duration = Duration::from_millis(500);
 
@@ -146,7 +200,14 @@ impl ctl_core::link::Link for Link {
     const PING: &'static Shape = &PING;
 
     fn new(dialer: Dialer<Self>) -> Self {
-        Self { dialer, client: None, admin: None, prober: None, echoes: true }
+        Self {
+            dialer,
+            client: None,
+            admin: None,
+            prober: None,
+            echoes: true,
+            absent: Absent::default(),
+        }
     }
 
     fn dialer(&self) -> &Dialer<Self> {
@@ -199,6 +260,7 @@ impl ctl_core::link::Link for Link {
         self.admin = None;
         self.prober = None;
         self.echoes = true;
+        self.absent = Absent::default();
     }
 
     /// With `ECHO_REQ`, or with `GET_STATUS` if that is not answered within half of the time limit, as with geard.
@@ -283,23 +345,30 @@ impl Link {
     /// No server can be reached: exit 69.
     pub fn open_client(&mut self) -> Result<Client, CliError> {
         let options = self.dialer.options()?;
-        let bound = self.dialer.call_bound();
-        self.dialer.open(|attempt| {
-            let options = options.iter().map(|options| attempt.bound::<Self>(options));
-            let servers = Servers::new(options).map_err(cli_error)?;
-            let mut client = Client::connect(servers.clone()).map_err(cli_error)?;
-            match servers.options() {
-                _ if !attempt.asks => {}
-                [_] => round_trip(&mut client)?,
-                // One that answers is enough.
-                several => first_of(several.to_vec(), |server| {
-                    let alone = server.retry(RetryPolicy::never());
-                    round_trip(&mut Client::connect(alone).map_err(cli_error)?)
-                })?,
+        let (bound, messages) = (self.dialer.call_bound(), self.dialer.messages().clone());
+        let Self { dialer, absent, .. } = self;
+        dialer.open(|attempt| {
+            let bounded = options.iter().map(|options| attempt.bound::<Self>(options));
+            let mut bounded: Vec<ConnectOptions> = bounded.collect();
+            if attempt.asks && bounded.len() > 1 {
+                absent.ask_each(&bounded, &messages)?;
+            }
+            bounded.retain(|server| !absent.silent.contains(server.address()));
+            let is_single = bounded.len() == 1;
+            let servers = Servers::new(bounded).map_err(cli_error)?;
+            let mut client = Client::connect(servers).map_err(cli_error)?;
+            if attempt.asks && is_single {
+                round_trip(&mut client)?;
             }
             client.set_total_timeout(bound);
             Ok(client)
         })
+    }
+
+    /// Whether there are several servers, so that a handle needs its server.
+    #[must_use]
+    pub fn is_several(&mut self) -> bool {
+        self.dialer.options().is_ok_and(|all| all.len() > 1)
     }
 
     /// Adds to an expired time which of several servers do not answer, because the client does not say which of them

@@ -59,6 +59,25 @@ pub fn show_handle(handle: &JobHandle) -> String {
     escape::name(handle.name())
 }
 
+/// A handle that can be handed to another command: with its server, if there are several.
+#[must_use]
+pub fn show_handle_of(handle: &JobHandle, is_several: bool) -> String {
+    match handle.server().filter(|_| is_several) {
+        Some(server) => show_handle_at(handle, Some(&server.to_string())),
+        None => show_handle(handle),
+    }
+}
+
+/// As [`show_handle_of`]; the server is given if there are several.
+#[must_use]
+pub fn show_handle_at(handle: &JobHandle, server: Option<&str>) -> String {
+    let name = show_handle(handle);
+    match server {
+        Some(server) => format!("{server}//{name}"),
+        None => name,
+    }
+}
+
 /// A function's name as text; bytes that are not UTF-8 become `\xNN`.
 #[must_use]
 pub fn show_function(function: &FunctionName) -> String {

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use crate::error::{CliError, Exit};
 use crate::input::confirm::{Asking, in_all, waits};
-use crate::link::Link;
+use crate::link::{Link, who};
 use crate::output::messages::Messages;
 use crate::output::{List, Output, Shape};
 use crate::system::at_once::at_once;
@@ -17,6 +17,8 @@ pub struct Fleet<L> {
     messages: Messages,
     /// Empty for a single server, which is queried over the tool's own connection.
     servers: Vec<Server<L>>,
+    /// Those that only [`Fleet::ask_at`] has queried.
+    others: Vec<Server<L>>,
 }
 
 struct Server<L> {
@@ -39,7 +41,7 @@ impl<L: Link> Fleet<L> {
         let several = each.len() > 1;
         let server = |(address, link)| Server { address, link, failure: None };
         let servers = each.into_iter().filter(|_| several).map(server).collect();
-        Ok(Self { messages: tool.messages.clone(), servers })
+        Ok(Self { messages: tool.messages.clone(), servers, others: Vec::new() })
     }
 
     /// Whether there are several servers.
@@ -103,6 +105,63 @@ impl<L: Link> Fleet<L> {
         Ok(answers)
     }
 
+    /// Queries only the server at this address: one of these, under any of its names, or another one. A server that has
+    /// failed is not queried again. The answer has no address if it is the single one.
+    ///
+    /// # Errors
+    /// Its failure, with its address; an invalid address: exit 2.
+    pub fn ask_at<T>(
+        &mut self,
+        own: &mut L,
+        address: &str,
+        ask: impl FnOnce(&mut L) -> Result<T, CliError>,
+    ) -> Result<Answered<T>, CliError> {
+        let is_other = self.others.iter().any(|server| server.address == address);
+        if !is_other && self.is_own(own, address)? {
+            return Ok((None, ask(own)?));
+        }
+        let server = self.server_at(own, address)?;
+        if let Some(failure) = &server.failure {
+            return Err(failure.copy(failure.at(&server.address)));
+        }
+        match ask(&mut server.link) {
+            Ok(answer) => Ok((Some(server.address.clone()), answer)),
+            Err(error) => {
+                server.failure = Some(error.copy(error.message.clone()));
+                Err(CliError { message: error.at(&server.address), ..error })
+            }
+        }
+    }
+
+    /// Whether one of these servers is at this address, under any of its names.
+    ///
+    /// # Errors
+    /// An invalid address: exit 2.
+    pub fn has(&self, own: &mut L, address: &str) -> Result<bool, CliError> {
+        Ok(self.is_own(own, address)? || find(&self.servers, address).is_some())
+    }
+
+    fn is_own(&self, own: &mut L, address: &str) -> Result<bool, CliError> {
+        if self.is_several() {
+            return Ok(false);
+        }
+        let its = own.dialer_mut().address()?;
+        Ok(its == address || !who::places(&its).is_disjoint(&who::places(address)))
+    }
+
+    fn server_at(&mut self, own: &mut L, address: &str) -> Result<&mut Server<L>, CliError> {
+        let known = self.others.iter().position(|server| server.address == address);
+        if let (None, Some(at)) = (known, find(&self.servers, address)) {
+            return self.servers.get_mut(at).ok_or_else(|| CliError::usage("no server given"));
+        }
+        let at = known.unwrap_or(self.others.len());
+        if known.is_none() {
+            let link = own.to_server(address)?;
+            self.others.push(Server { address: address.to_owned(), link, failure: None });
+        }
+        self.others.get_mut(at).ok_or_else(|| CliError::usage("no server given"))
+    }
+
     /// The link to a server that has replied; `own` if there is only one.
     pub fn at<'l>(&'l mut self, own: &'l mut L, server: Option<&str>) -> &'l mut L {
         let mut servers = self.servers.iter_mut();
@@ -142,6 +201,14 @@ impl<L: Link> Fleet<L> {
         let text = "none of the servers has answered";
         self.silent().map_or_else(|| CliError::unavailable(text), |error| error.context(text))
     }
+}
+
+/// The position of the server at this address; its other names are only looked up if no server has this one.
+fn find<L>(servers: &[Server<L>], address: &str) -> Option<usize> {
+    servers.iter().position(|server| server.address == address).or_else(|| {
+        let places = who::places(address);
+        servers.iter().position(|server| !who::places(&server.address).is_disjoint(&places))
+    })
 }
 
 /// Connects to all servers at the same time, and runs a command on each in turn. Results name the server, and its

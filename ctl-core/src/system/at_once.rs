@@ -4,6 +4,7 @@ use std::io;
 use std::panic;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
 use crate::error::CliError;
 
@@ -41,22 +42,45 @@ pub fn first_of<T: Send + 'static>(
     items: impl IntoIterator<Item = T>,
     act: impl Fn(T) -> Result<(), CliError> + Send + Sync + 'static,
 ) -> Result<(), CliError> {
+    let results: Vec<_> =
+        soon_after_first(items, Duration::ZERO, act).into_iter().flatten().collect();
+    if results.iter().any(Result::is_ok) {
+        return Ok(());
+    }
+    let failures = results.into_iter().filter_map(Result::err);
+    failures.max_by_key(|error| error.exit.code()).map_or(Ok(()), Err)
+}
+
+/// Applies `act` to all items, and waits for the others only this much longer than for the first success; they go on,
+/// and nobody learns their results. The results are in the order of the items, with none for those that took longer.
+pub fn soon_after_first<T: Send + 'static>(
+    items: impl IntoIterator<Item = T>,
+    longer: Duration,
+    act: impl Fn(T) -> Result<(), CliError> + Send + Sync + 'static,
+) -> Vec<Option<Result<(), CliError>>> {
     let (act, (tell, told)) = (Arc::new(act), mpsc::channel());
-    let mut failures = Vec::new();
-    for item in items {
+    let mut results = Vec::new();
+    for (at, item) in items.into_iter().enumerate() {
         let (act, tell) = (Arc::clone(&act), tell.clone());
-        // Nobody listens after the first success.
-        let begun = thread::Builder::new().spawn(move || drop(tell.send(act(item))));
-        failures.extend(begun.err().map(|error| CliError::shortage(error.to_string())));
+        // Nobody listens after that time.
+        let begun = thread::Builder::new().spawn(move || drop(tell.send((at, act(item)))));
+        results.push(begun.err().map(|error| Err(CliError::shortage(error.to_string()))));
     }
     drop(tell);
-    for result in told {
-        match result {
-            Ok(()) => return Ok(()),
-            Err(error) => failures.push(error),
+    let mut end: Option<Instant> = None;
+    loop {
+        let next = match end {
+            None => told.recv().ok(),
+            Some(end) => told.recv_timeout(end.saturating_duration_since(Instant::now())).ok(),
+        };
+        let Some((at, result)) = next else { return results };
+        if result.is_ok() {
+            end = end.or_else(|| Instant::now().checked_add(longer));
+        }
+        if let Some(place) = results.get_mut(at) {
+            *place = Some(result);
         }
     }
-    failures.into_iter().max_by_key(|error| error.exit.code()).map_or(Ok(()), Err)
 }
 
 /// An item that is acted on.
@@ -106,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_success_is_enough() {
+    fn one_that_is_silent_is_not_waited_for_after_another_has_answered() {
         let (never, silence) = mpsc::channel::<()>();
         let silence = Mutex::new(silence);
         let refused = || Err(CliError::unavailable("refused"));
@@ -115,10 +139,12 @@ mod tests {
             1 => Ok(()),
             _ => silence.lock().unwrap().recv().map_err(|_| CliError::timeout("silent")),
         };
-        assert!(first_of([2, 0, 1], answer).is_ok());
-        drop(never);
-        let error = first_of([0, 0], move |_: u8| refused()).unwrap_err();
+        let all = soon_after_first([2, 0, 1], Duration::from_secs(5), answer);
+        let [None, Some(Err(error)), Some(Ok(()))] = &all[..] else { panic!("{all:?}") };
         assert_eq!(error.message, "refused");
+        drop(never);
+        assert!(first_of([0, 1], move |item| if item == 1 { Ok(()) } else { refused() }).is_ok());
+        assert_eq!(first_of([0, 0], move |_: u8| refused()).unwrap_err().message, "refused");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `cancel`: removes queued jobs.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use ctl_core::commands::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
@@ -9,20 +11,24 @@ use ctl_core::output::units;
 use gearman_client::JobHandle;
 use gearman_client::protocol::AdminCommand;
 
+use super::job;
 use crate::error::{NOT_FOUND, cli_error};
 use crate::link::Link;
-use crate::names::{self, show_handle};
+use crate::names::{self, show_handle_of};
 use crate::tool::Tool;
 
 /// The end of `cancel --help`.
 pub const HELP: &str = "\
 Protocol: cancel job HANDLE.
 Removes queued jobs; waiting clients see a failure. A running job is not stopped. A cancelled job counts as queued, and
-is listed as ignored, until a worker of its function asks for work. With several servers, all are asked: the job is
-cancelled if one of them cancelled it, and -v shows which.
+is listed as ignored, until a worker of its function asks for work.
+A handle that names its server, as SERVER//HANDLE, is cancelled there only, even if that is none of the servers given.
+Otherwise the server that knows it is found, and -v shows which; a handle that several know is refused, because servers
+on one host issue the same ones.
 
 Examples:
   gearctl cancel H:host:17
+  gearctl -s one,two cancel two:4730//H:host:17
   gearctl jobs -o id | gearctl cancel -";
 
 /// Arguments of `cancel`.
@@ -45,7 +51,7 @@ pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
     let limit = args.bulk.limit.and_then(|limit| usize::try_from(limit).ok());
     handles.truncate(limit.unwrap_or(usize::MAX));
     if tool.globals.dry_run {
-        let all: Vec<String> = handles.iter().map(show_handle).collect();
+        let all: Vec<String> = handles.iter().map(shown).collect();
         let sentence = format!("would cancel {}", units::count(all.len() as u64, "job"));
         let record =
             Record::new().with("dry_run", true).with("jobs", all.len()).with("handles", all);
@@ -54,13 +60,20 @@ pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
     let action = Action { past: "cancelled", noun: "job", place: String::new() };
     let total = Some(handles.len() as u64);
     let mut fleet = Fleet::of(tool)?;
+    let servers: BTreeSet<String> =
+        handles.iter().filter_map(JobHandle::server).map(ToString::to_string).collect();
+    for server in servers {
+        if !fleet.has(&mut tool.link, &server)? {
+            tool.unlock_at(&server)?;
+        }
+    }
     let mut bulk = tool.bulk(action, &args.bulk, total)?;
     let gate = bulk.gate();
     for handle in handles {
         if !gate.turn(1) {
             break;
         }
-        let name = show_handle(&handle);
+        let name = shown(&handle);
         let cancelled = cancel(&mut fleet, &mut tool.link, handle, &name);
         if let Ok(Some(server)) = &cancelled {
             tool.messages.decision(format!("{server} has cancelled the job {name}"));
@@ -78,17 +91,37 @@ fn cancel(
     handle: JobHandle,
     name: &str,
 ) -> Result<Option<String>, CliError> {
+    let at = match (handle.server(), fleet.is_several()) {
+        (Some(server), _) => Some(server.to_string()),
+        (None, false) => None,
+        // Servers on one host issue the same handles.
+        (None, true) => match job::find(fleet, own, &handle)? {
+            Some((server, _)) => server,
+            // A server that did not answer may have it.
+            None => return Err(fleet.silent().unwrap_or_else(|| unknown(fleet, name))),
+        },
+    };
     let command = AdminCommand::CancelJob(handle);
-    let answers = fleet.ask(own, |link| {
-        match link.admin(&command).and_then(|reply| reply.ok().map_err(cli_error)) {
-            Ok(()) => Ok(true),
-            Err(error) if error.code == NOT_FOUND => Ok(false),
-            Err(error) => Err(error),
-        }
-    })?;
-    if let Some((server, _)) = answers.into_iter().find(|(_, is_cancelled)| *is_cancelled) {
-        return Ok(server);
-    }
-    // A server that did not answer may have it.
-    Err(fleet.silent().unwrap_or_else(|| fleet.unknown(&format!("the job {name}"))))
+    let ask = |link: &mut Link| match link
+        .admin(&command)
+        .and_then(|reply| reply.ok().map_err(cli_error))
+    {
+        Ok(()) => Ok(true),
+        Err(error) if error.code == NOT_FOUND => Ok(false),
+        Err(error) => Err(error),
+    };
+    let (server, is_cancelled) = match at {
+        Some(server) => fleet.ask_at(own, &server, ask)?,
+        None => (None, ask(own)?),
+    };
+    if is_cancelled { Ok(server) } else { Err(unknown(fleet, name)) }
+}
+
+fn unknown(fleet: &Fleet<Link>, name: &str) -> CliError {
+    fleet.unknown(&format!("the job {name}"))
+}
+
+/// The handle as it was given.
+fn shown(handle: &JobHandle) -> String {
+    show_handle_of(handle, true)
 }

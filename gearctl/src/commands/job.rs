@@ -2,9 +2,9 @@
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::link::fleet::Fleet;
+use ctl_core::link::fleet::{Answered, Fleet};
 use ctl_core::output::Record;
-use gearman_client::JobStatus;
+use gearman_client::{JobHandle, JobStatus};
 
 use crate::error::cli_error;
 use crate::link::Link;
@@ -14,11 +14,13 @@ use crate::tool::Tool;
 /// The end of `job --help`.
 pub const HELP: &str = "\
 Protocol: GET_STATUS, or GET_STATUS_UNIQUE with --unique, which also reports the number of waiting clients.
-The server keeps no results: a finished job is as unknown as one that never existed. Unknown is exit code 1. With
-several servers, all are queried, and the record shows which one has the job.
+The server keeps no results: a finished job is as unknown as one that never existed. Unknown is exit code 1.
+A handle that names its server, as SERVER//HANDLE, is looked up there only, even if that is none of the servers given.
+Otherwise all are queried, and the record shows which one has the job; a handle that several know is refused.
 
 Examples:
   gearctl job H:host:17
+  gearctl job queue2:4730//H:host:17
   gearctl job --unique order-4711 -o json";
 
 /// Arguments of `job`.
@@ -42,8 +44,8 @@ pub fn run(tool: &mut Tool, args: JobArgs) -> Result<Exit, CliError> {
     let (key, name, answers) = match (&args.handle, &args.unique) {
         (Some(handle), _) => {
             let handle = names::handle(handle)?;
-            let status = |link: &mut Link| link.client()?.status(&handle).map_err(cli_error);
-            ("handle", names::show_handle(&handle), fleet.ask(&mut tool.link, status)?)
+            let found = find(&mut fleet, &mut tool.link, &handle)?;
+            ("handle", names::show_handle(&handle), found.into_iter().collect())
         }
         (None, unique) => {
             let unique = names::unique(unique.as_deref().unwrap_or_default())?;
@@ -59,6 +61,33 @@ pub fn run(tool: &mut Tool, args: JobArgs) -> Result<Exit, CliError> {
     };
     tool.out.pairs(record(Record::new().of_server(server.as_deref()).with(key, name), &status))?;
     Ok(Exit::Done)
+}
+
+/// The server that knows a job, and what it knows: the one that the handle names, or the only one of all. None if no
+/// server that has answered knows it.
+///
+/// # Errors
+/// Several servers know a job of this name: exit 2. None has answered.
+pub(super) fn find(
+    fleet: &mut Fleet<Link>,
+    own: &mut Link,
+    handle: &JobHandle,
+) -> Result<Option<Answered<JobStatus>>, CliError> {
+    // The name alone: the server may have another address here.
+    let bare = JobHandle::try_from(handle.name()).map_err(cli_error)?;
+    let status = |link: &mut Link| link.client()?.status(&bare).map_err(cli_error);
+    let answers = match handle.server() {
+        Some(server) => vec![fleet.ask_at(own, &server.to_string(), status)?],
+        None => fleet.ask(own, status)?,
+    };
+    let known: Vec<_> = answers.into_iter().filter(|(_, status)| status.is_known).collect();
+    if known.len() > 1 {
+        let name = names::show_handle(handle);
+        let each = known.iter().map(|(server, _)| names::show_handle_at(handle, server.as_deref()));
+        let error = CliError::usage(format!("{} servers know a job {name}", known.len()));
+        return Err(each.fold(error, CliError::hint));
+    }
+    Ok(known.into_iter().next())
 }
 
 fn record(record: Record, status: &JobStatus) -> Record {

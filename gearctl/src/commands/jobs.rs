@@ -8,7 +8,7 @@ use gearman_client::protocol::AdminCommand;
 use gearman_client::{JobInfo, UniqueJob};
 
 use crate::link::Link;
-use crate::names::show_handle;
+use crate::names::show_handle_at;
 use crate::tool::Tool;
 
 /// The end of `jobs --help`.
@@ -17,7 +17,7 @@ Protocol: show jobs, which only gearmand has; it does not report functions.
 IGNORED jobs were cancelled, or their submitter disconnected: they count as queued until a worker asks for work.
 QUEUED means that the job is a background job in the server's own queue. RETRIES counts the workers that were lost while
 running it.
-With several servers, SERVER shows where each row is from.
+With several servers, handles name theirs: SERVER//HANDLE.
 
 Examples:
   gearctl jobs
@@ -63,12 +63,12 @@ pub fn run(tool: &mut Tool, _: JobsArgs) -> Result<Exit, CliError> {
     fleet.expect(&mut tool.out, &JOBS)?;
     let ask = |link: &mut Link| link.listing::<JobInfo>(&AdminCommand::ShowJobs);
     let all = fleet.ask(&mut tool.link, ask)?;
-    let mut list = fleet.list(&mut tool.out, &JOBS)?;
+    let mut list = fleet.list(&mut tool.out, &JOBS)?.without("server");
     for (server, jobs) in &all {
         for job in jobs {
             let record = Record::new()
                 .of_server(server.as_deref())
-                .with("handle", show_handle(&job.handle))
+                .with("handle", show_handle_at(&job.handle, server.as_deref()))
                 .with("retries", job.retries)
                 .with("ignored", job.is_ignored)
                 .with("queued", job.is_queued);
@@ -90,11 +90,12 @@ pub fn run_unique(tool: &mut Tool, _: UniqueJobsArgs) -> Result<Exit, CliError> 
     let all = fleet.ask(&mut tool.link, ask)?;
     let mut list = fleet.list(&mut tool.out, &UNIQUE_JOBS)?;
     for (server, jobs) in &all {
+        let server = server.as_deref();
         for job in jobs {
             let record = Record::new()
-                .of_server(server.as_deref())
+                .of_server(server)
                 .with("unique", job.unique.as_deref())
-                .with("handle", job.handle.as_ref().map(show_handle));
+                .with("handle", job.handle.as_ref().map(|handle| show_handle_at(handle, server)));
             list.push(record)?;
         }
     }

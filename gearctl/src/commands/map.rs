@@ -10,7 +10,7 @@ use ctl_core::output::{Column, Format, Record, Shape};
 use gearman_client::JobEvent;
 
 use super::submit::connect;
-use crate::names::show_handle;
+use crate::names::show_handle_of;
 use crate::submit::pool::{Kind, Pool, What};
 use crate::submit::results::{KeepArgs, too_large, too_much};
 use crate::submit::tasks::TaskArgs;
@@ -83,10 +83,11 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
         // One line in, one line out, even on a terminal.
         tool.out.style.format = Format::Plain;
     }
+    let is_several = tool.link.is_several();
     let mut list = tool.out.list(&RESULTS)?;
     bulk.beside(&list);
     let structured = tool.globals.output.is_some_and(Format::has_records);
-    let mut jobs = Jobs::new(most, !list.streams());
+    let mut jobs = Jobs::new(most, !list.streams(), is_several);
     loop {
         let news = match pool.next(&interrupts) {
             Ok(Some(news)) => news,
@@ -116,12 +117,14 @@ struct Jobs {
     /// Size in bytes of the results that are buffered until the end; none if they are not buffered.
     kept: Option<usize>,
     most: usize,
+    /// Whether a handle needs its server.
+    is_several: bool,
 }
 
 impl Jobs {
-    fn new(most: usize, keeps: bool) -> Self {
+    fn new(most: usize, keeps: bool, is_several: bool) -> Self {
         let (open, given_up) = (HashMap::new(), HashSet::new());
-        Self { open, given_up, kept: keeps.then_some(0), most }
+        Self { open, given_up, kept: keeps.then_some(0), most, is_several }
     }
 
     /// Takes an event of a job. If the job has ended, returns its record, if the server had it, and why it failed.
@@ -137,7 +140,7 @@ impl Jobs {
         }
         let failure = match what {
             What::Taken(handle, ..) => {
-                self.open.insert(job, (show_handle(&handle), Vec::new()));
+                self.open.insert(job, (show_handle_of(&handle, self.is_several), Vec::new()));
                 return None;
             }
             What::Event(JobEvent::Data(bytes)) => {

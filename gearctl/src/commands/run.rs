@@ -150,6 +150,7 @@ fn begin(
     let encoding = tool.out.style.encoding;
     let shape = Shape {
         single: wanted.is_single(),
+        several: tool.link.is_several(),
         // With ordered results, one job has its turn at a time.
         streams: (clients.len() == 1 || args.ordered) && !encoding.is_of_a_whole(),
         null: args.task.null,

@@ -15,7 +15,7 @@ use gearman_client::protocol::GetStatus;
 use gearman_client::{JobHandle, Priority};
 
 use crate::error::cli_error;
-use crate::names::{show_function, show_handle, show_unique};
+use crate::names::{show_function, show_handle_of, show_unique};
 use crate::submit::pool::{Kind, Pool, What};
 use crate::submit::tasks::{TaskArgs, Tasks, Wanted};
 use crate::tool::Tool;
@@ -23,7 +23,8 @@ use crate::tool::Tool;
 /// The end of `submit --help`.
 pub const HELP: &str = "\
 Protocol: SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG, SUBMIT_JOB_LOW_BG; SUBMIT_JOB_EPOCH with --at and --in.
-Prints the handle of each job once the server has accepted it. The server keeps no results of background jobs: --wait
+Prints the handle of each job once the server has accepted it; with several servers, as SERVER//HANDLE. Those that do
+not answer get no job, and are named. The server keeps no results of background jobs: --wait
 notices when they end, not how. --timeout limits that wait (exit 124).
 With --ndjson, each record may name its own function; FUNCTION is for those that name none, and otherwise not needed.
 In servers up to 1.1, a job whose time has come does not wake a worker; it runs the next time a worker asks for jobs.
@@ -142,6 +143,7 @@ pub(super) fn submit_all(
     let Submission { tasks, at, is_single, mut keep } = submission;
     let mut bulk = tool.bulk(action, manner, None)?;
     let mut pool = Pool::start(clients, tasks, Kind::Background { at }, None, &bulk.gate())?;
+    let is_several = tool.link.is_several();
     tool.out.style.prefer_names();
     let mut list = tool.out.list(&SUBMITTED)?;
     bulk.beside(&list);
@@ -158,7 +160,7 @@ pub(super) fn submit_all(
                     session.submitted(handle.clone(), show_function(&function));
                 }
                 let record = Record::new()
-                    .with("handle", show_handle(&handle))
+                    .with("handle", show_handle_of(&handle, is_several))
                     .with("unique", unique.as_ref().map(show_unique))
                     .with("n", news.job);
                 list.push(record)

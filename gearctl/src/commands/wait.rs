@@ -29,8 +29,9 @@ Conditions:
 Waits for things that do not exist yet; a missing function has no jobs and no workers unless --must-exist is given.
 Cancelled jobs count as queued until a worker asks for work: `gearctl jobs` shows them as ignored.
 The server does not distinguish a finished job from one that never existed: handle-done needs to see the job once, or
---assume-done. With several servers, all must answer, and their counts are added up. --timeout limits the whole wait
-(default 60s); when it expires, the exit code is 124.
+--assume-done. A handle that names its server, as SERVER//HANDLE, is looked up there only. Otherwise, with several
+servers, all must answer, and their counts are added up. --timeout limits the whole wait (default 60s); when it expires,
+the exit code is 124.
 
 Examples:
   gearctl wait --for server --timeout 30s
@@ -71,10 +72,13 @@ pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
         let links = match &mut several {
             Some(links) => links,
             // By now it is known how long to wait for connections.
-            none => none.insert(tool.link.each()?),
+            none => none.insert(match goal.server() {
+                Some(server) => vec![(server.clone(), tool.link.to_server(&server)?)],
+                None => tool.link.each()?,
+            }),
         };
         match &mut links[..] {
-            [] | [_] => goal.look(&mut [&mut tool.link], must_exist),
+            [] | [_] if goal.server().is_none() => goal.look(&mut [&mut tool.link], must_exist),
             links => {
                 let mut links: Vec<&mut Link> = links.iter_mut().map(|(_, link)| link).collect();
                 goal.look(&mut links, must_exist)
@@ -118,6 +122,14 @@ impl Goal {
         }
     }
 
+    /// The server of the job, if its handle names one.
+    fn server(&self) -> Option<String> {
+        match self {
+            Self::Done { handle, .. } => handle.server().map(ToString::to_string),
+            _ => None,
+        }
+    }
+
     /// Polls all servers once, at the same time; returns whether the condition holds, and what was seen.
     fn look(&mut self, servers: &mut [&mut Link], must_exist: bool) -> Result<Look, CliError> {
         match self {
@@ -139,8 +151,10 @@ impl Goal {
             }
             Self::Done { handle, seen } => {
                 let (mut is_known, mut is_running) = (false, false);
+                // The name alone: the server may have another address here.
+                let bare = JobHandle::try_from(handle.name()).map_err(cli_error)?;
                 let statuses =
-                    at_once(servers, |link| link.client()?.status(&*handle).map_err(cli_error));
+                    at_once(servers, |link| link.client()?.status(&bare).map_err(cli_error));
                 for status in statuses {
                     let status = status?;
                     is_known |= status.is_known;

@@ -11,7 +11,7 @@ use ctl_core::output::units;
 use ctl_core::output::{self, Column, Format, Output, Record};
 use gearman_client::{JobEvent, Progress as Share};
 
-use crate::names::{show_handle, show_unique};
+use crate::names::{show_handle_of, show_unique};
 use crate::submit::pool::{News, What};
 
 static RESULTS: output::Shape = output::Shape::rows(
@@ -38,6 +38,8 @@ pub struct Shape {
     pub prefix: bool,
     /// How a worker's status is shown, if not as progress.
     pub status: Option<ProgressWhen>,
+    /// There are several servers, so that a handle needs its server.
+    pub several: bool,
     /// Memory limits: for one result, and for all that are kept until the end.
     pub most: usize,
 }
@@ -157,7 +159,11 @@ impl<'a> View<'a> {
         match news.what {
             What::Taken(handle, unique, _) => {
                 let unique = unique.as_ref().map(show_unique);
-                let open = Open { handle: show_handle(&handle), unique, ..Open::default() };
+                let open = Open {
+                    handle: show_handle_of(&handle, self.shape.several),
+                    unique,
+                    ..Open::default()
+                };
                 self.results.jobs.insert(number, open);
                 self.event(number, "created", |record| record)?;
             }

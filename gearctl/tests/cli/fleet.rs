@@ -3,10 +3,10 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use fixtures::{Dark, gearmand::Server};
+use fixtures::{Dark, fault::Fault, gearmand::Server};
 use serde_json::json;
 
 use crate::harness::*;
@@ -247,18 +247,109 @@ fn jobs_are_taken_from_every_server() {
     assert_eq!(totals.out(), "0\n1\n");
 }
 
+/// A server that takes connections, reads what is sent, and says nothing; and what it has read.
+fn silent_server() -> (String, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, seen) = (listener.local_addr().unwrap().to_string(), Arc::default());
+    let read = Arc::clone(&seen);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, read) = (stream.unwrap(), Arc::<Mutex<Vec<u8>>>::clone(&read));
+            thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                while let Ok(count @ 1..) = stream.read(&mut bytes) {
+                    read.lock().unwrap().extend_from_slice(&bytes[..count]);
+                }
+            });
+        }
+    });
+    (address, seen)
+}
+
+/// It would queue the job once it goes on.
+#[test]
+fn no_job_goes_to_a_server_that_is_silent_while_another_answers() {
+    let (fleet, (silent, seen)) = (Fleet::start(), silent_server());
+    let all = format!("{},{silent},{}", fleet.dead, fleet.one.address());
+    for line in [&["submit", "mail", "x"][..], &["run", "mail", "x", "--background"]] {
+        let ran = gearctl(&all, line).exits(0);
+        assert!(ran.out().starts_with(&format!("{}//H:", fleet.one.address())), "{}", ran.out());
+        assert!(ran.err.contains(&format!("{silent} does not answer: no job")), "{}", ran.err);
+        assert_eq!(ran.err.matches(&fleet.dead).count(), 1, "{}", ran.err);
+    }
+    let worker = ["-s", fleet.one.address(), "work", "-f", "up", "--builtin", "upper"];
+    let _worker = Running::of(command(&worker).spawn().unwrap());
+    assert_eq!(gearctl(&all, &["run", "up", "x"]).exits(0).out(), "X");
+    assert_eq!(gearctl_with(&all, &["map", "up", "-j", "2"], b"y\n").exits(0).out(), "Y\n");
+    let seen = seen.lock().unwrap();
+    assert!(!seen.is_empty() && !seen.windows(4).any(|bytes| bytes == b"mail"));
+    assert!(!seen.windows(2).any(|bytes| bytes == b"up"));
+}
+
 /// The client chooses the server by the id of the job, and does not say which one it was.
 #[test]
-fn a_server_that_keeps_a_job_waiting_is_named() {
-    let (server, listener) = (Server::start().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
-    let silent = listener.local_addr().unwrap().to_string();
-    let both = format!("{silent},{}", server.address());
+fn a_server_that_falls_silent_with_a_job_is_named() {
+    let (server, other) = (Server::start().unwrap(), Server::start().unwrap());
+    let faults = other.faults();
+    faults.add(Fault::always().of("SUBMIT_JOB_BG").hang());
+    let both = format!("{},{}", other.address(), server.address());
     let mut late = (0..32).map(|n| {
+        faults.add(Fault::nth(2).of("GET_STATUS").hang());
         let line = ["submit", "mail", "x", "-u", &n.to_string(), "--timeout", "3s"];
         gearctl(&both, &line)
     });
     let ran = late.find(|ran| ran.code != Some(0)).unwrap().exits(124);
-    assert!(ran.err.contains(&format!("({silent} does not answer)")), "{}", ran.err);
+    assert!(ran.err.contains(&format!("({} does not answer)", other.address())), "{}", ran.err);
+}
+
+/// Servers on one host issue the same handles.
+#[test]
+fn a_handle_that_names_its_server_concerns_no_other() {
+    let fleet = Fleet::start();
+    let (one, two) = (fleet.one.address(), fleet.two.address());
+    let both = fleet.alive();
+    let ignored = |address: &str| {
+        let rows = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
+        rows.as_array().unwrap().iter().filter(|row| row["ignored"] == true).count()
+    };
+    for round in 1..=2 {
+        let handle = queue(one, "invoices", b"must run");
+        assert_eq!(queue(two, "scratch", b"junk"), handle);
+        let its = format!("{two}//{handle}");
+        let job = gearctl(&both, &["job", &its, "-o", "json"]).exits(0).json();
+        assert_eq!((&job["server"], &job["known"]), (&json!(two), &json!(true)), "{job}");
+        assert_eq!(gearctl(one, &["job", &its, "-o", "json"]).exits(0).json(), job);
+        for command in ["job", "cancel"] {
+            let refused = gearctl(&both, &[command, &handle]).exits(2);
+            for server in [one, two] {
+                assert!(refused.err.contains(&format!("{server}//{handle}")), "{}", refused.err);
+            }
+        }
+        // The second time, from a list without that server.
+        gearctl(if round == 1 { &both } else { one }, &["cancel", &its]).exits(0);
+        assert_eq!((ignored(one), ignored(two)), (0, round));
+    }
+    let last = queue(one, "invoices", b"must run");
+    let gone = format!("handle-done={two}//{last}");
+    gearctl(&both, &["wait", "--for", &gone, "--assume-done"]).exits(0);
+    gearctl(one, &["wait", "--for", &gone, "--assume-done"]).exits(0);
+    gearctl(two, &["job", &format!("{one}//{last}")]).exits(0);
+    gearctl(two, &["cancel", &format!("{}//{last}", fleet.dead)]).exits(69);
+}
+
+#[test]
+fn handles_of_several_servers_name_theirs() {
+    let fleet = Fleet::start();
+    let both = fleet.alive();
+    let submitted = gearctl(&both, &["submit", "mail", "x", "y", "z"]).exits(0);
+    let mut submitted = submitted.lines().to_vec();
+    submitted.sort_unstable();
+    assert!(submitted.iter().all(|line| line.contains("//H:")), "{submitted:?}");
+    let listed = gearctl(&both, &["jobs", "-o", "id"]).exits(0);
+    let mut all = listed.lines().to_vec();
+    all.sort_unstable();
+    assert_eq!(all, submitted);
+    gearctl_with(&both, &["cancel", "-"], &listed.bytes).exits(0);
 }
 
 /// Two servers, neither of which answers before the other has been asked: a wait that asks them in turn waits for the
