@@ -29,7 +29,7 @@ doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features --locked
 
 test:
-    cargo test --locked --workspace
+    cargo test --locked --workspace --no-fail-fast
 
 # The tests that depend on the size of socket buffers, in a network namespace where it is small.
 test-small-buffers:

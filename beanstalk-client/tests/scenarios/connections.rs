@@ -112,9 +112,8 @@ both_faces!(
 );
 
 fn a_lazy_client_may_start_before_its_server<F: Face>() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let port = fixtures::Port::take().unwrap();
+    let address = port.address();
     let retry =
         RetryPolicy::new(u32::MAX).backoff(Duration::from_millis(1), Duration::from_millis(20));
     let options = options(&address.to_string()).retry(retry).total_timeout(Some(PATIENCE));
@@ -123,8 +122,7 @@ fn a_lazy_client_may_start_before_its_server<F: Face>() {
         Server::builder().listen(fixtures::beanstalkd::Listen::Tcp(address)).start()
     });
     let inserted = client.put(b"x", PutOptions::default());
-    // Another program may have the port by now.
-    let Ok(_server) = server.join().unwrap() else { return };
+    let _server = server.join().unwrap().unwrap();
     let _ = inserted.unwrap();
     let elsewhere = "tcp://203.0.113.1:11300".parse::<ConnectOptions>().unwrap().require_tls(true);
     assert_eq!(F::new(elsewhere).err().unwrap().kind(), ErrorKind::InvalidInput);

@@ -261,7 +261,12 @@ fn no_job_stays_in_a_tube_where_it_does_not_belong() {
             .map(|tube| format!("{{\"tube\":\"{tube}\",\"body\":\"for {tube}\"}}\n"))
             .concat();
         let ran = bsctl_with(server.address(), line, records.as_bytes()).exits(3);
-        assert_eq!(places(server.address()), ["for a a ready", "for c c ready"], "{line:?}");
-        assert_eq!(ran.err.matches("OUT_OF_MEMORY").count(), 2, "{line:?}: {}", ran.err);
+        // The second job for b shares the fate of the first one, unless it came too late to be sent with it.
+        let there = places(server.address());
+        let fitting = ["for a a ready", "for b b ready", "for c c ready"];
+        assert!(there.iter().all(|job| fitting.contains(&job.as_str())), "{line:?} {there:?}");
+        assert!([fitting[0], fitting[2]].iter().all(|job| there.iter().any(|at| at == job)));
+        let refused = ran.err.matches("OUT_OF_MEMORY").count();
+        assert!(refused > 0 && refused + there.len() == 4, "{line:?} {there:?}: {}", ran.err);
     }
 }

@@ -1,6 +1,5 @@
 //! Colours, decided per stream.
 
-use std::net::TcpListener;
 use std::process::Command;
 
 use super::Case;
@@ -17,12 +16,6 @@ fn has_ansi(bytes: &[u8]) -> bool {
     bytes.contains(&0x1b)
 }
 
-/// An address where nothing listens.
-fn dead() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
 fn line(program: &Program, address: &str, words: &[&str], variables: Variables) -> Command {
     let mut command = program.command(&[&[program.flag, address], words].concat());
     command.envs(variables.iter().copied());
@@ -34,7 +27,7 @@ pub fn a_pipe_gets_colours_only_when_forced<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
     case.program.at(&address, &add).exits(0);
-    let dead = dead();
+    let dead = fixtures::Port::take().unwrap().address().to_string();
     let cases: [(&[&str], Variables, bool); 8] = [
         (NONE, &[], false),
         (NONE, &[("TERM", "xterm")], false),

@@ -132,8 +132,9 @@ impl Program {
                 command.env_remove(&name);
             }
         }
-        // Nobody's configuration.
+        // Nobody's configuration, and all the time that a busy machine needs: tests of time limits set their own.
         command.env("XDG_CONFIG_HOME", "/nonexistent").args(arguments);
+        command.env(format!("{}_TIMEOUT", self.prefix), "60s");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -7,7 +7,7 @@ use std::process::{ChildStdin, ChildStdout, Stdio};
 use super::Case;
 #[cfg(unix)]
 use super::program::hears;
-use super::program::{Program, Ran, Running};
+use super::program::{Program, Ran, Running, fed};
 #[cfg(unix)]
 use crate::link::Link as _;
 use crate::tool::Tool;
@@ -15,7 +15,10 @@ use crate::tool::Tool;
 /// Runs a script.
 #[must_use]
 pub fn repl(program: &Program, address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ran {
-    program.fed(address, &[&["repl"], arguments].concat(), script.as_ref())
+    let mut command = program.command(&[&[program.flag, address, "repl"], arguments].concat());
+    // It would make each wait of the script last as long.
+    command.env_remove(format!("{}_TIMEOUT", program.prefix));
+    fed(command, script.as_ref())
 }
 
 /// A session that is fed line by line.

@@ -64,6 +64,7 @@ impl Folder {
     ) -> Ran {
         let mut command = case.program.command(line);
         command.env(format!("{}_CONFIG", T::PROGRAM.prefix), self.file());
+        command.env_remove(format!("{}_TIMEOUT", T::PROGRAM.prefix));
         command.envs(variables.iter().copied());
         fed(command, stdin.as_bytes())
     }

@@ -94,8 +94,13 @@ fn names_that_forge_rows_do_not_disturb_the_line() {
     }
     terminal.leaves();
     assert!(!terminal.shown.contains(warning), "{}", terminal.shown);
-    let ran = gearctl(address, &["complete", "zsh", "--", "submit", "lett"]);
-    assert!(ran.out().contains("letter") && ran.err.is_empty(), "{ran:?}");
+    // A completion does without the names of a server that is slow to answer.
+    let completed = (0..100).any(|_| {
+        let ran = gearctl(address, &["complete", "zsh", "--", "submit", "lett"]);
+        assert!(ran.err.is_empty(), "{ran:?}");
+        ran.out().contains("letter")
+    });
+    assert!(completed);
 }
 
 #[test]
