@@ -1,5 +1,7 @@
 //! How connections are made.
 
+#[cfg(feature = "__rustls")]
+mod certificate;
 #[cfg(feature = "tokio")]
 pub(crate) mod net;
 #[cfg(any(feature = "tokio", feature = "blocking"))]

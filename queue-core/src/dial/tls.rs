@@ -8,17 +8,20 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::{
         WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    crypto::{CryptoProvider, verify_tls13_signature_with_raw_key},
     pki_types::{
-        CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime,
-        pem::PemObject,
+        CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName,
+        SubjectPublicKeyInfoDer, UnixTime, pem::PemObject,
     },
+    sign::{CertifiedKey, SingleCertAndKey},
 };
+
+use super::certificate::PublicKey;
 
 use crate::{Error, ErrorKind, excerpt};
 
@@ -69,7 +72,8 @@ impl TlsOptions {
         self
     }
 
-    /// Presents this certificate chain to the server; both in PEM.
+    /// Presents this certificate chain to the server; both in PEM. The certificate is sent as it is, of whatever version
+    /// of X.509: only the server judges it. The key must not be encrypted.
     #[must_use]
     pub fn client_certificate_pem(
         mut self,
@@ -149,20 +153,17 @@ impl TlsOptions {
             .with_safe_default_protocol_versions()
             .map_err(|error| unusable("the TLS versions", error))?;
         let builder = if self.unchecked {
-            let anybody = Arc::new(Anybody(provider));
+            let anybody = Arc::new(Anybody(Arc::clone(&provider)));
             builder.dangerous().with_custom_certificate_verifier(anybody)
         } else {
-            builder.dangerous().with_custom_certificate_verifier(self.verifier(provider)?)
+            let verifier = self.verifier(Arc::clone(&provider))?;
+            builder.dangerous().with_custom_certificate_verifier(verifier)
         };
         let config = match &self.identity {
             None => builder.with_no_client_auth(),
             Some((chain, key)) => {
-                let chain = certificates("the client certificate", chain)?;
-                let key = PrivateKeyDer::from_pem_slice(key)
-                    .map_err(|error| unusable("the client key", error))?;
-                builder
-                    .with_client_auth_cert(chain, key)
-                    .map_err(|error| unusable("the client key with this certificate", error))?
+                let identity = Arc::new(SingleCertAndKey::from(identity(chain, key, &provider)?));
+                builder.with_client_cert_resolver(identity)
             }
         };
         Ok(Arc::new(config))
@@ -282,8 +283,20 @@ impl ServerCertVerifier for Anybody {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
+        let PublicKey { algorithm, key, .. } = public_key(certificate)?;
+        let known = self.0.signature_verification_algorithms.mapping.iter();
+        let mut of_scheme = known.filter(|(scheme, _)| *scheme == signature.scheme);
+        let is_valid = of_scheme.any(|(_, algorithms)| {
+            let mut algorithms = algorithms.iter();
+            algorithms.any(|one| {
+                one.public_key_alg_id().as_ref() == algorithm
+                    && one.verify_signature(key, message, signature.signature()).is_ok()
+            })
+        });
+        match is_valid {
+            true => Ok(HandshakeSignatureValid::assertion()),
+            false => Err(CertificateError::BadSignature.into()),
+        }
     }
 
     fn verify_tls13_signature(
@@ -292,13 +305,46 @@ impl ServerCertVerifier for Anybody {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let key = SubjectPublicKeyInfoDer::from(public_key(certificate)?.info);
         let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
+        verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
     }
+}
+
+fn public_key<'a>(certificate: &'a CertificateDer<'_>) -> Result<PublicKey<'a>, rustls::Error> {
+    PublicKey::of(certificate).ok_or_else(|| CertificateError::BadEncoding.into())
+}
+
+/// The client's certificates with their key; both in PEM. Only the server judges the certificates.
+fn identity(chain: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<CertifiedKey, Error> {
+    let chain = certificates("the client certificate", chain)?;
+    let own = chain.first().and_then(PublicKey::of);
+    let own = own.ok_or_else(|| unusable("the client certificate", "it is not X.509"))?;
+    let what = "the client key";
+    let read = PrivateKeyDer::from_pem_slice(key).map_err(|error| match is_encrypted(key) {
+        true => unusable(what, ENCRYPTED),
+        false => unusable(what, error),
+    })?;
+    let key = provider.key_provider.load_private_key(read);
+    let key = key.map_err(|error| unusable(what, error))?;
+    if key.public_key().is_some_and(|public| *public != *own.info) {
+        return Err(unusable(what, "it is not the key of the client certificate"));
+    }
+    Ok(CertifiedKey::new(chain, key))
+}
+
+const ENCRYPTED: &str =
+    "it is encrypted (decrypt it with `openssl pkey -in KEY.pem -out DECRYPTED.pem`)";
+
+/// Whether a private key in PEM has a passphrase, in PKCS #8 or as older programs write it.
+fn is_encrypted(pem: &[u8]) -> bool {
+    let marks = ["-----BEGIN ENCRYPTED PRIVATE KEY-----", "Proc-Type: 4,ENCRYPTED"];
+    let text = String::from_utf8_lossy(pem);
+    marks.iter().any(|mark| text.contains(mark))
 }
 
 fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
@@ -336,6 +382,11 @@ pub(crate) fn handshake_failed(error: io::Error) -> Error {
         Some(rustls::Error::InvalidMessage(_)) => {
             "the TLS handshake failed (is this port plain text?)"
         }
+        Some(rustls::Error::InvalidCertificate(why))
+            if format!("{why:?}").contains("UnsupportedCertVersion") =>
+        {
+            "the server's certificate is X.509 version 1, and only one of version 3 can be checked (make it anew, with its host as a subject alternative name)"
+        }
         _ => "the TLS handshake failed",
     };
     Error::failed(ErrorKind::Tls, message).with_source(error)
@@ -343,6 +394,12 @@ pub(crate) fn handshake_failed(error: io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use rustls::{
+        ALL_VERSIONS, ClientConnection, DistinguishedName, ServerConfig, ServerConnection,
+        SupportedProtocolVersion,
+        server::danger::{ClientCertVerified, ClientCertVerifier},
+    };
+
     use super::*;
 
     #[test]
@@ -363,5 +420,157 @@ mod tests {
         let changed = clone.authorities_pem("none").danger_accept_any_certificate();
         let (third, _) = changed.prepare("one").unwrap();
         assert!(!Arc::ptr_eq(&first, &third), "other options are another way to connect");
+    }
+
+    /// An X.509 certificate of version 1, as `openssl x509 -req` makes it without extensions, and its key.
+    const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBGDCBvwIUR2Tlh4hWuD2GJKTC38j05OFVWbowCgYIKoZIzj0EAwIwDjEMMAoG
+A1UEAwwDb2xkMCAXDTI2MTEyODE4MzgxNloYDzIxMjYxMTA0MTgzODE2WjAOMQww
+CgYDVQQDDANvbGQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQemMKmvE9dFYxG
+Dz/5gpTwqobqbifbsTaUHaFJPVuhXlE/OxjZfYvobyzsv+BSrbNQi1IdVUdMs70M
+w8FfHjULMAoGCCqGSM49BAMCA0gAMEUCIQC7k0fPGofytsvQE/3qhCF1RGtvqwpB
+jofkeZh8ztWzPQIgduaGMJbD7AD7+xxzlKKhgehwXx0M1KLLORt0qh0PPPw=
+-----END CERTIFICATE-----
+";
+    const ITS_KEY: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgsA+FCZ37+KMHdQ7u
+L7X5tOCZQ32sgtpKIT4sd7WMRHKhRANCAAQemMKmvE9dFYxGDz/5gpTwqobqbifb
+sTaUHaFJPVuhXlE/OxjZfYvobyzsv+BSrbNQi1IdVUdMs70Mw8FfHjUL
+-----END PRIVATE KEY-----
+";
+    const OTHER_KEY: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgpCepldpHvD1t0sWl
+6n1B2gbKNo3/83Oex7ewDJQUEcahRANCAAS9Cfgdug7RMPtE/Iwo6eFB2MhjX/aE
+bxihJccMIcusnxmTOr8wjEafsLbHYg/Rn75jKgMXoNjfkDg+aAUgyiK3
+-----END PRIVATE KEY-----
+";
+
+    fn ring() -> Arc<CryptoProvider> {
+        Arc::new(rustls::crypto::ring::default_provider())
+    }
+
+    /// A server that demands a certificate of the client and takes any.
+    #[derive(Debug)]
+    struct Welcoming;
+
+    impl ClientCertVerifier for Welcoming {
+        fn root_hint_subjects(&self) -> &[DistinguishedName] {
+            &[]
+        }
+
+        fn verify_client_cert(
+            &self,
+            _: &CertificateDer<'_>,
+            _: &[CertificateDer<'_>],
+            _: UnixTime,
+        ) -> Result<ClientCertVerified, rustls::Error> {
+            Ok(ClientCertVerified::assertion())
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            Anybody(ring()).verify_tls12_signature(message, certificate, signature)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            Anybody(ring()).verify_tls13_signature(message, certificate, signature)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            ring().signature_verification_algorithms.supported_schemes()
+        }
+    }
+
+    /// A handshake in memory, by a server with this key and the certificate of version 1. Returns the number of the
+    /// client's certificates that the server got.
+    fn handshake(
+        options: &TlsOptions,
+        version: &'static SupportedProtocolVersion,
+        key: &str,
+    ) -> Result<usize, rustls::Error> {
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        let key = ring().key_provider.load_private_key(key).unwrap();
+        let chain = certificates("the certificate", VERSION_1.as_bytes()).unwrap();
+        let own = SingleCertAndKey::from(CertifiedKey::new(chain, key));
+        let server = ServerConfig::builder_with_provider(ring())
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_client_cert_verifier(Arc::new(Welcoming))
+            .with_cert_resolver(Arc::new(own));
+        let mut server = ServerConnection::new(Arc::new(server)).unwrap();
+        let (config, name) = options.prepare("old").unwrap();
+        let mut client = ClientConnection::new(config, name).unwrap();
+        let mut wire = Vec::new();
+        while client.is_handshaking() || server.is_handshaking() {
+            client.write_tls(&mut wire).unwrap();
+            server.read_tls(&mut wire.as_slice()).unwrap();
+            server.process_new_packets()?;
+            wire.clear();
+            server.write_tls(&mut wire).unwrap();
+            client.read_tls(&mut wire.as_slice()).unwrap();
+            client.process_new_packets()?;
+            wire.clear();
+        }
+        Ok(server.peer_certificates().unwrap().len())
+    }
+
+    #[test]
+    fn certificates_of_version_1_are_sent_and_accepted_where_any_is() {
+        let own = TlsOptions::default().client_certificate_pem(VERSION_1, ITS_KEY);
+        let any = own.clone().danger_accept_any_certificate();
+        for version in ALL_VERSIONS {
+            assert_eq!(handshake(&any, version, ITS_KEY), Ok(1));
+            let forged = handshake(&any, version, OTHER_KEY);
+            let expected = rustls::Error::from(CertificateError::BadSignature);
+            assert_eq!(forged, Err(expected), "the server has to have the key");
+            let checked = own.clone().authorities_pem(VERSION_1);
+            let error = handshake(&checked, version, ITS_KEY).unwrap_err();
+            let error = handshake_failed(io::Error::other(error)).to_string();
+            assert!(error.contains("X.509 version 1"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_unusable_client_certificate_or_key_is_told_with_its_remedy() {
+        let told = |certificate: &str, key: &str| {
+            let options = TlsOptions::default().client_certificate_pem(certificate, key);
+            options.prepare("old").unwrap_err().to_string()
+        };
+        let expected = "the client key cannot be used: it is not the key of the client certificate";
+        assert_eq!(told(VERSION_1, OTHER_KEY), expected);
+        let pkcs8 = ITS_KEY.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+        let older = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,DFBA58\n\nMIGH\n-----END EC PRIVATE KEY-----\n";
+        for encrypted in [&pkcs8, older] {
+            let error = told(VERSION_1, encrypted);
+            assert!(error.contains("it is encrypted") && error.contains("openssl pkey"), "{error}");
+        }
+        let error = told(VERSION_1, "none");
+        assert!(error.starts_with("the client key cannot be used"), "{error}");
+        let nothing = "-----BEGIN CERTIFICATE-----\nMAAwAA==\n-----END CERTIFICATE-----\n";
+        assert_eq!(
+            told(nothing, ITS_KEY),
+            "the client certificate cannot be used: it is not X.509"
+        );
+    }
+
+    #[test]
+    fn a_cut_certificate_has_no_public_key() {
+        let whole = certificates("it", VERSION_1.as_bytes()).unwrap().remove(0);
+        assert!(PublicKey::of(&whole).is_some());
+        for end in 0..whole.len() {
+            assert!(PublicKey::of(&whole[..end].to_vec().into()).is_none(), "{end}");
+        }
     }
 }
