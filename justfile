@@ -35,6 +35,10 @@ test:
 test-small-buffers:
     .ci/small-buffers
 
+# The whole suite again and again under changing conditions: busy, one core, small buffers, few and many threads, stopped processes.
+robust runs="7":
+    .ci/robust {{runs}}
+
 # Builds the packages as people download them, and uses them in a project of its own.
 packages:
     .ci/packages
