@@ -13,6 +13,7 @@
 
 mod adf_queue_differential;
 mod beanstalk_differential;
+mod configuration;
 mod dependencies;
 mod fuzz_seeds;
 mod gearmand_differential;

@@ -290,7 +290,8 @@ queue_core::from_servers!(WorkerOptions, Error: Servers, ConnectOptions, Address
 
 #[cfg(feature = "serde")]
 queue_core::serde_options! {
-    WorkerOptions, Error, servers: Servers = |o| o.servers.clone();
+    WorkerOptions, Error, servers: Servers =
+        |o| o.servers.clone().selection(Default::default());
     slots: usize = |o| o.slots, |o, v| Ok(o.slots(v));
     prefetch: usize = |o| o.prefetch, |o, v| Ok(o.prefetch(v));
     max_duplications: u16 = |o| o.max_duplications, |o, v| {

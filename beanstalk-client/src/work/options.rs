@@ -431,7 +431,8 @@ impl fmt::Debug for WorkerOptions {
 
 #[cfg(feature = "serde")]
 queue_core::serde_options! {
-    WorkerOptions, Error, servers: Servers = |o| o.servers.clone();
+    WorkerOptions, Error, servers: Servers =
+        |o| o.servers.clone().selection(Default::default());
     tubes: Vec<TubeName> = |o| o.tubes.clone(), |o, v| o.tubes(v);
     slots: usize = |o| o.slots, |o, v| Ok(o.slots(v));
     prefetch: usize = |o| o.prefetch, |o, v| Ok(o.prefetch(v));

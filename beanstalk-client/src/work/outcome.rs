@@ -16,7 +16,7 @@ use crate::{Error, JobStats, Priority};
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
+    serde(rename_all = "kebab-case", deny_unknown_fields)
 )]
 #[non_exhaustive]
 pub enum Outcome {
@@ -108,7 +108,11 @@ impl fmt::Display for Outcome {
 /// # let _ = Refused::Busy;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 #[non_exhaustive]
 pub struct Decision {
     /// The outcome for the job.

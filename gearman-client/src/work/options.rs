@@ -317,7 +317,8 @@ queue_core::from_servers!(WorkerOptions, Error: Servers, ConnectOptions, Address
 
 #[cfg(feature = "serde")]
 queue_core::serde_options! {
-    WorkerOptions, Error, servers: Servers = |o| o.servers.clone();
+    WorkerOptions, Error, servers: Servers =
+        |o| o.servers.clone().selection(Default::default());
     client_id: Option<ClientId> = |o| o.client_id.clone(), |mut o, v| {
         o.client_id = v;
         Ok(o)

@@ -8,7 +8,11 @@ use crate::{Backoff, Random};
 ///
 /// Only what definitely did not reach a server is repeated, unless the caller has declared that it may run twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
 pub struct RetryPolicy {
     attempts: u32,
     #[cfg_attr(feature = "serde", serde(with = "crate::seconds"))]

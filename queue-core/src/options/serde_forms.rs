@@ -5,52 +5,84 @@ use std::fmt;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, SeqAccess, Visitor},
+    ser::SerializeMap,
 };
 
 use crate::{Address, Failure, OneServer, Servers, System};
 
 crate::serde_as_text!(Address<S>; [S: System] where S::Error: fmt::Display);
 
-/// Serializes as a list of the servers' options, or of addresses where everything else has its default. The selection
-/// is not included.
-impl<O: OneServer + Serialize> Serialize for Servers<O> {
+/// Serializes as a list of the servers' options, or of addresses where everything else has its default. With another
+/// selection than the default, it is a map of `servers`, which is that list, and `selection`.
+impl<O: OneServer + Serialize> Serialize for Servers<O>
+where
+    O::Selection: Serialize + PartialEq,
+{
     fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
-        serializer.collect_seq(self.options())
+        if self.selected() == O::Selection::default() {
+            return serializer.collect_seq(self.options());
+        }
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("servers", self.options())?;
+        map.serialize_entry("selection", &self.selected())?;
+        map.end()
     }
 }
 
-/// Deserializes a list of addresses and options, or comma-separated addresses.
+/// Deserializes such a list or map, or comma-separated addresses.
 impl<'de, O: OneServer + Deserialize<'de>> Deserialize<'de> for Servers<O>
+where
+    Failure<O>: fmt::Display,
+    O::Selection: Deserialize<'de>,
+{
+    fn deserialize<Z: Deserializer<'de>>(deserializer: Z) -> Result<Self, Z::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Form<L, S> {
+            servers: L,
+            #[serde(default)]
+            selection: S,
+        }
+
+        let either = crate::given_or_form::<List<O>, Form<List<O>, O::Selection>, Z>(deserializer)?;
+        Ok(either.either(|List(servers)| servers, |form| form.servers.0.selection(form.selection)))
+    }
+}
+
+/// A list of servers, or text.
+struct List<O: OneServer>(Servers<O>);
+
+impl<'de, O: OneServer + Deserialize<'de>> Deserialize<'de> for List<O>
 where
     Failure<O>: fmt::Display,
 {
     fn deserialize<Z: Deserializer<'de>>(deserializer: Z) -> Result<Self, Z::Error> {
-        struct List<O>(std::marker::PhantomData<O>);
+        deserializer.deserialize_any(ListVisitor(std::marker::PhantomData)).map(List)
+    }
+}
 
-        impl<'de, O: OneServer + Deserialize<'de>> Visitor<'de> for List<O>
-        where
-            Failure<O>: fmt::Display,
-        {
-            type Value = Servers<O>;
+struct ListVisitor<O>(std::marker::PhantomData<O>);
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of addresses, or comma-separated text")
-            }
+impl<'de, O: OneServer + Deserialize<'de>> Visitor<'de> for ListVisitor<O>
+where
+    Failure<O>: fmt::Display,
+{
+    type Value = Servers<O>;
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Servers<O>, E> {
-                text.parse().map_err(E::custom)
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of addresses, or comma-separated text")
+    }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Servers<O>, A::Error> {
-                let mut servers: Vec<O> = Vec::new();
-                while let Some(server) = list.next_element()? {
-                    servers.push(server);
-                }
-                Servers::of(servers).map_err(de::Error::custom)
-            }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Servers<O>, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Servers<O>, A::Error> {
+        let mut servers: Vec<O> = Vec::new();
+        while let Some(server) = list.next_element()? {
+            servers.push(server);
         }
-
-        deserializer.deserialize_any(List(std::marker::PhantomData))
+        Servers::of(servers).map_err(de::Error::custom)
     }
 }
 

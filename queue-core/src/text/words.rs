@@ -16,8 +16,9 @@ macro_rules! words {
         impl std::str::FromStr for $type {
             type Err = $error;
 
+            /// An underscore is as good as a hyphen.
             fn from_str(text: &str) -> Result<Self, $error> {
-                match text {
+                match &*text.replace('_', "-") {
                     $($word => Ok(Self::$variant),)+
                     _ => Err(<$error>::from($crate::unknown_word($what, text, &[$($word),+]))),
                 }
@@ -101,6 +102,7 @@ mod tests {
     fn words_are_read_as_they_are_written() {
         for word in ["in-order", "round-robin", "random", "by-key"] {
             assert_eq!(word.parse::<Selection>().unwrap().to_string(), word);
+            assert_eq!(word.replace('-', "_").parse::<Selection>().unwrap().to_string(), word);
         }
         assert_eq!("idle".parse::<ConnectionState>().unwrap(), ConnectionState::Idle);
         let error: Error = "first".parse::<Selection>().unwrap_err();
