@@ -3,7 +3,7 @@
 //!
 //! Without the feature `tracing` everything here is a no-op.
 
-use queue_core::{Batch, Facts, Fate, Instrument, Measures, Operation, one_line};
+use queue_core::{Batch, Facts, Fate, Instrument, Measures, Observation, Operation, one_line};
 #[cfg(feature = "tracing")]
 use queue_core::{Line, Words};
 
@@ -90,17 +90,19 @@ pub(crate) fn worker_asks(
     }
 }
 
-/// Records its outcome. A message counts as consumed when its handler starts.
-pub(crate) fn worker_answered(operation: &mut Operation, outcome: &Result<Answer, Error>) {
+/// Its outcome. A message counts as consumed when its handler starts.
+pub(crate) fn worker_answered(
+    operation: Operation,
+    outcome: &Result<Answer, Error>,
+) -> Observation {
+    let observation = Observation::new(operation, failure(outcome));
     match outcome {
-        Ok(Answer::Success(Success::Pushed(id))) => operation.is_about(id),
+        Ok(Answer::Success(Success::Pushed(id))) => observation.about(id, None),
         Ok(Answer::Delivery(message)) => {
-            operation.is_about(message.message_id());
-            operation.has_size(message.body().len());
+            observation.about(message.message_id(), Some(message.body().len()))
         }
-        _ => {}
+        _ => observation,
     }
-    operation.concluded(failure(outcome));
 }
 
 /// Records the outcome of a call, within its span if it has one.

@@ -9,7 +9,7 @@ mod events;
 
 use std::borrow::Cow;
 
-use queue_core::{Facts, Fate, Measures, Operation};
+use queue_core::{Facts, Fate, Measures, Observation, Operation};
 
 #[cfg(feature = "tracing")]
 use crate::ErrorKind;
@@ -287,28 +287,33 @@ impl Asking {
     }
 }
 
-/// Records that the connection ended before a worker's command was answered.
-pub(crate) fn broken_off(operation: &mut Operation, error: &Error) {
-    operation.ended(Some(error.kind().name()));
+/// The connection ended before a worker's command was answered.
+pub(crate) fn broken_off(operation: Operation, error: &Error) -> Observation {
+    Observation::new(operation, Some((error.kind().name(), error.fate())))
 }
 
-/// Records the answer to a worker's reserve. A job counts as consumed when its handler starts.
-pub(crate) fn reserved(operation: &mut Operation, response: &Response) {
+/// The answer to a worker's reserve. A job counts as consumed when its handler starts.
+pub(crate) fn reserved(operation: Operation, response: &Response) -> Observation {
     match response {
         Response::Reserved(job) => {
-            operation.is_about(job.id);
-            operation.has_size(job.body.len());
-            operation.ended(None);
+            Observation::new(operation, None).about(job.id, Some(job.body.len()))
         }
-        Response::TimedOut | Response::DeadlineSoon => operation.ended(None),
-        other => operation.ended(Some(other.clone().refuse().kind().name())),
+        Response::TimedOut | Response::DeadlineSoon => Observation::new(operation, None),
+        other => refusal(operation, other),
     }
 }
 
-/// Records the answer to the last command of a worker's job.
-pub(crate) fn settled(operation: &mut Operation, response: &Response) {
+/// The answer to the last command of a worker's job.
+pub(crate) fn settled(operation: Operation, response: &Response) -> Observation {
     match response {
-        Response::Deleted | Response::Released | Response::Buried(_) => operation.ended(None),
-        other => operation.ended(Some(other.clone().refuse().kind().name())),
+        Response::Deleted | Response::Released | Response::Buried(_) => {
+            Observation::new(operation, None)
+        }
+        other => refusal(operation, other),
     }
+}
+
+fn refusal(operation: Operation, response: &Response) -> Observation {
+    let error = response.clone().refuse();
+    Observation::new(operation, Some((error.kind().name(), error.fate())))
 }

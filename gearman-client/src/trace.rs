@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use queue_core::{Batch, Facts, Fate, Instrument, Measures, Operation, one_line};
+use queue_core::{Batch, Facts, Fate, Instrument, Measures, Observation, Operation, one_line};
 #[cfg(all(feature = "tracing", any(feature = "tokio", feature = "blocking")))]
 use queue_core::{Line, Words};
 
@@ -16,7 +16,7 @@ use crate::ErrorKind;
 use crate::work::failure::Failed;
 use crate::{
     Address, Error, FunctionName, JobEvent, JobHandle,
-    protocol::{Assignment, Magic, Packet, PacketType, Request},
+    protocol::{Assignment, Packet, PacketType, Request},
 };
 
 /// The target for filters.
@@ -152,11 +152,8 @@ pub(crate) fn failed(error: &Error) {
     let _ = error;
 }
 
-/// Records a packet. A worker's message may arrive with the magic of a request, which is logged once.
-pub(crate) fn magic(address: &Address, packet: &Packet, is_noted: &mut bool) {
-    if packet.magic == Magic::Response || std::mem::replace(is_noted, true) {
-        return;
-    }
+/// Records that a worker's message arrives with the magic of a request.
+pub(crate) fn magic(address: &Address, packet_type: PacketType) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
         target: TARGET,
@@ -166,10 +163,10 @@ pub(crate) fn magic(address: &Address, packet: &Packet, is_noted: &mut bool) {
             server.port = address.endpoint().port().map(i64::from),
         },
         "the server forwards {} with the magic of a request; it is accepted as a reply",
-        packet.packet_type
+        packet_type
     );
     #[cfg(not(feature = "tracing"))]
-    let _ = address;
+    let _ = (address, packet_type);
 }
 
 /// Records that a connection ended by itself, or is out of step. Failed attempts are recorded separately.
@@ -277,12 +274,17 @@ impl Asking {
     }
 }
 
-/// Records that a grab has returned a job, without `missing` bytes of its workload. It counts as consumed when its
-/// handler starts.
-pub(crate) fn grabbed(operation: &mut Operation, job: &Assignment, missing: usize) {
-    operation.is_about(job.handle.name().escape_ascii());
-    operation.has_size(job.workload.len() + missing);
-    operation.ended(None);
+/// A grab that was answered, with a job without `missing` bytes of its workload or with none. The job counts as consumed
+/// when its handler starts.
+pub(crate) fn grabbed(operation: Operation, job: Option<(&Assignment, usize)>) -> Observation {
+    let observation = Observation::new(operation, None);
+    match job {
+        Some((job, missing)) => {
+            let bytes = job.workload.len() + missing;
+            observation.about(job.handle.name().escape_ascii(), Some(bytes))
+        }
+        None => observation,
+    }
 }
 
 /// Records a job that was handed to the application.

@@ -85,6 +85,7 @@ pub use self::{
         epoch::Epoch,
         health::{Health, SLOW},
         io::{End, Io},
+        later::Later,
         outage::Outage,
         outgoing::{emptied, written},
         overdue::Overdue,
@@ -99,7 +100,7 @@ pub use self::{
         },
         metrics::{ConnectionState, Metrics},
         observer::Observer,
-        operation::{Batch, Operation},
+        operation::{Batch, Observation, Operation},
         span::{Line, Span, SpanHook, Words},
     },
     worker::{

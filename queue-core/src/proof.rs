@@ -84,7 +84,8 @@ impl<R: Role> Role for Steady<R> {
     /// When the second answer differs, or its moment has come.
     fn exchange(&mut self, io: &mut Io<R::Failure>, now: Instant) -> Pulse {
         let pulse = self.0.exchange(io, now);
-        let left = |io: &Io<R::Failure>| (io.data().len(), io.unwritten(), io.wake.len());
+        let left =
+            |io: &Io<R::Failure>| (io.data().len(), io.unwritten(), io.wake.len(), io.later.len());
         let before = left(io);
         let again = self.0.exchange(io, now);
         assert_eq!(again, pulse, "asked again with nothing new, a role says the same");
@@ -174,6 +175,7 @@ impl<R: Role, P: Peer> Proof<R, P> {
     pub fn step(&mut self) -> Pulse {
         let pulse = self.role.exchange(&mut self.io, self.now);
         self.io.wake.clear();
+        self.io.later.run();
         if self.happens(self.faults.dropped) {
             return pulse;
         }

@@ -10,7 +10,7 @@ pub(crate) mod tasks;
 use std::{
     fmt, io,
     pin::{Pin, pin},
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, ready},
     time::Instant,
 };
 
@@ -144,7 +144,7 @@ impl<F> Wire<F> {
 
     fn ask<R: Role<Failure = F> + ?Sized>(&mut self, role: &mut R) -> Pulse {
         let pulse = role.exchange(&mut self.io, now());
-        self.io.wake.drain(..).for_each(Waker::wake);
+        self.io.release();
         pulse
     }
 

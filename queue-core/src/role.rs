@@ -3,6 +3,7 @@
 pub(crate) mod epoch;
 pub(crate) mod health;
 pub(crate) mod io;
+pub(crate) mod later;
 pub(crate) mod outage;
 pub(crate) mod outgoing;
 pub(crate) mod overdue;
@@ -16,7 +17,9 @@ use std::time::Instant;
 use crate::Io;
 
 /// Makes all decisions about a connection and its successors: what to send, what an answer means, which deadline comes
-/// next, when to give up, whether and where to reconnect. It has no socket, no clock, no task and no lock.
+/// next, when to give up, whether and where to reconnect. It has no socket, no clock, no task and no lock, and calls no
+/// user code: whoever moves it may hold a lock. Wakers, and steps that end in observers and subscribers, go into
+/// [`Io::wake`] and [`Io::later`].
 ///
 /// Two pumps move roles: `Wire` on tokio, and `blocking::Wire`. A simulation is a third one, without sockets.
 ///

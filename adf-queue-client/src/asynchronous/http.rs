@@ -59,7 +59,10 @@ impl Http {
             Ok(course) => self.follow(course).await,
             Err(error) => Err(error),
         };
-        outcome.inspect_err(|error| self.pool().failed(error))
+        outcome.inspect_err(|error| {
+            self.pool().failed(error);
+            trace::failed(error);
+        })
     }
 
     /// The status page of one queue, or of all.
@@ -70,7 +73,10 @@ impl Http {
             Ok(Reply::Success(..)) => Err(unasked()),
             Err(error) => Err(error),
         }
-        .inspect_err(|error| self.pool().failed(error))
+        .inspect_err(|error| {
+            self.pool().failed(error);
+            trace::failed(error);
+        })
     }
 
     /// Closes the idle connections.

@@ -39,10 +39,12 @@ impl Link {
 
     /// Runs a step on the role, and has its bytes moved.
     fn with<T>(&self, step: impl FnOnce(&mut client::Link) -> T) -> T {
-        self.role.with(|link| {
+        let (done, mut later) = self.role.with(|link| {
             let done = step(link);
-            (done, link.wakes_pump())
-        })
+            ((done, link.take_later()), link.wakes_pump())
+        });
+        later.run();
+        done
     }
 
     /// Makes a request, and waits for its outcome. Dropping it withdraws the request as far as possible.

@@ -38,7 +38,10 @@ impl Http {
     pub(super) fn run(&mut self, ask: Ask, limit: Limit) -> Result<Answer> {
         Course::new(ask, limit, &self.terms, || self.pool.id(), now())
             .and_then(|course| self.follow(course))
-            .inspect_err(|error| self.pool.failed(error))
+            .inspect_err(|error| {
+                self.pool.failed(error);
+                trace::failed(error);
+            })
     }
 
     /// The status page of one queue, or of all.
@@ -49,7 +52,10 @@ impl Http {
             Ok(Reply::Success(..)) => Err(unasked()),
             Err(error) => Err(error),
         }
-        .inspect_err(|error| self.pool.failed(error))
+        .inspect_err(|error| {
+            self.pool.failed(error);
+            trace::failed(error);
+        })
     }
 
     /// Closes the idle connection.

@@ -45,7 +45,9 @@ impl Link {
 
     /// Makes a request without waiting. Nothing is sent before [`push`](Self::push) or a wait for an outcome.
     pub(super) fn begin(&mut self, ask: Ask, limit: Limit) -> Result<u64> {
-        self.role.begin(ask, limit, now())
+        let begun = self.role.begin(ask, limit, now());
+        self.role.take_later().run();
+        begun
     }
 
     /// Sends what was requested, as far as there is a connection, without waiting for answers.

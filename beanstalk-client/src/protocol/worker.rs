@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Claimed, Health, Io, Operation, Pace, Pulse, RetryPolicy, Role, earliest};
+use queue_core::{Claimed, Health, Io, Later, Operation, Pace, Pulse, RetryPolicy, Role, earliest};
 
 pub use self::action::{Action, Change, JobKey, Taken};
 use self::{
@@ -91,6 +91,8 @@ pub struct WorkerSlot {
     /// The earliest moment at which a job may need attention.
     due: Option<Instant>,
     actions: VecDeque<Action>,
+    /// What to tell the observers of commands.
+    later: Later,
     suspicion: Suspicion,
     has_warned: bool,
     ending: Ending,
@@ -207,6 +209,7 @@ impl WorkerSlot {
             nudges: Nudges::default(),
             due: None,
             actions: VecDeque::new(),
+            later: Later::default(),
             suspicion: Suspicion::new(options, policy.random()),
             has_warned: false,
             ending: Ending::No,
@@ -392,11 +395,14 @@ impl Role for WorkerSlot {
         if let Err(error) = self.act(now) {
             self.fail_by(error, now);
         }
-        if self.connection.is_open {
+        let pulse = if self.connection.is_open {
             self.session.queue_in(io);
             self.serve(io, answered, now)
         } else {
             self.away(now)
-        }
+        };
+        self.claimed.append_woken_to(&mut io.wake);
+        self.later.append_to(&mut io.later);
+        pulse
     }
 }

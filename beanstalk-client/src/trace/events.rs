@@ -40,6 +40,8 @@ impl Telling {
             let tube = lock(view).known_tube().map(|tube| tube.as_str().to_owned().into());
             facts(operation, tube, Some(server))
         };
+        // Not locked while the span begins: a subscriber may ask about the job.
+        let attempt = lock(view).attempt();
         let operation = queue_core::operation!(
             INFO,
             TARGET,
@@ -49,7 +51,7 @@ impl Telling {
             about("process"),
             messaging.message.id = %job.id,
             messaging.message.body.size = job.body.len() as i64,
-            messaging.beanstalkd.message.delivery_attempt = lock(view).attempt(),
+            messaging.beanstalkd.message.delivery_attempt = attempt,
         );
         if self.measures.is_set() {
             self.measures.tell(
@@ -60,7 +62,7 @@ impl Telling {
             );
         }
         self.on_span.show(operation.span(), job);
-        let knows_counters = operation.span().is_enabled() && lock(view).stats.is_some();
+        let knows_counters = operation.span().is_enabled() && attempt.is_some();
         Process { operation, knows_counters }
     }
 

@@ -52,7 +52,6 @@ impl View {
     }
 
     /// How often the job was reserved, including this time, if known.
-    #[cfg(feature = "tracing")]
     pub(crate) fn attempt(&self) -> Option<i64> {
         self.stats.as_ref().map(|stats| stats.reserves as i64)
     }

@@ -229,20 +229,19 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     fn poll_lost(&mut self, job: &JobHandle, waker: &Waker) -> Poll<LostReason> {
-        self.lane.look(|role| match role.lost_reason(job, now()) {
-            Some(reason) => Poll::Ready(reason),
-            None => {
-                role.wake_on_loss(&mut self.ticket, waker);
-                Poll::Pending
-            }
-        })
+        let waker = waker.clone();
+        let known = self.lane.look(|role| match role.lost_reason(job, now()) {
+            Some(reason) => Err(reason),
+            None => Ok(role.wake_on_loss(&mut self.ticket, waker)),
+        });
+        known.map_or_else(Poll::Ready, |_| Poll::Pending)
     }
 }
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.lane.look(|role| role.forget_loss(ticket));
+            drop(self.lane.look(|role| role.forget_loss(ticket)));
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     fmt, io,
-    task::Waker,
     time::{Duration, Instant},
 };
 
@@ -116,7 +115,7 @@ impl<F> Wire<F> {
             let now = now();
             self.collect();
             let pulse = role.exchange(&mut self.io, now);
-            self.io.wake.drain(..).for_each(Waker::wake);
+            self.io.release();
             let outcome = done(role);
             // The caller may not come back, so close the connection before it gets its outcome.
             let was_open = pulse.ends() && self.close();
@@ -155,7 +154,7 @@ impl<F> Wire<F> {
             let now = now();
             self.collect();
             let pulse = role.exchange(&mut self.io, now);
-            self.io.wake.drain(..).for_each(Waker::wake);
+            self.io.release();
             let is_unwritten = self.io.is_open() && !self.is_written();
             let moved = match pulse {
                 Pulse::Look => self.look(now, true),

@@ -1,6 +1,6 @@
 //! A role whose connection a test moves manually.
 
-use std::{io, time::Instant};
+use std::{io, task::Waker, time::Instant};
 
 use super::Steady;
 use crate::{End, Io, Pulse, Role};
@@ -22,10 +22,12 @@ impl<R: Role> ByHand<R> {
         ByHand { role: Steady(role), now: crate::now(), io: Io::default() }
     }
 
-    /// Asks the role.
+    /// Asks the role. Whoever the last exchange has to wake is woken first, so that it can be seen before.
     pub fn turn(&mut self) -> Pulse {
-        self.io.wake.clear();
-        self.role.exchange(&mut self.io, self.now)
+        self.io.wake.drain(..).for_each(Waker::wake);
+        let pulse = self.role.exchange(&mut self.io, self.now);
+        self.io.later.run();
+        pulse
     }
 
     /// A connection was made.

@@ -79,7 +79,7 @@ impl<R: Role> Shared<R> {
         while left.is_some() {
             while let Some(taken) = left {
                 drop(inner);
-                io.wake.drain(..).for_each(Waker::wake);
+                io.release();
                 deliver(taken);
                 inner = self.lock();
                 left = collect(&mut inner.role);

@@ -4,7 +4,7 @@ use std::{io, mem, task::Waker, time::Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::role::outgoing::KEPT;
+use crate::{Later, role::outgoing::KEPT};
 
 /// The bytes and the state of one connection. It outlives calls, futures and connections.
 ///
@@ -31,6 +31,8 @@ pub struct Io<F> {
     end: Option<End<F>>,
     /// Wakers to wake once the exchange has ended and no lock is held.
     pub wake: Vec<Waker>,
+    /// Steps to run once the exchange has ended and no lock is held.
+    pub later: Later,
 }
 
 /// Why the connection has ended.
@@ -72,6 +74,7 @@ impl<F> Default for Io<F> {
             looked_at: None,
             end: None,
             wake: Vec::new(),
+            later: Later::default(),
         }
     }
 }
@@ -227,12 +230,19 @@ impl<F> Io<F> {
 
 /// For pumps, and for tests, which are pumps without sockets.
 impl<F> Io<F> {
+    /// Wakes the wakers and runs the steps that exchanges have left, while no lock is held.
+    pub fn release(&mut self) {
+        self.wake.drain(..).for_each(Waker::wake);
+        self.later.run();
+    }
+
     /// A connection was made.
     pub fn opened(&mut self) {
         *self = Io {
             epoch: self.epoch + 1,
             is_open: true,
             wake: mem::take(&mut self.wake),
+            later: mem::take(&mut self.later),
             ..Io::default()
         };
     }

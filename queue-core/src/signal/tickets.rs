@@ -1,9 +1,6 @@
 //! Wakers that can be taken back.
 
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    task::Waker,
-};
+use std::{collections::BTreeMap, task::Waker};
 
 /// The wakers of tasks that wait for the same event, each by a ticket, with which it leaves again: for an event that may
 /// not come while very many tasks begin and end to wait for it.
@@ -20,12 +17,10 @@ impl Tickets {
         self.last
     }
 
-    /// The task with this ticket waits with this waker, instead of the one before.
-    pub fn wait(&mut self, ticket: u64, waker: &Waker) {
-        match self.waiting.entry(ticket) {
-            Entry::Occupied(mut place) => place.get_mut().clone_from(waker),
-            Entry::Vacant(place) => _ = place.insert(waker.clone()),
-        }
+    /// The task with this ticket waits with this waker. Returns the one before, to be dropped outside of any lock.
+    #[must_use]
+    pub fn wait(&mut self, ticket: u64, waker: Waker) -> Option<Waker> {
+        self.waiting.insert(ticket, waker)
     }
 
     /// The task with this ticket waits no more. Returns its waker, to be dropped outside of any lock.
@@ -52,9 +47,11 @@ mod tests {
         let wakers = tasks.clone().map(Waker::from);
         let mut tickets = Tickets::default();
         let (first, second) = (tickets.issue(), tickets.issue());
-        tickets.wait(first, &wakers[0]);
-        tickets.wait(first, &wakers[1]);
-        tickets.wait(second, &wakers[2]);
+        assert!(tickets.wait(first, wakers[0].clone()).is_none());
+        assert!(
+            tickets.wait(first, wakers[1].clone()).is_some_and(|one| one.will_wake(&wakers[0]))
+        );
+        assert!(tickets.wait(second, wakers[2].clone()).is_none());
         assert!(tickets.leave(second).is_some_and(|left| left.will_wake(&wakers[2])));
         assert!(tickets.leave(second).is_none());
         let left: Vec<Waker> = tickets.take().collect();

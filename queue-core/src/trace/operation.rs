@@ -140,6 +140,54 @@ impl Operation {
     }
 }
 
+/// An operation that a role has concluded, with what came of it. Its observers and subscribers may be any code, so they
+/// hear of it when it is [told](Self::tell), outside of any lock.
+#[derive(Debug)]
+#[must_use = "nobody hears of it before it is told"]
+pub struct Observation {
+    operation: Operation,
+    failure: Option<(&'static str, Fate)>,
+    #[cfg(feature = "tracing")]
+    id: Option<String>,
+    #[cfg(feature = "tracing")]
+    bytes: Option<usize>,
+}
+
+impl Observation {
+    /// The operation has ended, with the class and fate of a failure.
+    pub fn new(operation: Operation, failure: Option<(&'static str, Fate)>) -> Self {
+        Observation {
+            operation,
+            failure,
+            #[cfg(feature = "tracing")]
+            id: None,
+            #[cfg(feature = "tracing")]
+            bytes: None,
+        }
+    }
+
+    /// The id and the length in bytes of its message.
+    pub fn about(self, id: impl fmt::Display, bytes: Option<usize>) -> Self {
+        #[cfg(not(feature = "tracing"))]
+        let _ = (id, bytes);
+        #[cfg(feature = "tracing")]
+        if self.operation.span.is_enabled() {
+            return Observation { id: Some(id.to_string()), bytes, ..self };
+        }
+        self
+    }
+
+    /// Tells observers and subscribers.
+    pub fn tell(mut self) {
+        #[cfg(feature = "tracing")]
+        {
+            self.id.iter().for_each(|id| self.operation.is_about(id));
+            self.bytes.iter().for_each(|bytes| self.operation.has_size(*bytes));
+        }
+        self.operation.concluded(self.failure);
+    }
+}
+
 /// Many messages of one call, with one span for all of them. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Batch {

@@ -57,11 +57,19 @@ impl Claimed {
         let _ = watch.poll(&Context::from_waker(waker));
     }
 
-    /// A job starts; returns whether it may.
+    /// A job starts; returns whether it may. [`append_woken_to`](Self::append_woken_to) has the wakers of those that
+    /// waited for the last one.
     #[must_use]
     pub fn take(&mut self) -> bool {
         self.count = self.count.saturating_sub(1);
-        self.claims.as_ref().is_none_or(|(_, claims)| claims.take(true))
+        self.claims.as_mut().is_none_or(|(_, claims)| claims.take(true))
+    }
+
+    /// Moves the wakers of those that waited for the last job to the end of `others`, to be woken outside of any lock.
+    pub fn append_woken_to(&mut self, others: &mut Vec<Waker>) {
+        if let Some((_, claims)) = &mut self.claims {
+            claims.append_woken_to(others);
+        }
     }
 }
 

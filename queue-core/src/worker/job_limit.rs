@@ -39,8 +39,12 @@ pub struct LimitWatch {
 }
 
 /// The requesting side of a [`JobLimit`], used by a role, which reports the result of every request.
-#[derive(Clone, Debug)]
-pub struct Claims(JobLimit);
+#[derive(Debug)]
+pub struct Claims {
+    limit: JobLimit,
+    /// The wakers of those that waited for the last job, which a role may not wake.
+    woken: Vec<Waker>,
+}
 
 /// Whether a job may be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,11 +97,15 @@ impl LimitWatch {
 
     /// Ready when all jobs have arrived; wakes the last waker then.
     pub fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
+        // Wakers are cloned and dropped outside of the lock: they may be any code.
+        let waker = cx.waker().clone();
         let mut count = self.limit.lock();
         if count.left == 0 {
             return Poll::Ready(());
         }
-        count.waiting.wait(self.ticket, cx.waker());
+        let last = count.waiting.wait(self.ticket, waker);
+        drop(count);
+        drop(last);
         Poll::Pending
     }
 }
@@ -114,13 +122,13 @@ impl Claims {
     /// The claims of another role.
     #[must_use]
     pub fn new(limit: JobLimit) -> Self {
-        Claims(limit)
+        Claims { limit, woken: Vec::new() }
     }
 
     /// Claims one more job.
     #[must_use]
     pub fn ask(&self) -> Claim {
-        let mut count = self.0.lock();
+        let mut count = self.limit.lock();
         if count.left == 0 {
             return Claim::Never;
         }
@@ -136,22 +144,28 @@ impl Claims {
     /// This number of requested jobs did not arrive. Returns whether others wait to ask: they can only if this role
     /// does not ask again at once.
     pub fn give_back(&self, asked: u64) -> bool {
-        let mut count = self.0.lock();
+        let mut count = self.limit.lock();
         count.asked = count.asked.saturating_sub(asked);
         count.is_wanted
     }
 
     /// A job arrived; returns whether it may be taken. One that is no longer `asked` for may be one too many.
+    /// [`append_woken_to`](Self::append_woken_to) has the wakers of those that waited for the last one.
     #[must_use]
-    pub fn take(&self, asked: bool) -> bool {
-        let mut count = self.0.lock();
+    pub fn take(&mut self, asked: bool) -> bool {
+        let mut count = self.limit.lock();
         count.asked = count.asked.saturating_sub(u64::from(asked));
         let Some(left) = count.left.checked_sub(1) else { return false };
         count.left = left;
-        let reached = (left == 0).then(|| count.waiting.take());
-        drop(count);
-        reached.into_iter().flatten().for_each(Waker::wake);
+        if left == 0 {
+            self.woken.extend(count.waiting.take());
+        }
         true
+    }
+
+    /// Moves the wakers of those that waited for the last job to the end of `others`, to be woken outside of any lock.
+    pub fn append_woken_to(&mut self, others: &mut Vec<Waker>) {
+        others.append(&mut self.woken);
     }
 }
 
@@ -171,13 +185,19 @@ mod tests {
     #[test]
     fn whoever_waits_for_the_last_job_is_woken_by_it_and_once() {
         let (limit, woken) = (JobLimit::new(2), Arc::new(Woken::default()));
-        let (waker, claims) = (Waker::from(woken.clone()), Claims::new(limit.clone()));
+        let (waker, mut claims) = (Waker::from(woken.clone()), Claims::new(limit.clone()));
         let mut watch = LimitWatch::new(limit);
         let mut reached = || watch.poll(&Context::from_waker(&waker));
         assert!(reached().is_pending() && reached().is_pending());
         assert!(claims.take(false) && reached().is_pending());
         assert_eq!(woken.count(), 0);
         assert!(claims.take(false) && reached().is_ready());
+        // A role takes jobs, and does not wake.
+        assert_eq!(woken.count(), 0);
+        let mut wakers = Vec::new();
+        claims.append_woken_to(&mut wakers);
+        claims.append_woken_to(&mut wakers);
+        wakers.into_iter().for_each(Waker::wake);
         assert_eq!(woken.count(), 1);
     }
 
@@ -192,7 +212,10 @@ mod tests {
         }
         let [one, other] = waits;
         drop(one);
-        assert!(Claims::new(limit).take(false));
+        let (mut claims, mut wakers) = (Claims::new(limit), Vec::new());
+        assert!(claims.take(false));
+        claims.append_woken_to(&mut wakers);
+        wakers.into_iter().for_each(Waker::wake);
         assert_eq!(woken.count(), 1);
         drop((other, waker));
         assert_eq!(Arc::strong_count(&woken), 1);
@@ -201,7 +224,7 @@ mod tests {
     #[test]
     fn no_more_is_asked_for_than_may_come() {
         let limit = JobLimit::new(2);
-        let (one, other) = (Claims::new(limit.clone()), Claims::new(limit.clone()));
+        let (mut one, other) = (Claims::new(limit.clone()), Claims::new(limit.clone()));
         assert_eq!(
             [one.ask(), other.ask(), one.ask()],
             [Claim::Granted, Claim::Granted, Claim::Later]

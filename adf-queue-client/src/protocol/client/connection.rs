@@ -45,6 +45,7 @@ impl Role for Link {
             false => self.proceed(io, now),
         };
         io.wake.append(&mut self.woken);
+        self.later.append_to(&mut io.later);
         pulse
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use foldhash::fast::FixedState;
-use queue_core::{ConnectionState, Epoch, Health, Limit, Overdue, Pace, Random, Watch};
+use queue_core::{ConnectionState, Epoch, Health, Later, Limit, Overdue, Pace, Random, Watch};
 
 use super::{
     ask::{Answer, Ask},
@@ -92,6 +92,8 @@ pub(crate) struct Link {
     pub(super) is_urgent: bool,
     /// Callers that the next exchange has to wake.
     pub(super) woken: Vec<Waker>,
+    /// What to tell subscribers.
+    pub(super) later: Later,
 }
 
 /// The recipient of an answer.
@@ -148,6 +150,7 @@ impl Link {
             counted: (0, 0),
             is_urgent: false,
             woken: Vec::new(),
+            later: Later::default(),
             options,
         }
     }
@@ -197,6 +200,11 @@ impl Link {
             self.limits.extend(task.limit.at.map(|at| (at, number)));
         }
         is_earlier
+    }
+
+    /// Takes what a caller has to tell subscribers once it holds no lock.
+    pub(crate) fn take_later(&mut self) -> Later {
+        mem::take(&mut self.later)
     }
 
     /// The outcome of a task; until then, registers the caller to be woken.
@@ -271,12 +279,14 @@ impl Link {
         let Some(task) = self.tasks.get_mut(&number).filter(|task| !task.is_done()) else { return };
         let outcome = match (&mut task.stage, outcome) {
             (Stage::Batch(batch), Err(error)) => {
-                batch.fail(&error, |error| note_failure(&mut self.metrics, Some(error)));
+                batch.fail(&error, |error| {
+                    note_failure(&mut self.metrics, &mut self.later, Some(error));
+                });
                 Ok(Answer::Pushed(batch.take_outcomes()))
             }
             (_, outcome) => outcome.map_err(|error| task.named(error)),
         };
-        note_failure(&mut self.metrics, outcome.as_ref().err());
+        note_failure(&mut self.metrics, &mut self.later, outcome.as_ref().err());
         if let Some(at) = task.limit.at {
             self.limits.remove(&(at, number));
         }
@@ -299,7 +309,7 @@ impl Link {
         let Some(Task { stage: Stage::Batch(batch), .. }) = self.tasks.get_mut(&number) else {
             return;
         };
-        note_failure(&mut self.metrics, batch.settle(place, outcome));
+        note_failure(&mut self.metrics, &mut self.later, batch.settle(place, outcome));
         if batch.undone() == 0 {
             let outcomes = batch.take_outcomes();
             self.finish(number, Ok(Answer::Pushed(outcomes)));
@@ -405,10 +415,11 @@ impl Link {
 }
 
 /// Counts a failure reported to a caller.
-fn note_failure(metrics: &mut Metrics, error: Option<&Error>) {
+fn note_failure(metrics: &mut Metrics, later: &mut Later, error: Option<&Error>) {
     if let Some(error) = error {
         metrics.failed(error.kind().counted());
-        trace::failed(error);
+        let error = error.share();
+        later.push(move || trace::failed(&error));
     }
 }
 

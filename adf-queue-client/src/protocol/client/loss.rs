@@ -46,7 +46,8 @@ impl Link {
     /// Gives the connection up.
     pub(super) fn lose(&mut self, error: &Error, io: &Io<Error>, now: Instant) {
         let Some(mut session) = self.session.take() else { return };
-        trace::connection_lost(&self.options.address, Some(error));
+        let (address, why) = (self.options.address.clone(), error.share());
+        self.later.push(move || trace::connection_lost(&address, Some(&why)));
         self.open_by = None;
         // A single connection may be unlucky: a server that was just restarted needs no delay.
         let is_lucky = self.has_served || !mem::replace(&mut self.is_unproven, true);
@@ -141,7 +142,9 @@ impl Link {
     pub(super) fn back_off(&mut self, now: Instant) {
         self.health.failed(now);
         if let Some(until) = self.health.quarantine(now) {
-            trace::backing_off(&self.options.address, until.saturating_duration_since(now));
+            let (address, time) =
+                (self.options.address.clone(), until.saturating_duration_since(now));
+            self.later.push(move || trace::backing_off(&address, time));
         }
     }
 

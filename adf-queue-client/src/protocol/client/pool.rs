@@ -151,7 +151,6 @@ impl<W: Wired> Pool<W> {
 
     pub(crate) fn failed(&mut self, error: &Error) {
         self.metrics.failed(error.kind().counted());
-        trace::failed(error);
     }
 
     /// Whether the server answered the last request.

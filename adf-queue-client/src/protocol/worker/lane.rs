@@ -10,8 +10,8 @@ use std::{
 };
 
 use queue_core::{
-    Claimed, ConnectionState, Epoch, Io, JobLimit, Limit, Operation, Pulse, RetryPolicy, Role,
-    after, earliest,
+    Claimed, ConnectionState, Epoch, Io, JobLimit, Later, Limit, Observation, Operation, Pulse,
+    RetryPolicy, Role, after, earliest,
 };
 
 use self::asking::SHARED;
@@ -66,6 +66,8 @@ pub(crate) struct Lane {
     news: Vec<News>,
     /// Observed pulls and settlements in progress, by their tasks.
     told: Vec<(u64, Operation)>,
+    /// What to tell their observers.
+    later: Later,
 }
 
 /// How long the answer to a settlement may take after the grace of a stop.
@@ -140,6 +142,7 @@ impl Lane {
             jobs: Vec::new(),
             news: Vec::new(),
             told: Vec::new(),
+            later: Later::default(),
         }
     }
 
@@ -250,12 +253,16 @@ impl Lane {
         now: Instant,
     ) -> Result<u64> {
         self.is_changed = true;
-        let mut operation = trace::worker_asks(self.link.options(), &ask, message);
+        let operation = trace::worker_asks(self.link.options(), &ask, message);
         let begun = self.link.begin(ask, Limit::never(), now);
         if operation.is_told() {
             match &begun {
                 Ok(task) => self.told.push((*task, operation)),
-                Err(error) => operation.ended(Some(error.kind().name())),
+                Err(error) => {
+                    let failure = Some((error.kind().name(), error.fate()));
+                    let observation = Observation::new(operation, failure);
+                    self.later.push(|| observation.tell());
+                }
             }
         }
         begun
@@ -265,9 +272,10 @@ impl Lane {
     pub(super) fn poll(&mut self, task: u64) -> Poll<Result<Answer>> {
         let polled = self.link.poll(task, Waker::noop());
         if let Poll::Ready(outcome) = &polled
-            && let Some(mut operation) = self.take_told(task)
+            && let Some(operation) = self.take_told(task)
         {
-            trace::worker_answered(&mut operation, outcome);
+            let observation = trace::worker_answered(operation, outcome);
+            self.later.push(|| observation.tell());
         }
         polled
     }
@@ -276,7 +284,10 @@ impl Lane {
     pub(super) fn leave(&mut self, task: u64) {
         self.is_changed = true;
         self.link.leave(task);
-        drop(self.take_told(task));
+        if let Some(operation) = self.take_told(task) {
+            // Subscribers hear of the end of its span.
+            self.later.push(|| drop(operation));
+        }
     }
 
     fn take_told(&mut self, task: u64) -> Option<Operation> {
@@ -544,6 +555,8 @@ impl Role for Lane {
             }
             pulse = self.link.exchange(io, now);
         }
+        self.claimed.append_woken_to(&mut io.wake);
+        self.later.append_to(&mut io.later);
         if pulse == Pulse::Over {
             if let Life::Leaving(until) = self.life
                 && until.is_none_or(|until| until > now)

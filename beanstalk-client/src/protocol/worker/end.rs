@@ -129,8 +129,9 @@ impl WorkerSlot {
             return;
         }
         let sent = self.sent_lasts();
-        for mut told in self.expected.iter_mut().filter_map(|expected| expected.told.take()) {
-            trace::broken_off(&mut told, &error);
+        for told in self.expected.iter_mut().filter_map(|expected| expected.told.take()) {
+            let observation = trace::broken_off(*told, &error);
+            self.later.push(|| observation.tell());
         }
         self.session.close();
         for key in self.held.keys() {

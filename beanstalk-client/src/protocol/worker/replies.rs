@@ -62,8 +62,9 @@ impl WorkerSlot {
             }
             (What::WatchList, Response::Watching(_)) | (What::Nudge, _) => {}
             (What::Reserve, response) => {
-                if let Some(mut told) = told {
-                    trace::reserved(&mut told, &response);
+                if let Some(told) = told {
+                    let observation = trace::reserved(*told, &response);
+                    self.later.push(|| observation.tell());
                 }
                 self.reserves -= 1;
                 self.reserved(response, sent, wait, now)?;
@@ -71,8 +72,9 @@ impl WorkerSlot {
             (What::Touch(key), response) => self.touched(key, &response, now),
             (What::Look(key), response) => self.looked(key, response, now)?,
             (What::Finish(key, fate), response) => {
-                if let Some(mut told) = told {
-                    trace::settled(&mut told, &response);
+                if let Some(told) = told {
+                    let observation = trace::settled(*told, &response);
+                    self.later.push(|| observation.tell());
                 }
                 self.finished(key, fate, response, now)?;
             }

@@ -5,10 +5,10 @@
 
 use std::{collections::VecDeque, time::Instant};
 
-use queue_core::Operation;
+use queue_core::{Fate, Later, Observation, Operation};
 
-use super::{Grab, work::Settled};
-use crate::{Error, ErrorKind, protocol::PacketType};
+use super::{Grab, assignment::Assignment, work::Settled};
+use crate::{Error, ErrorKind, protocol::PacketType, trace};
 
 /// Sent packets that are not answered or confirmed yet.
 #[derive(Debug, Default)]
@@ -28,6 +28,8 @@ pub(super) struct Confirmations {
     /// Number of answered or withdrawn requests, and when that last changed.
     steps: u64,
     stepped_at: Option<Instant>,
+    /// What to tell the observers of grabs and results.
+    pub(super) later: Later,
 }
 
 #[derive(Debug)]
@@ -60,9 +62,11 @@ struct Work {
 
 impl Work {
     /// Its observation ends, and so does it.
-    fn ended(&mut self, error: Option<ErrorKind>) {
-        if let Some(mut told) = self.told.take() {
-            told.ended(error.map(ErrorKind::name));
+    fn ended(&mut self, error: Option<ErrorKind>, later: &mut Later) {
+        if let Some(told) = self.told.take() {
+            let failure = error.map(|error| (error.name(), Fate::Unknown));
+            let observation = Observation::new(*told, failure);
+            later.push(|| observation.tell());
         }
     }
 
@@ -180,6 +184,7 @@ impl Confirmations {
             return Err(Error::protocol(format!("unexpected {by}, which matches no request")));
         };
         if asked.grab.is_some() != is_grab {
+            self.abandoned(asked.told);
             return Err(Error::protocol(format!("unexpected {by}, which matches another request")));
         }
         self.grabs -= usize::from(is_grab);
@@ -187,7 +192,7 @@ impl Confirmations {
         self.step(now);
         while self.unconfirmed.front().is_some_and(|work| work.number < asked.number) {
             let Some(mut work) = self.unconfirmed.pop_front() else { break };
-            work.ended(None);
+            work.ended(None, &mut self.later);
             if work.is_result() {
                 self.settled.push_back(match work.packet_type {
                     PacketType::WorkComplete => Settled::Completed,
@@ -198,10 +203,26 @@ impl Confirmations {
         Ok((asked.grab, asked.told))
     }
 
+    /// A grab was answered, with a job without `missing` bytes of its workload or with none.
+    pub(super) fn grabbed(&mut self, told: Told, job: Option<(&Assignment, usize)>) {
+        if let Some(told) = told {
+            let observation = trace::grabbed(*told, job);
+            self.later.push(|| observation.tell());
+        }
+    }
+
+    /// A request gets no answer, so its operation has no outcome. Subscribers hear of the end of its span.
+    pub(super) fn abandoned(&mut self, told: Told) {
+        if let Some(told) = told {
+            self.later.push(|| drop(told));
+        }
+    }
+
     /// Withdraws the oldest request if it is a grab; returns its kind.
     pub(super) fn withdraw_grab(&mut self, now: Instant) -> Option<Grab> {
         let grab = self.next_grab()?;
-        self.asked.pop_front();
+        let unanswered = self.asked.pop_front();
+        self.abandoned(unanswered.and_then(|asked| asked.told));
         self.grabs -= 1;
         self.step(now);
         Some(grab)
@@ -222,7 +243,7 @@ impl Confirmations {
             return;
         }
         let Some(mut work) = self.unconfirmed.remove(at) else { return };
-        work.ended(Some(ErrorKind::JobNotFound));
+        work.ended(Some(ErrorKind::JobNotFound), &mut self.later);
         if work.is_result() {
             self.settled.push_back(Settled::Rejected);
         }
@@ -256,9 +277,11 @@ impl Confirmations {
         self.settled.extend(std::iter::repeat_n(Settled::Unknown, results));
         self.unknown += results as u64;
         for mut work in self.unconfirmed.drain(..) {
-            work.ended(Some(ErrorKind::ConnectionLost));
+            work.ended(Some(ErrorKind::ConnectionLost), &mut self.later);
         }
-        self.asked.clear();
+        for asked in std::mem::take(&mut self.asked) {
+            self.abandoned(asked.told);
+        }
         self.grabs = 0;
     }
 }

@@ -300,11 +300,12 @@ impl Lane {
         self.barriers.add(waker);
     }
 
-    /// Wakes a task when a job may be lost, unless it [forgets](Self::forget_loss) that before.
+    /// Wakes a task when a job may be lost, unless it [forgets](Self::forget_loss) that before. Returns the waker known
+    /// before, to be dropped outside of any lock.
     #[cfg(feature = "tokio")]
-    pub(crate) fn wake_on_loss(&mut self, ticket: &mut Option<u64>, waker: &Waker) {
+    pub(crate) fn wake_on_loss(&mut self, ticket: &mut Option<u64>, waker: Waker) -> Option<Waker> {
         let ticket = *ticket.get_or_insert_with(|| self.losses.issue());
-        self.losses.wait(ticket, waker);
+        self.losses.wait(ticket, waker)
     }
 
     /// A task waits no more. Returns its waker, to be dropped outside of any lock.

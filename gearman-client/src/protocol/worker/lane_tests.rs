@@ -533,9 +533,9 @@ fn a_lost_connection_holds_nothing_and_whoever_waits_learns_of_it() {
         let (mut ticket, mut left) = (None, None);
         let waker = std::task::Waker::noop();
         bench.lane().wake_behind_barrier(waker);
-        bench.lane().wake_on_loss(&mut ticket, waker);
-        bench.lane().wake_on_loss(&mut ticket, waker);
-        bench.lane().wake_on_loss(&mut left, waker);
+        assert!(bench.lane().wake_on_loss(&mut ticket, waker.clone()).is_none());
+        assert!(bench.lane().wake_on_loss(&mut ticket, waker.clone()).is_some());
+        assert!(bench.lane().wake_on_loss(&mut left, waker.clone()).is_none());
         assert!(bench.lane().forget_loss(left.unwrap()).is_some());
         bench.turn();
         assert_eq!(bench.woken(), 0);

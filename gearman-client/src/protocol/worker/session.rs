@@ -4,6 +4,8 @@ mod abilities;
 mod grabs;
 mod jobs;
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use std::task::Waker;
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
@@ -11,6 +13,8 @@ use std::{
 };
 
 use bytes::BytesMut;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use queue_core::Later;
 use queue_core::{Claims, Health, JobLimit, emptied, written};
 
 use self::abilities::Change;
@@ -227,6 +231,16 @@ impl WorkerSession {
         self.limit = Some(Claims::new(limit));
     }
 
+    /// Hands out what must not happen under a lock: observers of grabs and results are told, and tasks that wait for the
+    /// last job of a limit are woken.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(super) fn hand_out(&mut self, later: &mut Later, wake: &mut Vec<Waker>) {
+        self.confirmations.later.append_to(later);
+        if let Some(limit) = &mut self.limit {
+            limit.append_woken_to(wake);
+        }
+    }
+
     /// Whether there is a limit.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn has_limit(&self) -> bool {
@@ -298,9 +312,7 @@ impl WorkerSession {
             }
             PacketType::NoJob => {
                 let (answer, told) = self.answered_grab(packet.packet_type, now)?;
-                if let Some(mut told) = told {
-                    told.ended(None);
-                }
+                self.confirmations.grabbed(told, None);
                 if answer == Answer::Late {
                     return Ok(None);
                 }

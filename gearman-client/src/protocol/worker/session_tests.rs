@@ -433,25 +433,32 @@ fn each_grab_and_each_result_is_measured_with_its_outcome() {
     });
     let mut bench = Bench::limited(1, &JobLimit::new(100));
     bench.worker.set_asking(crate::trace::Asking::new(&measures));
-    let told = || told.try_iter().collect::<Vec<_>>();
+    let heard = || told.try_iter().collect::<Vec<_>>();
+    let told = |bench: &mut Bench| {
+        let mut later = queue_core::Later::default();
+        bench.worker.hand_out(&mut later, &mut Vec::new());
+        assert_eq!(heard(), [""; 0], "nobody is told while a lock may be held");
+        later.run();
+        heard()
+    };
     let job = bench.gets_job(1);
-    assert_eq!(told(), ["GRAB_JOB_ALL f: ok"]);
+    assert_eq!(told(&mut bench), ["GRAB_JOB_ALL f: ok"]);
     bench.completes(&job);
-    assert_eq!(told(), [""; 0], "it is not known yet");
+    assert_eq!(told(&mut bench), [""; 0], "it is not known yet");
     bench.gets(PacketType::NoJob, &[]);
-    assert_eq!(told(), ["WORK_COMPLETE f: ok", "GRAB_JOB_ALL f: ok"]);
+    assert_eq!(told(&mut bench), ["WORK_COMPLETE f: ok", "GRAB_JOB_ALL f: ok"]);
     bench.worker.can_do(&FunctionName::try_from("g").unwrap(), None);
     bench.gets(PacketType::Noop, &[]);
     let job = bench.gets_job(2);
-    assert_eq!(told(), ["GRAB_JOB_ALL any: ok"]);
+    assert_eq!(told(&mut bench), ["GRAB_JOB_ALL any: ok"]);
     bench.worker.finish(&job, End::Fail, bench.now).unwrap();
     bench.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job given in work result not found"]);
-    assert_eq!(told(), [format!("WORK_FAIL any: {}", ErrorKind::JobNotFound)]);
+    assert_eq!(told(&mut bench), [format!("WORK_FAIL any: {}", ErrorKind::JobNotFound)]);
     let job = bench.gets_job(3);
     bench.worker.finish(&job, End::Exception(b"why"), bench.now).unwrap();
-    told();
+    told(&mut bench);
     bench.worker.close();
-    assert_eq!(told(), [format!("WORK_EXCEPTION any: {}", ErrorKind::ConnectionLost)]);
+    assert_eq!(told(&mut bench), [format!("WORK_EXCEPTION any: {}", ErrorKind::ConnectionLost)]);
 }
 
 #[test]

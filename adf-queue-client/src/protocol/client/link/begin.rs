@@ -71,9 +71,9 @@ impl Link {
                 self.queued(&Request::new(*action, id, queue.clone(), body.clone()))?
             }
             Ask::Pushes(pushes) => {
-                let Link { encoding, ids, metrics, .. } = self;
+                let Link { encoding, ids, metrics, later, .. } = self;
                 let mut batch = Batch::new(mem::take(pushes), *encoding, ids, |error| {
-                    note_failure(metrics, Some(error));
+                    note_failure(metrics, later, Some(error));
                 });
                 match batch.undone() {
                     0 => Stage::Done(Ok(Answer::Pushed(batch.take_outcomes()))),

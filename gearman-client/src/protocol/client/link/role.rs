@@ -12,7 +12,7 @@ use crate::{
     ClientEventKind, Deadline, Error, ErrorKind, Fate, Result,
     error::lost,
     protocol::{
-        Delivery, Lost, Packet, Session,
+        Delivery, Lost, Magic, Packet, Session,
         client::{
             hold::{Hold, Load},
             inbox::Mail,
@@ -71,7 +71,10 @@ impl Link {
     fn take(&mut self, io: &mut Io<Error>) -> Result<()> {
         let before = self.session.pending();
         while let Some(packet) = self.framing.take(io)? {
-            trace::magic(&self.address, &packet, &mut self.is_noted);
+            if packet.magic == Magic::Request && !std::mem::replace(&mut self.is_noted, true) {
+                let (address, packet_type) = (self.address.clone(), packet.packet_type);
+                io.later.push(move || trace::magic(&address, packet_type));
+            }
             let waker = self.deliver(packet)?;
             io.wake.extend(waker);
         }
@@ -135,13 +138,14 @@ impl Link {
 
     /// Closes the connection, and tells all waiting callers the fate of their requests.
     fn lose(&mut self, error: &Error, io: &mut Io<Error>, now: Instant) {
-        trace::lost(&self.address, error);
+        let (address, why) = (self.address.clone(), error.share());
+        io.later.push(move || trace::lost(&address, &why));
         self.disconnected(error);
         // A single connection may be unlucky: a server that was just restarted needs no delay.
         if self.has_served || !std::mem::replace(&mut self.is_unproven, true) {
             self.health.lost();
         } else {
-            self.back_off(now);
+            self.back_off(io, now);
         }
         for Lost { waiter, fate, request, handle } in self.session.close() {
             let mut told = error.share().with_fate(fate).with_command(request);
@@ -156,15 +160,16 @@ impl Link {
     /// Handles a failed attempt to connect.
     fn fail(&mut self, error: &Error, io: &mut Io<Error>, now: Instant) {
         self.disconnected(error);
-        self.back_off(now);
+        self.back_off(io, now);
         self.ended(error, io);
     }
 
-    fn back_off(&mut self, now: Instant) {
+    fn back_off(&mut self, io: &mut Io<Error>, now: Instant) {
         self.health.failed(now);
         if let Some(until) = self.health.quarantine(now) {
             let time = until.saturating_duration_since(now);
-            trace::backing_off(&self.address, time);
+            let address = self.address.clone();
+            io.later.push(move || trace::backing_off(&address, time));
             self.note(|| ClientEventKind::BackingOff(time));
         }
     }

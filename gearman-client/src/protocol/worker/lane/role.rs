@@ -176,6 +176,14 @@ impl Role for Lane {
     type Failure = Error;
 
     fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        let pulse = self.proceed(io, now);
+        self.session.hand_out(&mut io.later, &mut io.wake);
+        pulse
+    }
+}
+
+impl Lane {
+    fn proceed(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
         if self.is_over() {
             return self.end(io);
         }

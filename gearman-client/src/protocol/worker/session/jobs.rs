@@ -20,7 +20,6 @@ use crate::{
     names::short::Short,
     protocol::{Epoch, Packet, PacketType},
     text::Decimal,
-    trace,
 };
 
 impl Held {
@@ -49,18 +48,23 @@ impl WorkerSession {
             timeout = *of_function;
             Some(function.clone())
         };
-        let job = Assignment::parse(packet, &self.origin, known)?;
+        let job = Assignment::parse(packet, &self.origin, known);
+        let job = match job {
+            Ok(job) => job,
+            Err(error) => {
+                self.confirmations.abandoned(told);
+                return Err(error);
+            }
+        };
+        self.confirmations.grabbed(told, Some((&job, missing)));
         self.has_brought_job = true;
-        if let Some(mut told) = told {
-            trace::grabbed(&mut told, &job, missing);
-        }
         Ok((job, timeout, answer))
     }
 
     /// Whether the limit allows a new job. Otherwise the job is left to the server.
     fn is_allowed(&mut self, answer: Answer) -> bool {
         let is_allowed =
-            self.limit.as_ref().is_none_or(|limit| limit.take(answer == Answer::Expected));
+            self.limit.as_mut().is_none_or(|limit| limit.take(answer == Answer::Expected));
         self.left += usize::from(!is_allowed);
         is_allowed
     }
