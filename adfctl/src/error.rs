@@ -1,7 +1,8 @@
 //! What a failure of the client means for the tool: the one table from error kinds to exit codes.
 
-use adf_queue_client::{Deadline, Error, ErrorKind, Fate, QueueName, Refusal};
-use ctl_core::error::{CliError, Exit};
+use adf_queue_client::protocol::Action;
+use adf_queue_client::{Deadline, Error, ErrorKind, QueueName, Refusal};
+use ctl_core::error::{Change, CliError, Exit};
 use ctl_core::system::process;
 
 use crate::servers::SERVERS;
@@ -52,15 +53,46 @@ const MESSAGE_LOST: &str = "MESSAGE_LOST";
 /// The stable name for a connection that ended before the answer.
 pub const CONNECTION_LOST: &str = "CONNECTION_LOST";
 
+/// What a request does that outlasts its connection. A message pulled over WebSocket goes back when that ends; one
+/// pulled over HTTP stays pulled.
+fn change(error: &Error) -> Option<Change> {
+    let (may, look) = match error.action()? {
+        Action::Lpush | Action::Rpush => {
+            ("the message may have been pushed", "adfctl count QUEUE, to see whether it is there")
+        }
+        Action::Pull if error.request_id().is_some() => (
+            "a message may have been pulled",
+            "adfctl recover, with the id of the pull, to put it back",
+        ),
+        Action::Pull | Action::Count => return None,
+        Action::Delete => ("the message may have been deleted", COUNTS),
+        Action::Lcancel | Action::Rcancel => ("the message may have been put back", COUNTS),
+        Action::Clear => ("the queue may have been cleared", COUNTS),
+        Action::CreateQueue => {
+            ("the queue may have been created", "adfctl queues, to see whether it exists")
+        }
+        Action::DeleteQueue => {
+            ("the queue may have been deleted", "adfctl queues, to see whether it still exists")
+        }
+    };
+    Some(Change { may, look })
+}
+
+const COUNTS: &str = "adfctl queues QUEUE, to see how many messages are ready and pulled";
+
 /// The client's error as the tool's.
 #[must_use]
 pub fn cli_error(error: Error) -> CliError {
+    let (fate, change) = (error.fate(), change(&error));
+    failure(error).fated(fate, change)
+}
+
+fn failure(error: Error) -> CliError {
     if let Some(refusal) = process::refused_here(&error, error.io_error()) {
-        return refusal.unknown(error.fate() == Fate::Unknown);
+        return refusal;
     }
     let (exit, code) = outcome(error.kind());
-    let is_unknown = error.fate() == Fate::Unknown;
-    let cli = CliError::new(exit, code, error.to_string()).unknown(is_unknown);
+    let cli = CliError::new(exit, code, error.to_string());
     match code {
         QUEUE_NOT_FOUND => cli
             .hint("adfctl queues, to list the queues of this server")

@@ -1,7 +1,7 @@
 //! What a failure of the client means for the tool: the one table from error kinds to exit codes.
 
-use beanstalk_client::{Deadline, Error, ErrorKind, Fate};
-use ctl_core::error::{CliError, Exit};
+use beanstalk_client::{Deadline, Error, ErrorKind};
+use ctl_core::error::{Change, CliError, Exit};
 use ctl_core::system::process;
 
 use crate::servers::SERVERS;
@@ -47,14 +47,40 @@ pub const UNKNOWN_COMMAND: &str = "UNKNOWN_COMMAND";
 /// The stable name for a job whose body the server lost in a crash.
 pub const BODY_DAMAGED: &str = "BODY_DAMAGED";
 
+/// What a command does that outlasts its connection: a reserved job goes back when that ends.
+fn change(command: &str) -> Option<Change> {
+    let (may, look) = match command {
+        "put" => ("the job may have been put", "bsctl jobs TUBE, to see whether it is there"),
+        "delete" => {
+            ("the job may have been deleted", "bsctl job ID, to see whether it still exists")
+        }
+        "release" => ("the job may have been released", "bsctl job ID, to see its state"),
+        "bury" => ("the job may have been buried", "bsctl job ID, to see its state"),
+        "kick-job" => ("the job may have been kicked", "bsctl job ID, to see its state"),
+        "kick" => ("jobs may have been kicked", "bsctl tubes TUBE, to see how many are buried"),
+        "pause-tube" => {
+            ("the tube may have been paused", "bsctl tubes TUBE -o wide, to see its pause")
+        }
+        "command" | "raw command" => {
+            ("the server may have carried it out", "bsctl tubes, to see what the tubes hold")
+        }
+        _ => return None,
+    };
+    Some(Change { may, look })
+}
+
 /// The client's error as the tool's.
 #[must_use]
 pub fn cli_error(error: Error) -> CliError {
+    let (fate, change) = (error.fate(), error.command().and_then(change));
+    failure(error).fated(fate, change)
+}
+
+fn failure(error: Error) -> CliError {
     if let Some(refusal) = process::refused_here(&error, error.io_error()) {
-        return refusal.unknown(error.fate() == Fate::Unknown);
+        return refusal;
     }
     let (exit, code) = outcome(error.kind());
-    let is_unknown = error.fate() == Fate::Unknown;
     let mut message = error.to_string();
     // The message of a refusal begins with the server's reply, which the tool already shows.
     if let Some((before, after)) = message.split_once(&format!("{code}: "))
@@ -65,7 +91,7 @@ pub fn cli_error(error: Error) -> CliError {
     if let (ErrorKind::UnknownCommand, Some(command)) = (error.kind(), error.command()) {
         message = format!("the server does not know the command {command}");
     }
-    let error = CliError::new(exit, code, message).unknown(is_unknown);
+    let error = CliError::new(exit, code, message);
     match code {
         "DRAINING" => error.hint("another server: this one accepts no jobs until it is restarted"),
         "JOB_TOO_BIG" => error.hint("bsctl server shows max-job-size; beanstalkd -z sets it"),

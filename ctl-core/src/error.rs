@@ -1,12 +1,16 @@
 //! How a tool ends: the table of exit codes, and the error that carries one of them. Which failure of a client gets which
 //! code is in each tool's `error.rs`.
 
+mod fate;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
+use queue_core::Fate;
 use serde_json::{Map, Value};
 
+pub use self::fate::Change;
 use crate::output::escape;
 
 /// How a command ended, as the process's exit code.
@@ -23,6 +27,8 @@ pub enum Exit {
     Usage,
     /// 3: a bulk command or a script was partly done.
     Partial,
+    /// 4: it is unknown whether a request was carried out: it was sent, and no answer was read.
+    Unknown,
     /// 65: a record, body or name is not valid.
     BadData,
     /// 66: an input file is missing.
@@ -92,6 +98,11 @@ pub const EXIT_CODES: &[ExitCode] = &[
         "partial success of a bulk command, or errors in a script run with --keep-going",
     ),
     row(
+        Exit::Unknown,
+        "unknown",
+        "the server may have carried it out (all of it, or a part): look before you repeat it",
+    ),
+    row(
         Exit::BadData,
         "bad-data",
         "bad input record, body larger than the server allows, illegal name",
@@ -127,6 +138,7 @@ impl Exit {
             Self::Negative => 1,
             Self::Usage => 2,
             Self::Partial => 3,
+            Self::Unknown => 4,
             Self::BadData => 65,
             Self::NoInput => 66,
             Self::Unavailable => 69,
@@ -147,7 +159,15 @@ impl Exit {
     /// The worse one of two.
     #[must_use]
     pub(crate) fn worse(self, other: Self) -> Self {
-        if other.code() > self.code() { other } else { self }
+        if other.severity() > self.severity() { other } else { self }
+    }
+
+    /// Its rank: what may have happened counts more than what certainly has not, and less than a signal.
+    pub(crate) const fn severity(self) -> u8 {
+        match self {
+            Self::Unknown => Self::Timeout.code() + 1,
+            other => other.code(),
+        }
     }
 
     /// Whether this is [`Exit::Done`].
@@ -177,8 +197,8 @@ pub struct CliError {
     pub message: String,
     /// Suggested next steps.
     pub hints: Vec<String>,
-    /// Whether the command may have taken effect: the request was sent, and no reply was read.
-    pub is_unknown: bool,
+    /// Whether the server may have carried out the request that failed, if there was one that changes something.
+    pub fate: Option<Fate>,
     /// What a bulk command had done so far; `counts` in the error object.
     pub counts: Vec<(&'static str, u64)>,
 }
@@ -192,7 +212,7 @@ impl CliError {
             Cow::Borrowed(_) => message,
             Cow::Owned(short) => short,
         };
-        Self { exit, code, message, hints: Vec::new(), is_unknown: false, counts: Vec::new() }
+        Self { exit, code, message, hints: Vec::new(), fate: None, counts: Vec::new() }
     }
 
     /// An invalid command line: exit 2.
@@ -284,7 +304,7 @@ impl CliError {
     /// Whether a time limit has expired, that of connecting included.
     #[must_use]
     pub fn is_late(&self) -> bool {
-        self.exit == Exit::Timeout || self.code == "CONNECT_TIMEOUT"
+        self.exit == Exit::Timeout || ["TIMEOUT", "CONNECT_TIMEOUT"].contains(&self.code)
     }
 
     /// Whether a resource was short, so that retrying may help.
@@ -298,7 +318,8 @@ impl CliError {
     pub fn ends_everything(&self) -> bool {
         matches!(
             self.exit,
-            Exit::Unavailable
+            Exit::Unknown
+                | Exit::Unavailable
                 | Exit::Timeout
                 | Exit::Protocol
                 | Exit::Permission
@@ -317,13 +338,6 @@ impl CliError {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
-        self
-    }
-
-    /// Sets whether the command may have taken effect.
-    #[must_use]
-    pub fn unknown(mut self, is_unknown: bool) -> Self {
-        self.is_unknown = is_unknown;
         self
     }
 
@@ -361,7 +375,8 @@ impl CliError {
         serde_json::json!({ "error": self.to_object() }).to_string()
     }
 
-    /// Its fields: `code`, `message` and `exit`, and `hints` and `counts` if not empty.
+    /// Its fields: `code`, `message` and `exit`; `fate` of a request that changes something; `hints` and `counts` if not
+    /// empty.
     #[must_use]
     pub(crate) fn to_object(&self) -> Map<String, Value> {
         let mut fields = Map::from_iter([
@@ -369,6 +384,9 @@ impl CliError {
             ("message".to_owned(), self.message.as_str().into()),
             ("exit".to_owned(), self.exit.code().into()),
         ]);
+        if let Some(fate) = self.fate {
+            fields.insert("fate".to_owned(), fate.to_string().replace(' ', "_").into());
+        }
         if !self.hints.is_empty() {
             fields.insert("hints".to_owned(), self.hints.clone().into());
         }
@@ -399,7 +417,7 @@ mod tests {
     fn table_is_ascending_and_complete() {
         let codes: Vec<u8> = EXIT_CODES.iter().map(|row| row.exit.code()).collect();
         assert!(codes.is_sorted_by(|a, b| a < b), "{codes:?}");
-        assert_eq!(codes, [0, 1, 2, 3, 65, 66, 69, 70, 74, 75, 76, 77, 78, 124, 129, 130, 143]);
+        assert_eq!(codes, [0, 1, 2, 3, 4, 65, 66, 69, 70, 74, 75, 76, 77, 78, 124, 129, 130, 143]);
     }
 
     #[test]

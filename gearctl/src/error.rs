@@ -1,6 +1,6 @@
 //! What a failure of the client means for the tool: the one table from error kinds to exit codes.
 
-use ctl_core::error::{CliError, Exit};
+use ctl_core::error::{Change, CliError, Exit};
 use ctl_core::system::process;
 use gearman_client::{Deadline, Error, ErrorKind};
 
@@ -43,9 +43,40 @@ pub const TIMEOUT: &str = "TIMEOUT";
 /// The stable name for a connection that ended before the answer.
 pub const CONNECTION_LOST: &str = "CONNECTION_LOST";
 
+/// What a request does that outlasts its connection: a job that a worker has taken goes back when that ends.
+fn change(error: &Error) -> Option<Change> {
+    let functions = "gearctl functions FUNCTION, to see whether the server has it";
+    let (may, look) = match error.command()? {
+        // With a handle, it was accepted.
+        name if name.starts_with("SUBMIT_") && error.handle().is_none() => {
+            ("the job may have been submitted", functions)
+        }
+        "cancel job" => (
+            "the job may have been cancelled",
+            "gearctl job HANDLE, to see whether it still exists",
+        ),
+        "create function" => ("the function may have been created", functions),
+        "drop function" => ("the function may have been dropped", functions),
+        "maxqueue" => (
+            "the limit may have been set",
+            "the server does not show it, and setting it again does no harm",
+        ),
+        "shutdown" => {
+            ("the server may be shutting down", "gearctl ping, to see whether it is there")
+        }
+        _ => return None,
+    };
+    Some(Change { may, look })
+}
+
 /// The client's error as the tool's.
 #[must_use]
 pub fn cli_error(error: Error) -> CliError {
+    let (fate, change) = (error.fate(), change(&error));
+    failure(error).fated(fate, change)
+}
+
+fn failure(error: Error) -> CliError {
     if let Some(refusal) = process::refused_here(&error, error.io_error()) {
         return refusal;
     }

@@ -221,7 +221,7 @@ impl Transfer {
             match outcome {
                 Ok(_) => confirmed.push(message),
                 Err(error) if error.ends_everything() => {
-                    if error.is_unknown {
+                    if error.is_unknown() {
                         self.doubtful.push(message.message_id().get());
                     }
                     broken.get_or_insert(error);

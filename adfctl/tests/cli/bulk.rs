@@ -284,7 +284,7 @@ fn a_connection_that_breaks_ends_an_import_with_what_was_done() {
     server.faults().add(Fault::nth(50).of("rpush").reset_after(0));
     let text = "{\"queue\":\"/q\",\"body\":\"x\"}\n".repeat(500);
     let line = ["import", "--batch", "10"];
-    let ran = adfctl_with(server.address(), &line, text.as_bytes()).exits(69);
+    let ran = adfctl_with(server.address(), &line, text.as_bytes()).exits(4);
     let last = ran.err.lines().find(|line| line.starts_with("error: ")).unwrap();
     assert!(last.contains("; before that: imported 4") && last.contains("of unknown"), "{last}");
     assert!(server.view().ready <= 60, "{:?}", server.view());
@@ -301,7 +301,7 @@ fn a_connection_that_breaks_leaves_every_push_counted_by_its_fate() {
         let server = Server::builder().queue("/q").start().unwrap();
         server.faults().add(Fault::nth(50).of("rpush").cut_after(0));
         let text = text.repeat(500);
-        let error = adfctl_with(server.address(), line, text.as_bytes()).exits(69).error();
+        let error = adfctl_with(server.address(), line, text.as_bytes()).exits(4).error();
         let count = |name: &str| error["counts"][name].as_u64().unwrap();
         let [pushed, unknown, not_sent] = ["succeeded", "unknown", "not_sent"].map(count);
         assert_eq!((count("failed"), pushed), (0, 49), "{line:?} {error}");

@@ -52,6 +52,13 @@ const CASE: ctl_core::contract::Case<adfctl::Adfctl> = ctl_core::contract::Case 
     metric_names: adfctl::commands::exporter::EXPORTS.names,
     jobs: |server| server.view().ready,
     pop: "pop mail",
+    changes: &[
+        ("push mail x", "rpush"),
+        ("pop mail", "delete"),
+        ("clear mail --yes", "clear"),
+        ("queue create new", "createqueue"),
+        ("queue delete mail --yes", "deletequeue"),
+    ],
     check: "check queue mail --zero-workers ok",
     waiting: "ready",
     empty: "wait -Q mail --for empty",

@@ -116,7 +116,7 @@ fn a_lost_connection_loses_nothing_and_names_what_may_be_there_twice() {
     adfctl(to, &["queue", "create", "/q"]).exits(0);
     target.faults().add(Fault::nth(2).of("rpush").cut_after(0));
     let line = ["move", "--from", "/q", "--to-server", to, "--yes", "-o", "json"];
-    let ran = adfctl(address, &line).exits(69);
+    let ran = adfctl(address, &line).exits(4);
     let message = ran.error_alone()["message"].to_string();
     assert!(message.contains("may be both where") && message.contains("queue /q"), "{message}");
     let mut all = [bodies(address, "/q"), bodies(to, "/q")].concat();

@@ -231,7 +231,7 @@ impl Mover {
                     }
                 }
                 Err(error) if error.ends_everything() => {
-                    if error.is_unknown {
+                    if error.is_unknown() {
                         doubtful.push(from);
                     }
                     broken.get_or_insert(error);

@@ -246,7 +246,7 @@ fn a_number_of_kicked_jobs_is_added_and_not_counted_to() {
     let ran = bsctl(server.address(), &line).exits(0);
     assert_eq!(ran.json()["succeeded"], u32::MAX);
     server.faults().add(Fault::nth(1).of("kick").reply("KICKED 18446744073709551615"));
-    bsctl(server.address(), &["kick"]).exits(76);
+    bsctl(server.address(), &["kick"]).exits(4);
 }
 
 #[test]

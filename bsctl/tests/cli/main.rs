@@ -62,6 +62,12 @@ ctl_core::tool_contract!(
         metric_names: bsctl::commands::exporter::EXPORTS.names,
         jobs: |server| server.view().jobs,
         pop: "pop -t mail",
+        changes: &[
+            ("put -t mail x", "put"),
+            ("pop -t mail", "delete"),
+            ("delete 1 --yes", "delete"),
+            ("pause mail 1s", "pause-tube"),
+        ],
         check: "check tube mail --zero-workers ok",
         waiting: "ready",
         empty: "wait -t mail --for empty",

@@ -230,7 +230,7 @@ fn a_connection_that_breaks_leaves_every_put_counted_by_its_fate() {
         let server = Server::start().unwrap();
         server.faults().add(Fault::nth(50).of("put").cut_after(0));
         let text = text.repeat(500);
-        let error = bsctl_with(server.address(), line, text.as_bytes()).exits(69).error();
+        let error = bsctl_with(server.address(), line, text.as_bytes()).exits(4).error();
         let count = |name: &str| error["counts"][name].as_u64().unwrap();
         let [put, unknown, not_sent] = ["succeeded", "unknown", "not_sent"].map(count);
         assert_eq!(count("failed"), 0, "{line:?} {error}");

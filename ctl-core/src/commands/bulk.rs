@@ -173,7 +173,10 @@ impl Bulk {
     /// # Errors
     /// The connection itself failed, so nothing more can be done: [`Bulk::abort`] reports the completed work.
     pub fn failure(&mut self, item: impl Into<String>, error: CliError) -> Result<(), CliError> {
-        self.failed += 1;
+        match error.is_unknown() {
+            true => self.unknown += 1,
+            false => self.failed += 1,
+        }
         self.progress().advance();
         if self.on_error == OnError::Stop {
             self.gate.close();
@@ -217,13 +220,17 @@ impl Bulk {
             let _ = self.failure(item, error);
             return;
         }
-        match error.is_unknown {
+        let is_unknown = error.is_unknown();
+        match is_unknown {
             true => self.unknown += 1,
             false => self.not_sent += 1,
         }
         self.progress().advance();
         self.gate.close();
-        self.broken.get_or_insert(error);
+        // What may have happened is worse than what has not.
+        if self.broken.as_ref().is_none_or(|first| is_unknown && !first.is_unknown()) {
+            self.broken = Some(error);
+        }
     }
 
     /// Whether nothing more can be sent.

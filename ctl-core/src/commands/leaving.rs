@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use queue_core::Fate;
+
 use crate::commands::bulk::Bulk;
 use crate::error::{CliError, Exit};
 use crate::output::{Handover, units};
@@ -40,7 +42,7 @@ pub trait Source {
 /// Maximum number of names in an error.
 const NAMED: usize = 20;
 
-/// Adds to an error which items (each a `noun`) may now be both in the source and in `target`.
+/// Adds to an error which items (each a `noun`) may now be both in the source and in `target`: then their fate is unknown.
 #[must_use]
 pub fn doubting(error: CliError, noun: &str, names: &[impl Display], target: &str) -> CliError {
     if names.is_empty() {
@@ -48,6 +50,7 @@ pub fn doubting(error: CliError, noun: &str, names: &[impl Display], target: &st
     }
     let all = units::first_of(names, NAMED);
     let (s, they) = if names.len() == 1 { ("", "it was") } else { ("s", "they were") };
+    let error = CliError { exit: Exit::Unknown, fate: Some(Fate::Unknown), ..error };
     error.remark(format!("({noun}{s} {all} may be both where {they} and in {target})"))
 }
 
@@ -94,7 +97,10 @@ mod tests {
     #[test]
     fn what_may_be_there_twice_is_named_and_bounded() {
         let said = |names: Vec<u64>| {
-            doubting(CliError::unavailable("lost"), "job", &names, "tube b").message
+            let lost = CliError::unavailable("lost");
+            let error = doubting(lost, "job", &names, "tube b");
+            assert_eq!(error.is_unknown(), !names.is_empty());
+            error.message
         };
         assert_eq!(said(vec![]), "lost");
         assert_eq!(said(vec![7]), "lost (job 7 may be both where it was and in tube b)");

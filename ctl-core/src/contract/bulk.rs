@@ -9,12 +9,14 @@ use std::thread;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use fixtures::fault::Fault;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::Case;
 use super::program::{Ran, Running, fed, signal};
 use crate::input::sizes::Random;
+use crate::link::Link as _;
 use crate::tool::Tool;
 
 /// The error names the flag to use.
@@ -40,6 +42,24 @@ pub fn without_a_terminal_and_yes_nothing_is_deleted<T: Tool>(case: &Case<T>) {
     }
     case.program.at(&address, &["clear", "mail", "--yes"]).exits(0);
     assert_eq!((case.jobs)(&server), 0);
+}
+
+/// It is not a refusal, and repeating it is no advice.
+pub fn a_lost_answer_is_4_and_says_what_may_have_happened<T: Tool>(case: &Case<T>) {
+    for (line, request) in case.changes {
+        let (server, address) = Case::<T>::server();
+        let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+        case.program.at(&address, &add).exits(0);
+        T::Link::faults(&server).add(Fault::always().of(*request).cut_after(0));
+        let words: Vec<&str> = line.split(' ').collect();
+        let ran = case.program.at(&address, &[&words[..], &["-o", "json"]].concat()).exits(4);
+        let error = ran.error();
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(" may have been "), "{line}: {message}");
+        assert_eq!((&error["fate"], &error["exit"]), (&json!("unknown"), &json!(4)), "{line}");
+        let hints = error["hints"].to_string();
+        assert!(hints.contains(", to see ") && !hints.contains("--timeout"), "{line}: {hints}");
+    }
 }
 
 /// With names that a YAML parser, a glob or a path could misread, and bodies that break naive tools.

@@ -97,6 +97,8 @@ pub struct Case<T: Tool> {
     pub jobs: fn(&Server<T>) -> usize,
     /// A command that takes and deletes a job of the queue `mail`, and writes it to stdout.
     pub pop: &'static str,
+    /// Commands that change something, each with the request that does. One job is in the queue `mail`.
+    pub changes: &'static [(&'static str, &'static str)],
     /// A check of the queue `mail` that needs no worker.
     pub check: &'static str,
     /// Its metric of waiting jobs.
@@ -168,6 +170,7 @@ macro_rules! tool_contract {
                 without_a_terminal_and_yes_nothing_is_deleted,
                 a_clear_ends_though_a_producer_goes_on,
                 control_c_midway_reports_what_was_done,
+                a_lost_answer_is_4_and_says_what_may_have_happened,
                 what_is_drained_and_imported_is_as_it_was,
                 a_thousand_jobs_are_exported_and_imported_as_they_were,
             }

@@ -85,7 +85,8 @@ fn likened(text: &str) -> String {
         }
         likened += &word[end.len()..];
     }
-    likened
+    // A busy machine takes `1s 5ms`.
+    likened.replace("TIME TIME", "TIME")
 }
 
 #[cfg(test)]
@@ -105,7 +106,7 @@ mod tests {
     #[test]
     fn times_and_ids_are_alike_and_nothing_else_is() {
         let id = "3cafb218cb7845a3ac8adacc5618245f";
-        let said = format!("pushed 2 messages in 15ms, 1.5s: /mail {id}: 7\n");
+        let said = format!("pushed 2 messages in 1s 15ms, 1.5s: /mail {id}: 7\n");
         assert_eq!(likened(&said), "pushed 2 messages in TIME, TIME: /mail ID: 7\n");
         assert_eq!(unstamped("2026-11-23T07:16:41.922Z taking\nA-Z x\n"), "taking\nA-Z x\n");
     }

@@ -285,7 +285,10 @@ pub fn settle<I, T>(
 
 #[cfg(test)]
 mod tests {
+    use queue_core::Fate;
+
     use super::*;
+    use crate::error::Change;
 
     fn lines(text: &str, cut: Cut, limit: u64) -> Items<Vec<u8>> {
         let mut input = Input::Bytes(text.as_bytes().to_vec());
@@ -350,9 +353,11 @@ mod tests {
     #[test]
     fn what_has_no_outcome_was_not_sent() {
         let mut told = Vec::new();
-        let outcomes = [Ok(1), Err(CliError::unavailable("lost").unknown(true))];
+        let change = Change { may: "it may be there", look: "tool jobs" };
+        let lost = CliError::unavailable("lost").fated(Fate::Unknown, Some(change));
+        let outcomes = [Ok(1), Err(lost)];
         settle(["a", "b", "c", "d"], outcomes, |item, outcome| {
-            told.push((item, outcome.map_err(|error| error.is_unknown)));
+            told.push((item, outcome.map_err(|error| error.is_unknown())));
             Ok(())
         })
         .unwrap();

@@ -175,7 +175,7 @@ impl<L: Link> Fleet<L> {
     #[must_use]
     pub fn exit(&self) -> Exit {
         let failures = self.servers.iter().filter_map(|server| server.failure.as_ref());
-        failures.map(|error| error.exit).max_by_key(|exit| exit.code()).unwrap_or(Exit::Done)
+        failures.map(|error| error.exit).fold(Exit::Done, Exit::worse)
     }
 
     /// The error of the servers that did not reply, for results that no other server can supply.
@@ -292,8 +292,8 @@ pub fn on_each<T: Tool>(
     tool.globals.yes = usual_yes;
     tool.out.after_servers(is_done)?;
     if let (None, false) = (&ends, is_done)
-        && let Some(last) = failures.iter().map(|(_, error)| error.exit.code()).max()
-        && let Some(at) = failures.iter().position(|(_, error)| error.exit.code() == last)
+        && let Some(last) = failures.iter().map(|(_, error)| error.exit.severity()).max()
+        && let Some(at) = failures.iter().position(|(_, error)| error.exit.severity() == last)
     {
         let (address, error) = failures.swap_remove(at);
         ends = Some(CliError { message: error.at(&address), ..error });

@@ -298,7 +298,7 @@ fn a_server_that_falls_silent_with_a_job_is_named() {
         let line = ["submit", "mail", "x", "-u", &n.to_string(), "--timeout", "3s"];
         gearctl(&both, &line)
     });
-    let ran = late.find(|ran| ran.code != Some(0)).unwrap().exits(124);
+    let ran = late.find(|ran| ran.code != Some(0)).unwrap().exits(4);
     assert!(ran.err.contains(&format!("({} does not answer)", other.address())), "{}", ran.err);
 }
 

@@ -50,6 +50,13 @@ ctl_core::tool_contract!(
         metric_names: gearctl::commands::exporter::EXPORTS.names,
         jobs: |server| server.view().jobs,
         pop: "drain mail --yes",
+        changes: &[
+            ("submit mail x", "SUBMIT_JOB_BG"),
+            ("submit mail x y --in 1h", "SUBMIT_JOB_EPOCH"),
+            ("run mail x", "SUBMIT_JOB"),
+            ("function create new", "create"),
+            ("function drop mail --yes --force", "drop"),
+        ],
         check: "check function mail --zero-workers ok",
         waiting: "queued",
         empty: "wait -f mail --for queued==0",

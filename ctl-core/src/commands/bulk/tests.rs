@@ -1,4 +1,7 @@
+use queue_core::Fate;
+
 use super::*;
+use crate::error::Change;
 use crate::output::{Memory, Style};
 
 fn bulk(on_error: OnError, interrupts: Interrupts) -> Bulk {
@@ -95,13 +98,14 @@ fn what_a_lost_connection_leaves_is_counted_by_its_fate() {
         bulk.success();
         bulk.unsent("job 2", CliError::not_found("gone"));
         assert!(bulk.gate().is_open());
-        let lost = |is_unknown| CliError::unavailable("lost").unknown(is_unknown);
-        bulk.unsent("job 3", lost(true));
+        let change = Change { may: "it may be gone", look: "tool jobs" };
+        let lost = |fate| CliError::unavailable("lost").fated(fate, Some(change));
+        bulk.unsent("job 3", lost(Fate::Unknown));
         assert!(!bulk.gate().is_open());
         // What was certainly not sent went over the next connection.
         bulk.success();
         for job in 5..8 {
-            bulk.unsent(format!("job {job}"), lost(false));
+            bulk.unsent(format!("job {job}"), lost(Fate::NotSent));
         }
         assert!(bulk.is_broken());
         let sentence = bulk.sentence();
@@ -110,7 +114,7 @@ fn what_a_lost_connection_leaves_is_counted_by_its_fate() {
         let error: serde_json::Value = serde_json::from_str(&error.unwrap_err().to_json()).unwrap();
         let counts =
             json!({"succeeded": 2, "failed": 1, "skipped": 0, "unknown": 1, "not_sent": left});
-        assert_eq!((&error["error"]["counts"], &error["error"]["exit"]), (&counts, &json!(69)));
+        assert_eq!((&error["error"]["counts"], &error["error"]["exit"]), (&counts, &json!(4)));
         assert_eq!(report, "", "stdout is for those that did what they were to do");
     }
 }

@@ -110,9 +110,11 @@ impl Report {
         let late = error.is_late();
         let verdict = match error.exit {
             _ if late => on_timeout,
-            Exit::Unavailable | Exit::TryAgain | Exit::Protocol | Exit::Negative => {
-                Verdict::Critical
-            }
+            Exit::Unknown
+            | Exit::Unavailable
+            | Exit::TryAgain
+            | Exit::Protocol
+            | Exit::Negative => Verdict::Critical,
             _ => Verdict::Unknown,
         };
         let critical = judged.iter().any(|judged| judged.verdict == Verdict::Critical);

@@ -141,7 +141,7 @@ impl Resubmit {
         match submitted.map_err(cli_error).and_then(|copy| self.check(&copy.handle, job)) {
             Ok(()) => Ok(()),
             Err(error) => {
-                let doubtful = error.is_unknown;
+                let doubtful = error.is_unknown();
                 let error = error.context(format!("job {} was given back", job.handle()));
                 let place = self.place.strip_prefix("to ").unwrap_or_default();
                 let names: &[&str] = if doubtful { &[job.handle()] } else { &[] };

@@ -1,0 +1,82 @@
+//! What a failed request may have done all the same.
+
+use queue_core::Fate;
+
+use super::{CliError, Exit};
+
+/// What a request that changes something does, for the error if its answer is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// What may have happened, such as `the job may have been put`.
+    pub may: &'static str,
+    /// The command that shows whether it did.
+    pub look: &'static str,
+}
+
+impl CliError {
+    /// Adds the fate of the failed request, which makes `change`, if any: of one that only looks the fate does not
+    /// matter. An unknown fate has an exit code of its own, and its next step is to look: repeating the command may do
+    /// the work twice.
+    #[must_use]
+    pub fn fated(mut self, fate: Fate, change: Option<Change>) -> Self {
+        let Some(change) = change else { return self };
+        self.fate = Some(fate);
+        if fate == Fate::Unknown {
+            self.exit = Exit::Unknown;
+            self.hints = vec![change.look.to_owned()];
+            self.message = format!("{}: {}", self.message, change.may);
+        }
+        self
+    }
+
+    /// Whether the command may have taken effect: a request was sent, and no answer was read.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.fate == Some(Fate::Unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PUT: Change = Change { may: "the job may have been put", look: "tool jobs, to see it" };
+
+    fn lost(fate: Fate, change: Option<Change>) -> CliError {
+        CliError::unavailable("put: the server closed the connection")
+            .hint("tool ping")
+            .fated(fate, change)
+    }
+
+    #[test]
+    fn an_unknown_fate_is_4_and_says_how_to_look() {
+        let error = lost(Fate::Unknown, Some(PUT));
+        assert!(error.is_unknown() && error.ends_everything());
+        let object = serde_json::Value::Object(error.to_object());
+        let expected = json!({
+            "code": "UNAVAILABLE", "exit": 4, "fate": "unknown", "hints": ["tool jobs, to see it"],
+            "message": "put: the server closed the connection: the job may have been put",
+        });
+        assert_eq!(object, expected);
+    }
+
+    #[test]
+    fn what_was_not_sent_or_only_looks_keeps_its_exit_code() {
+        for (fate, change, told) in
+            [(Fate::NotSent, Some(PUT), Some("not_sent")), (Fate::Unknown, None, None)]
+        {
+            let object = lost(fate, change).to_object();
+            assert_eq!((&object["exit"], &object["hints"]), (&json!(69), &json!(["tool ping"])));
+            assert_eq!(object.get("fate").and_then(|fate| fate.as_str()), told);
+        }
+    }
+
+    #[test]
+    fn an_unknown_fate_is_worse_than_a_failure_and_a_signal_worst() {
+        let worst = |exits: &[Exit]| exits.iter().copied().fold(Exit::Done, Exit::worse);
+        assert_eq!(worst(&[Exit::Unavailable, Exit::Unknown, Exit::Timeout]), Exit::Unknown);
+        assert_eq!(worst(&[Exit::Unknown, Exit::Interrupted]), Exit::Interrupted);
+    }
+}
