@@ -58,10 +58,12 @@ impl Fates {
             Ended::Code(TEMPFAIL) => Ok(Outcome::ReturnRight),
             Ended::Unfit => Ok(Outcome::DeadLetter),
             Ended::GivenUp => Ok(Outcome::ReturnLeft),
-            Ended::Code(_) | Ended::Signal(_) | Ended::Overtime => match self.on_fail {
-                OnFail::Left if duplications < self.most => Ok(Outcome::ReturnLeft),
-                OnFail::Left | OnFail::Right => Err("the command failed"),
-            },
+            Ended::Code(_) | Ended::Signal(_) | Ended::Overtime | Ended::Expired => {
+                match self.on_fail {
+                    OnFail::Left if duplications < self.most => Ok(Outcome::ReturnLeft),
+                    OnFail::Left | OnFail::Right => Err("the command failed"),
+                }
+            }
         }
     }
 }
@@ -93,6 +95,7 @@ impl Shift {
             values: &[("{id}", id.as_str()), ("{queue}", queue)],
             environment: &environment(job),
             body: job.body(),
+            time_left: None,
         };
         let (ended, end) = self.shift.run(&given, || job.is_lost(), || worker.stop());
         let lost = job.wait_lost(Duration::ZERO).map(|reason| match reason {

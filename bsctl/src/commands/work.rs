@@ -29,7 +29,7 @@ The command gets the body on stdin; its exit code decides what happens to the jo
   0                 deleted
   75                released with a growing delay (--backoff)
   64, 65            buried (--bury-codes)
-  any other code, a signal, over --max-runtime
+  any other code, a signal, over --max-runtime or, with --kill-at-ttr, the time to run
                     --on-fail: released with a delay, or buried after --max-releases
   cannot be run     the job is released, and the worker exits (126, 127);
                     with --shell, also if the shell reports it
@@ -89,7 +89,7 @@ pub struct WorkArgs {
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     touch: Touch,
 
-    /// Kill the command when the job's time to run expires; the job is not touched
+    /// Kill the command within the last second of its job's time to run, and fail the job, which is not touched
     #[arg(long, conflicts_with = "touch")]
     kill_at_ttr: bool,
 }
@@ -99,8 +99,15 @@ pub struct WorkArgs {
 enum Touch {
     /// At every third of the time to run.
     Auto,
-    /// Never: the command must finish within the time to run, and is killed when that expires.
+    /// Never: as --kill-at-ttr.
     Never,
+}
+
+impl WorkArgs {
+    /// Whether jobs are touched while their command runs.
+    fn touches(&self) -> bool {
+        self.touch == Touch::Auto && !self.kill_at_ttr
+    }
 }
 
 /// Runs `work`.
@@ -125,7 +132,8 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     }
     let options = options(tool, &args, &tubes)?;
     let (ledger, finished) = Ledger::new(shift.messages(), label);
-    let shift = Arc::new(Shift { shift, ledger, fates: fates(&args) });
+    let shift =
+        Arc::new(Shift { shift, ledger, fates: fates(&args), kills_at_ttr: !args.touches() });
     let observer = shift.clone();
     let worker =
         Worker::new(options.on_event(move |event| observer.observe(event))).map_err(cli_error)?;
@@ -182,7 +190,12 @@ fn retries(args: &WorkArgs) -> Retries {
 }
 
 fn fates(args: &WorkArgs) -> Fates {
-    Fates { bury_codes: args.bury_codes.clone(), on_fail: args.on_fail, retries: retries(args) }
+    Fates {
+        bury_codes: args.bury_codes.clone(),
+        on_fail: args.on_fail,
+        retries: retries(args),
+        most_timeouts: args.bury_after_timeouts.unwrap_or(u64::MAX),
+    }
 }
 
 fn options(
@@ -192,12 +205,11 @@ fn options(
 ) -> Result<WorkerOptions, CliError> {
     let servers = Servers::new(tool.link.dialer.options()?).map_err(cli_error)?;
     tool.link.close();
-    let touches = args.touch == Touch::Auto && !args.kill_at_ttr;
     let mut options = WorkerOptions::from(servers)
         .tubes(tubes)
         .map_err(cli_error)?
         .slots(usize::from(args.flags.jobs))
-        .heartbeat(if touches { Heartbeat::Always } else { Heartbeat::Never })
+        .heartbeat(if args.touches() { Heartbeat::Always } else { Heartbeat::Never })
         .retries(retries(args))
         .grace(args.flags.last_grace());
     if let Some(jobs) = args.flags.limit() {

@@ -20,6 +20,8 @@ pub struct Fates {
     pub on_fail: OnFail,
     /// The delays of releases, and their maximum number.
     pub retries: Retries,
+    /// The number of timeouts after which a job is buried.
+    pub most_timeouts: u64,
 }
 
 /// The value of `--on-fail`.
@@ -43,11 +45,15 @@ impl Fates {
             Ended::Code(code) if self.bury_codes.contains(&code) => Outcome::bury(),
             Ended::Unfit => Outcome::bury(),
             Ended::GivenUp => Outcome::release(),
-            Ended::Code(_) | Ended::Signal(_) | Ended::Overtime => match self.on_fail {
-                OnFail::Release => Outcome::Retry,
-                OnFail::Bury => Outcome::bury(),
-                OnFail::Delete => Outcome::Delete,
-            },
+            // It would be the next of its timeouts.
+            Ended::Expired if stats.timeouts + 1 >= self.most_timeouts => Outcome::bury(),
+            Ended::Code(_) | Ended::Signal(_) | Ended::Overtime | Ended::Expired => {
+                match self.on_fail {
+                    OnFail::Release => Outcome::Retry,
+                    OnFail::Bury => Outcome::bury(),
+                    OnFail::Delete => Outcome::Delete,
+                }
+            }
         }
     }
 }
@@ -110,7 +116,8 @@ mod tests {
     #[test]
     fn the_fate_table() {
         let retries = Retries::default().backoff(Duration::from_secs(3), 2, Duration::from_secs(9));
-        let mut fates = Fates { bury_codes: vec![64, 65], on_fail: OnFail::Release, retries };
+        let (bury_codes, on_fail) = (vec![64, 65], OnFail::Release);
+        let mut fates = Fates { bury_codes, on_fail, retries, most_timeouts: 2 };
         let after = |seconds| Outcome::release_after(Duration::from_secs(seconds));
         for (ended, releases, outcome) in [
             (Ended::Code(0), 0, Outcome::Delete),
@@ -122,11 +129,14 @@ mod tests {
             (Ended::Code(1), 0, Outcome::Retry),
             (Ended::Signal(9), 0, Outcome::Retry),
             (Ended::Overtime, 0, Outcome::Retry),
+            (Ended::Expired, 0, Outcome::Retry),
             (Ended::GivenUp, 5, Outcome::release()),
             (Ended::Unfit, 0, Outcome::bury()),
         ] {
             assert_eq!(fates.outcome(ended, &stats(releases)), outcome, "{ended:?} {releases}");
         }
+        fates.most_timeouts = 1;
+        assert_eq!(fates.outcome(Ended::Expired, &stats(0)), Outcome::bury());
         for (on_fail, outcome) in
             [(OnFail::Bury, Outcome::bury()), (OnFail::Delete, Outcome::Delete)]
         {

@@ -27,6 +27,8 @@ pub struct Shift {
     pub ledger: Ledger<Key, Option<TubeName>>,
     /// The rules.
     pub fates: Fates,
+    /// Whether jobs are not touched, so that a command must end within the time to run.
+    pub kills_at_ttr: bool,
 }
 
 /// How events identify a job: by its id, with its server if there are several.
@@ -44,6 +46,7 @@ impl Shift {
             values: &[("{id}", id.as_str()), ("{tube}", stats.tube.as_str())],
             environment: &environment(&stats),
             body: &job.body,
+            time_left: job.time_left().filter(|_| self.kills_at_ttr),
         };
         let (ended, end) = self.shift.run(&given, || job.is_lost(), || worker.stop());
         let lost = job.wait_lost(Duration::ZERO).map(|reason| match reason {

@@ -283,23 +283,25 @@ fn a_long_command_keeps_its_job() {
     });
 }
 
+/// One that is lost instead would be ready again at once, with its counters unchanged, ahead of all others.
 #[test]
-fn a_command_is_ended_with_its_jobs_time_to_run() {
+fn a_command_at_the_end_of_its_jobs_time_to_run_fails_and_others_get_their_turn() {
     on_both(|address| {
-        let id =
-            put_with(address, "default", "x", PutOptions::default().ttr(Duration::from_secs(1)));
-        let rules = ["--kill-at-ttr", "--bury-after-timeouts", "1", "--max-idle", "4s"];
-        let handler = ["--log-jobs", "ndjson", "--exec", "sleep", "1000"];
-        let ran = bsctl(address, &[&["work"], &rules[..], &handler].concat()).exits(0);
-        // It is delivered again, but not run again.
+        let ttr = |seconds| PutOptions::default().ttr(Duration::from_secs(seconds));
+        let id = put_with(address, "default", "hang", ttr(3));
+        let next = put_with(address, "default", "fine", ttr(60));
+        let handler = "read body; case $body in hang) sleep 1000;; esac";
+        let rules = ["--kill-at-ttr", "--backoff", "1h..1h,x1", "--log-jobs", "ndjson"];
+        let line = [&["work", "--max-jobs", "2"], &rules[..], &["--shell", handler]].concat();
+        let ran = bsctl(address, &line).exits(0);
         let fates: Vec<Value> = ran
             .out()
             .lines()
             .map(|line| serde_json::from_str::<Value>(line).unwrap()["fate"].clone())
             .collect();
-        assert_eq!(fates, ["lost", "buried"], "{}", ran.err);
-        assert!(ran.err.contains("its time to run expired 1 times"), "{}", ran.err);
-        assert_eq!(state(address, id), "buried");
+        assert_eq!(fates, ["released", "deleted"], "{}", ran.err);
+        assert!(ran.err.contains(": at the end of its time to run after"), "{}", ran.err);
+        assert_eq!([state(address, id), state(address, next)], ["delayed", "gone"]);
     });
 }
 

@@ -24,7 +24,7 @@ use crate::tool::{Context, Tool};
 
 pub use ledger::{Fate, Finished, Ledger};
 pub use outages::Outages;
-pub use shift::{Ended, Given, Hands, Recipe, Shift};
+pub use shift::{Ended, Given, Hands, Recipe, Shift, is_stopped_with_worker};
 
 /// Connects as the flags say before a worker starts, so that `--wait-for-server` and `--retry` apply to it, too. At the
 /// start, a failure is an error, because an invalid address is more likely than a server outage.

@@ -44,6 +44,8 @@ pub enum Order {
     GoOn,
     /// Send SIGTERM, and kill it after 2 s.
     End,
+    /// Kill it.
+    Kill,
     /// As `End`, without waiting for the result.
     GiveUp,
 }
@@ -111,13 +113,20 @@ impl Running {
         let mut is_given_up = false;
         while !self.family.has_ended() {
             self.listen(&mut take);
-            let order = order();
-            is_given_up |= order == Order::GiveUp;
-            if order != Order::GoOn || self.asked.is_some() {
-                self.end();
+            match order() {
+                Order::GoOn if self.asked.is_none() => {}
+                Order::Kill => self.end(Duration::ZERO),
+                order => {
+                    is_given_up |= order == Order::GiveUp;
+                    self.end(PATIENCE);
+                }
             }
         }
-        self.listen_for(PATIENCE, &mut take);
+        let ended = Instant::now();
+        let is_hurried = |order| matches!(order, Order::Kill | Order::GiveUp);
+        while self.is_open && ended.elapsed() < PATIENCE && !is_hurried(order()) {
+            self.listen(&mut take);
+        }
         if self.is_open {
             self.left = Some(left_behind(self.family.remains(&self.pipes)));
         }
@@ -125,7 +134,10 @@ impl Running {
             self.family.kill();
         }
         let status = self.family.reap().ok();
-        self.listen_for(LAST_WORDS, &mut take);
+        let killed = Instant::now();
+        while self.is_open && killed.elapsed() < LAST_WORDS {
+            self.listen(&mut take);
+        }
         if is_given_up { None } else { status }
     }
 
@@ -135,12 +147,10 @@ impl Running {
         self.left.as_deref()
     }
 
-    /// Passes on the output that comes within this time, or all of it if it ends earlier.
-    fn listen_for(&mut self, time: Duration, take: &mut impl FnMut(Piece)) {
-        let start = Instant::now();
-        while self.is_open && start.elapsed() < time {
-            self.listen(take);
-        }
+    /// Whether it was asked to end, or killed, before it ended.
+    #[must_use]
+    pub fn was_ended(&self) -> bool {
+        self.asked.is_some()
     }
 
     /// Passes on the next piece of output, if one comes soon.
@@ -156,15 +166,13 @@ impl Running {
         }
     }
 
-    /// Asks the command to end, and kills it if it does not.
-    fn end(&mut self) {
-        match self.asked {
-            None => {
-                self.asked = Some(Instant::now());
-                self.family.terminate();
-            }
-            Some(asked) if asked.elapsed() >= PATIENCE => self.family.kill(),
-            Some(_) => {}
+    /// Asks the command to end, and kills it if it does not within this time.
+    fn end(&mut self, patience: Duration) {
+        let is_asked = self.asked.is_some();
+        if self.asked.get_or_insert_with(Instant::now).elapsed() >= patience {
+            self.family.kill();
+        } else if !is_asked {
+            self.family.terminate();
         }
     }
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use ctl_core::commands::work::CommandEnd;
+use ctl_core::commands::work::{CommandEnd, is_stopped_with_worker};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::system::child::{Data, DataArgs, LastLine, Order, Piece, Place, Running, Template};
 use ctl_core::system::process;
@@ -73,9 +73,8 @@ pub(super) fn run(
         Err(error) => return Ended::Broken(error).into(),
     };
     let start = Instant::now();
-    let mut is_overtime = false;
     let order = || {
-        is_overtime |= recipe.max_runtime.is_some_and(|most| start.elapsed() >= most);
+        let is_overtime = recipe.max_runtime.is_some_and(|most| start.elapsed() >= most);
         match (shift.is_killed(), is_overtime) {
             (true, _) => Order::GiveUp,
             (false, true) => Order::End,
@@ -95,6 +94,9 @@ pub(super) fn run(
         shift.messages.warn(format!("job {}: {left}", show_handle(&job.handle)));
     }
     let Some(status) = status else { return Ended::Stopped.into() };
+    if !running.was_ended() && is_stopped_with_worker(status, || shift.is_stopped()) {
+        return Ended::Stopped.into();
+    }
     output.flush(shift, worker, job);
     let words = output.last.text();
     let ended = match (status.success(), recipe.exception) {
@@ -103,7 +105,7 @@ pub(super) fn run(
         (false, true) => Ended::Exception(output.err),
     };
     let end = CommandEnd { words, ..CommandEnd::default() };
-    let end = if is_overtime {
+    let end = if running.was_ended() {
         CommandEnd { otherwise: Some("over --max-runtime"), ..end }
     } else {
         CommandEnd { exit: status.code(), signal: process::signal(status), ..end }

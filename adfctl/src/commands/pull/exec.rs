@@ -58,6 +58,7 @@ fn run_one(shift: &Shift, message: &Delivery, interrupts: &Interrupts) -> (Ended
         values: &[("{id}", id.as_str()), ("{queue}", queue)],
         environment: &environment(message),
         body: message.body(),
+        time_left: None,
     };
     shift.run(&given, || interrupts.requested().is_some(), || {})
 }
@@ -77,7 +78,7 @@ fn settle(
     let how = match ended {
         Ended::Code(code) => format!("the command exited with code {code}"),
         Ended::Signal(signal) => format!("the command was killed by signal {signal}"),
-        Ended::Overtime | Ended::GivenUp => "the command was killed".to_owned(),
+        Ended::Overtime | Ended::Expired | Ended::GivenUp => "the command was killed".to_owned(),
         Ended::Unfit => "the message could not be passed to the command".to_owned(),
     };
     let words = words.map(|words| format!(": {words}")).unwrap_or_default();

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -78,6 +78,8 @@ pub struct Given<'a> {
     pub environment: &'a [(&'static str, String)],
     /// The body.
     pub body: &'a bytes::Bytes,
+    /// When the server takes it back, for a command that must end before.
+    pub time_left: Option<Duration>,
 }
 
 /// How a command ended.
@@ -89,6 +91,8 @@ pub enum Ended {
     Signal(i32),
     /// It exceeded its time limit, and was ended.
     Overtime,
+    /// It was ended because the time to run of its job was about to end.
+    Expired,
     /// Abandoned: the worker stops, or the job is lost.
     GivenUp,
     /// The job cannot be passed to the command.
@@ -100,6 +104,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How often to check whether the pause is over.
 const PAUSE_SLICE: Duration = Duration::from_millis(20);
+/// How much later than its command a worker may notice that it should stop.
+const STOP_ARRIVES: Duration = Duration::from_millis(500);
 /// Number of failures after which the user is told.
 const SAID_AFTER: u32 = 3;
 
@@ -189,11 +195,12 @@ impl Shift {
         let (exit, signal) = match ended {
             Ended::Code(code) => (Some(code), None),
             Ended::Signal(signal) => (None, Some(signal)),
-            Ended::Overtime | Ended::GivenUp | Ended::Unfit => (None, None),
+            Ended::Overtime | Ended::Expired | Ended::GivenUp | Ended::Unfit => (None, None),
         };
         let otherwise = match ended {
             Ended::Code(_) | Ended::Signal(_) => None,
             Ended::Overtime => Some("over --max-runtime"),
+            Ended::Expired => Some("at the end of its time to run"),
             Ended::GivenUp => Some("stopped"),
             Ended::Unfit => Some("not run"),
         };
@@ -208,6 +215,13 @@ impl Shift {
         words: &mut Option<String>,
     ) -> Result<Ended, CliError> {
         let gives_up = || self.kill.load(Ordering::SeqCst) || is_lost();
+        // The last second is for its outcome to reach the server.
+        let taken = Instant::now();
+        let margin = job.time_left.map(|left| (left / 2).min(Duration::from_secs(1)));
+        let runs_out = |margin: Duration| {
+            let left = job.time_left.map(|left| left.saturating_sub(margin));
+            left.is_some_and(|left| taken.elapsed() >= left)
+        };
         let Recipe { command, data, owns_stdout, max_runtime } = &self.recipe;
         let start = || {
             let (mut command, data) = command.command(job.values, *data, job.body)?;
@@ -227,14 +241,22 @@ impl Shift {
             Err(error) => return Err(error),
         };
         let start = Instant::now();
-        let (mut is_overtime, mut last) = (false, LastLine::default());
+        let (mut why, mut last) = (Ended::GivenUp, LastLine::default());
         let status = running.watch(
             || {
                 if gives_up() {
                     return Order::GiveUp;
                 }
-                is_overtime |= max_runtime.is_some_and(|most| start.elapsed() >= most);
-                if is_overtime { Order::End } else { Order::GoOn }
+                if margin.is_some_and(runs_out) {
+                    why = Ended::Expired;
+                    let is_last = margin.is_some_and(|margin| runs_out(margin / 2));
+                    return if is_last { Order::Kill } else { Order::End };
+                }
+                if max_runtime.is_some_and(|most| start.elapsed() >= most) {
+                    why = Ended::Overtime;
+                    return Order::End;
+                }
+                Order::GoOn
             },
             |piece| match piece {
                 Piece::Out(bytes) => pass_on(&bytes),
@@ -252,9 +274,11 @@ impl Shift {
         if let Some(left) = running.left_behind() {
             self.messages.warn(format!("{}: {left}", job.label));
         }
+        let stops = || gives_up() || self.is_stopping.load(Ordering::SeqCst);
         Ok(match status {
             None => Ended::GivenUp,
-            Some(_) if is_overtime => Ended::Overtime,
+            Some(_) if running.was_ended() => why,
+            Some(status) if is_stopped_with_worker(status, stops) => Ended::GivenUp,
             Some(status) => match status.code() {
                 Some(code) => Ended::Code(code),
                 None => Ended::Signal(process::signal(status).unwrap_or(0)),
@@ -369,6 +393,20 @@ impl Shift {
     }
 }
 
+/// Whether a command died of the SIGTERM that also stops its worker: a service manager sends it to both, in any order.
+pub fn is_stopped_with_worker(status: ExitStatus, stops: impl Fn() -> bool) -> bool {
+    const SIGTERM: u8 = 15;
+    // A shell reports the end of its own command.
+    if process::code(status) != 128 + SIGTERM {
+        return false;
+    }
+    let start = Instant::now();
+    while !stops() && start.elapsed() < STOP_ARRIVES {
+        thread::sleep(PAUSE_SLICE);
+    }
+    stops()
+}
+
 /// Writes to the tool's own stderr, whose reader may be gone.
 fn pass_on(bytes: &[u8]) {
     let _ = io::stderr().write_all(bytes);
@@ -466,6 +504,39 @@ mod tests {
         shift.failures.store(30, Ordering::SeqCst);
         shift.is_stopping.store(true, Ordering::SeqCst);
         assert!(pause(failed, Duration::ZERO) < LONGEST_PAUSE);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_command_that_gets_the_workers_sigterm_has_not_failed() {
+        let status = |line| std::process::Command::new("sh").args(["-c", line]).status().unwrap();
+        let start = Instant::now();
+        let stops_later = || start.elapsed() >= STOP_ARRIVES / 10;
+        assert!(is_stopped_with_worker(status("kill -TERM $$"), stops_later));
+        assert!(is_stopped_with_worker(status("exit 143"), || true));
+        assert!(!is_stopped_with_worker(status("kill -TERM $$"), || false));
+        assert!(!is_stopped_with_worker(status("exit 1"), || true));
+        assert!(!is_stopped_with_worker(status("kill -KILL $$"), || true));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_command_ends_before_its_job_is_taken_back() {
+        let words = ["sh", "-c", "trap '' TERM; sleep 1000"].map(Into::into);
+        let command = Template::new(None, &words, &[]).unwrap();
+        let recipe =
+            Recipe { command, data: DataArgs::default(), owns_stdout: true, max_runtime: None };
+        let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
+        let shift = Shift::new(recipe, messages);
+        let job = Given {
+            label: String::new(),
+            values: &[],
+            environment: &[],
+            body: &bytes::Bytes::new(),
+            time_left: Some(Duration::from_millis(200)),
+        };
+        let (ended, end) = shift.run(&job, || false, || {});
+        assert_eq!((ended, end.otherwise), (Ended::Expired, Some("at the end of its time to run")));
     }
 
     #[test]
