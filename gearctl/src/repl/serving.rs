@@ -150,7 +150,7 @@ impl Counts {
         match fate {
             Fate::Complete => &self.completed,
             Fate::Fail | Fate::Exception => &self.failed,
-            Fate::Returned | Fate::Lost | Fate::Unknown => &self.lost,
+            Fate::Returned | Fate::Lost | Fate::Refused | Fate::Unknown => &self.lost,
         }
     }
 }

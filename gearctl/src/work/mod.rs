@@ -3,6 +3,8 @@
 pub mod builtin;
 pub mod child;
 
+use std::collections::VecDeque;
+use std::iter::repeat_n;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -94,6 +96,8 @@ pub enum Fate {
     Returned,
     /// Nothing: the connection was lost before, and the job was given to another worker.
     Lost,
+    /// Its end was sent, and the server refused it: it has given the job to another worker.
+    Refused,
     /// Its end was sent, but the connection was lost before the server showed that it has it.
     Unknown,
 }
@@ -107,7 +111,7 @@ impl Fate {
             Self::Fail => "fail",
             Self::Exception => "exception",
             Self::Returned => "returned",
-            Self::Lost => "lost",
+            Self::Lost | Self::Refused => "lost",
             Self::Unknown => "unknown",
         }
     }
@@ -120,6 +124,7 @@ impl Fate {
             Self::Exception => "failed with an exception",
             Self::Returned => "given back",
             Self::Lost => "lost",
+            Self::Refused => "lost (the server has given it to another worker)",
             Self::Unknown => "of unknown fate",
         }
     }
@@ -156,6 +161,43 @@ impl From<Ended> for Outcome {
         };
         Self { ended, end: CommandEnd { otherwise: Some(otherwise), ..CommandEnd::default() } }
     }
+}
+
+/// Jobs whose ends were sent, in that order, until the server shows what it has made of them.
+#[derive(Default)]
+struct Sent {
+    jobs: VecDeque<Finished>,
+    /// The account so far.
+    known: WorkerReport,
+}
+
+impl Sent {
+    /// The jobs whose fates are known by this account.
+    fn settled(&mut self, report: &WorkerReport) -> impl Iterator<Item = Finished> + use<> {
+        let known = std::mem::replace(&mut self.known, *report);
+        let refused = report.rejected - known.rejected;
+        let accepted = (report.completed + report.failed) - (known.completed + known.failed);
+        let unknown = report.unknown - known.unknown;
+        let fates = repeat_n(Some(Fate::Refused), count(refused))
+            .chain(repeat_n(None, count(accepted)))
+            .chain(repeat_n(Some(Fate::Unknown), count(unknown)));
+        let settled: Vec<Finished> = fates
+            .map_while(|fate| {
+                let job = self.jobs.pop_front()?;
+                Some(Finished { fate: fate.unwrap_or(job.fate), ..job })
+            })
+            .collect();
+        settled.into_iter()
+    }
+
+    /// All jobs, by the last account.
+    fn rest(mut self, report: &WorkerReport) -> impl Iterator<Item = Finished> {
+        self.settled(report).chain(self.jobs)
+    }
+}
+
+fn count(jobs: u64) -> usize {
+    usize::try_from(jobs).unwrap_or(usize::MAX)
 }
 
 impl Crew for Shift {
@@ -259,7 +301,10 @@ impl Shift {
         mut worker: Worker,
         mut finished: impl FnMut(Finished) -> bool,
     ) -> Result<(), CliError> {
-        while let Some(job) = self.next_job(&mut worker) {
+        let (handle, mut sent) = (worker.handle(), Sent::default());
+        while let Some(job) =
+            self.next_job(&mut worker, |report| sent.settled(report).all(&mut finished))
+        {
             self.running.fetch_add(1, Ordering::SeqCst);
             let start = Instant::now();
             let outcome = match &self.handler {
@@ -285,28 +330,38 @@ impl Shift {
                     // Closing gives the job back; after that, it must not be failed.
                     drop(worker);
                     drop(job);
-                    finished(done);
+                    let _ = sent.rest(&handle.report()).chain([done]).all(&mut finished);
                     return Ok(());
                 }
                 Ended::Broken(error) => {
                     drop(worker);
                     drop(job);
-                    finished(done);
+                    let _ = sent.rest(&handle.report()).chain([done]).all(&mut finished);
                     self.stop();
                     return Err(error);
                 }
             };
+            let is_sent = told.1.is_ok();
             done.settle(told);
-            if !finished(done) {
+            if is_sent {
+                sent.jobs.push_back(done);
+            } else if !finished(done) {
                 break;
             }
         }
         let _ = worker.stop();
+        let _ = sent.rest(&handle.report()).all(&mut finished);
         Ok(())
     }
 
     /// Waits for a job; none once the shift is over.
-    fn next_job(&self, worker: &mut Worker) -> Option<GrabbedJob> {
+    ///
+    /// `look` gets the account of the worker whenever that may have changed, and says whether to go on.
+    fn next_job(
+        &self,
+        worker: &mut Worker,
+        mut look: impl FnMut(&WorkerReport) -> bool,
+    ) -> Option<GrabbedJob> {
         let (mut reported, handle) = (false, worker.handle());
         let is_enough = || {
             let is_at_limit = self.limit.as_ref().is_some_and(JobLimit::is_reached);
@@ -314,7 +369,11 @@ impl Shift {
             is_at_limit || handle.connection_states().iter().all(is_closed)
         };
         while !self.is_stopped() {
-            match worker.next_job(SLICE) {
+            let next = worker.next_job(SLICE);
+            if !look(&handle.report()) && !matches!(next, Ok(Some(_))) {
+                return None;
+            }
+            match next {
                 Ok(Some(job)) => return Some(job),
                 Ok(None) if is_enough() => return None,
                 Ok(None) => reported = false,

@@ -481,6 +481,37 @@ fn the_server_gives_away_what_takes_longer_than_it_was_told() {
     });
 }
 
+/// gearmand#301: the result comes too late, and the server answers it with an error some time later.
+#[cfg(unix)]
+#[test]
+fn a_result_that_the_server_refuses_is_a_lost_job() {
+    on_both(|server| {
+        let address = server.address();
+        queue(address, "slow", b"x");
+        let directory = tempfile::tempdir().unwrap();
+        let end = directory.path().join("end");
+        let script = format!("until [ -e '{}' ]; do sleep 0.02; done; echo done", end.display());
+        let flags = ["--can-do-timeout", "1s", "--once", "--log-jobs", "ndjson", "--shell"];
+        let line = [&["-s", address, "work", "-f", "slow"], &flags[..], &[&script]].concat();
+        let mut worker = Running::of(command(&line).spawn().unwrap());
+        eventually("the second try", || {
+            let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
+            (jobs[0]["retries"] == 1).then_some(())
+        });
+        std::fs::write(&end, "").unwrap();
+        let ran = finish(&mut worker).exits(0);
+        assert_eq!(ran.json()["fate"], "lost", "{}", ran.err);
+        let told = "exit 0 after ";
+        let line = ran.err.lines().find(|line| line.contains(told)).expect(&ran.err);
+        assert!(line.ends_with(", lost (the server has given it to another worker)"), "{line}");
+        assert!(
+            ran.err.contains("completed 0 jobs, 0 failed, 0 given back, 1 lost"),
+            "{}",
+            ran.err
+        );
+    });
+}
+
 #[cfg(unix)]
 #[test]
 fn the_pid_file_is_there_as_long_as_the_worker() {
