@@ -115,7 +115,10 @@ pub const SHEETS: &[Sheet] = &[
                 "Submit them again, after other jobs",
                 "gearctl import mail.ndjson --priority low",
             ),
-            Example::new("Move them to another function", "gearctl move mail mail-slow --yes"),
+            Example::new(
+                "Move them to another function",
+                "gearctl move --from mail --to mail-slow --yes",
+            ),
             Example::new(
                 "Show the next job; the server may drop it because of that",
                 "gearctl peek mail-slow --yes",
@@ -141,7 +144,7 @@ pub const SHEETS: &[Sheet] = &[
                 .until_stopped(),
             Example::new(
                 "Move the jobs of a function from one to the other",
-                "gearctl -s queue1 move mail --to-server queue2 --yes",
+                "gearctl -s queue1 move --from mail --to-server queue2 --yes",
             ),
             Example::new(
                 "The same with a pipe",

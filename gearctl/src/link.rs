@@ -32,6 +32,8 @@ pub struct Link {
     /// Whether `ECHO_REQ` is worth sending: these servers have not left it unanswered yet.
     echoes: bool,
     absent: Absent,
+    /// See [`Link::is_gearmand`].
+    is_gearmand: Option<bool>,
 }
 
 /// Which of several servers were away when another one answered.
@@ -175,6 +177,13 @@ impl Absent {
     }
 }
 
+/// The hint for a request that was not answered, although the server is there.
+pub fn not_everywhere(name: &str) -> String {
+    format!(
+        "not every server supports {name}, and some then stay silent: gearctl server shows what this one supports"
+    )
+}
+
 /// How long to look for servers that do not answer, after a time limit has expired.
 pub const LOOK: Duration = Duration::from_millis(500);
 
@@ -207,6 +216,7 @@ impl ctl_core::link::Link for Link {
             prober: None,
             echoes: true,
             absent: Absent::default(),
+            is_gearmand: None,
         }
     }
 
@@ -261,6 +271,7 @@ impl ctl_core::link::Link for Link {
         self.prober = None;
         self.echoes = true;
         self.absent = Absent::default();
+        self.is_gearmand = None;
     }
 
     /// With `ECHO_REQ`, or with `GET_STATUS` if that is not answered within half of the time limit, as with geard.
@@ -494,9 +505,7 @@ impl Link {
             if everywhere || error.code != TIMEOUT {
                 return error;
             }
-            error.hint(format!(
-                "not every server supports `{name}`, and some then stay silent: gearctl server shows what this one supports"
-            ))
+            error.hint(not_everywhere(&format!("`{name}`")))
         })?;
         match &reply {
             AdminReply::Line(line) => trace.came(String::from_utf8_lossy(line)),
@@ -542,6 +551,18 @@ impl Link {
             ));
         }
         Ok(listing)
+    }
+
+    /// Whether the single server is gearmand: no other one has `getpid`.
+    ///
+    /// # Errors
+    /// As [`Link::probe`].
+    pub fn is_gearmand(&mut self) -> Result<bool, CliError> {
+        if let Some(is_gearmand) = self.is_gearmand {
+            return Ok(is_gearmand);
+        }
+        let is_gearmand = self.probe(&AdminCommand::GetPid)?.came().is_some();
+        Ok(*self.is_gearmand.insert(is_gearmand))
     }
 
     /// A connection to the server for single packets, and its address.

@@ -70,6 +70,7 @@ pub const PROGRAM: Program = Program {
         ("wait --empty", "gearctl wait FUNCTION --for idle"),
         ("wait --idle", "gearctl wait FUNCTION --for idle"),
         ("wait --server", "gearctl wait --for server"),
+        ("move WORD", "gearctl move --from OLD --to NEW"),
         ("recover", "gearctl import FILE submits jobs that were exported or drained"),
         ("flush", "gearctl clear FUNCTION deletes its queued jobs"),
         ("list", "gearctl functions lists the functions, gearctl jobs the jobs"),

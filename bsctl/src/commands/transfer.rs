@@ -90,7 +90,7 @@ pub struct WhereArgs {
     to: Option<String>,
 
     /// Target server
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, visible_alias = "to-server", value_name = "ADDR")]
     to_addr: Option<String>,
 
     /// Make all jobs ready, whatever their state

@@ -207,8 +207,9 @@ fn about_server<T: Tool>(address: &str, link: &mut T::Link) -> Findings {
     for (what, next) in &diagnosis.warnings {
         findings.warning(address, what, next);
     }
-    if took.max(asking) > SLOW {
-        let finding = format!("it took {} to answer", units::show_duration(took.max(asking)));
+    let slowest = if diagnosis.is_partial() { took } else { took.max(asking) };
+    if slowest > SLOW {
+        let finding = format!("it took {} to answer", units::show_duration(slowest));
         findings.warning(address, &finding, &format!("{} ping --count 10", T::PROGRAM.name));
     }
     findings

@@ -184,6 +184,9 @@ struct Removal {
     functions: Vec<FunctionName>,
 }
 
+/// What to do about clients that wait for jobs.
+const AS_FAIL: &str = "--as fail, to tell the clients that their jobs failed";
+
 /// Removes jobs, with `to` after their records have been written there.
 fn remove(
     tool: &mut Tool,
@@ -203,7 +206,8 @@ fn remove(
     if !fleet.is_several() {
         question.push_str(&format!(" on {}", tool.link.dialer.address()?));
     }
-    agree(tool, (&mut fleet, &targets), take, end, &question)?;
+    let advised = |error| waiting::advised(error, AS_FAIL);
+    agree(tool, (&mut fleet, &targets), take, end, &question).map_err(advised)?;
     let interrupts = tool.interrupts()?;
     let names: Vec<String> = functions.iter().map(show_function).collect();
     let action = Action { past, noun: "job", place: format!("of {}", names.join(", ")) };
@@ -230,7 +234,7 @@ fn remove(
             None => drain(&mut slots, &targets, take, &mut bulk, &mut Way::End),
         }
     };
-    let bulk = bulk.after(removed)?;
+    let bulk = bulk.after(removed.map_err(advised))?;
     let exit = match to {
         Some(_) => bulk.finish_beside(file.as_ref(), &mut tool.out)?,
         None => bulk.finish(&mut tool.out)?,

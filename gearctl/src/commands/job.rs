@@ -6,8 +6,8 @@ use ctl_core::link::fleet::{Answered, Fleet};
 use ctl_core::output::Record;
 use gearman_client::{JobHandle, JobStatus};
 
-use crate::error::cli_error;
-use crate::link::Link;
+use crate::error::{TIMEOUT, cli_error};
+use crate::link::{Link, not_everywhere};
 use crate::names;
 use crate::tool::Tool;
 
@@ -49,7 +49,13 @@ pub fn run(tool: &mut Tool, args: JobArgs) -> Result<Exit, CliError> {
         }
         (None, unique) => {
             let unique = names::unique(unique.as_deref().unwrap_or_default())?;
-            let status = |link: &mut Link| link.client()?.status_unique(unique).map_err(cli_error);
+            let status = |link: &mut Link| {
+                let status = link.client()?.status_unique(unique).map_err(cli_error);
+                status.map_err(|error| match error.code {
+                    TIMEOUT => error.hint(not_everywhere("GET_STATUS_UNIQUE")),
+                    _ => error,
+                })
+            };
             ("unique", names::show_unique(&unique), fleet.ask(&mut tool.link, status)?)
         }
     };

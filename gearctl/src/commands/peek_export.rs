@@ -1,16 +1,20 @@
 //! `peek` and `export`: jobs are shown only to workers, so they are taken, shown, and given back.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError, Rate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{One, Several};
 use ctl_core::link::fleet::{Fleet, name_at};
-use ctl_core::output::{BodiesArgs, List, Record};
+use ctl_core::output::{BodiesArgs, Format, List, Record};
 use ctl_core::output::{records, units};
 use gearman_client::blocking::GrabbedJob;
-use gearman_client::{FunctionName, JobLimit};
+use gearman_client::{FunctionName, FunctionStatus, JobLimit};
 
 use super::drain::{RECORDS, targets};
+use super::functions::status_of;
 use crate::link::{Link, next_job, worker};
 use crate::names::{Function, show_function, show_handle};
 use crate::tool::Tool;
@@ -19,10 +23,12 @@ use crate::tool::Tool;
 pub const PEEK_HELP: &str = "\
 Protocol: CAN_DO, GRAB_JOB_UNIQ, then close the connection.
 A Gearman server shows jobs only to workers. So peek acts as a worker that takes the next jobs, shows them and
-disconnects, which makes the server queue them again: each job's retry count grows by one (RETRIES of `jobs`), and the
-server may DROP it. gearmand does that with --job-retries once a job's retries are used up; since 2026, `--job-retries
-0` drops it at once, and no command reports that setting. The client of a dropped foreground job is told that it
-failed. Therefore peek asks for confirmation; --yes skips it.
+disconnects, which makes the server queue them again, behind all others and the last one first: each job's retry count
+grows by one (RETRIES of `jobs`), and the server may DROP it. gearmand does that with --job-retries once a job's retries
+are used up; since 2026, `--job-retries 0` drops it at once, and no command reports that setting. The client of a
+dropped foreground job is told that it failed. Therefore peek asks for confirmation; --yes skips it.
+Servers other than gearmand do not queue such jobs again: there, peek says so before, shows whole records on a terminal,
+too, and ends with exit code 3 if jobs are missing afterwards. `import` submits the records.
 With several servers, each shows its jobs in turn, and records name their server.
 
 Examples:
@@ -35,7 +41,8 @@ pub const EXPORT_HELP: &str = "\
 Protocol: as peek, for all queued jobs of functions.
 The jobs are taken, written, and given back together when the connection ends. Until then, no worker gets them; each
 job's retry count grows by one, and the server may DROP it, as explained in `peek --help`. Therefore export asks for
-confirmation; --yes skips it. `drain --to` takes jobs for good and loses none.
+confirmation; --yes skips it. Servers other than gearmand do not queue them again; if jobs are missing afterwards, the
+exit code is 3. `drain` takes jobs for good and loses none.
 Records have the format of drain, which import and submit --ndjson read. The server does not report a job's priority, so
 they have none. At most 10,000 jobs or 256 MiB of a function are held at once; if there are more, the exit code is 3.
 With several servers, all are exported, and records name their server; one that does not answer is named, and its failure
@@ -87,19 +94,25 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("peek", "gearctl functions shows how many jobs there are")?;
     args.bodies.prepare(&mut tool.out, &RECORDS)?;
     let name = show_function(&function);
-    ask(tool, &format!("briefly take {} of {name}", units::count(args.count, "job")))?;
     let mut fleet = Fleet::of(tool)?;
-    let connected = fleet.ask(&mut tool.link, |link| link.client().map(drop))?;
-    let servers: Vec<Option<String>> = connected.into_iter().map(|(server, ())| server).collect();
+    let counted = fleet.ask(&mut tool.link, |link| Before::of(link, &function))?;
+    let is_lossy = counted.iter().any(|(_, before)| !before.is_gearmand);
+    ask(tool, &format!("briefly take {} of {name}", units::count(args.count, "job")), is_lossy)?;
+    if is_lossy && matches!(tool.out.style.format, Format::Table | Format::Wide) {
+        // A table shortens bodies, and there may be no other copy.
+        tool.out.style.format = Format::Ndjson;
+    }
     let action = Action { past: "shown", noun: "job", place: format!("of {name}") };
     let mut bulk = tool.bulk(action, OnError::Stop, None)?;
     let mut list = fleet.list(&mut tool.out, &RECORDS)?.eager();
-    let mut left = args.count;
-    for server in &servers {
+    let (mut left, mut is_complete) = (args.count, true);
+    for (server, before) in &counted {
         let link = fleet.at(&mut tool.link, server.as_deref());
         let of = (&function, server.as_deref());
         let taken = borrow(link, of, left, &mut bulk, &mut list);
-        left = left.saturating_sub(taken.as_ref().map_or(0, |taken| taken.count));
+        let count = taken.as_ref().map_or(0, |taken| taken.count);
+        left = left.saturating_sub(count);
+        is_complete &= before.is_back(fleet.at(&mut tool.link, server.as_deref()), of, count)?;
         bulk = bulk.after(taken.map(drop))?;
     }
     if bulk.succeeded() == 0 {
@@ -111,7 +124,8 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
     }
     list.finish()?;
     let exit = bulk.finish_silently()?;
-    Ok(if exit.is_done() { fleet.exit() } else { exit })
+    let exit = if exit.is_done() { fleet.exit() } else { exit };
+    Ok(if exit.is_done() && !is_complete { Exit::Partial } else { exit })
 }
 
 /// Runs `export`.
@@ -121,7 +135,8 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
 pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     records::prepare(&mut tool.out, tool.globals.output, records::STDOUT.as_ref(), &RECORDS)?;
     let mut fleet = Fleet::of(tool)?;
-    let targets = targets(tool, &mut fleet, &args.functions.names()?)?;
+    let functions = args.functions.names()?;
+    let targets = targets(tool, &mut fleet, &functions)?;
     let queued: u64 = targets.iter().map(|target| target.queued).sum();
     let total = queued.min(args.limit.unwrap_or(u64::MAX));
     let jobs = units::count(total, "job");
@@ -129,8 +144,16 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
         let record = Record::new().with("dry_run", true).with("jobs", total);
         return tool.out.done_with(&record, &["jobs"], &format!("would export {jobs}"));
     }
+    let before = |link: &mut Link| {
+        functions.iter().map(|function| Before::of(link, function)).collect::<Result<Vec<_>, _>>()
+    };
+    let before: Vec<Before> = match total {
+        0 => Vec::new(),
+        _ => fleet.ask(&mut tool.link, before)?.into_iter().flat_map(|(_, all)| all).collect(),
+    };
     if total > 0 {
-        ask(tool, &format!("briefly take {jobs}"))?;
+        let is_lossy = before.iter().any(|before| !before.is_gearmand);
+        ask(tool, &format!("briefly take {jobs}"), is_lossy)?;
     }
     let action = Action { past: "exported", noun: "job", place: String::new() };
     let manner = Manner { on_error: OnError::Stop, rate: args.rate };
@@ -138,7 +161,7 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     let mut list = fleet.list(&mut tool.out, &RECORDS)?.eager();
     bulk.beside(&list);
     let (mut left, mut is_all) = (total, true);
-    for target in &targets {
+    for (at, target) in targets.iter().enumerate() {
         let most = target.queued.min(left);
         let link = fleet.at(&mut tool.link, target.server.as_deref());
         let of = (&target.function, target.server.as_deref());
@@ -148,11 +171,15 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
             Err(error) => return Err(bulk.abort(error)),
         };
         left = left.saturating_sub(taken.count);
+        if let Some(before) = before.get(at) {
+            let link = fleet.at(&mut tool.link, target.server.as_deref());
+            is_all &= before.is_back(link, of, taken.count)?;
+        }
         if taken.is_full {
             is_all = false;
             let name = name_at(show_function(&target.function), target.server.as_deref());
             tool.messages.warn(format!(
-                "{name} has more than the {} that can be held at once: drain --to takes them all",
+                "{name} has more than the {} that can be held at once: drain takes them all",
                 units::count(taken.count, "job")
             ));
         }
@@ -163,13 +190,74 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     Ok(if exit.is_done() && !is_all { Exit::Partial } else { exit })
 }
 
-fn ask(tool: &mut Tool, what: &str) -> Result<(), CliError> {
+fn ask(tool: &mut Tool, what: &str, is_lossy: bool) -> Result<(), CliError> {
     let address = tool.link.dialer.address()?;
-    let question = format!(
-        "{what} from {address}, which may drop jobs whose worker disconnects (gearmand's --job-retries)"
-    );
-    tool.confirm().many(&question, &tool.messages)
+    let which = match is_lossy {
+        true => "is not gearmand: such servers lose the jobs of a worker that disconnects",
+        false => "may drop jobs whose worker disconnects (gearmand's --job-retries)",
+    };
+    tool.confirm().many(&format!("{what} from {address}, which {which}"), &tool.messages)?;
+    if is_lossy && tool.globals.yes {
+        tool.messages.warn(format!("{address} {which}"));
+    }
+    Ok(())
 }
+
+/// A server and the queue of a function, before jobs are taken from it.
+struct Before {
+    /// Whether the server queues the jobs of a worker that disconnects again, unless they have no retries left.
+    is_gearmand: bool,
+    queued: i64,
+    workers: i64,
+}
+
+/// How long the server may take to queue jobs again that it was given back.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Before {
+    fn of(link: &mut Link, function: &FunctionName) -> Result<Self, CliError> {
+        link.client()?;
+        let is_gearmand = link.is_gearmand()?;
+        let status = status_of(link, function)?;
+        let queued = status.as_ref().map_or(0, FunctionStatus::queued);
+        Ok(Self { is_gearmand, queued, workers: status.map_or(0, |status| status.workers) })
+    }
+
+    /// Whether the jobs that were given back are in the queue again, as far as can be known: with workers of the
+    /// function, they may have taken them. If not, says how many are missing.
+    fn is_back(
+        &self,
+        link: &mut Link,
+        (function, server): (&FunctionName, Option<&str>),
+        taken: u64,
+    ) -> Result<bool, CliError> {
+        let start = Instant::now();
+        let missing = loop {
+            let status = status_of(link, function)?;
+            let now = status.as_ref().map_or(0, FunctionStatus::queued);
+            let missing = u64::try_from(self.queued.saturating_sub(now)).unwrap_or(0).min(taken);
+            if missing == 0 || (self.is_gearmand && self.workers > 0) {
+                return Ok(true);
+            }
+            if start.elapsed() >= PATIENCE {
+                let is_running = status.is_some_and(|now| now.running > 0);
+                if self.is_gearmand && is_running {
+                    return Ok(true);
+                }
+                break missing;
+            }
+            thread::sleep(LOOK_EVERY);
+        };
+        let name = name_at(show_function(function), server);
+        link.dialer.messages().warn(format!(
+            "jobs of {name} that did not come back to the queue: {missing} of {taken}; gearctl import submits what was written"
+        ));
+        Ok(false)
+    }
+}
+
+/// How often the queue is looked at meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The jobs that were taken.
 struct Borrowed {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
-use ctl_core::output::units;
+use ctl_core::output::{escape, units};
 use gearman_client::protocol::{AdminCommand, AdminReply};
 use serde_json::Value;
 
@@ -112,6 +112,11 @@ fn text(tool: &mut Tool, line: &[u8]) -> Result<Exit, CliError> {
         Ok(AdminReply::Line(line)) => vec![line],
         Ok(AdminReply::List { lines, .. }) => lines,
         Err(mut error) => {
+            // Its name for any line.
+            let line = escape::name(line);
+            let own = |text: &str| text.replace(command.name(), &line);
+            (error.message, error.hints) =
+                (own(&error.message), error.hints.iter().map(|hint| own(hint)).collect());
             // The user wrote the line, so a refusal is an answer here and not a protocol violation.
             if error.code == crate::error::UNSUPPORTED {
                 error.exit = Exit::Negative;

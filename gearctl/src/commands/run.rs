@@ -12,6 +12,7 @@ use gearman_client::{FunctionName, FunctionStatus};
 use super::submit::{self, SubmitArgs, connect};
 use crate::link::{Answer, LOOK};
 use crate::names::show_function;
+use crate::submit::merged::Chosen;
 use crate::submit::pool::{Kind, Pool};
 use crate::submit::results::{KeepArgs, Shape};
 use crate::submit::running::{Followed, Running};
@@ -73,26 +74,44 @@ pub struct RunArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: RunArgs) -> Result<Exit, CliError> {
     match start(tool, args)? {
-        Started::Running(running, function) => follow(tool, *running).map_err(|error| {
-            // On a terminal, this was reported at the start.
-            let is_late = error.exit == Exit::Timeout && !tool.messages.is_terminal();
-            match function {
-                Some(function) if is_late && is_unserved(tool, &function) => {
-                    error.remark(format!("(no worker serves {})", show_function(&function)))
+        Started::Running(Jobs { running, function, chosen }) => {
+            follow(tool, *running).map_err(|error| {
+                let error = match &chosen {
+                    Some(chosen) if error.exit == Exit::Timeout => {
+                        error.remark(chosen.afterwards())
+                    }
+                    _ => error,
+                };
+                // On a terminal, this was reported at the start.
+                let is_late = error.exit == Exit::Timeout && !tool.messages.is_terminal();
+                match function {
+                    Some(function) if is_late && is_unserved(tool, &function) => {
+                        error.remark(format!("(no worker serves {})", show_function(&function)))
+                    }
+                    _ => tool.link.naming_silent(error),
                 }
-                _ => tool.link.naming_silent(error),
-            }
-        }),
+            })
+        }
         Started::Over(exit) => Ok(exit),
     }
 }
 
 /// What a command line of `run` started.
 pub enum Started {
-    /// Jobs whose events are still arriving, and the function of all of them, if they have one.
-    Running(Box<Running>, Option<FunctionName>),
+    /// Jobs whose events are still arriving.
+    Running(Jobs),
     /// Nothing that continues: a dry run, or background jobs.
     Over(Exit),
+}
+
+/// Jobs that were started.
+pub struct Jobs {
+    /// Their events.
+    pub running: Box<Running>,
+    /// The function of all of them, if they have one.
+    function: Option<FunctionName>,
+    /// The only one, if the user has chosen its id.
+    chosen: Option<Chosen>,
 }
 
 /// Submits the jobs without waiting for anything.
@@ -115,8 +134,18 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
     if let Some(function) = wanted.common_function() {
         note_missing_worker(tool, function);
     }
-    let running = begin(tool, &args, &wanted, tasks)?;
-    Ok(Started::Running(Box::new(running), wanted.common_function().cloned()))
+    let chosen = wanted.chosen()?.map(|(id, function)| Chosen::look(tool, id, function));
+    if let Some(warning) = chosen.as_ref().and_then(Chosen::warning) {
+        tool.messages.warn(warning);
+    }
+    let mut running = Box::new(begin(tool, &args, &wanted, tasks)?);
+    if let Some(chosen) = chosen.as_ref().filter(|chosen| chosen.is_doubtful())
+        && let Some(handle) = running.first(&tool.interrupts()?)?
+    {
+        chosen.check(tool, &handle)?;
+    }
+    let function = wanted.common_function().cloned();
+    Ok(Started::Running(Jobs { running, function, chosen }))
 }
 
 /// A person waiting for a result should know if no worker serves the function, usually because of a misspelt name.

@@ -314,6 +314,7 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         .fact("show-jobs", is_there(&jobs))
         .fact("show-unique-jobs", is_there(&unique_jobs))
         .fact("prioritystatus", is_there(&priorities))
+        .partial_if(!silent.is_empty())
         .warn_if(
             !silent.is_empty(),
             format!("no answer to {}", silent.join(", ")),

@@ -46,7 +46,7 @@ pub static SITE: Site = Site {
         },
         Action {
             name: "move",
-            line: &["move", "--function={queue}", "{to}"],
+            line: &["move", "--from={queue}", "--to={to}"],
             fields: &[Field::new("to", Kind::Name)],
             is_of_queue: true,
             asks: true,

@@ -40,7 +40,7 @@ impl State<'_> {
     pub(super) fn start(&mut self, args: RunArgs) -> Result<Exit, CliError> {
         let mut running = match run::start(self.tool, args)? {
             Started::Over(exit) => return Ok(exit),
-            Started::Running(running, _) => running,
+            Started::Running(jobs) => jobs.running,
         };
         running.hide();
         let interrupts = self.tool.interrupts()?;

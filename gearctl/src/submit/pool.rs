@@ -90,6 +90,7 @@ impl Pool {
                 gate: gate.clone(),
                 job: 0,
                 label: String::new(),
+                former: None,
             };
             let window = order.as_ref().map(Order::window);
             let may_go_on =
@@ -161,6 +162,7 @@ struct Wire {
     gate: Gate,
     job: u64,
     label: String,
+    former: Option<String>,
 }
 
 impl Wire {
@@ -183,6 +185,7 @@ impl Wire {
             }
         };
         self.label.clone_from(&task.label);
+        self.former.clone_from(&task.former);
         match kind {
             Kind::Foreground { retries } => self.foreground(client, &task, retries),
             Kind::Background { at } => self.background(client, &task, at),
@@ -260,7 +263,8 @@ impl Wire {
             // Recorded here, because the consumer may hear of it only when the next job is on its way.
             self.gate.failed();
         }
-        let news = News { job: self.job, label: self.label.clone(), what };
+        let (label, former) = (self.label.clone(), self.former.clone());
+        let news = News { job: self.job, label, former, what };
         if !self.room.enter(&news) {
             return None;
         }

@@ -35,11 +35,13 @@ pub struct TaskArgs {
     #[arg(long, value_name = "PRIORITY", default_value = "normal")]
     pub priority: Priority,
 
-    /// Unique id; the server merges jobs with the same one [default: a random id]
+    /// Unique id; the server merges jobs with the same one, and skips them all if the last client that waits for one
+    /// leaves before it runs [default: a random id]
     #[arg(short, long, value_name = "ID", conflicts_with_all = ["unique_hash", "lines", "null", "ndjson"])]
     pub unique: Option<String>,
 
-    /// Derive the unique id from the workload, so that equal submissions are merged; a record's own id comes first
+    /// Derive the unique id from the workload, so that equal submissions are merged, as with --unique; a record's own
+    /// id comes first
     #[arg(long)]
     pub unique_hash: bool,
 
@@ -87,6 +89,8 @@ pub struct Task {
     pub options: SubmitOptions,
     /// The function that merges the results of the parts.
     pub reducer: Option<FunctionName>,
+    /// The handle in its record, of the job that the record is from.
+    pub former: Option<String>,
 }
 
 /// Jobs one after the other; an invalid one is an error with its label.
@@ -102,6 +106,7 @@ pub const VERSION: u64 = 1;
 #[derive(Deserialize)]
 struct Described {
     v: Option<u64>,
+    handle: Option<serde_json::Value>,
     function: Option<String>,
     unique: Option<String>,
     unique_base64: Option<String>,
@@ -160,6 +165,15 @@ impl Wanted {
             let exists = |function: &FunctionName| matches!(status_of(link, function), Ok(Some(_)));
             named::note_first_body::<Function>(messages, &self.bodies, exists);
         }
+    }
+
+    /// The id that the user has chosen for the only job, and its function.
+    ///
+    /// # Errors
+    /// The id is illegal: exit 65.
+    pub fn chosen(&self) -> Result<Option<(UniqueId, FunctionName)>, CliError> {
+        let id = self.args.unique.as_deref().map(names::unique).transpose()?;
+        Ok(id.zip(self.function.clone()))
     }
 
     /// Whether there is exactly one job.
@@ -276,7 +290,7 @@ impl Form {
             record.task(label, function, options)?
         } else {
             let function = function(None)?;
-            Task { label, function, workload: bytes, options, reducer: None }
+            Task { label, function, workload: bytes, options, reducer: None, former: None }
         };
         task.reducer.clone_from(&self.reducer);
         if self.hash && !has_own_id {
@@ -312,6 +326,7 @@ impl Described {
         } else if let Some(unique) = &self.unique {
             options = options.unique(Unique::Id(names::unique(unique)?));
         }
-        Ok(Task { label, function, workload, options, reducer: None })
+        let former = self.handle.as_ref().and_then(|handle| handle.as_str()).map(str::to_owned);
+        Ok(Task { label, function, workload, options, reducer: None, former })
     }
 }

@@ -205,7 +205,7 @@ fn what_only_one_server_can_be_asked_says_so() {
         &["raw", "version"][..],
         &["smoke"],
         &["bench", "submit", "--msgs", "1"],
-        &["move", "a", "b"],
+        &["move", "--from", "a", "--to", "b"],
     ] {
         let ran = gearctl(&fleet.alive(), line).exits(2);
         assert!(

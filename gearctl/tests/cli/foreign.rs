@@ -64,6 +64,11 @@ fn what_a_silent_server_answers_is_shown_and_the_rest_is_named() {
         let silent =
             ["version", "getpid", "verbose", "show jobs", "show unique jobs", "prioritystatus"];
         assert_eq!(all["no-answer"], json!(silent));
+        let checked = soon(&["doctor"]);
+        assert!(checked.out().contains("no answer to version"), "{}", checked.out());
+        assert!(!checked.out().contains("it took"), "{}", checked.out());
+        let unknown = soon(&["job", "-u", "x"]).exits(124);
+        assert!(unknown.err.contains("supports GET_STATUS_UNIQUE"), "{}", unknown.err);
         let listed = soon(&["functions", "-o", "json"]).exits(0);
         assert_eq!(listed.json(), json!([]));
         assert!(listed.err.contains("so HIGH, NORMAL and LOW are not known"), "{}", listed.err);
@@ -118,6 +123,8 @@ fn a_refusal_in_any_dialect_is_not_supported() {
             let all = gearctl(address, &["server", "-o", "json"]).exits(0).json();
             assert_eq!((&all["pid"], &all["show-jobs"]), (&json!(null), &json!(false)), "{all}");
             assert_eq!((&all["prioritystatus"], &all["no-answer"]), (&json!(true), &json!([])));
+            let raw = gearctl(address, &["raw", "verbose"]).exits(1);
+            assert!(raw.err.contains("UNSUPPORTED: verbose: "), "{flavour}: {}", raw.err);
             gearctl(address, &["workers"]).exits(0);
             let line = ["functions", "-o", "json"];
             assert_eq!(gearctl(address, &line).exits(0).json(), json!([]));
@@ -145,8 +152,77 @@ fn a_drain_is_refused_where_the_server_cannot_tell_who_waits() {
             let hints = error["hints"].to_string();
             assert!(hints.contains("--as fail"), "{flavour}: {hints}");
             assert!(!hints.contains("--background-only"), "{flavour}: {hints}");
+            for more in [&[][..], &["--background-only"]] {
+                let line = ["move", "--from", "f", "--to", "g", "--yes", "--timeout", "3"];
+                let line = [&line[..], &["-o", "json"], more].concat();
+                let error = gearctl(address, &line).exits(1).error_alone();
+                assert_eq!(error["code"], "CLIENTS_WAITING", "{flavour}");
+                let way = "gearctl drain FUNCTION --as fail --to FILE";
+                assert!(error["hints"].to_string().contains(way), "{flavour}: {error}");
+            }
         });
     }
+}
+
+#[test]
+fn jobs_that_are_lost_by_looking_at_them_are_reported() {
+    std::thread::scope(|scope| {
+        for flavour in FOREIGN {
+            scope.spawn(move || on(flavour, |address| loses_what_it_shows(flavour, address)));
+        }
+    });
+    // gearmand itself drops a job whose retries are used up.
+    let server = Server::builder().job_retries(1).start().unwrap();
+    queue(server.address(), "f", b"one");
+    let ran = gearctl(server.address(), &["peek", "f", "--yes"]).exits(3);
+    assert!(ran.err.contains("did not come back to the queue: 1 of 1"), "{}", ran.err);
+}
+
+fn loses_what_it_shows(flavour: Flavour, address: &str) {
+    for function in ["f", "f", "g"] {
+        queue(address, function, b"x");
+    }
+    let soon = |line: &[&str]| gearctl(address, &[line, &["--timeout", "3"], &PATIENT].concat());
+    let asked = soon(&["peek", "f"]).exits(2);
+    assert!(asked.err.contains("is not gearmand: such servers lose"), "{flavour}: {}", asked.err);
+    for line in [&["peek", "f", "--yes", "-o", "ndjson"][..], &["export", "g", "--yes"]] {
+        let ran = soon(line).exits(3);
+        assert_eq!(ran.out().lines().count(), 1, "{flavour}: {}", ran.out());
+        assert!(ran.err.contains("is not gearmand: such servers lose"), "{flavour}: {}", ran.err);
+        let lost = "did not come back to the queue: 1 of 1";
+        assert!(ran.err.contains(lost), "{flavour}: {}", ran.err);
+    }
+}
+
+/// It keeps the ids of jobs that have failed.
+#[test]
+fn a_record_that_is_merged_with_its_dead_job_is_a_failure() {
+    on(Flavour::Rustygeard, |address| {
+        for body in ["one", "two"] {
+            gearctl(address, &["submit", "f", body]).exits(0);
+        }
+        gearctl(address, &["submit", "f", "-u", "k", "three"]).exits(0);
+        let drained = gearctl(address, &["drain", "f", "--as", "fail", "--yes"]).exits(0);
+        let import = |bytes: &[u8]| gearctl_with(address, &["import", "-o", "json"], bytes);
+        let error = import(&drained.bytes).exits(1).error_alone();
+        assert_eq!(error["code"], "JOB_SKIPPED");
+        assert!(error["message"].to_string().contains("(and 2 more)"), "{error}");
+        assert!(error["hints"].to_string().contains("del(.unique"), "{error}");
+        let skipped = gearctl(address, &["submit", "f", "-u", "k", "three"]).exits(1);
+        assert!(skipped.err.contains("JOB_SKIPPED"), "{}", skipped.err);
+        let without: String = drained
+            .out()
+            .lines()
+            .map(|line| {
+                let mut record: serde_json::Value = serde_json::from_str(line).unwrap();
+                record.as_object_mut().unwrap().remove("unique");
+                format!("{record}\n")
+            })
+            .collect();
+        assert_eq!(import(without.as_bytes()).exits(0).json().as_array().unwrap().len(), 3);
+        let counts = gearctl(address, &["functions", "f", "--columns", "queued"]).exits(0);
+        assert_eq!(counts.out(), "3\n");
+    });
 }
 
 #[test]

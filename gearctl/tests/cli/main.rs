@@ -41,7 +41,7 @@ ctl_core::tool_contract!(
         add: "submit mail",
         add_to: "submit",
         list: "functions",
-        move_to: "move mail --to-server",
+        move_to: "move --from mail --to-server",
         figures: "functions mail",
         nothing: "workers --function nobody",
         work: "work -f mail",

@@ -97,6 +97,32 @@ fn some_jobs_that_fail_are_3() {
     });
 }
 
+/// The server skips a job that the last waiting client has left, and merges every other one of its id with it.
+#[test]
+fn jobs_that_a_chosen_id_makes_the_server_skip_are_reported() {
+    on_both(|server| {
+        let address = server.address();
+        let submit = ["submit", "f", "--unique", "k", "important"];
+        gearctl(address, &submit).exits(0);
+        gearctl(address, &submit).exits(0);
+        let run = ["run", "f", "--unique", "k", "x", "--timeout"];
+        let late = gearctl(address, &[&run[..], &["1s"]].concat()).exits(124);
+        assert!(late.err.contains("a job with the id k is queued already"), "{}", late.err);
+        assert!(late.err.contains("and every other one with the id k"), "{}", late.err);
+        eventually("the loss of the client", || {
+            let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
+            jobs[0]["ignored"].as_bool().filter(|ignored| *ignored)
+        });
+        for line in [&submit[..], &[&run[..], &["1h"]].concat()] {
+            let skipped = gearctl(address, line).exits(1);
+            assert!(skipped.err.contains("JOB_SKIPPED"), "{}", skipped.err);
+        }
+        let other = ["run", "f", "--unique", "other", "x", "--timeout", "1s"];
+        let late = gearctl(address, &other).exits(124);
+        assert!(!late.err.contains("is queued already"), "{}", late.err);
+    });
+}
+
 #[test]
 fn nobody_serves_the_job_and_the_time_runs_out() {
     on_both(|server| {

@@ -30,7 +30,7 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("workers", &["workers"]),
         Sample::of("clear", &["clear", "mail", "--yes"]),
         Sample::of("drain", &["drain", "mail", "--yes"]),
-        Sample::of("move", &["move", "mail", "other", "--yes"]),
+        Sample::of("move", &["move", "--from", "mail", "--to", "other", "--yes"]),
         Sample::of("export", &["export", "mail", "--yes"]),
         Sample::of("import", &["import", "-"]).fed(r#"{"function":"imported","body":"x"}"#),
         Sample::of("check server", &["check", "server", "--zero-workers", "ok"]),

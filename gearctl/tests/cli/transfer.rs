@@ -33,7 +33,7 @@ fn move_makes_jobs_those_of_another_function() {
             queue(address, "old", n.to_string().as_bytes());
         }
         gearctl_with(address, &["submit", "old", "-u", "mine"], b"5").exits(0);
-        let line = ["move", "old", "new", "--priority", "low", "-o", "json"];
+        let line = ["move", "--from", "old", "--to", "new", "--priority", "low", "-o", "json"];
         let ran = gearctl(address, &line).exits(2);
         assert!(ran.err.contains("move 6 jobs of old on"), "{}", ran.err);
         assert_eq!(gearctl(address, &[&line[..], &["-n"]].concat()).exits(0).json()["jobs"], 6);
@@ -43,11 +43,12 @@ fn move_makes_jobs_those_of_another_function() {
         let unique = gearctl(address, &["job", "--unique", "mine", "-o", "json"]);
         assert!(unique.out().contains("true"), "the unique id is kept: {}", unique.out());
         assert_eq!(drained(address, "new"), ["0", "1", "2", "3", "4", "5"]);
-        let ran = gearctl(address, &["move", "old", "old", "--yes"]).exits(2);
+        let ran = gearctl(address, &["move", "--from", "old", "--to", "old", "--yes"]).exits(2);
         assert!(ran.err.contains("--to-server"), "{}", ran.err);
-        gearctl(address, &["move", "old"]).exits(2);
-        gearctl(address, &["move", "-f", "old", "new", "more"]).exits(2);
-        gearctl(address, &["move", "-f", "old", "new", "--dry-run"]).exits(0);
+        gearctl(address, &["move", "--from", "old"]).exits(2);
+        let ran = gearctl(address, &["move", "old", "new"]).exits(2);
+        assert!(ran.err.contains("gearctl move --from OLD --to NEW"), "{}", ran.err);
+        gearctl(address, &["move", "--from", "old", "--to", "new", "--dry-run"]).exits(0);
     });
 }
 
@@ -63,7 +64,7 @@ fn jobs_whose_ids_are_bytes_are_not_merged_on_their_way() {
             let options = SubmitOptions::default().unique(*id);
             client.submit_background("old", body, options).unwrap();
         }
-        gearctl(address, &["move", "old", "new", "--yes"]).exits(0);
+        gearctl(address, &["move", "--from", "old", "--to", "new", "--yes"]).exits(0);
         assert_eq!(queued(address, "new"), 2);
         assert!(ids.iter().all(|id| client.status_unique(*id).unwrap().is_known));
         let directory = tempfile::tempdir().unwrap();
@@ -89,9 +90,10 @@ fn jobs_go_to_another_server_and_stay_when_it_is_not_there() {
             queue(address, "mail", n.to_string().as_bytes());
         }
         let nobody = fixtures::Port::take().unwrap().address().to_string();
-        gearctl(address, &["move", "mail", "--to-server", &nobody, "--yes"]).exits(69);
+        gearctl(address, &["move", "--from", "mail", "--to-server", &nobody, "--yes"]).exits(69);
         assert_eq!(queued(address, "mail"), 3);
-        gearctl(address, &["move", "mail", "--to-server", target.address(), "--yes"]).exits(0);
+        gearctl(address, &["move", "--from", "mail", "--to-server", target.address(), "--yes"])
+            .exits(0);
         assert_eq!(queued(address, "mail"), 0);
         assert_eq!(drained(target.address(), "mail"), ["0", "1", "2"]);
     });
@@ -106,9 +108,10 @@ fn jobs_with_unique_ids_outlive_a_move_to_where_they_are() {
         gearctl_with(address, &["submit", "mail", "-u", "mine"], b"x").exits(0);
         // The same server under another name is recognised before anything is taken, one behind a relay by its answer.
         let alias = format!("localhost:{port}");
-        let ran = gearctl(address, &["move", "mail", "--to-server", &alias, "--yes"]).exits(2);
+        let ran =
+            gearctl(address, &["move", "--from", "mail", "--to-server", &alias, "--yes"]).exits(2);
         assert!(ran.err.contains("the same function: mail"), "{}", ran.err);
-        let line = ["move", "mail", "--to-server", &relay.address().to_string(), "--yes"];
+        let line = ["move", "--from", "mail", "--to-server", &relay.address().to_string(), "--yes"];
         let ran = gearctl(address, &line).exits(1);
         assert!(ran.err.contains("SAME_SERVER"), "{}", ran.err);
         eventually("the job", || (queued(address, "mail") == 1).then_some(()));
@@ -166,6 +169,6 @@ fn a_pace_is_kept() {
     // Ten jobs have nine pauses of a tenth of a second between them, however fast the machine.
     let least = Duration::from_millis(900);
     assert!(took(&["submit", "a", "--lines", "--rate", "10/s", "-j", "3"]) >= least);
-    assert!(took(&["move", "a", "b", "--yes", "--rate", "600/m"]) >= least);
+    assert!(took(&["move", "--from", "a", "--to", "b", "--yes", "--rate", "600/m"]) >= least);
     assert!(took(&["drain", "b", "--yes", "--rate", "10"]) >= least);
 }

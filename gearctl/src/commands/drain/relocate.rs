@@ -1,12 +1,9 @@
 //! `move`: turns queued jobs into background jobs of another function or on another server.
 
-use std::ffi::OsString;
-
 use clap::Args;
 use ctl_core::commands::bulk::Action;
 use ctl_core::commands::leaving::doubting;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::named::{Leading, Named as _};
 use ctl_core::link::Link as _;
 use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
@@ -14,9 +11,9 @@ use gearman_client::blocking::Client;
 use gearman_client::{FunctionName, JobHandle, Priority, SubmitOptions, UniqueId};
 
 use super::slots::{Slots, Taken};
-use super::{End, TakeArgs, Way, agree, describe, drain, targets};
+use super::{End, TakeArgs, Way, agree, describe, drain, targets, waiting};
 use crate::error::cli_error;
-use crate::names::{Function, show_function, show_handle};
+use crate::names::{self, show_function, show_handle};
 use crate::tool::Tool;
 
 /// The end of `move --help`.
@@ -34,18 +31,19 @@ jobs and jobs scheduled for later stay.
 Asks for confirmation; --yes skips it.
 
 Examples:
-  gearctl move resize resize-slow --priority low
-  gearctl move resize --to-server other:4730 --rate 50/s --yes";
+  gearctl move --from resize --to resize-slow --priority low
+  gearctl move --from resize --to-server other:4730 --rate 50/s --yes";
 
 /// Arguments of `move`.
 #[derive(Debug, Args)]
 pub struct MoveArgs {
-    #[command(flatten)]
-    function: Leading<Function>,
+    /// Source function
+    #[arg(long, value_name = "FUNCTION")]
+    from: String,
 
     /// Target function [default with --to-server: the same]
-    #[arg(value_name = "FUNCTION")]
-    new: Option<OsString>,
+    #[arg(long, value_name = "FUNCTION", required_unless_present = "to_server")]
+    to: Option<String>,
 
     /// Target server
     #[arg(long, value_name = "ADDR")]
@@ -64,16 +62,9 @@ pub struct MoveArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
-    let (function, new) = args.function.split_one(args.new.as_ref())?;
-    let new = match new {
-        Some(new) => Function::of_word(&new)?,
-        None if args.to_server.is_some() => function.clone(),
-        None => {
-            return Err(CliError::usage("no new function given")
-                .hint("gearctl move OLD NEW")
-                .hint("--to-server ADDR, to keep the function on another server"));
-        }
-    };
+    let function = names::function(&args.from)?;
+    let new = args.to.as_deref().map(names::function).transpose()?;
+    let new = new.unwrap_or_else(|| function.clone());
     // With several servers, all copies would go to whichever answers first.
     tool.link.dialer.only()?;
     let address = tool.link.dialer.address()?;
@@ -105,7 +96,8 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
         place: place.clone(),
     };
     let question = format!("move {what} on {address} {place}");
-    agree(tool, (&mut fleet, &targets), &args.take, End::Complete, &question)?;
+    let advised = |error| waiting::advised(error, BY_FILE);
+    agree(tool, (&mut fleet, &targets), &args.take, End::Complete, &question).map_err(advised)?;
     let place = format!("of {} {place}", show_function(&function));
     let action = Action { past: "moved", noun: "job", place };
     let mut bulk = tool.bulk(action, args.take.manner(), Some(total))?;
@@ -115,8 +107,12 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     let mut way = Way::Submit(&mut resubmit);
     let moved = drain(&mut slots, &targets, &args.take, &mut bulk, &mut way);
     drop(slots);
-    bulk.after(moved)?.finish(&mut tool.out)
+    bulk.after(moved.map_err(advised))?.finish(&mut tool.out)
 }
+
+/// What to do about clients that wait for jobs.
+const BY_FILE: &str = "gearctl drain FUNCTION --as fail --to FILE, and import FILE --function NEW: the clients are \
+                       told that their jobs failed";
 
 /// Submits jobs again.
 pub(super) struct Resubmit {

@@ -11,6 +11,7 @@ use ctl_core::link::Link as _;
 use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
 use ctl_core::output::messages::Messages;
+use ctl_core::output::units;
 use ctl_core::system::process;
 use gearman_client::blocking::{GrabbedJob, Worker};
 use gearman_client::{FunctionName, JobLimit, WorkerOptions};
@@ -170,7 +171,7 @@ impl Slot {
             let report = self.worker.stop();
             let missed = report.rejected + report.unknown;
             if missed > 0 {
-                let text = format!("it is unknown whether {missed} jobs ended");
+                let text = format!("it is unknown whether {} ended", units::count(missed, "job"));
                 self.messages.warn(text);
             }
         }

@@ -8,7 +8,7 @@ use ctl_core::output::units;
 use gearman_client::protocol::{AdminCommand, Assignment, GetStatusUnique};
 use gearman_client::{JobInfo, UniqueId, UniqueJob};
 
-use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
+use crate::error::{CONNECTION_LOST, SERVER_ERROR, TIMEOUT, UNSUPPORTED, cli_error};
 use crate::link::{Answer, Link, PROBE};
 
 /// Refuses to continue if clients wait for queued jobs. The server does not report the function of a job.
@@ -31,9 +31,12 @@ const CLIENTS_WAITING: &str = "CLIENTS_WAITING";
 
 /// The error for jobs that clients wait for.
 pub(super) fn refusal(why: String) -> CliError {
-    CliError::new(Exit::Negative, CLIENTS_WAITING, why)
-        .hint("--background-only, to skip such jobs")
-        .hint("--as fail, to tell the clients that their jobs failed")
+    CliError::new(Exit::Negative, CLIENTS_WAITING, why).hint("--background-only, to skip such jobs")
+}
+
+/// Adds to an error about waiting clients what the command has for them.
+pub(super) fn advised(error: CliError, next: &str) -> CliError {
+    if error.code == CLIENTS_WAITING { error.hint(next) } else { error }
 }
 
 /// Number of queued jobs that clients wait for.
@@ -71,7 +74,6 @@ fn unknown<T>(command: &str, answer: &Answer<T>) -> CliError {
     };
     let text = format!("{why}, so it cannot report which jobs clients wait for");
     CliError::new(Exit::Negative, CLIENTS_WAITING, text)
-        .hint("--as fail, to tell any such clients that their jobs failed")
 }
 
 /// Refuses `--background-only`, before taking any job, if the server cannot report whether clients wait for a job.
@@ -94,7 +96,10 @@ const GET_STATUS_UNIQUE: &str = "GET_STATUS_UNIQUE";
 fn is_waited_for(link: &mut Link, id: UniqueId) -> Result<Answer<bool>, CliError> {
     match link.call(&GetStatusUnique(id)) {
         Ok(status) => Ok(Answer::Came(status.waiting.unwrap_or(0) > 0)),
-        Err(error) if error.code == UNSUPPORTED => Ok(Answer::Unsupported(error)),
+        // Perl's server reports a packet that it does not know as an exception of its own.
+        Err(error) if [UNSUPPORTED, SERVER_ERROR].contains(&error.code) => {
+            Ok(Answer::Unsupported(error))
+        }
         Err(error) if matches!(error.code, TIMEOUT | CONNECTION_LOST) => Ok(Answer::Silent(error)),
         Err(error) => Err(error),
     }

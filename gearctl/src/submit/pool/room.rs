@@ -100,7 +100,7 @@ mod tests {
 
     fn data(job: u64, size: usize) -> News {
         let what = What::Event(JobEvent::Data(Bytes::from(vec![0; size])));
-        News { job, label: String::new(), what }
+        News { job, label: String::new(), former: None, what }
     }
 
     fn fits(room: &Room, news: &News) -> bool {
