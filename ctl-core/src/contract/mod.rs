@@ -353,6 +353,7 @@ macro_rules! tool_contract {
                 a_session_begins_as_its_person_likes,
                 bodies_of_several_lines_have_a_prompt_of_their_own,
                 what_is_shown_on_a_terminal_is_made_for_it,
+                a_large_body_that_is_deleted_is_shown_whole,
                 ping_shows_each_answer_as_it_comes_and_what_came_at_the_end,
                 results_that_come_one_by_one_are_their_own_progress,
                 a_wait_says_on_a_terminal_what_it_waits_for,

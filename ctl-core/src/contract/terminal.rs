@@ -413,6 +413,20 @@ pub fn what_is_shown_on_a_terminal_is_made_for_it<T: Tool>(case: &Case<T>) {
     assert!(told + 1000.0 <= whole, "{told} ms of {whole} ms");
 }
 
+/// On a terminal, too, it is the only copy.
+pub fn a_large_body_that_is_deleted_is_shown_whole<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let body = ["x".repeat(40_000), "END".to_owned()].concat();
+    let words: Vec<&str> = case.add.split(' ').chain(["-"]).collect();
+    case.program.fed(&address, &words, body.as_bytes()).exits(0);
+    let words: Vec<&str> = case.pop.split(' ').collect();
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    let shown = terminal.sees("END");
+    assert_eq!(terminal.ends(), 0);
+    assert!(shown.matches('x').count() >= 40_000, "{} bytes", shown.len());
+    assert_eq!((case.jobs)(&server), 0);
+}
+
 /// With what has arrived until then.
 pub fn ping_shows_each_answer_as_it_comes_and_what_came_at_the_end<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();

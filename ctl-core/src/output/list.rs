@@ -37,6 +37,8 @@ pub(super) struct Rows {
     single: bool,
     /// Write documents incrementally instead of at the end.
     eager: bool,
+    /// The results are deleted, so nothing of a body may be left out.
+    whole: bool,
     /// Current column widths of a table that is written row by row.
     live: Option<table::Widths>,
     pushed: u64,
@@ -88,6 +90,7 @@ impl Rows {
             text: String::new(),
             single: false,
             eager: false,
+            whole: false,
             live: None,
             pushed: 0,
         }
@@ -141,6 +144,22 @@ impl<'a> List<'a> {
     pub fn eager(mut self) -> Self {
         self.rows.eager = true;
         self
+    }
+
+    /// For results that are deleted once they are written: bodies are shown whole, in every format.
+    ///
+    /// # Errors
+    /// A format that would show something else in the place of the body: exit 2.
+    pub(super) fn whole(mut self) -> Result<Self, CliError> {
+        let replaces = self.out.style.format == Format::Plain && self.out.style.decode.is_some();
+        if replaces && self.rows.columns.iter().any(|column| column.key == BODY) {
+            return Err(CliError::usage(
+                "--decode shows what is in a body instead of the body, which is then deleted",
+            )
+            .hint("-o json, ndjson, yaml or table, which show both"));
+        }
+        self.rows.whole = true;
+        Ok(self)
     }
 
     /// Without a column that says nothing new, unless columns were chosen; other formats keep it.
@@ -215,6 +234,10 @@ impl<'a> List<'a> {
         }
     }
 
+    fn look(&self, chosen: bool) -> table::Look {
+        table::Look { whole: self.rows.whole, ..self.out.look(chosen) }
+    }
+
     /// The output of the results.
     pub(super) fn output(&mut self) -> &mut Output {
         self.out
@@ -262,7 +285,7 @@ impl<'a> List<'a> {
         if let Some(key) = self.rows.sort_by {
             kept.sort_by(|a, b| compare(a.get(key), b.get(key)));
         }
-        let look = self.out.look(self.rows.selected.is_some());
+        let look = self.look(self.rows.selected.is_some());
         if self.rows.layout == Layout::RowOrBlock {
             let has_room = table::has_room(&self.rows.columns, &kept, look);
             self.rows.layout = if has_room { Layout::Row } else { Layout::Block };
@@ -311,7 +334,7 @@ impl<'a> List<'a> {
                     keys.chain([ENVELOPE, bodies::FILE.key]).map(str::to_owned).collect()
                 };
                 record.select(&self.rows.selected.clone().unwrap_or_else(all));
-                let block = table::block(&record, self.out.look(true))?;
+                let block = table::block(&record, self.look(true))?;
                 self.out.text(&block)
             }
             Format::Plain => {

@@ -364,6 +364,7 @@ impl Output {
             headers: self.style.headers,
             width: self.width().and_then(|width| u16::try_from(width).ok()),
             encoding: self.style.encoding,
+            whole: false,
             chosen,
             colors: self.style.colors,
         }

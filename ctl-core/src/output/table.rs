@@ -23,6 +23,8 @@ pub(super) struct Look {
     /// The terminal's width; `None` if stdout is not a terminal.
     pub(super) width: Option<u16>,
     pub(super) encoding: Encoding,
+    /// Whether bodies are shown whole, whatever their size.
+    pub(super) whole: bool,
     /// Whether the columns were chosen, so that none may be dropped.
     pub(super) chosen: bool,
     /// The tool's own coloured words.
@@ -31,7 +33,7 @@ pub(super) struct Look {
 
 /// Maximum length of a cell, in characters; longer ones are cut.
 const CELL_LIMIT: usize = 200;
-/// Maximum length of a body in a block, in bytes.
+/// Maximum length of a body in a block, in bytes, unless it is shown whole.
 const VIEW_LIMIT: usize = 4096;
 
 /// Rows with their headers, and the titles of the columns dropped for lack of space.
@@ -254,7 +256,8 @@ pub(super) fn block(record: &Record, look: Look) -> Result<String, CliError> {
 }
 
 fn body_view(bytes: &[u8], look: Look) -> Result<String, CliError> {
-    let (shown, rest) = bytes.split_at_checked(VIEW_LIMIT).unwrap_or((bytes, &[]));
+    let limit = if look.whole { bytes.len() } else { VIEW_LIMIT };
+    let (shown, rest) = bytes.split_at_checked(limit).unwrap_or((bytes, &[]));
     let mut view = match look.encoding.text(shown)? {
         Some(text) => text,
         None => escape::bytes_view(shown),
@@ -356,6 +359,7 @@ mod tests {
         let records = [Record::new().with("a", 1).with("b", 22)];
         let shown = |width| {
             let look = Look {
+                whole: false,
                 color: false,
                 headers: true,
                 width: Some(width),

@@ -5,7 +5,9 @@ use std::io::{BufWriter, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use super::super::{Column, Destination, Format, Memory, Output, Shape, Style};
+use super::super::{
+    Column, Destination, Encoding, Format, Memory, Output, Shape, Style, base64, hex,
+};
 use super::*;
 
 static NUMBERS: Shape = Shape::rows("n", &[Column::new("n", "N")]);
@@ -240,4 +242,52 @@ fn a_sorted_list_would_hold_jobs_back() {
     let list = out.list(&NUMBERS).unwrap();
     let refused = Handover::<u64>::new(list, Interrupts::none(), &messages());
     assert_eq!(refused.err().unwrap().exit.code(), 2);
+}
+
+static BODIES: Shape = Shape::blocks("id", &[Column::new("id", "ID"), Column::new("body", "BODY")]);
+
+/// It is deleted afterwards.
+#[test]
+fn a_body_that_leaves_is_written_whole_in_every_format_and_encoding() {
+    let body = ["a".repeat(48_000), "END".to_owned()].concat();
+    let formats = [
+        Format::Table,
+        Format::Wide,
+        Format::Plain,
+        Format::Json,
+        Format::Ndjson,
+        Format::Yaml,
+        Format::Csv,
+    ];
+    for (encoding, expected) in [
+        (Encoding::Auto, body.clone()),
+        (Encoding::Utf8, body.clone()),
+        (Encoding::Json, body.clone()),
+        (Encoding::Base64, base64(body.as_bytes())),
+        (Encoding::Hex, hex(body.as_bytes())),
+    ] {
+        for (format, terminal) in formats.into_iter().flat_map(|one| [(one, false), (one, true)]) {
+            let sink = Memory::default();
+            let style = Style { format, encoding, terminal, ..Style::default() };
+            let mut out = Output::to(Box::new(sink.clone()), style);
+            let list = out.list(&BODIES).unwrap();
+            let mut handover = Handover::new(list, Interrupts::none(), &messages()).unwrap();
+            let record = Record::new().with("id", 1).with_body(body.clone());
+            handover.take([(record, "job 1".to_owned(), 1)], true, &mut |_| Ok(())).unwrap();
+            let text = String::from_utf8(sink.bytes()).unwrap();
+            assert!(text.contains(&expected), "{format:?} {encoding:?}: {} bytes", text.len());
+        }
+    }
+}
+
+#[test]
+fn what_would_stand_for_a_body_that_leaves_is_refused() {
+    let decode = Some(crate::envelope::Decode::Auto);
+    for (format, refused) in [(Format::Plain, true), (Format::Json, false)] {
+        let style = Style { format, decode, ..Style::default() };
+        let mut out = Output::to(Box::new(std::io::sink()), style);
+        let list = out.list(&BODIES).unwrap();
+        let handover = Handover::<u64>::new(list, Interrupts::none(), &messages());
+        assert_eq!(handover.is_err(), refused, "{format:?}");
+    }
 }
