@@ -91,7 +91,11 @@ pub fn find(
     let target = target(link, wanted)?;
     let stats = link.call(Stats)?;
     let lowest = wanted.from.unwrap_or(1).max(1);
-    let newest = wanted.to.unwrap_or(stats.total_jobs);
+    let newest = match (wanted.from, wanted.to) {
+        (Some(_), Some(to)) => to,
+        // Ids above the count of puts are searched for with a limit.
+        (_, to) => to.map_or(stats.total_jobs, |to| to.min(stats.total_jobs)),
+    };
     let range = newest.saturating_add(1).saturating_sub(lowest);
     let mut scan = Scan { wanted, target, found: Vec::new(), gate, progress };
     if (wanted.limit.is_none() || !wanted.filters.is_empty())
@@ -114,9 +118,10 @@ pub fn find(
         scan.ask(link, (bottom..=top).rev())?;
         top = bottom - 1;
     }
-    if wanted.to.is_none() && scan.goes_on() {
+    let highest = wanted.to.unwrap_or(u64::MAX);
+    if highest > newest && scan.goes_on() {
         scan.progress.expect(None);
-        Beyond::new(newest.saturating_add(1).max(lowest)).search(link, &mut scan)?;
+        Beyond::new((newest.saturating_add(1).max(lowest), highest)).search(link, &mut scan)?;
     }
     let mut found = scan.found;
     found.sort_unstable();
@@ -254,6 +259,7 @@ impl Scan<'_> {
 /// The search among ids above the server's count of puts.
 struct Beyond {
     lowest: u64,
+    highest: u64,
     /// Ids of jobs that are known to exist, or to have existed.
     anchors: BTreeSet<u64>,
     /// Those of them around which nothing has been searched yet.
@@ -265,10 +271,11 @@ struct Beyond {
 }
 
 impl Beyond {
-    fn new(lowest: u64) -> Self {
+    fn new((lowest, highest): (u64, u64)) -> Self {
         let anchors = BTreeSet::from([lowest]);
         Self {
             lowest,
+            highest,
             anchors,
             fresh: BTreeSet::new(),
             asked: BTreeMap::new(),
@@ -279,7 +286,8 @@ impl Beyond {
 
     fn search(mut self, link: &mut Link, scan: &mut Scan<'_>) -> Result<(), CliError> {
         scan.recount(link)?;
-        self.anchors.extend(heads(link)?.into_iter().filter(|id| *id >= self.lowest));
+        let range = self.lowest..=self.highest;
+        self.anchors.extend(heads(link)?.into_iter().filter(|id| range.contains(id)));
         for reach in REACHES {
             self.fresh = self.anchors.clone();
             // Searches around found ids, too.
@@ -290,7 +298,7 @@ impl Beyond {
             }
         }
         let top = self.anchors.last().copied().unwrap_or(self.lowest);
-        self.ask(link, scan, top, u64::MAX)
+        self.ask(link, scan, top, self.highest)
     }
 
     /// Queries the part of a range that has not been queried yet, while there is something to find.
@@ -302,6 +310,7 @@ impl Beyond {
         to: u64,
     ) -> Result<(), CliError> {
         let mut next = from.max(self.lowest);
+        let to = to.min(self.highest);
         while next <= to && self.left > 0 && scan.goes_on() {
             if let Some(end) = self.range_with(next) {
                 let Some(behind) = end.checked_add(1) else { break };

@@ -506,3 +506,15 @@ fn rates_are_of_two_looks() {
     assert_eq!(row["name"], server.address(), "{rows}");
     assert_eq!(ran.err.matches(&dead).count(), 1, "{}", ran.err);
 }
+
+/// The search ends although the highest id that is given is far above all jobs.
+#[test]
+fn ids_that_no_job_can_have_are_not_queried() {
+    on_both(|address| {
+        put(address, "mail", "x");
+        let most = u64::MAX.to_string();
+        let line = ["jobs", "-t", "mail", "--limit", "50", "--to-id", &most, "-o", "json"];
+        let found = bsctl(address, &line).exits(0).json();
+        assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
+    });
+}
