@@ -300,7 +300,7 @@ fn show(
     let is_short = matches!(out.style.format, Format::Table | Format::Wide);
     let mut list =
         if news.choice.is_silent { None } else { Some(out.list(&LINES)?.live().eager()) };
-    let mut told = Told { dropped: 0, at: Instant::now() };
+    let mut told = Told { dropped: 0, at: Instant::now(), is_record_broken: false };
     let exit = loop {
         if let Some(exit) = interrupts.requested() {
             break exit;
@@ -318,6 +318,7 @@ fn show(
             Err(RecvTimeoutError::Disconnected) => break Exit::Internal,
         };
         told.dropped(news, messages);
+        told.broken(news, messages);
         match done {
             Ok(()) => {}
             Err(error) if error.is_broken_pipe() => {
@@ -344,10 +345,12 @@ fn push(list: Option<&mut List<'_>>, record: Record) -> Result<(), CliError> {
     list.map_or(Ok(()), |list| list.push(record))
 }
 
-/// Number of dropped lines reported so far, and when.
+/// What was reported so far.
 struct Told {
     dropped: u64,
+    /// When.
     at: Instant,
+    is_record_broken: bool,
 }
 
 impl Told {
@@ -357,7 +360,14 @@ impl Told {
             let more = dropped - self.dropped;
             let more = units::count(more, "more line");
             messages.warn(format!("{more} dropped: the reader is too slow"));
-            *self = Self { dropped, at: Instant::now() };
+            (self.dropped, self.at) = (dropped, Instant::now());
+        }
+    }
+
+    fn broken(&mut self, news: &News, messages: &Messages) {
+        let why = news.recorder.as_ref().and_then(Recorder::broken);
+        if let Some(why) = why.filter(|_| !std::mem::replace(&mut self.is_record_broken, true)) {
+            messages.warn(format!("the record ends here, and relaying continues: {why}"));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use fixtures::transcript::{Event, Pattern, Transcript};
@@ -25,6 +25,8 @@ pub(super) struct Recorder {
     queue: Mutex<Option<Sender<Event>>>,
     waiting: Arc<AtomicUsize>,
     lost: AtomicU64,
+    /// Why nothing more can be written.
+    broken: Arc<OnceLock<String>>,
     thread: Mutex<Option<JoinHandle<io::Result<()>>>>,
 }
 
@@ -37,12 +39,21 @@ impl Recorder {
         write!(file, "{}", transcript(remarks, None))?;
         let (queue, events) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        let left = Arc::clone(&waiting);
-        let thread = thread::Builder::new()
-            .name("record".to_owned())
-            .spawn(move || write_all(file, &events, &left))?;
+        let broken = Arc::new(OnceLock::new());
+        let (left, failure) = (Arc::clone(&waiting), Arc::clone(&broken));
+        let write = move || {
+            write_all(file, &events, &left).inspect_err(|error| {
+                let _ = failure.set(error.to_string());
+            })
+        };
+        let thread = thread::Builder::new().name("record".to_owned()).spawn(write)?;
         let (queue, thread) = (Mutex::new(Some(queue)), Mutex::new(Some(thread)));
-        Ok(Self { queue, waiting, lost: AtomicU64::new(0), thread })
+        Ok(Self { queue, waiting, lost: AtomicU64::new(0), broken, thread })
+    }
+
+    /// Why nothing more can be written, if that is so.
+    pub(super) fn broken(&self) -> Option<&str> {
+        self.broken.get().map(String::as_str)
     }
 
     fn add(&self, event: Event) {
@@ -177,5 +188,26 @@ impl Tape {
             return to.add(whole);
         }
         bytes.split_inclusive(|byte| *byte == b'\n').for_each(|line| to.add(event(line)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_record_that_cannot_be_written_is_known_at_once() {
+        let (reader, writer) = io::pipe().unwrap();
+        let file = File::from(std::os::fd::OwnedFd::from(writer));
+        let recorder = Recorder::begin(file, Vec::new()).unwrap();
+        assert_eq!(recorder.broken(), None);
+        // As a disk that is full from now on.
+        drop(reader);
+        recorder.add(Event::Send { connection: 1, bytes: b"stats\r\n".to_vec() });
+        while recorder.broken().is_none() {
+            thread::yield_now();
+        }
+        recorder.finish().unwrap_err();
     }
 }

@@ -173,4 +173,12 @@ impl Link for Stream {
             Self::Unix(stream) => stream.shutdown(Shutdown::Write),
         }
     }
+
+    fn patience(&self) -> Option<Duration> {
+        match self {
+            Self::Tcp(stream) => stream.read_timeout().ok().flatten(),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.read_timeout().ok().flatten(),
+        }
+    }
 }

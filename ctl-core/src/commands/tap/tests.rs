@@ -285,3 +285,40 @@ fn only_lines_that_fit_every_filter_are_told() {
     // Only an answer has a time.
     assert_eq!((told(&["took>50ms"]), told(&["took>70ms"])), (1, 0));
 }
+
+/// Neither its time, nor its size, nor what is said about it.
+#[test]
+fn a_replay_bounds_what_its_server_answers() {
+    let text = "> ?a\\n\n< {text:x}\\n\n";
+    let transcript = fixtures::transcript::Transcript::parse("t", text).unwrap();
+    let endless = server(|mut stream| while stream.write_all(&[b'x'; 4096]).is_ok() {});
+    let place = Place::Tcp(endless.to_string());
+    let short = Duration::from_millis(300);
+    for is_exact in [true, false] {
+        let played = replay::play(&transcript, (&place, short), is_exact, || Lines);
+        let error = played.unwrap_err();
+        assert!(error.message.contains("not all of it came within"), "{}", error.message);
+        assert!(error.message.len() < 10_000);
+    }
+    let recorded = fixtures::transcript::Transcript::parse("t", "> ?a\\n\n< !b\\n\n").unwrap();
+    let long = Duration::from_secs(60);
+    // It is told from the first bytes that this would take too much.
+    let error = replay::play(&recorded, (&place, long), false, || Huge(false)).unwrap_err();
+    assert!(error.message.contains("announces 4000000000 bytes"), "{}", error.message);
+}
+
+/// As [`Lines`] for what was recorded, and a unit of 4 GB in its place.
+struct Huge(bool);
+
+impl Decoder for Huge {
+    fn look(&mut self, side: Side, data: &[u8]) -> Look {
+        match side == Side::Server && std::mem::replace(&mut self.0, true) {
+            true => Look::Unit(4_000_000_000),
+            false => Lines.look(side, data),
+        }
+    }
+
+    fn read(&mut self, side: Side, unit: &[u8], len: u64) -> Option<Said> {
+        Lines.read(side, unit, len)
+    }
+}

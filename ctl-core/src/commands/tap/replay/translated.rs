@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use fixtures::transcript::{Event, Link, Match, Pattern, Piece, Stage, Transcript, quote};
+use fixtures::transcript::{
+    Answer, Event, Link, Match, Pattern, Piece, Stage, Transcript, excerpt,
+};
 
 use super::super::cutter::KEPT;
 use super::super::decoder::{Decoder, Id, Look, Side};
@@ -86,7 +88,7 @@ impl Ids {
 
     /// Makes `live` stand for `recorded` from now on, if it can.
     fn learn(&mut self, space: &[u8], recorded: &[u8], live: &[u8]) -> Result<(), String> {
-        let shown = |id: &[u8]| quote(id);
+        let shown = |id: &[u8]| excerpt(id);
         match self.of(space, recorded) {
             Some(known) if known == live => return Ok(()),
             Some(known) => {
@@ -290,7 +292,7 @@ impl<L: Link, D: Decoder> Line<L, D> {
         let wanted = format!("expected {pattern}");
         let live = self.read_unit(&wanted)?;
         let differs = |at: usize| {
-            format!("differs at byte {at}: expected {pattern}, received {}", quote(&live))
+            format!("differs at byte {at}: expected {pattern}, received {}", excerpt(&live))
         };
         let ours = self.decoder.ids(Side::Server, recorded);
         let theirs = self.decoder.ids(Side::Server, &live);
@@ -321,27 +323,34 @@ impl<L: Link, D: Decoder> Line<L, D> {
             let Some(space) = &our.space else { continue };
             let (was, is) = (recorded.get(our.at.clone()), live.get(their.at.clone()));
             ids.learn(space, was.unwrap_or_default(), is.unwrap_or_default())
-                .map_err(|why| format!("{why}: expected {pattern}, received {}", quote(&live)))?;
+                .map_err(|why| format!("{why}: expected {pattern}, received {}", excerpt(&live)))?;
         }
         Ok(())
     }
 
     fn read_unit(&mut self, wanted: &str) -> Result<Vec<u8>, String> {
         let mut len = None;
+        let mut answer = Answer::expected();
         loop {
             if len.is_none() && !self.unread.is_empty() {
                 len = match self.decoder.look(Side::Server, &self.unread) {
                     Look::Unit(len) => Some(usize::try_from(len.max(1)).unwrap_or(usize::MAX)),
                     Look::More => None,
                     Look::ToTheEnd | Look::Stranger(_) => {
-                        return Err(format!("{wanted}, received {}", quote(&self.unread)));
+                        return Err(format!("{wanted}, received {}", excerpt(&self.unread)));
                     }
                 };
+            }
+            if let Some(len) = len.filter(|len| *len > Answer::LARGEST) {
+                return Err(format!(
+                    "{wanted}, but the server announces {len} bytes, and {} are allowed",
+                    Answer::LARGEST
+                ));
             }
             if let Some(len) = len.filter(|len| *len <= self.unread.len()) {
                 return Ok(self.unread.drain(..len).collect());
             }
-            if !self.read_more(wanted)? {
+            if !self.read_more(&mut answer, wanted)? {
                 return Err(format!("{wanted}, but the server closed the connection"));
             }
         }
@@ -352,8 +361,9 @@ impl<L: Link, D: Decoder> Line<L, D> {
         let pattern = Pattern { pieces: std::mem::take(&mut self.expected.pieces) };
         self.expected = Expected::default();
         let wanted = format!("expected {pattern}");
+        let mut answer = Answer::expected();
         while !pattern.take(&mut self.unread)? {
-            if !self.read_more(&wanted)? {
+            if !self.read_more(&mut answer, &wanted)? {
                 return Err(format!("{wanted}, but the server closed the connection"));
             }
         }
@@ -366,13 +376,14 @@ impl<L: Link, D: Decoder> Line<L, D> {
             self.is_lost = true;
             self.expect_rest()?;
         }
+        let mut answer = Answer::expected();
         while self.unread.is_empty() {
-            if !self.read_more("expected the end")? {
+            if !self.read_more(&mut answer, "expected the end")? {
                 self.has_ended = true;
                 return Ok(());
             }
         }
-        Err(format!("expected the end, received {}", quote(&self.unread)))
+        Err(format!("expected the end, received {}", excerpt(&self.unread)))
     }
 
     fn finish(&mut self) -> Result<(), String> {
@@ -386,14 +397,17 @@ impl<L: Link, D: Decoder> Line<L, D> {
     }
 
     /// Returns false at the end of the connection.
-    fn read_more(&mut self, wanted: &str) -> Result<bool, String> {
+    fn read_more(&mut self, answer: &mut Answer, wanted: &str) -> Result<bool, String> {
         loop {
-            match self.link.read_on(&mut self.unread) {
+            match answer.read_on(&mut self.link, &mut self.unread) {
                 // The recorded server may have answered something that is not a whole request.
-                Err(error) if is_late(&error) && !self.asked.is_empty() => self.send_rest()?,
+                Err(error) if is_late(&error) && !self.asked.is_empty() => {
+                    self.send_rest()?;
+                    *answer = Answer::expected();
+                }
                 read => {
                     return read.map_err(|error| {
-                        format!("{wanted}, received only {}: {error}", quote(&self.unread))
+                        format!("{wanted}, received only {}: {error}", excerpt(&self.unread))
                     });
                 }
             }
