@@ -133,9 +133,9 @@ impl Listener {
                 Accepting::Tcp(tokio::net::TcpListener::from_std(listener)?)
             }
             #[cfg(unix)]
-            Self::Unix(unix::Listener { listener, path }) => {
+            Self::Unix(unix::Listener { listener, file }) => {
                 listener.set_nonblocking(true)?;
-                Accepting::Unix(tokio::net::UnixListener::from_std(listener)?, path)
+                Accepting::Unix(tokio::net::UnixListener::from_std(listener)?, file)
             }
         })
     }
@@ -146,7 +146,7 @@ impl Listener {
 pub(crate) enum Accepting {
     Tcp(tokio::net::TcpListener),
     #[cfg(unix)]
-    Unix(tokio::net::UnixListener, unix::Path),
+    Unix(tokio::net::UnixListener, fixtures::unix_socket::SocketFile),
 }
 
 impl Accepting {
@@ -161,9 +161,9 @@ impl Accepting {
                 Ok((Stream::Tcp(stream), peer.to_string()))
             }
             #[cfg(unix)]
-            Self::Unix(listener, path) => {
+            Self::Unix(listener, file) => {
                 let (stream, _) = listener.accept().await?;
-                Ok((Stream::Unix(stream), path.to_string()))
+                Ok((Stream::Unix(stream), format!("unix:{}", file.path().display())))
             }
         }
     }
@@ -182,14 +182,10 @@ mod unix {
 
 #[cfg(unix)]
 mod unix {
-    use std::fmt;
-    use std::fs;
-    use std::io;
-    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
     use std::os::unix::net::UnixListener;
-    use std::path::PathBuf;
+    use std::path::Path;
 
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    use fixtures::unix_socket::{self, SocketFile};
 
     use crate::error::CliError;
     use crate::output::escape;
@@ -198,56 +194,14 @@ mod unix {
     #[derive(Debug)]
     pub(crate) struct Listener {
         pub(super) listener: UnixListener,
-        pub(super) path: Path,
+        pub(super) file: SocketFile,
     }
-
-    /// The file of a socket, removed when this is dropped.
-    #[derive(Debug)]
-    pub(crate) struct Path(PathBuf);
-
-    impl fmt::Display for Path {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "unix:{}", self.0.display())
-        }
-    }
-
-    impl Drop for Path {
-        fn drop(&mut self) {
-            let _ = fs::remove_file(&self.0);
-        }
-    }
-
-    /// How many connections wait to be accepted, as with the standard library.
-    const BACKLOG: i32 = 128;
 
     pub(super) fn listen(path: &str) -> Result<(super::Listener, String), CliError> {
-        let listener = bind(path.into()).map_err(|error| {
+        let (listener, file) = unix_socket::listen(Path::new(path)).map_err(|error| {
             let path = escape::line(path);
             CliError::unavailable(format!("cannot listen on unix:{path}: {error}"))
         })?;
-        let address = listener.path.to_string();
-        Ok((super::Listener::Unix(listener), address))
-    }
-
-    /// Replaces an old socket and nothing else. The new one has mode 0600, whatever the umask is, before anybody can
-    /// connect.
-    fn bind(path: PathBuf) -> io::Result<Listener> {
-        match fs::symlink_metadata(&path) {
-            Ok(metadata) if metadata.file_type().is_socket() => fs::remove_file(&path)?,
-            Ok(_) => {
-                let why = "it exists and is not a socket: choose another path or remove it";
-                return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
-        let socket = rustix::net::socket_with(family, kind, SocketFlags::empty(), None)?;
-        rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
-        rustix::net::bind(&socket, &SocketAddrUnix::new(&path)?)?;
-        let path = Path(path);
-        fs::set_permissions(&path.0, fs::Permissions::from_mode(0o600))?;
-        rustix::net::listen(&socket, BACKLOG)?;
-        Ok(Listener { listener: socket.into(), path })
+        Ok((super::Listener::Unix(Listener { listener, file }), format!("unix:{path}")))
     }
 }
