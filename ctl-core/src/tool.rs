@@ -130,15 +130,16 @@ impl<T: Tool> Context<T> {
         })
     }
 
-    /// For a command beside others, with its own output and without prompts.
+    /// For a command beside others, with its own output and without prompts, which these interrupts end.
     pub(crate) fn beside(
         globals: GlobalArgs,
         link: T::Link,
         out: Output,
         messages: Messages,
         input: Input,
+        interrupts: Interrupts,
     ) -> Self {
-        let interrupts = Some(Interrupts::none());
+        let interrupts = Some(interrupts);
         Self { globals, link, out, messages, input, session: None, interrupts, asking: None }
     }
 

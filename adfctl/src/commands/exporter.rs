@@ -13,7 +13,8 @@ Protocol: the status page, over HTTP on the same port.
 GET /metrics queries every server for at most --timeout (2s): adfqueue_up is 0 for a server that does not answer, and
 its other metrics are omitted. The status page lists at most 100 queues; adfqueue_queues is their actual number.
 GET /scale?queue=NAME returns JSON for autoscalers such as KEDA's metrics-api: ready, pulled, waiting, and value, the
-sum of ready and pulled. GET /healthz covers only the exporter itself.
+sum of ready and pulled; 503 unless all servers answer, because a sum of some of them would look like less work.
+GET /healthz covers only the exporter itself.
 
 Examples:
   adfctl exporter --listen 127.0.0.1:9419 --exclude '/tmp*'
@@ -25,6 +26,7 @@ pub static EXPORTS: Exports<Adfctl> = Exports {
     noun: "queue",
     names: &[Names { name: "native", server: "server" }],
     scrape,
+    valid: |name| crate::names::queue(name).map(drop),
     scale,
 };
 

@@ -16,8 +16,8 @@ pub const HELP: &str = "\
 Protocol: stats, list-tubes, stats-tube; use, peek-ready and stats-job for the age of the oldest job.
 GET /metrics queries all servers in parallel, each for at most --timeout (2s): beanstalkd_up is 0 for a server that does
 not answer, and its other metrics are omitted. GET /scale?tube=NAME returns JSON for autoscalers such as KEDA's
-metrics-api: ready, reserved, delayed, buried, and value, the sum of ready and reserved. GET /healthz covers only the
-exporter itself.
+metrics-api: ready, reserved, delayed, buried, and value, the sum of ready and reserved; 503 unless all servers answer,
+because a sum of some of them would look like less work. GET /healthz covers only the exporter itself.
 Metric names are beanstalkd_* (native), or those of exporters that have dashboards (messagebird, davidtannock).
 
 Examples:
@@ -35,6 +35,7 @@ pub static EXPORTS: Exports<Bsctl> = Exports {
         Names { name: DAVIDTANNOCK, server: "server" },
     ],
     scrape,
+    valid: |name| crate::names::tube(name).map(drop),
     scale,
 };
 

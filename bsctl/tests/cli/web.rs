@@ -62,7 +62,7 @@ fn a_browser_shows_the_page_and_obeys_nothing_in_it() {
     put(server.address(), "mail", hostile);
     let web = Web::start(&PROGRAM, server.address(), &[]);
     let place = server.address().replace(':', "%3A");
-    browser.open(&format!("http://{}/?still#/{place}/mail", web.address));
+    web.show(&mut browser, &format!("?still#/{place}/mail"));
     browser.wait("document.querySelector('td.body')");
     assert_eq!(browser.text("td.body"), hostile);
     assert!(browser.text("#detail-title").starts_with("tube mail on"));
@@ -84,7 +84,7 @@ fn jobs_are_reviewed_one_by_one() {
     put(server.address(), "mail", "not chosen");
     let web = Web::start(&PROGRAM, server.address(), &["--write"]);
     let place = server.address().replace(':', "%3A");
-    browser.open(&format!("http://{}/#/{place}/mail", web.address));
+    web.show(&mut browser, &format!("#/{place}/mail"));
     browser.wait("document.querySelectorAll('td.body').length > 0");
     browser.fill("#views input[name=filter]", "envelope.class~=Mail");
     browser.press("#views button[type=submit]", "Show");
@@ -98,6 +98,16 @@ fn jobs_are_reviewed_one_by_one() {
     browser.wait("document.querySelector('#review dl')");
     assert!(browser.text("#review-rows").contains("App\\\\Mail"), "{}", browser.text("#review"));
     decide(&mut browser, "1 of 5", "delete");
+    assert!(browser.text("#review-state").contains("delete: 1. Nothing is done yet"));
+    // What was decided is not lost by a key.
+    for leave in [Browser::escape, Browser::escape, |browser: &mut Browser| {
+        browser.press("#review-close", "")
+    }] {
+        leave(&mut browser);
+        browser.wait("!document.getElementById('review-leave').hidden");
+        assert_eq!(browser.value("document.getElementById('review').open"), true);
+    }
+    browser.press("#review-keep", "");
     decide(&mut browser, "2 of 5", "leave it");
     decide(&mut browser, "3 of 5", "kick job");
     // Somebody else is faster.
@@ -135,11 +145,12 @@ fn nothing_is_done_with_the_id_of_a_job_of_the_server_before_a_restart() {
         put(server.address(), "mail", "old");
         let web = Web::start(&PROGRAM, server.address(), &["--write", "-i", interval]);
         let place = server.address().replace(':', "%3A");
-        browser.open(&format!("http://{}/#/{place}/mail", web.address));
+        web.show(&mut browser, &format!("#/{place}/mail"));
         browser.wait(&row("old"));
         browser.press("#views td button", "delete");
         browser.press("#go", "");
-        browser.wait("document.getElementById('question').textContent.includes('Go on?')");
+        browser
+            .wait("document.getElementById('question').textContent.includes('What would be done')");
         let server = replaced(server);
         put(server.address(), "mail", "new");
         if says == "question" {

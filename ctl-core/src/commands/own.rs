@@ -10,13 +10,14 @@ use crate::link::Link;
 use crate::output::messages::Messages;
 use crate::output::{Format, Memory, Output, Style};
 use crate::repl::guest::Interactive;
+use crate::system::signals::Interrupts;
 use crate::tool::Context;
 use crate::tool::args::GlobalArgs;
 use crate::tool::cli;
 use crate::tool::run::dispatch;
 
 /// Maximum output of a command, in bytes.
-const MOST: usize = 16 << 20;
+pub(crate) const MOST: usize = 8 << 20;
 /// Maximum length of a name, in bytes.
 const LONGEST: usize = 1024;
 
@@ -71,7 +72,8 @@ impl<T: Interactive> Own<T> {
         Ok(Self { globals: context.globals.clone(), links })
     }
 
-    /// Runs a command at this server; `line` starts with its name. Its result is JSON or text.
+    /// Runs a command at this server until it is done or interrupted; `line` starts with its name. Its result is JSON or
+    /// text.
     ///
     /// # Errors
     /// There is no such server; errors of the command.
@@ -80,7 +82,9 @@ impl<T: Interactive> Own<T> {
         server: &str,
         format: Format,
         (line, body): (Vec<String>, Option<Vec<u8>>),
+        interrupts: &Interrupts,
     ) -> Result<Came, CliError> {
+        interrupts.check()?;
         let (_, link) = self
             .links
             .iter()
@@ -106,6 +110,7 @@ impl<T: Interactive> Own<T> {
             Output::to(Box::new(out.clone()), style),
             Messages::to(Box::new(messages.clone()), T::PROGRAM.name, false, false),
             body.map_or(Input::Taken, Input::Bytes),
+            interrupts.clone(),
         );
         let exit = dispatch(&mut context, command)?;
         let text = out.text();

@@ -109,6 +109,20 @@ impl Browser {
         }
     }
 
+    /// Sets the size of its window.
+    pub fn resize(&mut self, width: u32, height: u32) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500 });
+        self.call("Emulation.setDeviceMetricsOverride", &size);
+    }
+
+    /// Presses and releases the Escape key.
+    pub fn escape(&mut self) {
+        for kind in ["keyDown", "keyUp"] {
+            let key = json!({ "type": kind, "key": "Escape", "code": "Escape", "windowsVirtualKeyCode": 27 });
+            self.call("Input.dispatchKeyEvent", &key);
+        }
+    }
+
     /// Accepts any certificate: this browser cannot be told to trust a test's CA.
     pub fn trusts_everybody(&mut self) {
         self.call("Security.setIgnoreCertificateErrors", &json!({ "ignore": true }));

@@ -1,14 +1,14 @@
 //! `exporter`, as its scrapers see it.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::Case;
-use super::program::{Program, Running, fed};
+use super::program::{Program, Ran, Running, fed};
 use crate::commands::exporter::Names;
 use crate::tool::Tool;
 
@@ -27,7 +27,12 @@ impl Exporter {
     /// Starts the exporter of a program for these servers.
     #[must_use]
     pub fn start(program: &Program, servers: &str) -> Self {
+        Self::with(program, servers, &[])
+    }
+
+    fn with(program: &Program, servers: &str, flags: &[&str]) -> Self {
         let line = ["exporter", "--listen", "127.0.0.1:0", "--print-addr"];
+        let line = [&line[..], flags].concat();
         let line = [&[program.flag, servers], &line[..]].concat();
         let mut child = Running::of(program.command(&line).spawn().unwrap());
         let address = child.first_line();
@@ -49,7 +54,7 @@ impl Exporter {
     }
 
     fn get(&self, path: &str) -> (String, String) {
-        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"))
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
     }
 
     /// The body of a scrape.
@@ -66,8 +71,9 @@ impl Exporter {
     }
 
     /// Stops it with a signal.
-    pub fn end(self) {
-        self.child.terminated();
+    #[allow(clippy::must_use_candidate)]
+    pub fn end(self) -> Ran {
+        self.child.terminated()
     }
 }
 
@@ -116,6 +122,13 @@ pub fn several_servers_are_told_apart<T: Tool>(case: &Case<T>) {
     assert!(once.says("warning: ") && once.err.contains(dead), "{}", once.err);
     let living = [&first, &second].map(String::as_str).join(",");
     case.program.at(&living, &["exporter", "--once"]).exits(0);
+    // A sum without a server's share would look like less work.
+    let exporter = Exporter::start(&case.program, &all);
+    let (status, document) = exporter.scale(&format!("{}=mail", case.noun));
+    let error = document["error"].as_str().unwrap();
+    assert!(status.contains("503") && document["value"].is_null(), "{status} {document}");
+    assert!(error.starts_with("1 of 3 servers failed: ") && error.contains(dead), "{error}");
+    exporter.end();
 }
 
 /// An autoscaler gets zeros for a missing queue, and none from an unreachable server.
@@ -133,9 +146,38 @@ pub fn scale_tells_what_there_is_to_do<T: Tool>(case: &Case<T>) {
     let (status, document) = exporter.scale(&format!("{noun}=none"));
     assert_eq!((&*status, &document["value"]), ("HTTP/1.1 200 OK", &0.into()), "{document}");
     assert!(exporter.scale("").0.contains("400"));
+    // What is wrong with a question says nothing about the server.
+    for wrong in [format!("{noun}=%00"), format!("{noun}=a&{noun}=b"), format!("{noun}=a&x=y")] {
+        let (status, document) = exporter.scale(&wrong);
+        assert!(status.contains("400") && document["error"].is_string(), "{status} {document}");
+    }
+    assert!(exporter.metrics().contains(&format!("{}_up", case.metrics)));
     drop(server);
+    assert!(exporter.scale(&format!("{noun}=%00")).0.contains("400"));
     let (status, document) = exporter.scale(&format!("{noun}={name}"));
     assert!(status.contains("503") && document["error"].is_string(), "{status} {document}");
+    let said = exporter.end().err;
+    assert_eq!(said.matches("warning:").count(), 1, "only the server that has gone: {said}");
+}
+
+/// Nor do the scrapes, however many wait for it.
+pub fn a_frozen_server_does_not_hold_up_healthz<T: Tool>(case: &Case<T>) {
+    // The system accepts, and nobody answers.
+    let frozen = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = frozen.local_addr().unwrap().to_string();
+    let exporter = Exporter::with(&case.program, &address, &["--timeout", "25s"]);
+    let scrapes: Vec<TcpStream> = (0..80)
+        .map(|_| {
+            let mut stream = exporter.connect();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(exporter.get("/healthz").1, "ok\n");
+    for mut scrape in scrapes {
+        scrape.set_nonblocking(true).unwrap();
+        assert!(scrape.read(&mut [0]).is_err(), "a scrape has been answered");
+    }
     exporter.end();
 }
 
@@ -148,7 +190,10 @@ pub fn strangers_do_not_harm_the_exporter<T: Tool>(case: &Case<T>) {
     assert_eq!(exporter.get("/healthz").1, "ok\n");
     assert!(exporter.get("/nothing").0.starts_with("HTTP/1.1 404 "));
     assert!(
-        exporter.ask("POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n").0.starts_with("HTTP/1.1 405 ")
+        exporter
+            .ask("POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .0
+            .starts_with("HTTP/1.1 405 ")
     );
     let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000));
     let mut stream = exporter.connect();
@@ -157,10 +202,17 @@ pub fn strangers_do_not_harm_the_exporter<T: Tool>(case: &Case<T>) {
     let _ = stream.write_all(long.as_bytes());
     let _ = stream.read_to_end(&mut Vec::new());
     assert!(exporter.ask("\x16\x03\x01 no HTTP\r\n\r\n").0.contains("400"));
-    let (head, body) = exporter
-        .ask("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: application/openmetrics-text\r\n\r\n");
+    // A page whose name was bound to this address afterwards.
+    let rebound = exporter.ask("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n").0;
+    assert!(rebound.starts_with("HTTP/1.1 421 "), "{rebound}");
+    let (head, body) = exporter.ask(
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\n\r\n",
+    );
     assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0"), "{head}");
-    assert!(body.ends_with("# EOF\n"));
+    assert!(
+        body.ends_with("# EOF\n") && head.contains("x-content-type-options: nosniff"),
+        "{head}"
+    );
     exporter.end();
     let remote = ["exporter", "--listen", "0.0.0.0:0"];
     let refused = case.program.at(&address, &remote).exits(2);

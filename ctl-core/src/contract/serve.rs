@@ -7,6 +7,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::Case;
 use super::program::{Running, ended};
+use crate::link::{Endpoint, Link as _};
 use crate::tool::Tool;
 
 /// Whatever the umask.
@@ -133,6 +134,19 @@ pub fn unix_sockets<T: Tool>(case: &Case<T>) {
     let script = format!("\"$0\" {} \"$1\" smoke >/dev/null", program.flag);
     let line = ["serve", "--listen", &socket, "--", "sh", "-c", &script, program.path, &socket];
     program.bare(&line).exits(0);
+}
+
+/// Neither by another in-memory server nor by a tap, and not at their end.
+pub fn a_socket_in_use_is_left_alone<T: Tool>(case: &Case<T>) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    let (_server, address) = T::Link::start(Endpoint::Unix(path.clone()), None).unwrap();
+    let socket = format!("unix:{}", path.display());
+    for line in [&["serve"][..], &["tap", "--to", "127.0.0.1:1"]] {
+        let ran = case.program.bare(&[line, &["--listen", &socket]].concat()).exits(69);
+        assert!(ran.err.contains("is in use by another server"), "{line:?}: {}", ran.err);
+        case.program.at(&address, &["ping", "-c", "1"]).exits(0);
+    }
 }
 
 /// An invalid address and one in use give different errors.

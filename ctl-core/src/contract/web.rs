@@ -8,8 +8,11 @@ use serde_json::{Value, json};
 
 use super::Case;
 use super::browser::Browser;
-use super::program::{Program, Running};
+use super::program::{Program, Running, hears};
 use crate::tool::Tool;
+
+/// The token of the pages that tests start.
+const TOKEN: &str = "0123456789abcdef";
 
 /// A running page.
 pub struct Web {
@@ -26,8 +29,10 @@ impl Web {
     }
 
     fn start_at(place: &str, program: &Program, servers: &str, flags: &[&str]) -> Self {
-        let line = [program.flag, servers, "web", "--listen", place, "--print-addr"];
-        let child = program.command(&[&line[..], flags].concat()).spawn().unwrap();
+        let servers = if servers.is_empty() { &[][..] } else { &[program.flag, servers] };
+        let line = [servers, &["web", "--listen", place, "--print-addr"]].concat();
+        let token = if flags.contains(&"--token-file") { &[][..] } else { &["--token", TOKEN] };
+        let child = program.command(&[&line[..], token, flags].concat()).spawn().unwrap();
         let mut child = Running::of(child);
         let address = child.first_line();
         Self { child, address }
@@ -53,7 +58,16 @@ impl Web {
     }
 
     fn get(&self, path: &str) -> (u16, String, String) {
-        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address))
+        let host = &self.address;
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{}\r\n", authorization(TOKEN)))
+    }
+
+    /// Opens it in a browser as the printed link does, and then this place in it.
+    pub fn show(&self, browser: &mut Browser, place: &str) {
+        browser.open(&format!("http://{}/#token={TOKEN}", self.address));
+        if !place.is_empty() {
+            browser.open(&format!("http://{}/{place}", self.address));
+        }
     }
 
     /// The initial data of the page.
@@ -74,9 +88,8 @@ impl Web {
 
     /// Performs an action as the page does.
     pub fn does(&self, path: &str, asked: &Value) -> (u16, Value) {
-        let (token, own) = (self.title()["token"].clone(), format!("http://{}", self.address));
-        let token = token.as_str().unwrap();
-        let headers = [("Host", &*self.address), ("Origin", &*own), ("X-Page-Token", token)];
+        let (own, token) = (format!("http://{}", self.address), format!("Bearer {TOKEN}"));
+        let headers = [("Host", &*self.address), ("Origin", &*own), ("Authorization", &*token)];
         let (status, body) = self.post(path, &headers, &asked.to_string());
         (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
     }
@@ -85,7 +98,8 @@ impl Web {
     fn picture(&self) -> (Value, TcpStream) {
         let mut stream = self.connect();
         let host = &self.address;
-        write!(stream, "GET /live HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+        let token = authorization(TOKEN);
+        write!(stream, "GET /live HTTP/1.1\r\nHost: {host}\r\n{token}\r\n").unwrap();
         let lines = BufReader::new(stream.try_clone().unwrap()).lines();
         let mut events =
             lines.filter_map(|line| line.unwrap().strip_prefix("data: ").map(str::to_owned));
@@ -96,6 +110,10 @@ impl Web {
     pub fn end(self) {
         self.child.terminated();
     }
+}
+
+fn authorization(token: &str) -> String {
+    format!("Authorization: Bearer {token}\r\n")
 }
 
 /// The page loads nothing from elsewhere, and the stream has the queues.
@@ -109,6 +127,7 @@ pub fn a_page_shows_what_the_servers_have_to_do<T: Tool>(case: &Case<T>) {
         assert_eq!(status, 200, "{path}");
         assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
         assert!(!head.contains("unsafe-inline") && head.contains("nosniff"), "{head}");
+        assert!(head.contains("x-frame-options: deny"), "{head}");
         // Nothing that the policy would block, and no third party.
         for forbidden in [" style=", " onclick=", "<script>", "innerHTML", "https://", "eval("] {
             assert!(!body.contains(forbidden), "{path}: {forbidden}");
@@ -131,20 +150,19 @@ pub fn a_page_shows_what_the_servers_have_to_do<T: Tool>(case: &Case<T>) {
 pub fn only_its_own_page_may_ask<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let web = Web::start(&case.program, &address, &["--write"]);
-    let title = web.title();
-    let (token, host) = (title["token"].as_str().unwrap(), web.address.as_str());
-    let own = format!("http://{host}");
-    let action = &title["site"]["actions"][0]["name"];
+    let host = web.address.as_str();
+    let (own, token, wrong) = (format!("http://{host}"), format!("Bearer {TOKEN}"), "Bearer 0");
+    let action = &web.title()["site"]["actions"][0]["name"];
     let asked = json!({ "server": address, "name": action, "queue": "mail", "values": { "body": "x" }, "confirm": "" });
     let asked = asked.to_string();
     let evil = "evil.example:80";
     for (headers, status) in [
-        (&[("Host", evil), ("Origin", &own), ("X-Page-Token", token)][..], 421),
-        (&[("Host", host), ("Origin", "http://evil.example"), ("X-Page-Token", token)], 403),
-        (&[("Host", host), ("Origin", "null"), ("X-Page-Token", token)], 403),
-        (&[("Host", host), ("X-Page-Token", token)], 403),
-        (&[("Host", host), ("Origin", &own)], 403),
-        (&[("Host", host), ("Origin", &own), ("X-Page-Token", "guess")], 403),
+        (&[("Host", evil), ("Origin", &own), ("Authorization", &token)][..], 421),
+        (&[("Host", host), ("Origin", "http://evil.example"), ("Authorization", &token)], 403),
+        (&[("Host", host), ("Origin", "null"), ("Authorization", &token)], 403),
+        (&[("Host", host), ("Authorization", &token)], 403),
+        (&[("Host", host), ("Origin", &own)], 401),
+        (&[("Host", host), ("Origin", &own), ("Authorization", wrong)], 401),
     ] {
         for path in ["/act", "/view"] {
             assert_eq!(web.post(path, headers, &asked).0, status, "{path} {headers:?}");
@@ -152,9 +170,14 @@ pub fn only_its_own_page_may_ask<T: Tool>(case: &Case<T>) {
     }
     assert_eq!((case.jobs)(&server), 0);
     assert_eq!(web.ask(&format!("GET /title HTTP/1.1\r\nHost: {evil}\r\n\r\n")).0, 421);
-    assert_eq!(web.ask(&format!("DELETE / HTTP/1.1\r\nHost: {host}\r\n\r\n")).0, 405);
+    let by = |method: &str| {
+        web.ask(&format!("{method} / HTTP/1.1\r\nHost: {host}\r\n{}\r\n", authorization(TOKEN)))
+    };
+    assert_eq!(by("DELETE").0, 405);
+    let (status, _, body) = by("HEAD");
+    assert_eq!((status, &*body), (200, ""));
     assert_eq!(web.get("/nothing").0, 404);
-    let headers = [("Host", host), ("Origin", &*own), ("X-Page-Token", token)];
+    let headers = [("Host", host), ("Origin", &*own), ("Authorization", &*token)];
     assert_eq!(web.post("/act", &headers, &"x".repeat(300 << 10)).0, 413);
     assert_eq!(web.post("/act", &headers, "{}").0, 400);
     web.end();
@@ -233,32 +256,120 @@ pub fn every_action_says_what_it_would_do<T: Tool>(case: &Case<T>) {
     web.end();
 }
 
-/// Without a token, only this machine is allowed.
-pub fn other_machines_need_a_token<T: Tool>(case: &Case<T>) {
+/// Neither users of this machine nor those of others, whether or not the page is encrypted.
+pub fn nobody_is_let_in_without_the_token<T: Tool>(case: &Case<T>) {
     let refused = |flags: &[&str], why: &str| {
         let line = [&[case.program.flag, "127.0.0.1:1", "web"], flags].concat();
         let ran = case.program.bare(&line).exits(2);
         assert!(ran.err.contains(why), "{flags:?}: {}", ran.err);
     };
     refused(&["--listen", "0.0.0.0:0"], "without --allow-remote");
-    refused(&["--listen", "0.0.0.0:0", "--allow-remote"], "--token-file");
     refused(&["--token", "short"], "too short");
     refused(&["--interval", "1ms"], "100ms");
     let (_server, address) = Case::<T>::server();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
-    std::fs::write(&file, "0123456789abcdef\n").unwrap();
+    std::fs::write(&file, "fedcba9876543210\n").unwrap();
     let web = Web::start(&case.program, &address, &["--token-file", file.to_str().unwrap()]);
-    let asked = |authorization: &str| {
+    let asked = |web: &Web, path: &str, authorization: &str| {
         let host = &web.address;
-        web.ask(&format!(
-            "GET / HTTP/1.1\r\nHost: {host}\r\nAuthorization: {authorization}\r\n\r\n"
-        ))
-        .0
+        web.ask(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{authorization}\r\n")).0
     };
-    let basic = |text: &str| format!("Basic {}", crate::output::base64(text.as_bytes()));
-    assert_eq!((asked("x"), asked(&basic("a:wrong"))), (401, 401));
-    assert_eq!(asked(&basic("a:0123456789abcdef")), 200);
+    for path in ["/title", "/live", "/picture"] {
+        assert_eq!(asked(&web, path, ""), 401, "{path}");
+        assert_eq!(asked(&web, path, &authorization(TOKEN)), 401, "{path}");
+    }
+    let basic = crate::output::base64(b"ann:fedcba9876543210");
+    assert_eq!(asked(&web, "/title", &format!("Authorization: Basic {basic}\r\n")), 200);
+    web.end();
+    // A random one is in the link.
+    let line = [case.program.flag, &address, "web", "--listen", "127.0.0.1:0", "--print-addr"];
+    let child = case.program.command(&line).spawn().unwrap();
+    let mut child = Running::of(child);
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let address = child.first_line();
+    let web = Web { child, address };
+    let said = hears(&mut told, "#token=");
+    let token: String = said
+        .split_once("#token=")
+        .map(|(_, rest)| rest.chars().take_while(char::is_ascii_hexdigit).collect())
+        .unwrap();
+    assert_eq!(token.len(), 32, "{said}");
+    assert_eq!(asked(&web, "/title", &authorization(&token)), 200);
+    assert_eq!((asked(&web, "/title", ""), asked(&web, "/", "")), (401, 200));
+    web.end();
+}
+
+/// Whoever runs the page sees who changed what.
+pub fn what_a_page_changes_is_logged<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let mut web = Web::start(&case.program, &address, &["--write"]);
+    let mut told = BufReader::new(web.child.stderr.take().unwrap());
+    let action = web.title()["site"]["actions"][0]["name"].clone();
+    let server_name = web.picture().0["servers"][0]["server"].clone();
+    let queue = if case.noun == "queue" { "/mail" } else { "mail" };
+    let asked = |name: &Value| json!({ "server": server_name, "name": name, "queue": queue, "values": { "body": "secret" }, "confirm": "" });
+    assert_eq!(web.does("/act", &asked(&action)).0, 200);
+    assert_eq!((case.jobs)(&server), 1);
+    let said = hears(&mut told, " ran at ");
+    let line = said.lines().last().unwrap();
+    let verb = case.add.split(' ').next().unwrap();
+    assert!(line.contains(" 127.0.0.1:") && line.contains(verb), "{line}");
+    assert!(
+        line.contains("mail") && line.contains("6 bytes") && !line.contains("secret"),
+        "{line}"
+    );
+    web.end();
+}
+
+/// In a real browser: whoever changes something sees where.
+pub fn a_page_shows_its_context<T: Tool>(case: &Case<T>) {
+    let Some(mut browser) = Browser::start() else { return };
+    let (_server, address) = Case::<T>::server();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    let context = |name: &str| format!("[contexts.{name}]\naddress = \"{address}\"\n");
+    let text = format!(
+        "{}prompt-color = \"green\"\n{}protected = true\n",
+        context("dev"),
+        context("prod")
+    );
+    std::fs::write(&file, text).unwrap();
+    let tool = case.program.name;
+    for (name, shown, color) in [("dev", "dev", "green"), ("prod", "prod: protected", "red")] {
+        let flags = ["--config", file.to_str().unwrap(), "--context", name, "--write"];
+        let web = Web::start(&case.program, "", &flags);
+        web.show(&mut browser, "");
+        assert_eq!(browser.text("#context"), shown);
+        assert_eq!(browser.value("document.title"), format!("{shown} – {tool}"));
+        assert_eq!(browser.value("document.body.dataset.color"), color);
+        web.end();
+    }
+}
+
+/// In a real browser: on a desk and on a phone.
+pub fn problems_come_first_and_are_never_cut_off<T: Tool>(case: &Case<T>) {
+    let Some(mut browser) = Browser::start() else { return };
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    case.program.at(&address, &add).exits(0);
+    let web = Web::start(&case.program, &address, &["-i", "100ms"]);
+    for (width, height) in [(1280, 800), (390, 800)] {
+        browser.resize(width, height);
+        web.show(&mut browser, "");
+        browser.wait("document.querySelector('#queues tr.problem td.bad')?.textContent");
+        let last = "document.querySelector('#queues td.bad').getBoundingClientRect().right";
+        assert_eq!(browser.value(&format!("{last} <= innerWidth")), true, "{width}");
+        let rows = "[...document.querySelectorAll('#queues tbody tr')].map((row) => row.className)";
+        let order = browser.value(&format!("{rows}.join()"));
+        assert!(order.as_str().unwrap().starts_with("problem"), "{order}");
+    }
+    browser.press("#queues tr.problem a", "");
+    browser.wait("document.getElementById('problem').textContent");
+    // An address that somebody has mistyped.
+    browser.value("location.hash = '#/%/x'");
+    browser.wait("!document.getElementById('list').hidden");
+    assert_eq!(browser.errors(), "");
     web.end();
 }
 
@@ -269,7 +380,7 @@ pub fn a_person_adds_a_job_with_the_page<T: Tool>(case: &Case<T>) {
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
     case.program.at(&address, &add).exits(0);
     let web = Web::start(&case.program, &address, &["--write"]);
-    browser.open(&format!("http://{}/", web.address));
+    web.show(&mut browser, "");
     browser.press("#queues a", "mail");
     browser.press("#actions button", web.title()["site"]["actions"][0]["name"].as_str().unwrap());
     browser.fill("#fields textarea", "<b>from a page</b>");
@@ -288,7 +399,7 @@ pub fn a_page_outlives_its_server_and_its_tool<T: Tool>(case: &Case<T>) {
     case.program.at(&address, &add).exits(0);
     let web = Web::start(&case.program, &address, &["--write", "-i", "100ms"]);
     let place = web.address.clone();
-    browser.open(&format!("http://{place}/"));
+    web.show(&mut browser, "");
     browser.press("#queues a", "mail");
     let is =
         |text: &str| format!("document.getElementById('state').textContent.includes('{text}')");
@@ -307,7 +418,6 @@ pub fn a_page_outlives_its_server_and_its_tool<T: Tool>(case: &Case<T>) {
     browser.fill("#fields textarea", "from a page");
     browser.press("#go", "");
     browser.wait("document.getElementById('question').textContent.includes('unknown whether')");
-    // With another token than the page has.
     let web = Web::start_at(&place, &case.program, &address, &["--write", "-i", "100ms"]);
     browser.wait(&is("live"));
     browser.wait(
@@ -348,6 +458,9 @@ pub fn the_page_is_encrypted_by_its_own_certificate<T: Tool>(case: &Case<T>) {
     };
     let host = &web.address;
     let page = ask(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    assert!(
+        ask(&format!("GET /title HTTP/1.1\r\nHost: {host}\r\n\r\n")).starts_with("HTTP/1.1 401 ")
+    );
     assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("</html>"), "{page}");
     let strange = format!("GET / HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n\r\n");
     assert!(ask(&strange).starts_with("HTTP/1.1 403 "));
@@ -358,7 +471,7 @@ pub fn the_page_is_encrypted_by_its_own_certificate<T: Tool>(case: &Case<T>) {
     assert_eq!((status, &*body), (400, "this page is served over https://\n"));
     if let Some(mut browser) = Browser::start() {
         browser.trusts_everybody();
-        browser.open(&format!("https://{host}/"));
+        browser.open(&format!("https://{host}/#token={TOKEN}"));
         browser.press("#queues a", "mail");
         assert_eq!(browser.value("isSecureContext && location.protocol"), "https:");
         assert_eq!(browser.errors(), "");
@@ -376,7 +489,6 @@ pub fn the_page_is_encrypted_by_its_own_certificate<T: Tool>(case: &Case<T>) {
     web(&["--https-cert", key, "--https-key", key]).exits(77);
     web(&["--https-cert", "/none", "--https-key", key]).exits(66);
     web(&["--https-cert", cert]).exits(2);
-    assert!(web(&[]).exits(2).err.contains("--https-cert"));
     // TLS to a server does not affect the page.
     let servers = identity.server(None).proxy(address.parse().unwrap()).to_string();
     let ca = folder.path().join("ca.pem");

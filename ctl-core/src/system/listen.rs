@@ -2,15 +2,18 @@
 
 pub(crate) mod http;
 
+use std::collections::VecDeque;
 use std::fmt::Display;
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::error::CliError;
@@ -80,8 +83,23 @@ pub(crate) fn print(out: &mut Output, address: impl Display) -> Result<(), CliEr
     out.flush()
 }
 
-/// Serves each connection in a task, at most `most` at once, until it should stop. Further connections wait to be
-/// accepted.
+/// Whether a connection has asked for something that it may get. Until then, it gives way to new ones.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Claim(Arc<AtomicBool>);
+
+impl Claim {
+    /// The connection keeps its place from now on.
+    pub(crate) fn stake(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_staked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Serves each connection in a task, at most `most` at once, until it should stop. For a further one, the oldest
+/// without a claim is closed; if all have one, it waits.
 ///
 /// # Errors
 /// The operating system denies what a server needs.
@@ -89,7 +107,7 @@ pub(crate) async fn accept<S>(
     listener: TcpListener,
     most: usize,
     is_over: impl Fn() -> bool,
-    mut serve: impl FnMut(TcpStream, SocketAddr) -> S,
+    mut serve: impl FnMut(TcpStream, SocketAddr, Claim) -> S,
 ) -> io::Result<()>
 where
     S: Future<Output = ()> + Send + 'static,
@@ -97,36 +115,127 @@ where
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let next = async || listener.accept().await;
-    each(next, most, is_over, |(stream, peer)| serve(stream, peer)).await;
+    each(next, most, is_over, || {}, |(stream, peer), claim| serve(stream, peer, claim)).await;
     Ok(())
 }
 
-/// As [`accept`], of anything that is accepted.
+/// As [`accept`], of anything that is accepted. `full` is called when one begins to wait.
 pub(crate) async fn each<C, S>(
     accept: impl AsyncFn() -> io::Result<C>,
     most: usize,
     is_over: impl Fn() -> bool,
-    mut serve: impl FnMut(C) -> S,
+    mut full: impl FnMut(),
+    mut serve: impl FnMut(C, Claim) -> S,
 ) where
     S: Future<Output = ()> + Send + 'static,
 {
     let permits = Arc::new(Semaphore::new(most));
-    let next = async || {
-        let permit = Arc::clone(&permits).acquire_owned().await.ok();
-        (accept().await, permit)
-    };
+    let mut open: VecDeque<(AbortHandle, Claim)> = VecDeque::new();
     while !is_over() {
-        match timeout(TICK, next()).await {
-            Ok((Ok(connection), permit)) => {
-                let served = serve(connection);
-                tokio::spawn(async move {
-                    served.await;
-                    drop(permit);
-                });
-            }
+        let connection = match timeout(TICK, accept()).await {
+            Ok(Ok(connection)) => connection,
             // Such as too few file descriptors, which is temporary.
-            Ok((Err(_), _)) => sleep(TICK).await,
-            Err(_) => {}
+            Ok(Err(_)) => {
+                sleep(TICK).await;
+                continue;
+            }
+            Err(_) => continue,
+        };
+        open.retain(|(task, _)| !task.is_finished());
+        if permits.available_permits() == 0 {
+            match open.iter().position(|(_, claim)| !claim.is_staked()) {
+                Some(place) => open.remove(place).into_iter().for_each(|(task, _)| task.abort()),
+                None => full(),
+            }
         }
+        let permit = loop {
+            if is_over() {
+                return;
+            }
+            if let Ok(Ok(permit)) = timeout(TICK, Arc::clone(&permits).acquire_owned()).await {
+                break permit;
+            }
+        };
+        let claim = Claim::default();
+        let served = serve(connection, claim.clone());
+        let task = tokio::spawn(async move {
+            served.await;
+            drop(permit);
+        });
+        open.push_back((task.abort_handle(), claim));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::future::pending;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Tells when it is closed.
+    struct Place(usize, std::sync::mpsc::Sender<usize>);
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = self.1.send(self.0);
+        }
+    }
+
+    /// Connection `at` has a claim if `claims` says so; returns those that were closed in favour of later ones, and how
+    /// often one had to wait.
+    fn closed(
+        connections: usize,
+        most: usize,
+        claims: impl Fn(usize) -> bool,
+    ) -> (Vec<usize>, u32) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (closed, when) = channel();
+        let (next, waits) = (Cell::new(0), Cell::new(0));
+        let until = RefCell::new(None);
+        runtime.block_on(async {
+            let accept = async || {
+                if next.get() == connections {
+                    pending::<()>().await;
+                }
+                next.set(next.get() + 1);
+                Ok(next.get() - 1)
+            };
+            // Ends once nothing more can happen.
+            let is_over = || {
+                let is_last = next.get() == connections;
+                let mut until = until.borrow_mut();
+                is_last && *until.get_or_insert(3) == 0 || {
+                    until.iter_mut().for_each(|left| *left -= 1);
+                    false
+                }
+            };
+            let full = || waits.set(waits.get() + 1);
+            each(accept, most, is_over, full, |at, claim| {
+                if claims(at) {
+                    claim.stake();
+                }
+                let place = Place(at, closed.clone());
+                async move {
+                    pending::<()>().await;
+                    drop(place);
+                }
+            })
+            .await;
+        });
+        (when.try_iter().collect(), waits.get())
+    }
+
+    #[test]
+    fn a_new_connection_takes_the_place_of_the_oldest_silent_one() {
+        assert_eq!(closed(5, 3, |_| false), (vec![0, 1], 0));
+        assert_eq!(closed(5, 3, |at| at == 0), (vec![1, 2], 0));
+        assert_eq!(closed(3, 3, |_| false), (vec![], 0));
+    }
+
+    #[test]
+    fn a_connection_waits_where_all_have_a_claim() {
+        assert_eq!(closed(4, 3, |_| true), (vec![], 1));
     }
 }

@@ -9,9 +9,11 @@ same counts, confirmations and refusals.
 The page is built in and contacts only this address; names and data are shown as text. It shows servers and functions
 live, with the history since it was opened. Without --write it is read-only; with it, you can submit, move and remove
 jobs, and limit and drop functions, each after a preview of what would be done.
-It accepts requests for its address and localhost (and --host NAME) only, and changes only from its own page. For other
-machines, it needs --allow-remote and a token, HTTPS, or both. --https-cert and --https-key encrypt the browser's
-connection; --tls and related flags apply to the queue servers only, and do not encrypt the page.
+Open the printed link: its token is needed for everything that the page shows and does, from this machine as from
+others, and each start has a new one unless --token-file gives it. Changes are logged on stderr. The page accepts
+requests for its address and localhost (and --host NAME) only. For other machines, use --allow-remote with --https-cert
+and --https-key, which encrypt the browser's connection; --tls and related flags apply to the queue servers only. A
+command of the page ends with its request, and after 60 s.
 
 Examples:
   gearctl web

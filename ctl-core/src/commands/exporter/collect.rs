@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{Exports, Metrics, Names};
 use crate::commands::ping::PATIENCE;
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
 use crate::input::glob::{fits, is_wanted};
 use crate::link::Link;
 use crate::output::messages::Messages;
@@ -187,12 +187,13 @@ impl<L: Link> Server<L> {
             (Ok(_), Some(messages)) if asking.is_down => {
                 messages.note(format!("{} answers again", self.address));
             }
-            (Err(error), Some(messages)) if !asking.is_down => {
+            (Err(error), Some(messages)) if !asking.is_down && error.exit != Exit::Usage => {
                 messages.warn(error.at(&self.address));
             }
             _ => {}
         }
-        asking.is_down = answer.is_err();
+        // A question that is wrong says nothing about the server.
+        asking.is_down = answer.as_ref().is_err_and(|error| error.exit != Exit::Usage);
         if asking.is_down {
             asking.link.close();
             asking.known = Known::default();

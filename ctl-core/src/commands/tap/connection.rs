@@ -158,7 +158,7 @@ impl News {
         }
     }
 
-    fn warn(&self, text: String) {
+    pub(super) fn warn(&self, text: String) {
         if self.lines.try_send(Item::Warning(text)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }

@@ -17,7 +17,7 @@ use super::decoder::{Decoder, Side};
 use crate::system::listen;
 use crate::system::socket::{Listener, Place, Reader, Stream, Writer};
 
-/// Maximum number of connections at a time; others wait to be accepted.
+/// Maximum number of connections at a time; others wait.
 const CONNECTIONS: usize = 512;
 /// Number of bytes passed on at a time.
 const CHUNK: usize = 32 << 10;
@@ -47,7 +47,17 @@ pub(super) fn run<D: Decoder>(
         let listener = listener.into_async()?;
         let mut number = 0;
         let next = async || listener.next().await;
-        listen::each(next, CONNECTIONS, is_over, |(client, peer)| {
+        let mut is_told = false;
+        let full = || {
+            if !std::mem::replace(&mut is_told, true) {
+                news.warn(format!(
+                    "{CONNECTIONS} connections are open: further ones wait until one of them ends"
+                ));
+            }
+        };
+        listen::each(next, CONNECTIONS, is_over, full, |(client, peer), claim| {
+            // An application may be silent for as long as it likes.
+            claim.stake();
             number += 1;
             let tapped = Connection::open(number, peer, decoder(), Arc::clone(news));
             serve(client, target.clone(), tapped)

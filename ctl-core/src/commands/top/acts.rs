@@ -10,6 +10,7 @@ use crate::commands::own::{self, Came, Own};
 use crate::error::CliError;
 use crate::output::Format;
 use crate::repl::guest::Interactive;
+use crate::system::signals::Interrupts;
 use crate::tool::Context;
 
 /// Runs commands in threads, so that the live view continues.
@@ -60,7 +61,7 @@ where
         let (own, answers) = (Arc::clone(&self.own), self.answers.0.clone());
         let what = asked.what.clone();
         thread::spawn(move || {
-            let came = own.run(&asked.server, Format::Table, (line, None));
+            let came = own.run(&asked.server, Format::Table, (line, None), &Interrupts::none());
             let _ = answers.send(Answer { is_done, asked, came });
         });
         Prompt::Waits(what)

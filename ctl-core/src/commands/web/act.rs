@@ -1,5 +1,6 @@
 //! Runs the tool's own commands for the page.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -9,17 +10,23 @@ use super::{Action, Field, Kind, Site, View};
 use crate::commands::exporter::Collector;
 use crate::commands::own::{Own, name};
 use crate::error::{CliError, Exit};
-use crate::output::Format;
+use crate::output::messages::Messages;
+use crate::output::{Format, escape, units};
 use crate::repl::guest::Interactive;
+use crate::system::signals::Interrupts;
 
 /// Maximum length of a field's value in bytes, except for a body.
 const LONGEST: usize = 1024;
+/// Number of characters that the log has of a result.
+const LONGEST_RESULT: usize = 200;
 
 /// Runs commands for the page.
 pub(super) struct Acts<T: Interactive> {
     pub(super) site: &'static Site,
     pub(super) write: bool,
     pub(super) own: Own<T>,
+    /// Where actions are reported.
+    pub(super) messages: Messages,
     /// Queries the servers for their own ids.
     pub(super) collector: Arc<Collector<T>>,
 }
@@ -48,15 +55,17 @@ type Outcome = Result<Value, CliError>;
 
 impl<T: Interactive> Acts<T> {
     /// The rows of a view.
-    pub(super) fn view(&self, asked: &Asked) -> Outcome {
+    pub(super) fn view(&self, asked: &Asked, interrupts: &Interrupts) -> Outcome {
         let all = self.site.views.iter().chain(self.site.server);
         let view = find(all, &asked.name, |view: &&View| view.name)?;
         let (line, _) = line(view.line, view.fields, asked)?;
-        self.run(asked, line, None)
+        self.own
+            .run(&asked.server, Format::Json, (line, None), interrupts)
+            .map(|came| came.document())
     }
 
-    /// Executes the action, or reports what it would do.
-    pub(super) fn act(&self, asked: &Asked) -> Outcome {
+    /// Executes the action for a client, or reports what it would do.
+    pub(super) fn act(&self, asked: &Asked, peer: SocketAddr, interrupts: &Interrupts) -> Outcome {
         if !self.write {
             return Err(CliError::usage("this page is read-only").hint("web --write"));
         }
@@ -72,8 +81,23 @@ impl<T: Interactive> Acts<T> {
                 }
             }
         }
-        self.refuse_old_ids(asked)?;
-        self.run(asked, line, body)
+        let is_done = asked.confirm.is_some() || !action.asks;
+        let mut said = escape::line(&line.join(" ")).into_owned();
+        if let Some(body) = &body {
+            said.push_str(&format!(", a body of {}", units::count(body.len() as u64, "byte")));
+        }
+        let run = |()| self.own.run(&asked.server, Format::Json, (line, body), interrupts);
+        let outcome = self.refuse_old_ids(asked).and_then(run);
+        if is_done {
+            let result = match &outcome {
+                Ok(came) if came.exit == Exit::Done => came.line(),
+                Ok(came) => format!("exit {}: {}", came.exit.code(), came.line()),
+                Err(error) => format!("exit {}: {}", error.exit.code(), error.message),
+            };
+            let (server, result) = (escape::line(&asked.server), shortened(&result));
+            self.messages.note(format!("{peer} ran at {server}: {said}: {result}"));
+        }
+        outcome.map(|came| came.document())
     }
 
     /// The page notices a restart later than a user may act.
@@ -91,9 +115,14 @@ impl<T: Interactive> Acts<T> {
         let why = "the server was restarted, and its ids may name other jobs now: choose again";
         Err(CliError::not_found(why))
     }
+}
 
-    fn run(&self, asked: &Asked, line: Vec<String>, body: Option<Vec<u8>>) -> Outcome {
-        self.own.run(&asked.server, Format::Json, (line, body)).map(|came| came.document())
+/// The beginning of a result, for a line of the log.
+fn shortened(result: &str) -> String {
+    let text = escape::line(result);
+    match text.char_indices().nth(LONGEST_RESULT) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.into_owned(),
     }
 }
 

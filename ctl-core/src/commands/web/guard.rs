@@ -1,16 +1,17 @@
 //! Access control: browsers that address this host, the page itself for changes, and clients with the token.
 
-use std::net::{IpAddr, SocketAddr};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
 use std::path::Path;
 
-use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, ORIGIN};
 
 use crate::error::CliError;
+use crate::output::escape;
 use crate::output::from_base64;
 use crate::output::messages::Messages;
-
-/// The header with the page's token.
-pub(super) static PAGE: HeaderName = HeaderName::from_static("x-page-token");
+use crate::system::listen::http;
 
 /// The checks of every request.
 #[derive(Debug)]
@@ -19,16 +20,24 @@ pub(super) struct Guard {
     /// Whether the page is served over HTTPS.
     is_https: bool,
     names: Vec<String>,
-    /// The token that clients must know.
-    token: Option<String>,
-    /// The token that only the page knows.
-    page: String,
+    token: Token,
+}
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The page's own files, which are the same everywhere.
+    File,
+    /// To read.
+    Read,
+    /// To run a command.
+    Run,
 }
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The request is for another host, whose name was bound to this address afterwards.
+    /// The request is for another host, whose name was bound to this address afterwards, or for several.
     Host,
     /// Another page, or an unknown one, sent it.
     Origin,
@@ -37,72 +46,124 @@ pub(super) enum Refusal {
 }
 
 impl Guard {
-    /// # Errors
-    /// No randomness is available: exit 70.
     pub(super) fn new(
         (address, is_https): (SocketAddr, bool),
         names: &[String],
-        token: Option<String>,
-    ) -> Result<Self, CliError> {
+        token: Token,
+    ) -> Self {
         let names = names.iter().map(|name| name.to_ascii_lowercase()).collect();
-        Ok(Self { port: address.port(), is_https, names, token, page: secret()? })
+        Self { port: address.port(), is_https, names, token }
     }
 
-    /// The token by which the page identifies itself.
-    pub(super) fn page_token(&self) -> &str {
-        &self.page
-    }
-
-    /// Whether this request may be answered.
-    pub(super) fn check(&self, headers: &HeaderMap, changes: bool) -> Result<(), Refusal> {
+    /// Whether this request may be answered. No browser sends the token by itself, so whoever sends it is the page or
+    /// knows it.
+    pub(super) fn check(&self, headers: &HeaderMap, purpose: Purpose) -> Result<(), Refusal> {
         let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-        let host = text(&HOST).ok_or(Refusal::Host)?;
+        let host = http::host(headers).ok_or(Refusal::Host)?;
         if !self.is_here(host) {
             return Err(Refusal::Host);
         }
         // Without HTTPS here, a proxy may provide it.
         let is_own = |origin: &str| {
             origin.split_once("://").is_some_and(|(scheme, from)| {
-                from.eq_ignore_ascii_case(host) && (scheme == "https" || !self.is_https)
+                from.eq_ignore_ascii_case(host)
+                    && (scheme == "https" || scheme == "http" && !self.is_https)
             })
         };
         match text(&ORIGIN) {
             Some(origin) if !is_own(origin) => return Err(Refusal::Origin),
-            None if changes => return Err(Refusal::Origin),
+            None if purpose == Purpose::Run => return Err(Refusal::Origin),
             _ => {}
         }
-        if let Some(token) = &self.token {
-            let given = text(&AUTHORIZATION).and_then(password).unwrap_or_default();
-            if !is_same(given.as_bytes(), token.as_bytes()) {
-                return Err(Refusal::Token);
-            }
+        let given = text(&AUTHORIZATION).and_then(credentials).unwrap_or_default();
+        if purpose == Purpose::File || self.token.is(given.as_bytes()) {
+            return Ok(());
         }
-        if changes && !is_same(text(&PAGE).unwrap_or_default().as_bytes(), self.page.as_bytes()) {
-            return Err(Refusal::Origin);
-        }
-        Ok(())
+        Err(Refusal::Token)
     }
 
     /// Whether a client that uses this host name meant this server: addresses need no lookup, but other names may be
     /// anybody's.
     fn is_here(&self, host: &str) -> bool {
-        let (name, port) = match host.rsplit_once(':') {
-            Some((name, port)) if !port.ends_with(']') => (name, port.parse().unwrap_or(0)),
-            _ => (host, if self.is_https { 443 } else { 80 }),
-        };
-        let name = name.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
-        if self.names.contains(&name) {
-            return true;
-        }
-        port == self.port && (name == "localhost" || name.parse::<IpAddr>().is_ok())
+        let (name, port) = http::name_and_port(host);
+        let port = port.unwrap_or(if self.is_https { 443 } else { 80 });
+        self.names.contains(&name) || port == self.port && http::is_sure(&name)
     }
 }
 
-/// The password, with any user name.
-fn password(authorization: &str) -> Option<String> {
-    let text = String::from_utf8(from_base64(authorization.strip_prefix("Basic ")?).ok()?).ok()?;
+/// A bearer token, or the password of any user.
+fn credentials(authorization: &str) -> Option<String> {
+    let (scheme, value) = authorization.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(value.trim().to_owned());
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let text = String::from_utf8(from_base64(value.trim()).ok()?).ok()?;
     text.split_once(':').map(|(_, password)| password.to_owned())
 }
+
+/// The token that clients must know: a given one, or a random one.
+#[derive(Debug)]
+pub(super) struct Token {
+    text: String,
+    is_random: bool,
+}
+
+impl Token {
+    /// # Errors
+    /// The file cannot be read, or the token is too short: exit 2. No randomness is available: exit 70.
+    pub(super) fn new(
+        given: Option<&str>,
+        file: Option<&Path>,
+        messages: &Messages,
+    ) -> Result<Self, CliError> {
+        let text = match (given, file) {
+            (Some(token), _) => {
+                messages
+                    .warn("other users may see a token on the command line: --token-file is safe");
+                token.to_owned()
+            }
+            (None, Some(path)) => first_line(path)?,
+            (None, None) => return Ok(Self { text: secret()?, is_random: true }),
+        };
+        if text.len() < SHORTEST {
+            return Err(CliError::usage(format!(
+                "the token is too short: it needs at least {SHORTEST} bytes"
+            )));
+        }
+        Ok(Self { text, is_random: false })
+    }
+
+    /// What opens the page, behind its address. Only the page's script sees it, and a given token is not shown.
+    pub(super) fn fragment(&self) -> String {
+        if self.is_random { format!("#token={}", self.text) } else { String::new() }
+    }
+
+    fn is(&self, given: &[u8]) -> bool {
+        is_same(given, self.text.as_bytes())
+    }
+}
+
+fn first_line(path: &Path) -> Result<String, CliError> {
+    let name = escape::line(&path.to_string_lossy()).into_owned();
+    let failed = |error: io::Error| CliError::reading(&name, &error);
+    let mut line = Vec::new();
+    let file = BufReader::new(File::open(path).map_err(failed)?);
+    file.take(LONGEST).read_until(b'\n', &mut line).map_err(failed)?;
+    if line.len() as u64 == LONGEST {
+        return Err(CliError::usage(format!("the first line of {name} is too long for a token")));
+    }
+    let text = String::from_utf8(line)
+        .map_err(|_| CliError::usage(format!("the token in {name} is not UTF-8")))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// Shorter tokens can be guessed.
+const SHORTEST: usize = 16;
+/// No token is longer.
+const LONGEST: u64 = 4096;
 
 /// Compares in constant time.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
@@ -118,48 +179,18 @@ fn secret() -> Result<String, CliError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The required token, if there is one.
-///
-/// # Errors
-/// The file cannot be read, or the token is too short: exit 2.
-pub(super) fn token(
-    given: Option<&str>,
-    file: Option<&Path>,
-    messages: &Messages,
-) -> Result<Option<String>, CliError> {
-    let token = match (given, file) {
-        (Some(token), _) => {
-            messages.warn("other users may see a token on the command line: --token-file is safe");
-            token.to_owned()
-        }
-        (None, Some(path)) => {
-            let name = path.to_string_lossy();
-            let text = std::fs::read_to_string(path);
-            let text = text.map_err(|error| CliError::reading(&name, &error))?;
-            text.lines().next().unwrap_or_default().to_owned()
-        }
-        (None, None) => return Ok(None),
-    };
-    if token.len() < SHORTEST {
-        return Err(CliError::usage(format!(
-            "the token is too short: it needs at least {SHORTEST} bytes"
-        )));
-    }
-    Ok(Some(token))
-}
-
-/// Shorter tokens can be guessed.
-const SHORTEST: usize = 16;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::header::HeaderValue;
+    use hyper::header::{HOST, HeaderValue};
 
-    fn guard(token: Option<&str>) -> Guard {
-        let address = ([127, 0, 0, 1], 8030).into();
-        Guard::new((address, false), &["Queue.example".to_owned()], token.map(str::to_owned))
-            .unwrap()
+    const TOKEN: &str = "0123456789abcdef";
+    const BEARER: &str = "Bearer 0123456789abcdef";
+    const HERE: &str = "127.0.0.1:8030";
+
+    fn guard(port: u16, is_https: bool) -> Guard {
+        let token = Token { text: TOKEN.to_owned(), is_random: false };
+        Guard::new((([127, 0, 0, 1], port).into(), is_https), &["Queue.example".to_owned()], token)
     }
 
     fn headers(all: &[(&HeaderName, &str)]) -> HeaderMap {
@@ -170,16 +201,17 @@ mod tests {
 
     #[test]
     fn only_names_that_mean_this_server_are_answered() {
-        let guard = guard(None);
+        let guard = guard(8030, false);
+        let asked = |host: &str| guard.check(&headers(&[(&HOST, host)]), Purpose::File);
         for host in [
-            "127.0.0.1:8030",
+            HERE,
             "localhost:8030",
             "LOCALHOST:8030",
             "[::1]:8030",
             "queue.example",
             "queue.EXAMPLE:443",
         ] {
-            assert_eq!(guard.check(&headers(&[(&HOST, host)]), false), Ok(()), "{host}");
+            assert_eq!(asked(host), Ok(()), "{host}");
         }
         for host in [
             "evil.example:8030",
@@ -189,69 +221,98 @@ mod tests {
             "127.0.0.1.evil.example:8030",
             "",
         ] {
-            assert_eq!(
-                guard.check(&headers(&[(&HOST, host)]), false),
-                Err(Refusal::Host),
-                "{host}"
-            );
+            assert_eq!(asked(host), Err(Refusal::Host), "{host}");
         }
-        assert_eq!(guard.check(&HeaderMap::new(), false), Err(Refusal::Host));
+        for all in [&[][..], &[(&HOST, HERE), (&HOST, HERE)]] {
+            assert_eq!(guard.check(&headers(all), Purpose::File), Err(Refusal::Host), "{all:?}");
+        }
     }
 
     #[test]
-    fn only_the_page_itself_changes_something() {
-        let guard = guard(None);
-        let (host, page) = ("127.0.0.1:8030", guard.page_token().to_owned());
-        let own = "http://127.0.0.1:8030";
-        let asked = |origin: Option<&str>, page: Option<&str>| {
-            let mut all = vec![(&HOST, host)];
+    fn only_the_page_itself_runs_commands() {
+        let guard = guard(8030, false);
+        let asked = |origin: Option<&str>, token: Option<&str>, purpose| {
+            let mut all = vec![(&HOST, HERE)];
             all.extend(origin.map(|origin| (&ORIGIN, origin)));
-            all.extend(page.map(|page| (&PAGE, page)));
-            guard.check(&headers(&all), true)
+            all.extend(token.map(|token| (&AUTHORIZATION, token)));
+            guard.check(&headers(&all), purpose)
         };
-        assert_eq!(asked(Some(own), Some(&page)), Ok(()));
-        for (origin, page) in [
-            (None, Some(&*page)),
-            (Some("null"), Some(&*page)),
-            (Some("http://evil.example"), Some(&*page)),
-            (Some("http://127.0.0.1:1"), Some(&*page)),
-            (Some(own), None),
-            (Some(own), Some("")),
-            (Some(own), Some("0123456789abcdef0123456789abcdef")),
+        let own = Some("http://127.0.0.1:8030");
+        assert_eq!(asked(own, Some(BEARER), Purpose::Run), Ok(()));
+        // A proxy may add HTTPS.
+        assert_eq!(asked(Some("https://127.0.0.1:8030"), Some(BEARER), Purpose::Run), Ok(()));
+        assert_eq!(asked(None, Some(BEARER), Purpose::Run), Err(Refusal::Origin));
+        assert_eq!(asked(None, Some(BEARER), Purpose::Read), Ok(()));
+        for origin in [
+            "null",
+            "http://evil.example",
+            "http://127.0.0.1:1",
+            "file://127.0.0.1:8030",
+            "ftp://127.0.0.1:8030",
+            "127.0.0.1:8030",
         ] {
-            assert_eq!(asked(origin, page), Err(Refusal::Origin), "{origin:?} {page:?}");
+            for purpose in [Purpose::File, Purpose::Read, Purpose::Run] {
+                let refused = asked(Some(origin), Some(BEARER), purpose);
+                assert_eq!(refused, Err(Refusal::Origin), "{origin} {purpose:?}");
+            }
         }
-        // Even a read-only request of another page.
-        let other = headers(&[(&HOST, host), (&ORIGIN, "http://evil.example")]);
-        assert_eq!(guard.check(&other, false), Err(Refusal::Origin));
     }
 
     #[test]
     fn an_encrypted_page_is_asked_by_itself_only() {
-        let address = ([127, 0, 0, 1], 443).into();
-        let guard = Guard::new((address, true), &[], None).unwrap();
-        let asked =
-            |origin| guard.check(&headers(&[(&HOST, "127.0.0.1"), (&ORIGIN, origin)]), false);
+        let guard = guard(443, true);
+        let asked = |origin| {
+            let all = headers(&[(&HOST, "127.0.0.1"), (&ORIGIN, origin), (&AUTHORIZATION, BEARER)]);
+            guard.check(&all, Purpose::Read)
+        };
         assert_eq!(asked("https://127.0.0.1"), Ok(()));
         assert_eq!(asked("http://127.0.0.1"), Err(Refusal::Origin));
     }
 
+    /// HTTPS proves the server to the client, and nothing about the client.
     #[test]
-    fn the_token_is_the_password_of_any_user() {
-        let guard = guard(Some("0123456789abcdef"));
-        let asked = |authorization: &str| {
-            guard.check(
-                &headers(&[(&HOST, "127.0.0.1:8030"), (&AUTHORIZATION, authorization)]),
-                false,
-            )
-        };
-        let basic = |text: &str| format!("Basic {}", crate::output::base64(text.as_bytes()));
-        assert_eq!(asked(&basic("ann:0123456789abcdef")), Ok(()));
-        for wrong in
-            [basic("ann:0123456789abcdeF"), basic("0123456789abcdef"), basic(""), "Bearer x".into()]
-        {
-            assert_eq!(asked(&wrong), Err(Refusal::Token), "{wrong}");
+    fn nothing_but_the_files_is_given_without_the_token() {
+        let basic = |text: &str| format!("basic {}", crate::output::base64(text.as_bytes()));
+        for guard in [guard(8030, false), guard(8030, true)] {
+            let asked = |authorization: &str, purpose| {
+                let origin = "https://127.0.0.1:8030";
+                let all = [(&HOST, HERE), (&ORIGIN, origin), (&AUTHORIZATION, authorization)];
+                guard.check(&headers(&all), purpose)
+            };
+            for purpose in [Purpose::Read, Purpose::Run] {
+                for right in [BEARER, "bearer 0123456789abcdef", &*basic("ann:0123456789abcdef")] {
+                    assert_eq!(asked(right, purpose), Ok(()), "{right}");
+                }
+                for wrong in [
+                    &*basic("ann:0123456789abcdeF"),
+                    &*basic("0123456789abcdef"),
+                    &*basic(""),
+                    "Bearer x",
+                    "Bearer",
+                    "Digest 0123456789abcdef",
+                    "",
+                ] {
+                    assert_eq!(asked(wrong, purpose), Err(Refusal::Token), "{wrong}");
+                }
+            }
+            assert_eq!(asked("", Purpose::File), Ok(()));
         }
-        assert_eq!(guard.check(&headers(&[(&HOST, "127.0.0.1:8030")]), false), Err(Refusal::Token));
+    }
+
+    #[test]
+    fn a_token_is_random_unless_it_is_given() {
+        let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
+        let of = |given, file| Token::new(given, file, &messages);
+        let (one, other) = (of(None, None).unwrap(), of(None, None).unwrap());
+        assert!(one.is_random && one.text.len() == 32 && one.text != other.text);
+        assert_eq!(one.fragment(), format!("#token={}", one.text));
+        assert!(of(Some("short"), None).is_err());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        std::fs::write(&path, format!("{TOKEN}\r\nmore")).unwrap();
+        let given = of(None, Some(&path)).unwrap();
+        assert!(given.is(TOKEN.as_bytes()) && given.fragment().is_empty());
+        std::fs::write(&path, "x".repeat(1 << 20)).unwrap();
+        assert!(of(None, Some(&path)).unwrap_err().message.contains("too long"));
     }
 }

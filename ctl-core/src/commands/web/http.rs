@@ -2,17 +2,18 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::TcpListener;
-use std::pin::Pin;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
@@ -21,21 +22,29 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 use super::act::{Acts, Asked};
-use super::guard::{Guard, Refusal};
+use super::guard::{Guard, Purpose, Refusal};
 use super::https::Encryption;
 use super::live::Live;
 use crate::error::{CliError, Exit};
 use crate::repl::guest::Interactive;
-use crate::system::listen::http;
+use crate::system::listen::{Claim, http};
 use crate::system::signals::Interrupts;
 
-/// Maximum number of concurrent event streams, and of commands.
+/// Maximum number of connections, and of event streams among them.
+const CONNECTIONS: usize = 128;
 const STREAMS: usize = 16;
-const COMMANDS: usize = 8;
+/// Maximum number of commands and of unread results.
+const RESULTS: usize = 8;
+/// A result up to this size makes room for the next command before it is read.
+const SMALL: usize = 64 << 10;
 /// Maximum size of a request, in bytes.
 const LARGEST: usize = 256 << 10;
 /// Time limit for receiving the body of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit of a command.
+const LONGEST: Duration = Duration::from_secs(60);
+/// How long commands may take to end when the page does.
+const ENDING: Duration = Duration::from_secs(1);
 
 const PAGE: &str = include_str!("page.html");
 const SCRIPT: &str = include_str!("page.js");
@@ -52,7 +61,7 @@ struct Shared<T: Interactive> {
     live: Live,
     acts: Arc<Acts<T>>,
     streams: Arc<Semaphore>,
-    commands: Semaphore,
+    results: Arc<Semaphore>,
 }
 
 /// Serves until a signal arrives.
@@ -66,37 +75,51 @@ pub(super) fn serve<T: Interactive>(
     title: Value,
     live: Live,
     acts: Arc<Acts<T>>,
-) -> Result<Exit, CliError>
-where
-    T::Link: Send,
-{
+) -> Result<Exit, CliError> {
+    let results = Arc::new(Semaphore::new(RESULTS));
     let shared = Arc::new(Shared {
         guard,
         title,
         live,
         acts,
         streams: Arc::new(Semaphore::new(STREAMS)),
-        commands: Semaphore::new(COMMANDS),
+        results: Arc::clone(&results),
     });
-    http::serve(listener, COMMANDS, interrupts, |stream| {
+    let served = http::serve(listener, CONNECTIONS, interrupts, |stream, peer, claim| {
         let (shared, encryption) = (Arc::clone(&shared), encryption.clone());
         async move {
-            let respond = |request| respond(request, Arc::clone(&shared));
+            let respond = |request| respond(request, (peer, claim.clone()), Arc::clone(&shared));
             match encryption {
                 Some(encryption) => encryption.answer(stream, respond).await,
                 None => http::answer(stream, respond).await,
             }
         }
-    })
+    });
+    // Their requests are gone, which has interrupted them.
+    let start = Instant::now();
+    while results.available_permits() < RESULTS && start.elapsed() < ENDING {
+        thread::sleep(Duration::from_millis(5));
+    }
+    served
 }
 
 async fn respond<T: Interactive>(
     request: Request<Incoming>,
+    (peer, claim): (SocketAddr, Claim),
     shared: Arc<Shared<T>>,
 ) -> Response<Answer> {
-    let changes = request.method() == Method::POST;
-    let mut response = match shared.guard.check(request.headers(), changes) {
-        Ok(()) => route(request, &shared).await,
+    let purpose = match request.uri().path() {
+        _ if *request.method() == Method::POST => Purpose::Run,
+        "/" | "/page.js" | "/page.css" => Purpose::File,
+        _ => Purpose::Read,
+    };
+    let mut response = match shared.guard.check(request.headers(), purpose) {
+        Ok(()) => {
+            if purpose != Purpose::File {
+                claim.stake();
+            }
+            route(request, peer, &shared).await
+        }
         Err(refusal) => refused(refusal),
     };
     let headers = response.headers_mut();
@@ -104,6 +127,7 @@ async fn respond<T: Interactive>(
         (CACHE_CONTROL, "no-store"),
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
         (REFERRER_POLICY, "no-referrer"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
@@ -114,20 +138,17 @@ async fn respond<T: Interactive>(
 
 async fn route<T: Interactive>(
     request: Request<Incoming>,
+    peer: SocketAddr,
     shared: &Arc<Shared<T>>,
 ) -> Response<Answer> {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    // The response to HEAD is the same without its body, which hyper leaves out.
+    let method = if method == Method::HEAD { Method::GET } else { method };
     match (method, path.as_str()) {
         (Method::GET, "/") => text("text/html; charset=utf-8", PAGE),
         (Method::GET, "/page.js") => text("text/javascript; charset=utf-8", SCRIPT),
         (Method::GET, "/page.css") => text("text/css; charset=utf-8", STYLE),
-        (Method::GET, "/title") => {
-            let mut title = shared.title.clone();
-            if let Some(title) = title.as_object_mut() {
-                title.insert("token".to_owned(), shared.guard.page_token().into());
-            }
-            document(StatusCode::OK, &title)
-        }
+        (Method::GET, "/title") => document(StatusCode::OK, &shared.title, None),
         (Method::GET, "/live") => match Arc::clone(&shared.streams).try_acquire_owned() {
             Ok(permit) => {
                 let answer = Answer::Events(Events::new(shared.live.stream(), permit));
@@ -136,21 +157,22 @@ async fn route<T: Interactive>(
             Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open\n"),
         },
         (Method::GET, "/picture") => match timeout(PATIENCE, shared.live.picture()).await {
-            Ok(Some(picture)) => {
-                of_type(StatusCode::OK, "application/json", Answer::Whole(Full::from(picture)))
-            }
+            Ok(Some(picture)) => of_type(StatusCode::OK, "application/json", picture.into()),
             _ => plain(StatusCode::SERVICE_UNAVAILABLE, "no server was queried in time\n"),
         },
-        (Method::POST, "/view" | "/act") => command(request, path == "/act", shared).await,
+        (Method::POST, "/view" | "/act") => {
+            let action = (path == "/act").then_some(peer);
+            command(request, action, shared).await
+        }
         (Method::GET | Method::POST, _) => plain(StatusCode::NOT_FOUND, "not found\n"),
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and POST are supported\n"),
     }
 }
 
-/// Runs a command for the page.
+/// Runs a command for the page: an action of this client, or a view. It ends with its request.
 async fn command<T: Interactive>(
     request: Request<Incoming>,
-    is_action: bool,
+    action: Option<SocketAddr>,
     shared: &Arc<Shared<T>>,
 ) -> Response<Answer> {
     let body = timeout(PATIENCE, Limited::new(request.into_body(), LARGEST).collect()).await;
@@ -160,21 +182,63 @@ async fn command<T: Interactive>(
     let Ok(asked) = serde_json::from_slice::<Asked>(&body.to_bytes()) else {
         return plain(StatusCode::BAD_REQUEST, "this is not a request from the page\n");
     };
-    let Ok(_permit) = shared.commands.acquire().await else {
-        return plain(StatusCode::SERVICE_UNAVAILABLE, "the tool is shutting down\n");
+    let room = timeout(LONGEST, Arc::clone(&shared.results).acquire_owned()).await;
+    let Ok(Ok(room)) = room else {
+        return plain(StatusCode::SERVICE_UNAVAILABLE, "too many commands are running\n");
     };
     let acts = Arc::clone(&shared.acts);
-    let run = move || if is_action { acts.act(&asked) } else { acts.view(&asked) };
-    match tokio::task::spawn_blocking(run).await {
-        Ok(Ok(result)) => document(StatusCode::OK, &result),
-        Ok(Err(error)) => {
-            let told = json!({
-                "error": { "code": error.code, "message": error.message, "hints": error.hints, "exit": error.exit.code() },
-            });
-            document(StatusCode::UNPROCESSABLE_ENTITY, &told)
+    let run = run(room, move |interrupts| match action {
+        Some(peer) => acts.act(&asked, peer, interrupts),
+        None => acts.view(&asked, interrupts),
+    });
+    match run.await {
+        Ok((Ok(result), room)) => document(StatusCode::OK, &result, Some(room)),
+        Ok((Err(error), _)) => failed(StatusCode::UNPROCESSABLE_ENTITY, &error),
+        Err(error) if error.exit == Exit::TryAgain => {
+            failed(StatusCode::SERVICE_UNAVAILABLE, &error)
         }
-        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "this is a defect in the tool\n"),
+        Err(error) => failed(StatusCode::INTERNAL_SERVER_ERROR, &error),
     }
+}
+
+/// The result of a command, which is interrupted when nobody waits for it any more, or its time is over. It keeps its
+/// room until it has ended.
+async fn run<O: Send + 'static>(
+    room: OwnedSemaphorePermit,
+    command: impl FnOnce(&Interrupts) -> Result<O, CliError> + Send + 'static,
+) -> Result<(Result<O, CliError>, OwnedSemaphorePermit), CliError> {
+    let ending = Ending(Interrupts::none());
+    let interrupts = ending.0.clone();
+    let mut running = pin!(http::in_thread(move || (command(&interrupts), room)));
+    if let Ok(result) = timeout(LONGEST, running.as_mut()).await {
+        return result;
+    }
+    ending.0.raise();
+    let (result, room) = running.await?;
+    let late = |error: CliError| match error.exit {
+        Exit::Interrupted => {
+            let what = format!("stopped after {} s: {}", LONGEST.as_secs(), error.message);
+            CliError::new(Exit::Timeout, "TIMEOUT", what).hint("fewer at a time")
+        }
+        _ => error,
+    };
+    Ok((result.map_err(late), room))
+}
+
+/// Interrupts a command when it is dropped.
+struct Ending(Interrupts);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.raise();
+    }
+}
+
+fn failed(status: StatusCode, error: &CliError) -> Response<Answer> {
+    let told = json!({
+        "error": { "code": error.code, "message": error.message, "hints": error.hints, "exit": error.exit.code() },
+    });
+    document(status, &told, None)
 }
 
 fn refused(refusal: Refusal) -> Response<Answer> {
@@ -186,24 +250,46 @@ fn refused(refusal: Refusal) -> Response<Answer> {
             plain(StatusCode::FORBIDDEN, "only the page itself may send this request\n")
         }
         Refusal::Token => {
-            let mut response = plain(StatusCode::UNAUTHORIZED, "the token is the password\n");
-            let asks = HeaderValue::from_static("Basic realm=\"queues\", charset=\"UTF-8\"");
-            response.headers_mut().insert(WWW_AUTHENTICATE, asks);
+            let mut response =
+                plain(StatusCode::UNAUTHORIZED, "open the link that the tool has printed\n");
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             response
         }
     }
 }
 
 fn text(content_type: &'static str, body: &'static str) -> Response<Answer> {
-    of_type(StatusCode::OK, content_type, Answer::Whole(Full::from(body)))
+    of_type(StatusCode::OK, content_type, Bytes::from(body).into())
 }
 
 fn plain(status: StatusCode, body: &'static str) -> Response<Answer> {
-    of_type(status, "text/plain; charset=utf-8", Answer::Whole(Full::from(body)))
+    of_type(status, "text/plain; charset=utf-8", Bytes::from(body).into())
 }
 
-fn document(status: StatusCode, value: &Value) -> Response<Answer> {
-    of_type(status, "application/json", Answer::Whole(Full::from(value.to_string())))
+/// A large document keeps its room until all of it is written.
+fn document(
+    status: StatusCode,
+    value: &Value,
+    room: Option<OwnedSemaphorePermit>,
+) -> Response<Answer> {
+    let text = value.to_string();
+    let bytes = match room.filter(|_| text.len() > SMALL) {
+        Some(room) => Bytes::from_owner(Roomy { text, _room: room }),
+        None => text.into(),
+    };
+    of_type(status, "application/json", bytes.into())
+}
+
+/// A text with its room.
+struct Roomy {
+    text: String,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Roomy {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
 }
 
 fn of_type(status: StatusCode, content_type: &'static str, answer: Answer) -> Response<Answer> {
@@ -217,6 +303,12 @@ fn of_type(status: StatusCode, content_type: &'static str, answer: Answer) -> Re
 enum Answer {
     Whole(Full<Bytes>),
     Events(Events),
+}
+
+impl From<Bytes> for Answer {
+    fn from(bytes: Bytes) -> Self {
+        Self::Whole(Full::from(bytes))
+    }
 }
 
 impl Body for Answer {
@@ -285,4 +377,81 @@ async fn next(mut news: watch::Receiver<Bytes>) -> Option<(watch::Receiver<Bytes
         false => [&b"data: "[..], &event, b"\n\n"].concat().into(),
     };
     Some((news, event))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use tokio::io::{AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    /// A command that ends when it is interrupted; tells that it has begun, and how it ended.
+    fn endless(told: mpsc::Sender<bool>) -> impl FnOnce(&Interrupts) -> Result<(), CliError> {
+        move |interrupts| {
+            let _ = told.send(true);
+            let ended = interrupts.sleep(Duration::from_secs(3600));
+            let _ = told.send(ended.is_ok());
+            ended
+        }
+    }
+
+    fn runtime(is_paused: bool) -> tokio::runtime::Runtime {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().start_paused(is_paused).build().unwrap()
+    }
+
+    #[test]
+    fn a_command_ends_with_its_request() {
+        let results = Arc::new(Semaphore::new(1));
+        let (told, tells) = mpsc::channel();
+        runtime(false).block_on(async {
+            let (mut client, server) = duplex(1024);
+            client.write_all(b"POST /view HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+            let respond = |_| {
+                let (told, results) = (told.clone(), Arc::clone(&results));
+                async move {
+                    let room = results.acquire_owned().await.unwrap();
+                    let _ = run(room, endless(told)).await;
+                    Response::new(Full::<Bytes>::default())
+                }
+            };
+            let leave = async {
+                while tells.try_recv().is_err() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                drop(client);
+            };
+            tokio::join!(http::answer(server, respond), leave);
+            assert!(!tells.recv().unwrap(), "it is interrupted");
+            let _free = results.acquire().await.unwrap();
+        });
+    }
+
+    #[test]
+    fn a_command_has_a_time_limit() {
+        let results = Arc::new(Semaphore::new(1));
+        let (told, _tells) = mpsc::channel();
+        let result = runtime(true).block_on(async {
+            let room = results.acquire_owned().await.unwrap();
+            run(room, endless(told)).await.unwrap().0
+        });
+        let error = result.unwrap_err();
+        assert_eq!((error.exit, error.message.contains("after 60 s")), (Exit::Timeout, true));
+    }
+
+    #[test]
+    fn a_large_result_keeps_its_room_until_it_is_written() {
+        let results = Arc::new(Semaphore::new(1));
+        for (size, left) in [(SMALL * 2, 0), (1, 1)] {
+            let room = Arc::clone(&results).try_acquire_owned().unwrap();
+            let answer = document(StatusCode::OK, &"x".repeat(size).into(), Some(room));
+            let body = answer.into_body().collect();
+            let body = runtime(false).block_on(body).unwrap().to_bytes();
+            assert_eq!(results.available_permits(), left);
+            drop(body);
+            assert_eq!(results.available_permits(), 1);
+        }
+    }
 }

@@ -10,7 +10,9 @@ use tokio::sync::watch;
 
 use crate::commands::exporter::Collector;
 use crate::commands::top::{Board, Figure, Known, Source, Unit, document};
+use crate::error::CliError;
 use crate::output::{Output, Style};
+use crate::system::process;
 use crate::tool::Tool;
 
 /// The newest snapshot for all streams.
@@ -41,15 +43,18 @@ pub(super) fn figures(figures: &[Figure]) -> Vec<Value> {
 
 impl Live {
     /// Polls the servers while there are streams.
+    ///
+    /// # Errors
+    /// The system has no thread for it: exit 75.
     pub(super) fn new<T: Tool>(
         collector: Arc<Collector<T>>,
         board: &'static Board,
         names: (&'static str, &'static str),
         every: Duration,
-    ) -> Self {
+    ) -> Result<Self, CliError> {
         let (send, news) = watch::channel(Bytes::new());
         let mut known = Known::new(board, names, collector.addresses());
-        thread::spawn(move || {
+        let poll = move || {
             let out = Output::to(Box::new(std::io::sink()), Style::default());
             loop {
                 if send.is_closed() {
@@ -69,8 +74,9 @@ impl Live {
                 }
                 thread::sleep(every);
             }
-        });
-        Self { news }
+        };
+        thread::Builder::new().spawn(poll).map_err(|error| process::no_thread(&error))?;
+        Ok(Self { news })
     }
 
     /// A stream of snapshots, starting with the current one.

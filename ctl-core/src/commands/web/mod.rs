@@ -17,14 +17,16 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use self::guard::Guard;
+use self::guard::{Guard, Token};
 use self::https::HttpsArgs;
 use self::live::Live;
 use crate::commands::exporter::{Choice, Collector, Exports};
 use crate::commands::own::Own;
 use crate::commands::top::{self, Board};
+use crate::config::Settings;
 use crate::error::{CliError, Exit};
 use crate::link::Link as _;
+use crate::output::color::Role;
 use crate::repl::guest::Interactive;
 use crate::system::listen;
 use crate::tool::Context;
@@ -40,11 +42,11 @@ pub struct WebArgs {
     #[arg(long)]
     write: bool,
 
-    /// Allow listening on addresses that other machines can reach; requires a token or --https-cert
+    /// Allow listening on addresses that other machines can reach
     #[arg(long)]
     allow_remote: bool,
 
-    /// Require this token as the password (any user name); other users of this machine may see it
+    /// Require this token instead of a random one, which is in the printed link; other users of this machine may see it
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
     token: Option<String>,
 
@@ -195,6 +197,16 @@ impl Site {
     }
 }
 
+/// The context as its prompt shows it: name, colour and protection.
+fn shown_context(settings: &Settings) -> Value {
+    let color = match settings.mark() {
+        Some((_, Role::Tint(tint))) => format!("{tint:?}").to_ascii_lowercase().into(),
+        _ => Value::Null,
+    };
+    let name = settings.chosen().map(|chosen| chosen.name.as_str());
+    json!({ "name": name, "color": color, "isProtected": settings.lock(String::new).is_some() })
+}
+
 /// Runs `web` until a signal comes.
 ///
 /// # Errors
@@ -207,21 +219,15 @@ pub fn run<T: Interactive>(
     site: &'static Site,
 ) -> Result<Exit, CliError> {
     context.refuse_dry_run("web", "without --write, it changes nothing")?;
-    let token = guard::token(args.token.as_deref(), args.token_file.as_deref(), &context.messages)?;
+    let token = Token::new(args.token.as_deref(), args.token_file.as_deref(), &context.messages)?;
     let encryption = args.https.read(T::PROGRAM.name, &context.messages)?;
     let wanted = listen::tcp_address(&args.listen, args.allow_remote, "page")?;
-    if !wanted.ip().is_loopback() && token.is_none() && encryption.is_none() {
-        return Err(CliError::usage("for other machines, the page needs a token or HTTPS")
-            .hint("--token-file FILE")
-            .hint("--https-cert FILE --https-key FILE"));
-    }
     let interrupts = context.interrupts()?;
     context.messages = context.messages.stamped();
     let mut collector = Collector::usual(context, exports, args.choice.clone())?;
     collector.silence();
     let own = Own::of(context)?;
     let (listener, address) = listen::bind(wanted)?;
-    let guard = Guard::new((address, encryption.is_some()), &args.host, token)?;
     let (scheme, remark) = match encryption {
         Some(_) => ("https", ""),
         None if context.link.dialer_mut().uses_tls() => (
@@ -230,13 +236,16 @@ pub fn run<T: Interactive>(
         ),
         None => ("http", " (not encrypted)"),
     };
-    context.messages.note(format!("a page on {scheme}://{address}/{remark}"));
+    let link = format!("{scheme}://{address}/{}", token.fragment());
+    context.messages.note(format!("a page on {link}{remark}"));
+    let guard = Guard::new((address, encryption.is_some()), &args.host, token);
     if args.print_addr {
         listen::print(&mut context.out, address)?;
     }
     let title = json!({
         "tool": T::PROGRAM.name,
         "noun": exports.noun,
+        "context": shown_context(context.settings()),
         "write": args.write,
         "interval": u64::try_from(args.interval.as_millis()).unwrap_or(u64::MAX),
         "figures": live::figures(board.figures),
@@ -244,7 +253,8 @@ pub fn run<T: Interactive>(
         "site": site.document(args.write),
     });
     let collector = Arc::new(collector);
-    let acts = act::Acts { site, write: args.write, own, collector: Arc::clone(&collector) };
-    let live = Live::new(collector, board, (T::PROGRAM.name, exports.noun), args.interval);
+    let (messages, write) = (context.messages.clone(), args.write);
+    let acts = act::Acts { site, write, own, messages, collector: Arc::clone(&collector) };
+    let live = Live::new(collector, board, (T::PROGRAM.name, exports.noun), args.interval)?;
     http::serve(listener, &interrupts, (guard, encryption), title, live, Arc::new(acts))
 }

@@ -2,6 +2,7 @@
 // Everything that comes from a server is set as text, never as markup.
 const $ = (id) => document.getElementById(id);
 const HISTORY = 300;
+const TOKEN = "token";
 let title, last, at = null, sort = null;
 // The server whose rows the open dialog is about.
 let idsOf = null;
@@ -45,6 +46,9 @@ function spark(values, what) {
   return svg;
 }
 
+// A heading in one style, whatever the key or the column of a tool is.
+const headed = (text) => text.replaceAll("_", " ").replace(/^\S+/, (word) => word[0].toUpperCase() + (/[a-z]/.test(word) ? word.slice(1) : word.slice(1).toLowerCase()));
+
 function note(key, value) {
   const values = history.get(key) ?? [];
   values.push(value ?? 0);
@@ -58,10 +62,10 @@ const queues = () => (last ? last[title.noun + "s"] : []).map((q) => ({ server: 
 function headings(table, names) {
   const row = make("tr");
   for (const [text, isNumber, key] of names) {
-    const cell = make("th", key ? undefined : text, { scope: "col" });
+    const cell = make("th", key ? undefined : headed(text), { scope: "col" });
     if (isNumber) cell.className = "number";
     if (key) {
-      const button = make("button", text, { type: "button" });
+      const button = make("button", headed(text), { type: "button" });
       button.onclick = () => { sort = { key, down: sort?.key === key ? !sort.down : isNumber }; show(); };
       cell.append(button);
       if (sort?.key === key) cell.setAttribute("aria-sort", sort.down ? "descending" : "ascending");
@@ -93,27 +97,27 @@ function showServers() {
 function showQueues() {
   const wanted = $("search").value.toLowerCase(), several = last.servers.length > 1;
   const rows = queues().filter((q) => q.name.toLowerCase().includes(wanted));
-  if (sort) {
-    const value = (q) => q[sort.key] ?? "";
-    rows.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (sort.down ? -1 : 1));
-  }
+  // Problems come first until the user wants another order.
+  const value = (q) => (sort ? q[sort.key] ?? "" : q.problem ? 0 : 1);
+  rows.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (sort?.down ? -1 : 1));
   const table = $("queues");
   headings(table, [
-    [title.noun, false, "name"], ...(several ? [["Server", false, "server"]] : []),
-    ...title.figures.map((f) => [f.title, true, f.key]), ["History"], ["Problem", false, "problem"],
+    [title.noun, false, "name"], ["Problem", false, "problem"], ...(several ? [["Server", false, "server"]] : []),
+    ...title.figures.map((f) => [f.title, true, f.key]), ["History"],
   ]);
   const focused = document.activeElement?.dataset?.queue;
   table.tBodies[0].replaceChildren(...rows.map((queue) => {
-    const row = make("tr"), name = make("th", undefined, { scope: "row" }), key = keyOf(queue);
+    const row = make("tr", undefined, queue.problem ? { class: "problem" } : {});
+    const name = make("th", undefined, { scope: "row" }), key = keyOf(queue);
     const link = make("a", queue.name, { href: "#/" + encodeURIComponent(queue.server) + "/" + encodeURIComponent(queue.name) });
     link.dataset.queue = key;
     name.append(link);
-    row.append(name);
+    row.append(name, make("td", queue.problem, { class: "bad" }));
     if (several) row.append(make("td", queue.server));
     for (const figure of title.figures) row.append(make("td", shown(queue[figure.key], figure.unit), { class: "number" }));
     const cell = make("td");
     cell.append(spark(history.get(key) ?? [], title.figures[0].title));
-    row.append(cell, make("td", queue.problem, queue.problem ? { class: "bad" } : {}));
+    row.append(cell);
     return row;
   }));
   if (focused) [...table.querySelectorAll("a")].find((a) => a.dataset.queue === focused)?.focus();
@@ -122,9 +126,10 @@ function showQueues() {
 function showFigures() {
   const queue = queues().find((q) => q.server === at.server && q.name === at.queue);
   const absent = last.servers.some((s) => s.server === at.server && !s.up) ? "unknown" : "gone";
+  $("problem").textContent = queue?.problem ?? "";
   $("figures").replaceChildren(...title.figures.map((figure) => {
     const item = make("div");
-    item.append(make("dt", figure.title));
+    item.append(make("dt", headed(figure.title)));
     const value = make("dd", queue ? shown(queue[figure.key], figure.unit) || "–" : absent);
     if (queue) value.append(" ", spark(history.get(keyOf(queue) + figure.key) ?? [], figure.title));
     item.append(value);
@@ -140,11 +145,21 @@ function show() {
   at === null ? showQueues() : showFigures();
 }
 
+// No browser sends this by itself to a page that another site shows.
+const own = () => ({ Authorization: "Bearer " + (localStorage.getItem(TOKEN) ?? "") });
+
+async function get(path) {
+  const answer = await fetch(path, { headers: own() });
+  $("key").hidden = answer.status !== 401;
+  if (answer.status === 401) throw new Error("this page needs the token of the tool");
+  return answer;
+}
+
 async function ask(path, body) {
   let text;
   try {
     const answer = await fetch(path, {
-      method: "POST", headers: { "Content-Type": "application/json", "X-Page-Token": title.token }, body: JSON.stringify(body),
+      method: "POST", headers: { "Content-Type": "application/json", ...own() }, body: JSON.stringify(body),
     });
     text = await answer.text();
   } catch {
@@ -156,7 +171,8 @@ async function ask(path, body) {
   return document;
 }
 
-const why = (error) => [error.message, ...(error.hints ?? []).map((hint) => "try: " + hint)].join("\n");
+// Flags are of no use here.
+const why = (error) => [error.message, ...(error.hints ?? []).filter((hint) => !hint.includes("--")).map((hint) => "try: " + hint)].join("\n");
 
 function input(field) {
   let control;
@@ -169,7 +185,7 @@ function input(field) {
   }
   control.value = field.default;
   control.name = field.name;
-  const label = make("label", field.name);
+  const label = make("label", headed(field.name));
   label.append(control);
   return [label, control];
 }
@@ -182,7 +198,10 @@ function sentence(result) {
   if (Array.isArray(result)) return result.map(sentence).join("\n");
   if (result === null || typeof result !== "object") return String(result ?? "");
   const value = (one) => (Array.isArray(one) && !one.some((item) => typeof item === "object") ? one.join(", ") : written(one));
-  return Object.entries(result).filter(([key]) => key !== "dry_run").map(([key, one]) => `${key}: ${value(one)}`).join(", ");
+  const { action, attempted, succeeded, dry_run: isDry, ...rest } = result;
+  const facts = Object.entries(rest).filter(([, one]) => one !== null && one !== "" && one !== 0 && !(Array.isArray(one) && !one.length));
+  const bulk = attempted === undefined ? [] : [`${isDry ? attempted : succeeded} of ${attempted} ${action}`];
+  return [...bulk, ...facts.map(([key, one]) => `${headed(key)}: ${value(one)}`)].join(", ");
 }
 
 const told = (answer) => [sentence(answer.result), answer.messages.trim()].filter(Boolean).join("\n");
@@ -268,6 +287,7 @@ function act(name, server, queue, given, serverId, done) {
   $("question").textContent = "";
   $("confirm").value = "";
   $("typed").hidden = true;
+  $("go").textContent = action.asks ? "Show what would be done" : headed(name);
   let asked = !action.asks;
   const freeze = (is) => inputs.forEach(([, control]) => { control.disabled = is; });
   const submit = async (event) => {
@@ -290,7 +310,8 @@ function act(name, server, queue, given, serverId, done) {
     if (!asked) {
       asked = true;
       freeze(true);
-      $("question").textContent = "What would be done:\n" + told(answer) + "\nGo on?";
+      $("question").textContent = "What would be done:\n" + told(answer);
+      $("go").textContent = "Do it: " + name;
       return;
     }
     $("dialog").close();
@@ -306,7 +327,7 @@ function act(name, server, queue, given, serverId, done) {
 // Shows each row, takes a decision for it, and does all of them at the end; nothing happens before.
 function review(view, server, queue, rows, serverId, done) {
   const decisions = rows.map(() => null), box = $("review-rows"), say = $("review-state"), choices = $("review-choices");
-  let place = 0, doing = false, isAnyDone = false;
+  let place = 0, doing = false, isAnyDone = false, isOver = false;
   const button = (text, act) => { const one = make("button", text, { type: "button" }); one.onclick = act; return one; };
   const title = (text) => { $("review-title").textContent = text; $("review-title").focus(); };
   function decide(what) {
@@ -314,17 +335,27 @@ function review(view, server, queue, rows, serverId, done) {
     do { decisions[place++] = what; } while (all && place < rows.length);
     step();
   }
+  const taken = () => [...view.actions, null].map((name) => [name ?? "leave", decisions.filter((one) => one === name).length]).filter(([, n]) => n);
+  const pending = () => !isOver && decisions.some((one) => one !== null);
+  // Decisions are not lost without a question.
+  function leave() {
+    if (!pending()) return $("review").close();
+    $("review-leave").hidden = false;
+    $("review-discard").focus();
+  }
   function step() {
+    $("review-leave").hidden = true;
     $("review-rest").hidden = place >= rows.length;
     $("review-all").checked = false;
     if (place >= rows.length) return summary();
     title(`${place + 1} of ${rows.length}`);
-    say.textContent = "";
+    const before = taken().filter(([name]) => name !== "leave").map(([name, n]) => `${name}: ${n}`).join(", ");
+    say.textContent = pending() ? `Decided: ${before}. Nothing is done yet.` : "Nothing is done before the last step.";
     const list = make("dl");
     for (const [key, value] of Object.entries(rows[place])) {
       if (key === "v") continue;
       const item = make("div", undefined, isLong(key, value) ? { class: "long" } : {});
-      item.append(make("dt", key), make("dd", written(value)));
+      item.append(make("dt", headed(key)), make("dd", written(value)));
       list.append(item);
     }
     box.replaceChildren(list);
@@ -332,15 +363,15 @@ function review(view, server, queue, rows, serverId, done) {
     if (place > 0) choices.append(button("Back", () => { place -= 1; step(); }));
   }
   function summary() {
-    const counts = [...view.actions, null].map((name) => [name ?? "leave", decisions.filter((one) => one === name).length]).filter(([, n]) => n);
     title("What would be done");
-    box.replaceChildren(make("p", counts.map(([name, n]) => `${name}: ${n}`).join("\n")));
+    say.textContent = pending() ? "Nothing is done yet." : "";
+    box.replaceChildren(make("p", taken().map(([name, n]) => `${name}: ${n}`).join("\n")));
     const isAny = decisions.some((one) => one !== null);
     choices.replaceChildren(...(isAny ? [button("Do it", () => go(0, 0, 0, emptyTable([["id"], ["decision"], ["what came of it"]])))] : []), button("Back", () => { place = rows.length - 1; step(); }));
   }
   // Begins behind what has been done before a name had to be typed.
   async function go(from, good, bad, table) {
-    doing = true;
+    doing = isOver = true;
     title("Report");
     box.replaceChildren(table);
     choices.replaceChildren(button("Stop", () => { doing = false; }));
@@ -354,7 +385,7 @@ function review(view, server, queue, rows, serverId, done) {
         doing = false;
         $("review-typed").hidden = false;
         say.textContent = why(answer.error);
-        choices.replaceChildren(button("Go on", () => go(at, good, bad, table)));
+        choices.replaceChildren(button("Do it", () => go(at, good, bad, table)));
         $("review-confirm").focus();
         return;
       }
@@ -370,8 +401,13 @@ function review(view, server, queue, rows, serverId, done) {
     doing = false;
     choices.replaceChildren();
   }
-  $("review-close").onclick = () => $("review").close();
-  $("review").onclose = () => { doing = false; if (isAnyDone) done(); };
+  $("review-close").onclick = leave;
+  $("review-discard").onclick = () => $("review").close();
+  $("review-keep").onclick = () => { $("review-leave").hidden = true; $("review-title").focus(); };
+  $("review").onkeydown = (event) => { if (event.key === "Escape") { event.preventDefault(); leave(); } };
+  $("review").oncancel = (event) => { event.preventDefault(); leave(); };
+  window.onbeforeunload = (event) => { if (pending()) event.preventDefault(); };
+  $("review").onclose = () => { doing = false; isOver = true; window.onbeforeunload = null; if (isAnyDone) done(); };
   $("review-typed").hidden = true;
   $("review-confirm").value = "";
   idsOf = server;
@@ -381,7 +417,9 @@ function review(view, server, queue, rows, serverId, done) {
 
 // What belongs to the queue of the address, built anew with the newest title.
 function build() {
-  const parts = location.hash.split("/").slice(1).map(decodeURIComponent);
+  let parts = [];
+  // Somebody may have cut or mistyped the address.
+  try { parts = location.hash.split("/").slice(1).map(decodeURIComponent); } catch { parts = []; }
   at = parts.length === 2 && parts[1] ? { server: parts[0], queue: parts[1] } : null;
   if (at) {
     $("detail-title").textContent = `${title.noun} ${at.queue} on ${at.server}`;
@@ -398,6 +436,7 @@ function build() {
 }
 
 function route() {
+  if (takeToken() || !title) return location.reload();
   build();
   if (at) $("detail-title").focus();
 }
@@ -450,34 +489,72 @@ function came(event) {
 }
 
 async function greet() {
-  const answer = await fetch("title");
+  const answer = await get("title");
   if (!answer.ok) throw new Error(await answer.text());
   title = await answer.json();
-  document.title = $("title").textContent = title.tool + (title.write ? "" : " (read only)");
+  const { name, color, isProtected } = title.context;
+  $("title").textContent = title.tool + (title.write ? "" : " (read only)");
+  $("context").textContent = [name, isProtected ? "protected" : ""].filter(Boolean).join(": ");
+  document.body.dataset.color = isProtected ? "red" : color ?? "";
+  document.title = [$("context").textContent, $("title").textContent].filter(Boolean).join(" – ");
   $("queues-title").textContent = title.noun[0].toUpperCase() + title.noun.slice(1) + "s";
 }
 
-function listen() {
-  const events = new EventSource("live"), state = (text) => { $("state").textContent = text; };
-  let isFirst = true;
-  events.onmessage = came;
-  events.onerror = () => {
-    state(events.readyState === EventSource.CLOSED ? "the tool refuses this page: reload it" : "the tool does not answer; trying again");
-  };
-  // The tool may have been started anew, with other servers, without --write, and always with another token.
-  events.onopen = () => {
-    if (isFirst) { isFirst = false; return; }
-    greet().then(build, () => state("the tool refuses this page: reload it"));
-  };
+// The events of the tool until it ends them.
+async function follow(answer) {
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let text = ""; ;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const events = (text + value).split("\n\n");
+    text = events.pop();
+    const data = events.filter((event) => event.startsWith("data: "));
+    if (data.length) came({ data: data.pop().slice("data: ".length) });
+  }
+}
+
+async function listen() {
+  const state = (text) => { $("state").textContent = text; };
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      const answer = await get("live");
+      if ([403, 421].includes(answer.status)) return state("the tool refuses this page: reload it");
+      if (answer.ok) {
+        // The tool may have been started anew, with other servers or without --write.
+        if (!isFirst) await greet().then(build);
+        await follow(answer);
+      }
+    } catch {
+      // Said below.
+    }
+    if (!$("key").hidden) return state("the tool was started anew: open its new link, or type its token");
+    state("the tool does not answer; trying again");
+    await new Promise((done) => setTimeout(done, 1000));
+  }
+}
+
+// The token of the link that the tool has printed. It stays out of the address, which people copy.
+function takeToken() {
+  const [, token] = /^#token=(.+)$/.exec(location.hash) ?? [];
+  if (!token) return false;
+  localStorage.setItem(TOKEN, token);
+  window.history.replaceState(null, "", location.pathname + location.search);
+  return true;
 }
 
 async function start() {
-  await greet();
+  takeToken();
+  $("key").onsubmit = (event) => {
+    event.preventDefault();
+    localStorage.setItem(TOKEN, $("token").value.trim());
+    location.reload();
+  };
+  window.onhashchange = route;
+  try { await greet(); } catch (error) { $("state").textContent = error.message; return; }
   $("search").oninput = show;
   $("cancel").onclick = () => $("dialog").close();
-  window.onhashchange = route;
   // One picture and no more, to print it or to look at it with a program.
-  if (location.search === "?still") came({ data: await (await fetch("picture")).text() });
+  if (location.search === "?still") came({ data: await (await get("picture")).text() });
   else listen();
   const pick = make("select", undefined, { "aria-label": "Server" });
   const views = title.site.server.map((view) => viewOf(view, () => pick.value, () => ""));

@@ -1,37 +1,44 @@
-//! A small HTTP server: one response per connection.
+//! A small HTTP server: one response per connection, each within a time limit.
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::TcpListener;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::thread;
 use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
+use hyper::header::{HOST, HeaderMap};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::{Sleep, sleep};
 
-use super::accept;
+use super::{Claim, accept};
 use crate::error::{CliError, Exit};
+use crate::system::process;
 use crate::system::signals::Interrupts;
 
-/// Maximum number of connections served at once.
-pub(crate) const CONNECTIONS: usize = 64;
 /// Time limit for the head of a request.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for the client to take what is written at once: a response, or an event of a stream.
+const TAKING: Duration = Duration::from_secs(60);
 
-/// Serves connections until a signal comes, with `threads` threads for blocking work. Responses in progress get a
-/// moment to finish.
+/// Serves connections until a signal comes, at most `most` at once.
 ///
 /// # Errors
 /// The operating system denies what a server needs: exit 70.
 pub(crate) fn serve<S>(
     listener: TcpListener,
-    threads: usize,
+    most: usize,
     interrupts: &Interrupts,
-    connection: impl FnMut(TcpStream) -> S,
+    connection: impl FnMut(TcpStream, SocketAddr, Claim) -> S,
 ) -> Result<Exit, CliError>
 where
     S: Future<Output = ()> + Send + 'static,
@@ -40,15 +47,10 @@ where
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        .max_blocking_threads(threads)
         .build()
         .map_err(failed)?;
-    let mut connection = connection;
     let is_over = || interrupts.requested().is_some();
-    let served =
-        runtime.block_on(accept(listener, CONNECTIONS, is_over, |stream, _| connection(stream)));
-    runtime.shutdown_timeout(Duration::from_secs(1));
-    served.map_err(failed)?;
+    runtime.block_on(accept(listener, most, is_over, connection)).map_err(failed)?;
     Ok(interrupts.requested().unwrap_or(Exit::Interrupted))
 }
 
@@ -69,6 +71,174 @@ pub(crate) async fn answer<F, B>(
         .header_read_timeout(PATIENCE)
         .keep_alive(false)
         .max_buf_size(16 << 10)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Taken::new(stream)), service);
     let _ = serving.await;
+}
+
+/// Does blocking work in a thread of its own.
+///
+/// # Errors
+/// The system has no thread for it (75), or the work has panicked (70).
+pub(crate) async fn in_thread<O: Send + 'static>(
+    work: impl FnOnce() -> O + Send + 'static,
+) -> Result<O, CliError> {
+    let (done, result) = oneshot::channel();
+    let thread = thread::Builder::new().spawn(move || drop(done.send(work())));
+    thread.map_err(|error| process::no_thread(&error))?;
+    result.await.map_err(|_| CliError::internal("a defect in the tool"))
+}
+
+/// The host that a request is for; none if it names several or none.
+pub(crate) fn host(headers: &HeaderMap) -> Option<&str> {
+    let mut all = headers.get_all(HOST).iter();
+    match (all.next(), all.next()) {
+        (Some(host), None) => host.to_str().ok(),
+        _ => None,
+    }
+}
+
+/// The name in lower case and the port of a host, if it has one.
+pub(crate) fn name_and_port(host: &str) -> (String, Option<u16>) {
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port.parse().unwrap_or(0))),
+        _ => (host, None),
+    };
+    (name.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase(), port)
+}
+
+/// Whether nobody else can bind this name to another address: it is one, or `localhost`.
+pub(crate) fn is_sure(name: &str) -> bool {
+    name == "localhost" || name.parse::<IpAddr>().is_ok()
+}
+
+/// A connection that fails if its client does not take in time what is written.
+struct Taken<S> {
+    stream: S,
+    /// Runs from the first byte that the client does not take at once until it has taken all.
+    limit: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Taken<S> {
+    fn new(stream: S) -> Self {
+        Self { stream, limit: None }
+    }
+
+    fn within<O>(
+        &mut self,
+        context: &mut Context<'_>,
+        polled: Poll<io::Result<O>>,
+    ) -> Poll<io::Result<O>> {
+        if polled.is_pending() {
+            let limit = self.limit.get_or_insert_with(|| Box::pin(sleep(TAKING)));
+            ready!(limit.as_mut().poll(context));
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        polled
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Taken<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Taken<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.within(context, polled)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_flush(context);
+        let flushed = self.within(context, polled);
+        if flushed.is_ready() {
+            self.limit = None;
+        }
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.within(context, polled)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.within(context, polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+    use hyper::body::Bytes;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use tokio::time::{advance, timeout};
+
+    use super::*;
+
+    /// With a virtual clock: reads `chunk` bytes every `pause`, and returns how many came in all.
+    fn read_slowly(chunk: usize, pause: Duration) -> usize {
+        let builder = &mut tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().start_paused(true).build().unwrap().block_on(async {
+            let (mut client, server) = duplex(1024);
+            client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+            let body = || Bytes::from(vec![0; 1 << 20]);
+            let serving = tokio::spawn(async move {
+                answer(server, |_| async move { Response::new(Full::new(body())) }).await;
+            });
+            let (mut all, mut buffer) = (0, vec![0; chunk]);
+            loop {
+                let read = timeout(Duration::from_secs(3600), client.read(&mut buffer)).await;
+                match read {
+                    Ok(Ok(0)) | Ok(Err(_)) => break,
+                    Ok(Ok(count)) => all += count,
+                    Err(_) => panic!("the connection stays open"),
+                }
+                advance(pause).await;
+            }
+            serving.await.unwrap();
+            all
+        })
+    }
+
+    #[test]
+    fn an_answer_that_is_not_taken_in_time_ends() {
+        let whole = read_slowly(1024, Duration::from_millis(1));
+        assert!(whole > 1 << 20);
+        // Each of these reads comes soon enough, but the answer would take a day.
+        assert!(read_slowly(64, Duration::from_secs(5)) < whole);
+    }
+
+    #[test]
+    fn a_host_is_named_once() {
+        let headers = |all: &[&str]| -> HeaderMap {
+            all.iter().map(|host| (HOST, host.parse().unwrap())).collect()
+        };
+        assert_eq!(host(&headers(&["a:1"])), Some("a:1"));
+        assert_eq!(host(&headers(&["a:1", "b:1"])), None);
+        assert_eq!(host(&headers(&[])), None);
+        for (text, name, port) in
+            [("[::1]:80", "::1", Some(80)), ("LocalHost", "localhost", None), ("a:x", "a", Some(0))]
+        {
+            assert_eq!(name_and_port(text), (name.to_owned(), port));
+        }
+    }
 }
