@@ -362,6 +362,11 @@ impl CliError {
         copy
     }
 
+    /// Whether the name of a protected context would let it be done.
+    pub(crate) fn wants_name(&self) -> bool {
+        self.hints.iter().any(|hint| hint.contains("--confirm="))
+    }
+
     /// Prefixes where it happened: `context: message`.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {

@@ -268,6 +268,7 @@ macro_rules! tool_contract {
                 a_live_view_ends_with_its_terminal,
                 a_queue_is_looked_at_closely_and_looks_are_recorded,
                 a_server_that_goes_away_comes_back_into_a_live_view,
+                a_live_view_waits_for_its_only_server,
                 a_session_goes_on_behind_a_live_view,
                 programs_get_snapshots,
                 latency_tells_how_round_trips_are_spread,

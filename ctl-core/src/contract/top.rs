@@ -153,6 +153,23 @@ pub fn a_server_that_goes_away_comes_back_into_a_live_view<T: Tool>(case: &Case<
     again.terminated();
 }
 
+/// As with two servers, one of which answers.
+pub fn a_live_view_waits_for_its_only_server<T: Tool>(case: &Case<T>) {
+    let port = fixtures::Port::take().unwrap();
+    let place = port.address().to_string();
+    let mut terminal = start(case, &place);
+    terminal.sees("down for ");
+    let again = case.program.command(&["serve", "--listen", &place, "--print-addr"]).spawn();
+    let mut again = Running::of(again.unwrap());
+    again.first_line();
+    add(case, &place);
+    terminal.sees("mail");
+    terminal.types("q");
+    terminal.sees(GIVEN_BACK);
+    assert_eq!(terminal.ends(), 0);
+    again.terminated();
+}
+
 /// At the terminal's full width, and without a note on the elapsed time.
 pub fn a_session_goes_on_behind_a_live_view<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();

@@ -47,17 +47,22 @@ where
         Ok(Self { own: Arc::new(Own::of(context)?), answers: mpsc::channel(), asked: None })
     }
 
-    /// Does what the prompt asks.
-    pub(super) fn go(&mut self) -> Prompt {
+    /// Does what the prompt asks, with the name of a protected context if the user had to type it.
+    pub(super) fn go(&mut self, name: Option<String>) -> Prompt {
         match self.asked.take() {
-            Some(asked) => self.run(asked, true),
+            Some(asked) => self.run(asked, Some(name)),
             None => Prompt::None,
         }
     }
 
-    fn run(&self, asked: Asked, is_done: bool) -> Prompt {
+    /// Shows what would be done unless it is agreed to.
+    fn run(&self, asked: Asked, agreed: Option<Option<String>>) -> Prompt {
         let mut line = asked.line.clone();
+        let is_done = agreed.is_some();
         line.insert(1, if is_done { "--yes" } else { "--dry-run" }.to_owned());
+        if let Some(name) = agreed.flatten() {
+            line.insert(1, format!("--confirm={name}"));
+        }
         let (own, answers) = (Arc::clone(&self.own), self.answers.0.clone());
         let what = asked.what.clone();
         thread::spawn(move || {
@@ -71,6 +76,10 @@ where
     pub(super) fn came(&mut self) -> Option<Prompt> {
         let Answer { is_done, asked, came } = self.answers.1.try_recv().ok()?;
         Some(match came {
+            Err(error) if is_done && error.wants_name() => {
+                self.asked = Some(asked);
+                Prompt::Names(String::new())
+            }
             Err(error) => Prompt::Told(format!("{}: {}", asked.what, error.message)),
             Ok(came) if is_done => Prompt::Told(came.line()),
             Ok(_) => Prompt::Asks(self.asked.insert(asked).what.clone()),
@@ -108,5 +117,5 @@ where
     }
     what.push_str(&format!(": {}", act.name));
     let asked = Asked { server: row.server.to_owned(), line, what };
-    Some(acts.run(asked, false))
+    Some(acts.run(asked, None))
 }

@@ -312,6 +312,9 @@ impl Server {
     /// Unknown values are not shown, and rates start over.
     fn failed(&mut self, why: String) {
         let since = self.down.take().map_or_else(Instant::now, |(since, _)| since);
+        // The address is shown anyway.
+        let why =
+            why.strip_prefix(&format!("{}: ", self.address)).map_or(why.clone(), str::to_owned);
         self.down = Some((since, why));
         self.last = None;
         self.said.clear();

@@ -84,6 +84,9 @@ fn last_line(view: &View, width: usize, color: bool) -> String {
         (None, Prompt::Asks(what)) => {
             Role::Warning.paint(&text(&format!("{what}? y confirms, any other key cancels")), color)
         }
+        (None, Prompt::Names(typed)) => {
+            text(&format!("protected: type its name to go on, Esc leaves it: {typed}_"))
+        }
         (None, Prompt::Waits(what)) => text(&format!("{what} …")),
         (None, Prompt::Told(what)) => text(what),
         (None, Prompt::None) => Role::Faint.paint(&cut(KEYS, width), color),

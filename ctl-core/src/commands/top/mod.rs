@@ -92,7 +92,8 @@ pub(crate) fn pause(text: &str) -> Result<Duration, String> {
 /// Runs `top`. Servers that do not answer are shown as such, and return when they do.
 ///
 /// # Errors
-/// Invalid flags (2); no server answers the first time: the error of the worst; stdout or the terminal fails (74).
+/// Invalid flags (2); no server answers the only time that it is asked: the error of the worst, as for a failure that
+/// does not pass; stdout or the terminal fails (74).
 pub fn run<T: Interactive>(
     context: &mut Context<T>,
     args: &TopArgs,
@@ -118,7 +119,11 @@ where
     }
     let recording = args.record.as_deref().map(Recording::create).transpose()?;
     let first = collector.looks();
-    if first.iter().all(Result::is_err) {
+    let is_only = args.looks(context.out.style.terminal && is_table) == Some(1);
+    let passes = |look: &Result<Look, CliError>| {
+        look.as_ref().is_err_and(|e| matches!(e.exit, Exit::Unavailable | Exit::Timeout))
+    };
+    if first.iter().all(Result::is_err) && (is_only || !first.iter().any(passes)) {
         let worst = first.into_iter().filter_map(Result::err).max_by_key(|e| e.exit.code());
         return Err(worst.unwrap_or_else(|| CliError::usage("no server given")));
     }
@@ -217,7 +222,7 @@ where
                     }
                     Action::Agree => {
                         if let Some(acts) = &mut acts {
-                            view.prompt = acts.go();
+                            view.prompt = acts.go(view.typed_name());
                         }
                         true
                     }
@@ -375,6 +380,14 @@ mod tests {
         look.metrics.add(Kind::Gauge, "server_info", "", [("id", "b")], 1.0);
         known.take(0, Ok(look));
         assert!(known.servers[0].is_new());
+    }
+
+    #[test]
+    fn the_reason_does_not_name_the_server_again() {
+        let mut known = Known::new(&BOARD, ("tool", "tube"), std::iter::once("one:1"));
+        known.take(0, Err(CliError::unavailable("one:1: stats: not done within 1 s")));
+        let (_, why) = known.servers[0].down.as_ref().unwrap();
+        assert_eq!(why, "stats: not done within 1 s");
     }
 
     #[test]

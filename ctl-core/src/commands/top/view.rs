@@ -46,6 +46,8 @@ pub(super) enum Prompt {
     Waits(String),
     /// A command asks for confirmation.
     Asks(String),
+    /// A command asks for the name of a protected context, of which this is typed.
+    Names(String),
     /// The outcome of a command.
     Told(String),
 }
@@ -106,23 +108,24 @@ impl View {
             match key.code {
                 KeyCode::Enter => self.filter_by(typed),
                 KeyCode::Esc => {}
-                KeyCode::Backspace => {
-                    typed.pop();
+                key => {
+                    type_into(&mut typed, key);
                     self.typing = Some(typed);
                 }
-                KeyCode::Char(c) => {
-                    if typed.chars().count() < LONGEST && !escape::acts(c) {
-                        typed.push(c);
-                    }
-                    self.typing = Some(typed);
-                }
-                _ => self.typing = Some(typed),
+            }
+            return Action::Show;
+        }
+        if let Prompt::Names(typed) = &mut self.prompt {
+            match key.code {
+                KeyCode::Enter => return Action::Agree,
+                KeyCode::Esc => self.prompt = Prompt::None,
+                key => type_into(typed, key),
             }
             return Action::Show;
         }
         match self.prompt {
             Prompt::Asks(_) if key.code == KeyCode::Char('y') => return Action::Agree,
-            Prompt::None | Prompt::Waits(_) => {}
+            Prompt::None | Prompt::Waits(_) | Prompt::Names(_) => {}
             Prompt::Asks(_) | Prompt::Told(_) => {
                 let was = std::mem::replace(&mut self.prompt, Prompt::None);
                 if matches!(was, Prompt::Asks(_)) {
@@ -174,6 +177,14 @@ impl View {
         Action::Show
     }
 
+    /// The name that the user has typed, if a command asked for it.
+    pub(super) fn typed_name(&self) -> Option<String> {
+        match &self.prompt {
+            Prompt::Names(typed) => Some(typed.clone()),
+            _ => None,
+        }
+    }
+
     /// Keeps the selection within the rows, and scrolls so that it is visible.
     pub(super) fn keep_within(&mut self, rows: usize, page: usize) {
         self.chosen = self.chosen.min(rows.saturating_sub(1));
@@ -190,6 +201,15 @@ impl View {
     fn filter_by(&mut self, filter: String) {
         self.filter = filter;
         self.chosen = 0;
+    }
+}
+
+/// A key of a line that is being typed.
+fn type_into(typed: &mut String, key: KeyCode) {
+    match key {
+        KeyCode::Backspace => drop(typed.pop()),
+        KeyCode::Char(c) if typed.chars().count() < LONGEST && !escape::acts(c) => typed.push(c),
+        _ => {}
     }
 }
 
@@ -271,6 +291,18 @@ mod tests {
         view.prompt = Prompt::Told("done".to_owned());
         assert_eq!(typed(&mut view, "\r"), Action::Show);
         assert!(view.detail, "a key that clears a message does its own work, too");
+    }
+
+    #[test]
+    fn the_name_of_a_protected_context_is_typed() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        view.prompt = Prompt::Names(String::new());
+        typed(&mut view, "prodx");
+        view.key(KeyEvent::from(KeyCode::Backspace), 1, 1);
+        assert_eq!(view.typed_name().as_deref(), Some("prod"));
+        assert_eq!(typed(&mut view, "\r"), Action::Agree);
+        assert_eq!(typed(&mut view, "\x1b"), Action::Show);
+        assert_eq!(view.prompt, Prompt::None);
     }
 
     #[test]
