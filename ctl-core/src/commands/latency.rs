@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use hdrhistogram::Histogram;
@@ -238,7 +238,7 @@ impl Times {
     }
 
     fn record(&self, address: &str) -> Record {
-        let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        let now = units::now_in_milliseconds();
         let record = Record::new().with("ts", now).with("server", address);
         let record = record.with("n", self.n()).with("lost", self.lost);
         let keys = ["min_ms", "avg_ms", "p50_ms", "p99_ms", "max_ms"];

@@ -1,6 +1,6 @@
 //! `watch`: repeats a read-only command.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -203,7 +203,7 @@ fn show(
     ticks: &mut Vec<Value>,
 ) -> Result<(), CliError> {
     let tick = || {
-        let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        let now = units::now_in_milliseconds();
         json!({"ts": now, "command": args.command.join(" "), "result": frame.value})
     };
     match out.style.format {
@@ -218,7 +218,7 @@ fn show(
             };
             if out.style.terminal {
                 let every = units::show_duration(args.interval);
-                let now = humantime::format_rfc3339_seconds(SystemTime::now());
+                let now = units::now_in_seconds();
                 let title = format!("every {every}: {}  {now}", args.command.join(" "));
                 let title = Role::Faint.paint(&escape::line(&title), color);
                 out.text(&format!("\x1b[H\x1b[2J{title}\n\n{text}"))?;

@@ -7,7 +7,7 @@ mod shift;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use clap::{Arg, Args, Command};
 
@@ -365,7 +365,7 @@ pub fn log(
     if !flags.logs() {
         return Ok(());
     }
-    let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let now = units::now_in_milliseconds();
     let record = job
         .with("ms", end.time.map(units::milliseconds))
         .with("exit", end.exit)

@@ -118,27 +118,13 @@ impl Place {
     }
 
     /// Whoever can change the file controls which servers are changed.
-    #[cfg(unix)]
     fn check_owner(&self, about: &Metadata) -> Result<(), CliError> {
-        use std::os::unix::fs::MetadataExt as _;
-        let shown = self.shown();
-        if about.is_file() && about.mode() & 0o022 != 0 {
-            return Err(self
-                .wrong("is writable by other users")
-                .hint(format!("chmod go-w {shown}")));
-        }
-        let own = rustix::process::geteuid().as_raw();
-        if about.is_file() && ![0, own].contains(&about.uid()) {
-            return Err(self
-                .wrong("belongs to another user")
-                .hint("a file of your own, with --config FILE"));
-        }
-        Ok(())
-    }
-
-    #[cfg(not(unix))]
-    fn check_owner(&self, _: &Metadata) -> Result<(), CliError> {
-        Ok(())
+        let Some(why) = files::distrust(about) else { return Ok(()) };
+        let hint = match why == files::WRITABLE {
+            true => format!("chmod go-w {}", self.shown()),
+            false => "a file of your own, with --config FILE".to_owned(),
+        };
+        Err(self.wrong(why).hint(hint))
     }
 
     /// The file's name for users.

@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 use clap::ValueEnum;
 use indicatif::ProgressBar;
@@ -16,6 +15,7 @@ pub use self::filter::{Filter, Level};
 use crate::error::{CliError, Exit};
 use crate::output::color::Role;
 use crate::output::escape;
+use crate::output::units;
 use crate::output::wrap;
 use crate::system::signals;
 
@@ -172,7 +172,7 @@ impl Messages {
             Level::Decision | Level::Debug | Level::Trace => Role::Faint.paint(&text, color),
         };
         if self.stamps {
-            let now = humantime::format_rfc3339_millis(SystemTime::now());
+            let now = units::now_in_milliseconds();
             self.line(&format!("{now} {line}"));
         } else {
             self.line(&line);
@@ -212,7 +212,7 @@ impl Messages {
 
     /// A JSON line, with the time first; the caller was asked for it.
     pub(crate) fn object(&self, head: Value, fields: Map<String, Value>) {
-        let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        let now = units::now_in_milliseconds();
         let mut object = Map::from_iter([("ts".to_owned(), now.into())]);
         if let Value::Object(head) = head {
             object.extend(head);

@@ -1,7 +1,25 @@
 //! Durations, sizes and counts as people type them.
 
 use std::fmt::Display;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+/// The current time in UTC, to the second. A clock before 1970 reads as 1970.
+#[must_use]
+pub(crate) fn now_in_seconds() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now().max(SystemTime::UNIX_EPOCH)).to_string()
+}
+
+/// The current time in UTC, to the millisecond, for records.
+#[must_use]
+pub(crate) fn now_in_milliseconds() -> String {
+    in_milliseconds(SystemTime::now())
+}
+
+/// A time of the system's clock in UTC. One before 1970 reads as 1970.
+#[must_use]
+pub(crate) fn in_milliseconds(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time.max(SystemTime::UNIX_EPOCH)).to_string()
+}
 
 /// Parses `90s`, `5m`, `1h30m`, `500ms`; a bare number is in seconds and may have a fraction.
 ///
@@ -97,6 +115,14 @@ pub fn first_of(names: &[impl Display], most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_before_1970_reads_as_1970() {
+        let before = SystemTime::UNIX_EPOCH - Duration::from_secs(3600);
+        assert_eq!(in_milliseconds(before), "1970-01-01T00:00:00.000Z");
+        let after = SystemTime::UNIX_EPOCH + Duration::from_millis(1500);
+        assert_eq!(in_milliseconds(after), "1970-01-01T00:00:01.500Z");
+    }
 
     #[test]
     fn sizes_for_people_are_those_that_were_typed() {

@@ -110,14 +110,24 @@ pub enum Keep {
 }
 
 /// Decides what history keeps of `text`: nothing when it begins with a blank, only memory when
-/// `secret`, and never a body of more than 4 KiB (`@<4711 bytes>` stands in for it).
+/// `secret` or with a password in an address, and never a body of more than 4 KiB (`@<4711 bytes>` stands in for it).
 #[must_use]
 pub fn keep(text: &[u8], statement: &Statement, secret: bool) -> Keep {
     if statement.words.is_empty() || text.first().is_some_and(u8::is_ascii_whitespace) {
         return Keep::Nothing;
     }
     let entry = without_long_bodies(text, statement);
-    if secret { Keep::InMemory(entry) } else { Keep::InFile(entry) }
+    let is_secret = secret || statement.words.iter().any(|word| holds_password(&word.bytes));
+    if is_secret { Keep::InMemory(entry) } else { Keep::InFile(entry) }
+}
+
+/// Whether it has an address such as `beanstalk://user:password@host`, which is refused, but was typed.
+fn holds_password(word: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(word);
+    text.split("://").skip(1).any(|rest| {
+        let authority = rest.split(['/', ',']).next().unwrap_or_default();
+        authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+    })
 }
 
 fn without_long_bodies(text: &[u8], statement: &Statement) -> String {
@@ -232,6 +242,11 @@ mod tests {
         assert_eq!(kept(" put x", false), Keep::Nothing);
         assert_eq!(kept("put x\n", false), Keep::InFile("put x".into()));
         assert_eq!(kept("raw x", true), Keep::InMemory("raw x".into()));
+        let line = "connect one:1,beanstalk://me:secret@two";
+        assert_eq!(kept(line, false), Keep::InMemory(line.into()));
+        for line in ["connect beanstalk://[::1]:11300", "put http://a/b:c@d", "put me:x@y"] {
+            assert_eq!(kept(line, false), Keep::InFile(line.into()));
+        }
     }
 
     #[test]

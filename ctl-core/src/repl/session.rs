@@ -20,6 +20,7 @@ use super::vars::Vars;
 use super::{builtin, grammar, help, literal, outside};
 use crate::error::{CliError, Exit};
 use crate::output::escape;
+use crate::system::files;
 
 /// A session's rules for errors and commands.
 #[derive(Clone, Debug, Default)]
@@ -92,9 +93,10 @@ impl<'s, S: Shell> Session<'s, S> {
     /// # Errors
     /// stdout is closed.
     pub fn prepare(&mut self, file: &Path) -> Result<bool, CliError> {
-        let (name, script) = match open(file) {
+        let (name, script) = match open_own(file) {
             Ok(opened) => opened,
             Err(error) if error.exit == Exit::NoInput => return Ok(false),
+            Err(error) if error.exit == Exit::Config => return Err(error),
             Err(error) => return self.survive(error).map(|()| false),
         };
         let flow = self.lines(&name, script)?;
@@ -424,6 +426,23 @@ pub fn open(file: &Path) -> Result<(String, FileScript), CliError> {
     let name = file.display().to_string();
     let opened = File::open(file).map_err(|error| CliError::reading(&name, &error))?;
     Ok((name, Script::new(ReadLines(BufReader::new(opened)))))
+}
+
+/// As [`open`], for a file that is run unasked: only if nobody else can change it.
+fn open_own(file: &Path) -> Result<(String, FileScript), CliError> {
+    let (name, script) = open(file)?;
+    match std::fs::metadata(file).ok().as_ref().and_then(files::distrust) {
+        None => Ok((name, script)),
+        Some(why) => {
+            let shown = escape::line(&name);
+            let hint = match why == files::WRITABLE {
+                true => format!("chmod go-w {shown}"),
+                false => "a file of your own".to_owned(),
+            };
+            let message = format!("{shown} {why}, and its commands are not run");
+            Err(CliError::config(message).hint(hint).hint("--no-replrc"))
+        }
+    }
 }
 
 /// The words before a `\\G` at the end, which shows each result with one line per value.

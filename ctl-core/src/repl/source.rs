@@ -2,7 +2,7 @@
 //!
 //! Lines are bytes; nothing is decoded, echoed or written here.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::thread;
 use std::time::Duration;
@@ -149,7 +149,7 @@ pub struct ReadLines<R>(pub R);
 
 impl<R: BufRead> Lines for ReadLines<R> {
     fn next_line(&mut self, _more: bool, line: &mut Vec<u8>) -> io::Result<LineRead> {
-        let read = self.0.read_until(b'\n', line)?;
+        let read = read_line(&mut self.0, line)?;
         Ok(if read == 0 { LineRead::End } else { LineRead::Line })
     }
 }
@@ -223,10 +223,20 @@ impl<F: FnMut(Waiting) -> bool> Lines for StdinLines<F> {
     }
 }
 
+/// Reads a line with its LF, if it is not longer than a statement may be.
+fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
+    let read = from.take(MAX_STATEMENT as u64 + 1).read_until(b'\n', line)?;
+    if read > MAX_STATEMENT {
+        let why = format!("a line is longer than {MAX_STATEMENT} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    Ok(read)
+}
+
 /// Sends one line of stdin; returns false if there are no more or nobody listens.
 fn send_line(sender: &SyncSender<io::Result<Vec<u8>>>) -> bool {
     let mut line = Vec::new();
-    match io::stdin().lock().read_until(b'\n', &mut line) {
+    match read_line(&mut io::stdin().lock(), &mut line) {
         Ok(0) => false,
         Ok(_) => sender.send(Ok(line)).is_ok(),
         Err(error) => {
@@ -258,6 +268,13 @@ mod tests {
 
     fn words(words: &[&str]) -> Words {
         Ok(words.iter().map(|w| w.as_bytes().to_vec()).collect())
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused() {
+        let mut script = Script::new(ReadLines(io::BufReader::new(io::repeat(b'x'))));
+        let error = script.next_input().unwrap_err();
+        assert!(error.to_string().contains("longer than 67108864 bytes"), "{error}");
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub fn run<T: Interactive>(
 struct Start {
     from: Origin,
     rules: Rules,
-    /// The commands that run first in each session of a person.
+    /// The commands that run first in each session of a person, unless others can change them.
     rc: Option<PathBuf>,
     no_pager: bool,
     interrupts: Interrupts,

@@ -9,6 +9,29 @@ use tempfile::NamedTempFile;
 use crate::error::{CliError, Exit};
 use crate::output::escape;
 
+/// Why a file that the program obeys cannot be trusted, if so: whoever can change it decides what happens. A file that
+/// is no regular one, such as a pipe, was chosen by the user.
+#[cfg(unix)]
+pub(crate) fn distrust(about: &fs::Metadata) -> Option<&'static str> {
+    use std::os::unix::fs::MetadataExt as _;
+    if !about.is_file() {
+        return None;
+    }
+    if about.mode() & 0o022 != 0 {
+        return Some(WRITABLE);
+    }
+    let own = rustix::process::geteuid().as_raw();
+    (![0, own].contains(&about.uid())).then_some("belongs to another user")
+}
+
+#[cfg(not(unix))]
+pub(crate) fn distrust(_: &fs::Metadata) -> Option<&'static str> {
+    None
+}
+
+/// See [`distrust`].
+pub(crate) const WRITABLE: &str = "is writable by other users";
+
 /// Atomically replaces whatever is there; a symbolic link itself is replaced, not its target. The umask applies to
 /// `mode`.
 ///
@@ -130,6 +153,23 @@ pub(crate) fn is_at(_file: &File, path: &Path) -> io::Result<bool> {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn files_of_others_and_writable_ones_are_not_trusted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rc");
+        fs::write(&path, "").unwrap();
+        let trust = |mode| {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            distrust(&fs::metadata(&path).unwrap())
+        };
+        assert_eq!((trust(0o644), trust(0o600)), (None, None));
+        assert_eq!((trust(0o664), trust(0o602)), (Some(WRITABLE), Some(WRITABLE)));
+        // Only the superuser can give files away.
+        if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
+            assert_eq!(trust(0o600), Some("belongs to another user"));
+        }
+    }
 
     #[test]
     fn a_link_is_replaced_and_not_followed() {

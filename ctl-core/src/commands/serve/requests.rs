@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -12,6 +12,7 @@ use super::ServeArgs;
 use crate::error::CliError;
 use crate::link::RequestLog;
 use crate::output::messages::{Messages, Trace};
+use crate::output::units;
 use crate::system::files;
 
 /// The times of requests.
@@ -76,7 +77,7 @@ impl Requests {
 
 /// Writes a line at once, so that the file always has whole lines.
 fn write(file: &mut File, connection: u64, request: &str) -> std::io::Result<()> {
-    let ts = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let ts = units::now_in_milliseconds();
     let line = json!({"ts": ts, "connection": connection, "request": request});
     file.write_all(format!("{line}\n").as_bytes())
 }

@@ -76,7 +76,7 @@ pub(super) struct Line {
 impl Line {
     /// The line as shown, with this many bytes of the body; `is_short` omits the date.
     pub(super) fn record(&self, is_short: bool, shown: usize) -> Record {
-        let at = humantime::format_rfc3339_millis(self.at).to_string();
+        let at = units::in_milliseconds(self.at);
         let at = match at.get("2026-01-01T".len()..at.len() - 1) {
             Some(time) if is_short => time.to_owned(),
             _ => at,

@@ -1,6 +1,6 @@
 //! The live view: lines that fit the screen, built from the data and the user's choices.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -142,7 +142,7 @@ fn title(known: &Known, view: &View, width: usize) -> String {
     if view.paused {
         title.push_str("  PAUSED");
     }
-    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let now = units::now_in_seconds();
     let room = width.saturating_sub(title.width() + now.len());
     if room < GAP { cut(&title, width) } else { format!("{title}{}{now}", " ".repeat(room)) }
 }

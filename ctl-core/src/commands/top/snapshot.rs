@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
@@ -12,6 +11,7 @@ use super::board::{Figure, Known, Row, Server, Source, Unit};
 use super::selection::Selection;
 use crate::error::{CliError, Exit};
 use crate::output::escape;
+use crate::output::units;
 use crate::output::{Format, Output, Record};
 use crate::system::files;
 use crate::system::signals::Interrupts;
@@ -150,7 +150,7 @@ pub(crate) fn document(out: &Output, known: &Known) -> Result<Value, CliError> {
 
 fn selected(out: &Output, known: &Known, selection: Selection<'_>) -> Result<Value, CliError> {
     let board = known.board;
-    let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let now = units::now_in_milliseconds();
     let servers: Vec<Value> =
         known.servers.iter().map(|server| of_server(board.server, server)).collect();
     // A list, to which --columns and --sort-by apply as usual.

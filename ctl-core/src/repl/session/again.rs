@@ -1,6 +1,6 @@
 //! Commands that repeat other commands: `5 put x`, `:watch i=2 stats`.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use super::{Flow, Session};
 use crate::error::CliError;
@@ -37,7 +37,7 @@ impl<S: Shell> Session<'_, S> {
         let mut round = 0;
         loop {
             if terminal.is_some() {
-                let now = humantime::format_rfc3339_seconds(SystemTime::now());
+                let now = units::now_in_seconds();
                 let every = units::show_duration(rounds.pause);
                 self.shell.note(&format!("{now}, every {every}"));
             }

@@ -531,3 +531,23 @@ fn shell_commands_run_unless_they_are_off() {
     }
     assert_eq!(script("\\e say a", Rules::default()).0, Exit::Usage, "nobody can edit in a script");
 }
+
+#[cfg(unix)]
+#[test]
+fn commands_that_others_can_write_do_not_run_when_a_session_starts() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("replrc");
+    std::fs::write(&file, "say a\n").unwrap();
+    let prepare = |mode| {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut fake = Fake::new();
+        let result = Session::new(&mut fake, Rules::default()).prepare(&file);
+        (result.map_err(|error| (error.exit, error.message)), fake.said)
+    };
+    assert_eq!(prepare(0o600), (Ok(false), vec!["a".to_owned()]));
+    let (result, said) = prepare(0o666);
+    let (exit, message) = result.unwrap_err();
+    assert!(exit == Exit::Config && message.contains("is writable by other users"), "{message}");
+    assert!(said.is_empty());
+}
