@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::found::{Envelope, Why, id, text};
 use super::{json, php};
+use crate::output::body::from_base64;
 
 /// What precedes the `@` when a command is to be handled.
 const HANDLER: &str = "Illuminate\\Queue\\CallQueuedHandler@call";
@@ -56,19 +57,30 @@ pub(super) fn from_json(value: &Value) -> Result<Envelope, Why> {
     for key in PAYLOAD {
         found.with_option(key, value.get(key));
     }
-    if job != HANDLER && found.class.as_ref() != Some(&job) {
+    let is_command = job == HANDLER;
+    if !is_command && found.class.as_ref() != Some(&job) {
         found.options.insert("handler".to_owned(), job.into());
     }
-    match text(data, "command") {
+    // Other jobs have data of their own, in which `command` means what they like.
+    match text(data, "command").filter(|_| is_command) {
         Some(command) => read_command(&command, command_name, &mut found),
         None => found.arguments = Some(data.clone()),
     }
     Ok(found)
 }
 
+/// Whether this is the output of Laravel's encrypter: base64 of JSON with the initialization vector, the value and its
+/// authentication.
+fn is_encrypted(command: &str) -> bool {
+    let Ok(decoded) = from_base64(command) else { return false };
+    let Ok(parts) = json::parse(&decoded) else { return false };
+    ["iv", "value", "mac"].into_iter().all(|part| parts.get(part).is_some_and(Value::is_string))
+}
+
 fn read_command(command: &str, name: Option<String>, found: &mut Envelope) {
     if !php::looks_like(command.as_bytes()) {
-        found.why = Some(Why::Encrypted);
+        let is_encrypted = is_encrypted(command);
+        found.why = Some(if is_encrypted { Why::Encrypted } else { Why::Malformed });
         return;
     }
     let mut properties = match php::read(command.as_bytes()) {

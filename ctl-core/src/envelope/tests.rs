@@ -61,6 +61,23 @@ fn an_encrypted_laravel_command_shows_what_is_outside() {
     assert!(short(&read).ends_with("(encrypted)"));
 }
 
+/// `command` is the framework's only for its own handler.
+#[test]
+fn laravel_data_with_a_command_of_its_own_is_shown() {
+    let body = br#"{"job":"Backup@run","data":{"command":"mysqldump app","host":"db1"}}"#;
+    let read = decode(Decode::Laravel, body).unwrap().into_value();
+    assert_eq!(read["arguments"], json!({"command": "mysqldump app", "host": "db1"}));
+    assert_eq!((&read["class"], read.get("why")), (&json!("Backup@run"), None));
+    let handled = |command: &str| {
+        let job = "Illuminate\\Queue\\CallQueuedHandler@call";
+        let body = json!({"job": job, "data": {"commandName": "A", "command": command}});
+        why(Decode::Laravel, body.to_string().as_bytes())
+    };
+    assert_eq!(handled("garbage"), Some(Why::Malformed));
+    // Base64 of {"a":1}, which nothing has encrypted.
+    assert_eq!(handled("eyJhIjoxfQ=="), Some(Why::Malformed));
+}
+
 #[test]
 fn a_laravel_job_without_a_command_shows_its_data() {
     let read = read("laravel-plain", Decode::Laravel);
