@@ -1,6 +1,7 @@
 //! `bsctl`, the beanstalkd tool, as a library: the grammar, the commands, and their shared parts.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod attendance;
 pub mod cli;
 pub mod commands;
 pub mod error;

@@ -5,8 +5,12 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use beanstalk_client::blocking::Client;
-use beanstalk_client::protocol::{Command, Effect, Epoch, ListTubeUsed, Response, ServerWait};
-use beanstalk_client::{Address, ConnectOptions, Error, JobRef, RetryPolicy, Servers, TubeName};
+use beanstalk_client::protocol::{
+    Command, Effect, Epoch, ListTubeUsed, Response, ServerWait, Stats,
+};
+use beanstalk_client::{
+    Address, ConnectOptions, Error, JobRef, RetryPolicy, ServerStats, Servers, TubeName, TubeStats,
+};
 use bytes::BytesMut;
 use ctl_core::error::CliError;
 #[cfg(feature = "tls")]
@@ -32,6 +36,56 @@ pub struct Link {
     side: Option<Box<Link>>,
     /// Whether this is a session's own connection.
     in_session: bool,
+    /// The session's own connection, beside which this is a second one.
+    beside: Own,
+}
+
+/// What the tool's own connections add to a server's figures. No figure that a command shows counts the tool itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Own {
+    connections: u64,
+    /// Those that watch and use `default`, as all do from the start. Other tubes are those of a session's commands.
+    watching: u64,
+    using: u64,
+}
+
+impl Own {
+    fn of(client: Option<&Client>) -> Self {
+        let Some(client) = client.filter(|client| client.is_connected()) else {
+            return Self::default();
+        };
+        let default = TubeName::default();
+        Self {
+            connections: 1,
+            watching: u64::from(client.watched_tubes().contains(&default)),
+            using: u64::from(*client.used_tube() == default),
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            connections: self.connections + other.connections,
+            watching: self.watching + other.watching,
+            using: self.using + other.using,
+        }
+    }
+
+    /// The statistics of a server without the tool's connections.
+    #[must_use]
+    pub fn left_out_of_server(self, mut stats: ServerStats) -> ServerStats {
+        stats.current_connections = stats.current_connections.saturating_sub(self.connections);
+        stats
+    }
+
+    /// The statistics of a tube without the tool's connections.
+    #[must_use]
+    pub fn left_out_of_tube(self, mut stats: TubeStats) -> TubeStats {
+        if stats.name == TubeName::default() {
+            stats.current_watching = stats.current_watching.saturating_sub(self.watching);
+            stats.current_using = stats.current_using.saturating_sub(self.using);
+        }
+        stats
+    }
 }
 
 /// The used tube and the watch list, so that they can be restored; those of a new connection unless others are known.
@@ -69,7 +123,7 @@ impl ctl_core::link::Link for Link {
     const WAIT: Duration = SLICE;
 
     fn new(dialer: Dialer<Self>) -> Self {
-        Self { dialer, client: None, side: None, in_session: false }
+        Self { dialer, client: None, side: None, in_session: false, beside: Own::default() }
     }
 
     fn dialer(&self) -> &Dialer<Self> {
@@ -169,8 +223,28 @@ impl Link {
         if !self.in_session {
             return self;
         }
-        let side = self.side.take().unwrap_or_else(|| Box::new(self.sibling()));
+        let mut side = self.side.take().unwrap_or_else(|| Box::new(self.sibling()));
+        side.beside = Own::of(self.client.as_ref());
         self.side.insert(side)
+    }
+
+    /// What this connection, and the other one of a session, add to the server's figures.
+    ///
+    /// # Errors
+    /// The server cannot be reached.
+    pub fn own(&mut self) -> Result<Own, CliError> {
+        self.client()?;
+        let side = self.side.as_ref().and_then(|side| side.client.as_ref());
+        Ok(Own::of(self.client.as_ref()).and(Own::of(side)).and(self.beside))
+    }
+
+    /// The server's statistics without the tool's own connections.
+    ///
+    /// # Errors
+    /// As [`Link::call`].
+    pub fn server_stats(&mut self) -> Result<ServerStats, CliError> {
+        let own = self.own()?;
+        Ok(own.left_out_of_server(self.call(Stats)?))
     }
 
     /// One command and its reply.

@@ -11,12 +11,23 @@ use crate::link::Link;
 
 /// A server's answer about a tube.
 pub enum Answer {
-    /// Its statistics.
+    /// Its statistics, without the tool's own connections.
     Stats(Box<TubeStats>),
     /// It does not exist, or no longer does.
     Gone,
     /// The server cannot report on it, for this reason.
     Unaskable(CliError),
+}
+
+impl Answer {
+    /// The statistics, if it has them.
+    #[must_use]
+    pub fn stats(&self) -> Option<&TubeStats> {
+        match self {
+            Self::Stats(stats) => Some(stats),
+            Self::Gone | Self::Unaskable(_) => None,
+        }
+    }
 }
 
 /// The longest name that every beanstalkd can report on.
@@ -28,6 +39,7 @@ const ASKABLE: usize = 195;
 /// The failure of the connection; the refusal of a query that every server understands.
 pub fn ask(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<Answer>, CliError> {
     let mut answers = Vec::with_capacity(tubes.len());
+    let own = link.own()?;
     // Names of at least this length are not queried: each refusal costs a connection.
     let mut refused = usize::MAX;
     while let Some(tube) = tubes.get(answers.len()) {
@@ -42,7 +54,9 @@ pub fn ask(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<Answer>, CliError>
             askable.iter().zip(link.pipeline(askable.iter().cloned().map(StatsTube))?)
         {
             match reply {
-                Ok(Some(stats)) => answers.push(Answer::Stats(Box::new(stats))),
+                Ok(Some(stats)) => {
+                    answers.push(Answer::Stats(Box::new(own.left_out_of_tube(stats))));
+                }
                 Ok(None) => answers.push(Answer::Gone),
                 Err(error) => {
                     let error = unaskable(tube, error)?;

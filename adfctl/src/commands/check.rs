@@ -5,7 +5,7 @@ use std::time::Instant;
 use adf_queue_client::QueueStats;
 use clap::{Args, Subcommand};
 use ctl_core::commands::check::{
-    CheckFlags, Measurable, Measured, Metric, Missing, Named, Title, conclude, measure_all,
+    CheckFlags, Measurable, Measured, Metric, Missing, Named, Problem, Title, conclude, measure_all,
 };
 use ctl_core::commands::ping::PATIENCE;
 use ctl_core::error::{CliError, Exit};
@@ -154,10 +154,10 @@ fn rtt(link: &mut Link) -> Result<Metric, CliError> {
 
 fn figures(stats: &QueueStats) -> Vec<Metric> {
     let unattended = (stats.ready > 0 && stats.waiting == 0 && stats.pulled <= 0)
-        .then_some("ready messages but no pulls");
+        .then_some(Problem::Unattended("ready messages but no pulls"));
     let metric = |name, value| Metric::new(name, value, "").of(&stats.name).usual();
     vec![
-        Metric { unattended, ..metric("ready", stats.ready as f64) },
+        Metric { problem: unattended, ..metric("ready", stats.ready as f64) },
         metric("pulled", stats.pulled as f64),
         metric("waiting", stats.waiting as f64),
     ]

@@ -33,10 +33,12 @@ Metrics:
   roundtrip:  rtt (milliseconds)
 binlog-lag is the number of log files older than the current one. timeouts/s is measured over a second, and only if a
 threshold uses it. A job that is gone counts as done, unless --missing or --must-exist is given.
-oldest-age is the age of the job that would be reserved next. A tube with ready jobs and no watchers is CRITICAL
-(--zero-workers). A tube that does not exist counts as empty, unless --missing or --must-exist is given. A tube can look
-fine while its workers are stuck: roundtrip proves that the server stores and returns jobs, without competing with
-workers.
+oldest-age is the age of the job that would be reserved next. A tube with ready jobs and no workers is CRITICAL
+(--zero-workers); buried jobs and a pause are a WARNING, unless a threshold of buried or pause-left says what is normal.
+Workers are the connections that watch the tube. Every connection watches default: its workers are those that have also
+reserved, and UNKNOWN is the verdict if the server does not tell whether there are any. The tool's own connection is in
+no figure. A tube that does not exist counts as empty, unless --missing or --must-exist is given. A tube can look fine
+while its workers are stuck: roundtrip proves that the server stores and returns jobs, without competing with workers.
 With several servers, each value is for one of them, and the verdict is the most severe one; a server that is down is
 CRITICAL.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).

@@ -2,11 +2,15 @@
 
 use std::collections::HashMap;
 
-use beanstalk_client::protocol::{ListTubes, Stats, StatsTube};
+use beanstalk_client::protocol::{ListTubes, StatsTube};
 use beanstalk_client::{TubeName, TubeStats};
 use ctl_core::commands::exporter::{Choice, Counts, Exports, Kind, Known, Metrics, Names};
 use ctl_core::error::CliError;
+use ctl_core::output::{Field, Record};
+use serde_json::Value;
 
+use super::stats::record;
+use crate::attendance::Workers;
 use crate::link::Link;
 use crate::tool::Bsctl;
 use crate::tube_stats::{self, Answer, oldest_ages};
@@ -18,6 +22,8 @@ GET /metrics queries all servers in parallel, each for at most --timeout (2s): b
 not answer, and its other metrics are omitted. GET /scale?tube=NAME returns JSON for autoscalers such as KEDA's
 metrics-api: ready, reserved, delayed, buried, and value, the sum of ready and reserved; 503 unless all servers answer,
 because a sum of some of them would look like less work. GET /healthz covers only the exporter itself.
+The exporter's own connection is in no figure. Every connection watches the tube default, also idle producers: its
+workers are known only within beanstalkd_tube_workers_min and _max; for other tubes both are the number of watchers.
 Metric names are beanstalkd_* (native), or those of exporters that have dashboards (messagebird, davidtannock).
 
 Examples:
@@ -38,6 +44,11 @@ pub static EXPORTS: Exports<Bsctl> = Exports {
     valid: |name| crate::names::tube(name).map(drop),
     scale,
 };
+
+/// The bounds of the number of workers of a tube.
+pub const WORKERS_MIN: &str = "beanstalkd_tube_workers_min";
+/// The other one.
+pub const WORKERS_MAX: &str = "beanstalkd_tube_workers_max";
 
 const NATIVE: &str = "native";
 const MESSAGEBIRD: &str = "messagebird";
@@ -167,8 +178,8 @@ fn scrape(
     _: &mut Known,
 ) -> Result<Metrics, CliError> {
     let mut metrics = Metrics::default();
-    let stats = link.call(Stats)?;
-    OF_SERVER.add_to(&mut metrics, names, stats.entries(), None);
+    let stats = link.server_stats()?;
+    OF_SERVER.add_to(&mut metrics, names, &record(&stats)?, None);
     if names.name == NATIVE {
         let labels =
             [("version", &stats.version), ("hostname", &stats.hostname), ("id", &stats.id)];
@@ -195,10 +206,17 @@ fn scrape(
     for (tube, answer) in tubes.iter().zip(answers) {
         // Tubes that have disappeared in the meantime, or that this server cannot report on because of their names, are
         // left out.
-        let Answer::Stats(stats) = answer else { continue };
+        let Answer::Stats(tube_stats) = answer else { continue };
         let label = ("tube", tube.as_str());
-        OF_TUBE.add_to(&mut metrics, names, stats.entries(), Some(label));
+        OF_TUBE.add_to(&mut metrics, names, &record(&*tube_stats)?, Some(label));
         if names.name == NATIVE {
+            let workers = Workers::of(&tube_stats, Some(&stats));
+            for (name, help, count) in [
+                (WORKERS_MIN, "Workers of the tube, at least.", workers.least),
+                (WORKERS_MAX, "Workers of the tube, at most.", workers.most),
+            ] {
+                metrics.add(Kind::Gauge, name, help, [label], count as f64);
+            }
             let age = ages.get(tube).copied().unwrap_or(0);
             let help =
                 "Age of the job that would be reserved next, in seconds; 0 if there is none.";
@@ -213,15 +231,16 @@ fn scrape(
 
 impl Subject {
     /// Adds what the server reports about it, with this label.
-    fn add_to<'a>(
+    fn add_to(
         &self,
         metrics: &mut Metrics,
         names: &Names,
-        entries: impl Iterator<Item = (&'a str, &'a str)>,
+        stats: &Record,
         label: Option<(&str, &str)>,
     ) {
-        for (key, text) in entries {
-            let Some(value) = number(text) else { continue };
+        for (key, field) in stats.fields() {
+            let Field::Value(value) = field else { continue };
+            let Some(value) = number(value) else { continue };
             let figure = self.figures.iter().find(|figure| figure.key == key);
             let Some((kind, name, state)) = self.name(names, key, figure) else { continue };
             let help = figure.map_or("A server statistic.", |figure| figure.help);
@@ -260,12 +279,13 @@ impl Subject {
     }
 }
 
-/// The server writes numbers, `true` and `false`, and text. Text is not exported.
-fn number(text: &str) -> Option<f64> {
-    match text {
-        "true" => Some(1.0),
-        "false" => Some(0.0),
-        text => text.parse().ok().filter(|number: &f64| number.is_finite()),
+/// The server writes numbers, `true` and `false`, and text. Text is not exported, unless it is a number.
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Bool(is_set) => Some(f64::from(u8::from(*is_set))),
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.parse().ok().filter(|number: &f64| number.is_finite()),
+        _ => None,
     }
 }
 

@@ -1,16 +1,21 @@
 //! `server`: what kind of server this is and what it supports.
 
-use beanstalk_client::JobId;
-use beanstalk_client::protocol::{ListTubes, ReserveJob, Stats};
+use beanstalk_client::protocol::{ListTubes, ReserveJob};
+use beanstalk_client::{JobId, TubeStats};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::output::Record;
 use ctl_core::output::units;
 
+use crate::attendance::{Load, Problem, Workers};
 use crate::jobs::paused;
 use crate::link::Link;
 use crate::tool::Tool;
+use crate::tube_stats::{self, Answer};
+
+/// Number of tubes that a sentence names.
+const SHOWN: usize = 5;
 
 /// The end of `server --help`.
 pub const HELP: &str = "\
@@ -29,7 +34,7 @@ pub struct ServerArgs {}
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
     let address = tool.link.dialer.address()?;
-    let stats = tool.link.call(Stats)?;
+    let stats = tool.link.server_stats()?;
     let reserve_job = knows_reserve_job(tool.link.side())?;
     let record = Record::new()
         .with("address", address)
@@ -69,12 +74,20 @@ pub fn knows_reserve_job(link: &mut Link) -> Result<bool, CliError> {
 /// # Errors
 /// The failure of the connection.
 pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
-    let stats = link.call(Stats)?;
+    let stats = link.server_stats()?;
     let reserve_job = knows_reserve_job(link)?;
-    let (ready, workers) = (stats.current_jobs_ready, stats.current_workers);
     let tubes = link.call(ListTubes)?;
-    let paused = paused::among(link, &tubes)?;
-    let idle = format!("{} ready, but no client reserves any", units::count(ready, "job"));
+    let answers = tube_stats::ask(link, &tubes)?;
+    let paused = paused::of(&answers);
+    let with = |wanted| {
+        let has = |tube: &TubeStats| {
+            Load::of(tube, Workers::of(tube, Some(&stats))).problems().any(|one| one == wanted)
+        };
+        let tubes = answers.iter().filter_map(Answer::stats).filter(|tube| has(tube));
+        tubes.map(|tube| tube.name.to_string()).collect::<Vec<_>>()
+    };
+    let (idle, untold) = (with(Problem::NoWorkers), with(Problem::WorkersUnknown));
+    let buried = with(Problem::Buried);
     Ok(Diagnosis::default()
         .fact("version", stats.version.as_str())
         .seconds("uptime", stats.uptime)
@@ -94,9 +107,17 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
             "beanstalkd 1.12 or later",
         )
         .warn_if(
-            ready > 0 && workers == 0,
-            idle,
-            "bsctl tubes, to see where; bsctl work, to process them",
+            !idle.is_empty(),
+            format!("jobs are ready, but no worker serves {}", units::first_of(&idle, SHOWN)),
+            "start a worker, or bsctl work TUBE",
+        )
+        .warn_if(
+            !untold.is_empty(),
+            format!(
+                "jobs are ready, and the server does not tell whether a worker serves {}",
+                units::first_of(&untold, SHOWN)
+            ),
+            "workers that ignore the tubes they do not serve, and producers that use none of them",
         )
         .warn_if(
             !paused.is_empty(),
@@ -105,7 +126,11 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         )
         .warn_if(
             stats.current_jobs_buried > 0,
-            format!("{} buried", units::count(stats.current_jobs_buried, "job")),
-            "bsctl tubes --state buried, to see where; bsctl retry TUBE, to kick them",
+            format!(
+                "{} buried in {}",
+                units::count(stats.current_jobs_buried, "job"),
+                units::first_of(&buried, SHOWN)
+            ),
+            "bsctl retry TUBE, to kick them",
         ))
 }

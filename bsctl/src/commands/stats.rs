@@ -1,6 +1,5 @@
 //! `stats` and `stats-tube`: the server's own figures.
 
-use beanstalk_client::protocol::Stats;
 use beanstalk_client::{TubeName, TubeStats};
 use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, OnError};
@@ -115,7 +114,7 @@ pub fn run(tool: &mut Tool, args: StatsArgs) -> Result<Exit, CliError> {
     if args.twice.is_wanted()? {
         let noun = fleet.is_several().then_some("server");
         return look_twice(tool, &args.twice, &figures(noun), |tool| {
-            let all = fleet.ask(&mut tool.link, |link| record(&link.call(Stats)?))?;
+            let all = fleet.ask(&mut tool.link, |link| record(&link.server_stats()?))?;
             let named = |(server, stats): Answered<Record>| match server {
                 Some(server) => stats.led_by("name", server),
                 None => stats,
@@ -126,7 +125,7 @@ pub fn run(tool: &mut Tool, args: StatsArgs) -> Result<Exit, CliError> {
     if fleet.is_several() {
         tool.out.expect(&SERVERS)?;
     }
-    let all = fleet.ask(&mut tool.link, |link| record(&link.call(Stats)?))?;
+    let all = fleet.ask(&mut tool.link, |link| record(&link.server_stats()?))?;
     if !fleet.is_several() {
         all.into_iter().try_for_each(|(_, stats)| tool.out.pairs(stats))?;
         return Ok(Exit::Done);

@@ -3,14 +3,18 @@
 use ctl_core::commands::top::{Act, Board, Figure, Row, columns};
 use ctl_core::output::{Column, Shape};
 
+use super::exporter::{WORKERS_MAX, WORKERS_MIN};
+use crate::attendance::{Load, Workers};
+
 /// The end of `top --help`.
 pub const HELP: &str = "\
 Protocol: stats, list-tubes, stats-tube; use, peek-ready and stats-job for the age of the oldest job.
 On a terminal, this is a live view: ? lists the keys, Enter shows the details of a row, q quits. Columns that do not fit
 are hidden; --record keeps every snapshot. In a pipe, or with -o json, ndjson or yaml, it prints snapshots instead; -o
 json and yaml print one unless --iterations is given. PUT/S and DELETE/S cover the time since the previous snapshot, so
-the first one has none. OLDEST is the age of the job that would be reserved next. A tube with ready jobs and no watchers
-is a PROBLEM; so are buried jobs and a pause.
+the first one has none. OLDEST is the age of the job that would be reserved next. A tube with ready jobs and no workers
+is a PROBLEM; so are buried jobs and a pause. WORKERS are the connections that watch the tube; for default, which every
+connection watches, those known to reserve.
 With several servers, one that does not answer is shown as down and recovers automatically.
 With --write, k kicks the buried jobs of the selected tube and P pauses or resumes it, after confirmation.
 
@@ -19,7 +23,7 @@ Examples:
   bsctl -a one:11300,two:11300 top --only 'mail*' --sort-by buried
   bsctl top --once -o json | jq '.tubes[] | select(.problem)'";
 
-const FIGURES: [Figure; 13] = [
+const FIGURES: [Figure; 15] = [
     Figure::server(),
     Figure::name("TUBE"),
     jobs("ready", "READY", 1),
@@ -35,10 +39,14 @@ const FIGURES: [Figure; 13] = [
     ),
     Figure::count(Column::new("waiting", "WAITING"), "beanstalkd_tube_current_waiting", 6),
     Figure::count(Column::wide("watching", "WATCHING"), "beanstalkd_tube_current_watching", 8),
+    Figure::count(Column::wide(LEAST, "WORKERS"), WORKERS_MIN, 8),
+    Figure::count(Column::on_request(MOST, "AT MOST"), WORKERS_MAX, 10),
     Figure::seconds(Column::wide(PAUSE, "PAUSE"), "beanstalkd_tube_pause_time_left_seconds", 9),
     Figure::problem(),
 ];
 
+const LEAST: &str = "workers_min";
+const MOST: &str = "workers_max";
 const PAUSE: &str = "pause_left_seconds";
 
 const fn jobs(state: &'static str, title: &'static str, rank: u8) -> Figure {
@@ -94,14 +102,12 @@ pub static BOARD: Board = Board {
 };
 
 fn problem(tube: &Row<'_>) -> Option<String> {
-    // Every connection watches `default` initially, and so does this one.
-    let own = if tube.name == "default" { 1.0 } else { 0.0 };
-    let watching = tube.count("watching") - own;
-    if tube.count("ready") > 0.0 && watching <= 0.0 {
-        return Some("no watchers".to_owned());
-    }
-    if tube.count(PAUSE) > 0.0 {
-        return Some("paused".to_owned());
-    }
-    (tube.count("buried") > 0.0).then(|| "buried jobs".to_owned())
+    let count = |key| tube.count(key) as u64;
+    let load = Load {
+        ready: count("ready"),
+        workers: Workers { least: count(LEAST), most: count(MOST) },
+        pause_left: count(PAUSE),
+        buried: count("buried"),
+    };
+    load.problems().next().map(|problem| problem.short().to_owned())
 }

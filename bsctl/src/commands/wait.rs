@@ -1,6 +1,6 @@
 //! `wait`: until a condition is true.
 
-use beanstalk_client::protocol::{ListTubeUsed, StatsJob, StatsTube};
+use beanstalk_client::protocol::{ListTubeUsed, StatsJob};
 use beanstalk_client::{JobId, TubeName, TubeStats};
 use clap::Args;
 use ctl_core::commands::wait::{self, Look, WaitFlags};
@@ -10,6 +10,7 @@ use ctl_core::output::units;
 use ctl_core::repl::expect::Condition;
 use serde_json::json;
 
+use crate::attendance::Workers;
 use crate::jobs;
 use crate::names::Tube;
 use crate::tool::{Bsctl, Tool, tube_or_used};
@@ -96,7 +97,7 @@ impl Goal {
             };
         }
         // A tube without jobs shows which keys there are.
-        let condition = wait::on_counts::<Bsctl>(text, &counts(None))?;
+        let condition = wait::on_counts::<Bsctl>(text, &counts(None, 0))?;
         Ok(Self::Counts(condition))
     }
 }
@@ -122,17 +123,24 @@ fn look_at(
     tube: &TubeName,
     must_exist: bool,
 ) -> Result<Look, CliError> {
-    let stats = tool.link.call(StatsTube(tube.clone()))?;
-    if stats.is_none() && must_exist {
+    let known = Workers::ask(&mut tool.link, tube)?;
+    if known.is_none() && must_exist {
         return Err(jobs::no_tube(tube));
     }
     if matches!(goal, Goal::TubeExists) {
-        let seen = if stats.is_some() { "the tube" } else { "no such tube" };
-        return Ok((stats.is_some(), seen.to_owned()));
+        let seen = if known.is_some() { "the tube" } else { "no such tube" };
+        return Ok((known.is_some(), seen.to_owned()));
     }
-    let counts = counts(stats.as_ref());
+    let (stats, workers) = known.unzip();
+    let workers = workers.unwrap_or_default();
+    let counts = counts(stats.as_ref(), workers.least);
     if let Goal::Counts(condition) = goal {
-        return wait::seen(condition, &counts);
+        let (holds, mut seen) = wait::seen(condition, &counts)?;
+        let (at_most, _) = wait::seen(condition, &self::counts(stats.as_ref(), workers.most))?;
+        if holds != at_most {
+            seen.push_str(&format!(" to {}: the server does not tell more", workers.most));
+        }
+        return Ok((holds && at_most, seen));
     }
     let left = ["ready", "reserved", "delayed", "buried"]
         .iter()
@@ -142,7 +150,7 @@ fn look_at(
 }
 
 /// The values that conditions can name; all 0 for a tube that does not exist.
-fn counts(stats: Option<&TubeStats>) -> serde_json::Value {
+fn counts(stats: Option<&TubeStats>, workers: u64) -> serde_json::Value {
     let of = |count: fn(&TubeStats) -> u64| stats.map_or(0, count);
     json!({
         "ready": of(|s| s.current_jobs_ready),
@@ -151,6 +159,6 @@ fn counts(stats: Option<&TubeStats>) -> serde_json::Value {
         "delayed": of(|s| s.current_jobs_delayed),
         "buried": of(|s| s.current_jobs_buried),
         "waiting": of(|s| s.current_waiting),
-        "workers": of(|s| s.current_watching),
+        "workers": workers,
     })
 }

@@ -52,11 +52,13 @@ impl Display for Paused {
 /// # Errors
 /// The failure of the connection.
 pub fn among(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<Paused>, CliError> {
-    let of = |answer: &Answer| match answer {
-        Answer::Stats(stats) => Paused::of(stats),
-        Answer::Gone | Answer::Unaskable(_) => None,
-    };
-    Ok(tube_stats::ask(link, tubes)?.iter().filter_map(of).collect())
+    Ok(of(&tube_stats::ask(link, tubes)?))
+}
+
+/// The pauses in these answers.
+#[must_use]
+pub fn of(answers: &[Answer]) -> Vec<Paused> {
+    answers.iter().filter_map(Answer::stats).filter_map(Paused::of).collect()
 }
 
 /// Number of tubes that a sentence names.

@@ -1,5 +1,8 @@
 //! `check`: exit codes 0 to 3 and nothing else.
 
+use std::time::Duration;
+
+use beanstalk_client::{PutOptions, ReleaseOptions};
 use fixtures::beanstalkd::Server;
 use fixtures::fault::Fault;
 
@@ -55,12 +58,92 @@ fn ready_jobs_that_nobody_watches_are_critical() {
     on_both(|address| {
         put(address, "orphan", "");
         let ran = bsctl(address, &["check", "tube", "orphan"]).exits(2);
-        assert!(ran.out().contains("no watchers"), "{}", ran.out());
+        assert!(ran.out().contains("no workers"), "{}", ran.out());
         bsctl(address, &["check", "tube", "orphan", "--zero-workers", "warn"]).exits(1);
         bsctl(address, &["check", "tube", "orphan", "--zero-workers", "ok"]).exits(0);
         bsctl(address, &["check", "tubes", "*"]).exits(2);
         bsctl(address, &["check", "tubes", "*", "--exclude", "orph*"]).exits(0);
     });
+}
+
+/// Every connection watches `default` from the start: idle producers do, and so does the tool itself.
+#[test]
+fn no_figure_of_default_counts_the_tool_or_an_idle_producer() {
+    on_both(|address| {
+        let mut producer = client(address);
+        producer.put("x", PutOptions::default()).unwrap();
+        // Connections of tools that have ended are gone when the server says so.
+        let mut run = |connections: u64, line: &[&str]| {
+            eventually("the tool has gone", || {
+                (producer.stats().unwrap().current_connections == connections).then_some(())
+            });
+            bsctl(address, line)
+        };
+        let check = ["check", "tube", "default"];
+        let ran = run(1, &check).exits(2);
+        assert!(ran.out().contains("ready jobs but no workers"), "{}", ran.out());
+        run(1, &["check", "tubes", "*", "-c", "workers=1:"]).exits(2);
+        run(1, &["wait", "--for", "workers>=1", "-t", "default", "--timeout", "300ms"]).exits(124);
+        let exported = run(1, &["exporter", "--once"]).exits(0);
+        let text = exported.out();
+        for (figure, value) in [("current_watching", 1), ("workers_max", 0)] {
+            let line = format!(
+                "beanstalkd_tube_{figure}{{server=\"{address}\",tube=\"default\"}} {value}.0\n"
+            );
+            assert!(text.contains(&line), "{line}: {text}");
+        }
+        assert!(
+            text.contains(&format!("_current_connections{{server=\"{address}\"}} 1.0\n")),
+            "{text}"
+        );
+        let tubes = run(1, &["tubes", "-o", "json"]).exits(0).json();
+        assert_eq!(
+            (&tubes[0]["current-using"], &tubes[0]["current-watching"]),
+            (&1.into(), &1.into())
+        );
+        assert_eq!(run(1, &["stats", "-o", "json"]).json()["current-connections"], 1);
+        assert_eq!(
+            run(1, &["stats-tube", "default", "-o", "json"]).json()[0]["current-watching"],
+            1
+        );
+        let top = run(1, &["top", "--once", "-o", "json"]).exits(0).json();
+        assert_eq!(top["tubes"][0]["problem"], "no workers");
+        assert!(run(1, &["doctor"]).out().contains("no worker serves default"));
+
+        // One that serves another tube might serve this one, too, for all that the server tells.
+        let mut other = client(address);
+        other.watch("mail").unwrap();
+        other.ignore("default").unwrap();
+        other.reserve_with_timeout(Duration::ZERO).unwrap();
+        let ran = run(2, &check).exits(3);
+        assert!(ran.out().contains("the server does not tell"), "{}", ran.out());
+        run(2, &["check", "tube", "default", "-c", "workers=1:", "--zero-workers", "ok"]).exits(3);
+        run(2, &["check", "tube", "default", "-c", "workers=5:", "--zero-workers", "ok"]).exits(2);
+        run(2, &["check", "tube", "default", "-c", "workers=5", "--zero-workers", "ok"]).exits(0);
+        run(2, &["wait", "--for", "workers>=1", "-t", "default", "--timeout", "300ms"]).exits(124);
+
+        let mut worker = client(address);
+        let job = worker.reserve_with_timeout(Duration::ZERO).unwrap().job().unwrap();
+        worker.release(&job, ReleaseOptions::new(0)).unwrap();
+        other.quit();
+        run(2, &check).exits(0);
+        run(2, &["wait", "--for", "workers==1", "-t", "default"]).exits(0);
+    });
+}
+
+/// Buried jobs and pauses are a problem for every command that judges.
+#[test]
+fn buried_jobs_and_pauses_warn_unless_a_threshold_says_what_is_normal() {
+    let server = Server::start().unwrap();
+    put_buried(server.address(), "mail", "x");
+    let check =
+        |more: &[&str]| bsctl(server.address(), &[&["check", "tube", "mail"], more].concat());
+    assert!(check(&[]).exits(1).out().contains("mail: buried jobs"));
+    check(&["-c", "buried=1"]).exits(0);
+    check(&["-c", "buried=0"]).exits(2);
+    bsctl(server.address(), &["pause", "mail", "1h"]).exits(0);
+    assert!(check(&["-c", "buried=1"]).exits(1).out().contains("mail: paused"));
+    check(&["-c", "buried=1", "-w", "pause-left=2h"]).exits(0);
 }
 
 /// A tube exists only while it is in use: the alert would be triggered by the last job.

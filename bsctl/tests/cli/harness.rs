@@ -1,7 +1,7 @@
 //! Running the program, and a server of each kind to run it against.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use beanstalk_client::blocking::Client;
 use beanstalk_client::{ConnectOptions, JobId, JobStats, PutOptions};
@@ -113,4 +113,15 @@ pub(crate) fn replaced(server: Server) -> Server {
     let listen = Listen::parse(server.address(), 0).unwrap();
     drop(server);
     Server::builder().listen(listen).start().unwrap()
+}
+
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

@@ -4,7 +4,7 @@ use beanstalk_client::protocol::{AnyCommand, Delete, Put};
 use beanstalk_client::{JobId, PutOptions};
 use fixtures::beanstalkd::{Server, Version};
 use fixtures::fault::Fault;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::*;
 
@@ -472,6 +472,18 @@ fn several_servers_are_told_apart_and_a_dead_one_hides_nothing() {
     assert!(said.out().contains(&format!("mail on {}", two.address())), "{}", said.out());
     let said = check(&all, &["server", "-c", "ready=5"]).exits(2);
     assert!(said.out().contains(&dead), "{}", said.out());
+    let whole = check(&all, &["tube", "mail", "-o", "json"]).exits(2).json();
+    let summary = whole["summary"].as_str().unwrap();
+    assert!(
+        summary.contains(&dead) && summary.contains("ready jobs but no workers: "),
+        "{summary}"
+    );
+    let of_two = |metric: &&Value| metric["server"] == two.address() && metric["name"] == "workers";
+    let metric = whole["metrics"].as_array().unwrap().iter().find(of_two).unwrap();
+    assert_eq!(
+        (&metric["tube"], &metric["problem"]),
+        (&json!("mail"), &json!("ready jobs but no workers"))
+    );
     let figure = format!("'{}_ready'=2;", two.address());
     assert!(said.out().contains(&figure), "what came is reported, too: {}", said.out());
     // Commands for a single server say so.

@@ -28,7 +28,7 @@ fn jobs_are_kicked_and_tubes_paused_after_a_yes() {
     terminal.sees("kicked 1 job");
     assert_eq!(state(address, buried), "ready");
     // A key refers to what the screen shows, so the next poll must have arrived.
-    terminal.sees("no watchers");
+    terminal.sees("no workers");
     terminal.types("k");
     terminal.sees("mail: nothing to do for k");
     terminal.types("P");

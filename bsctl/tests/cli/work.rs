@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use beanstalk_client::PutOptions;
 use serde_json::{Value, json};
@@ -19,17 +19,6 @@ fn work(address: &str, arguments: &[&str]) -> Ran {
 fn logged(address: &str, arguments: &[&str]) -> Vec<Value> {
     let ran = work(address, &[&["--log-jobs", "ndjson"], arguments].concat()).exits(0);
     ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what} does not come");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod several;
 use clap::{Args, ValueEnum};
 
 pub use self::complete::{Measurable, Named};
-pub use self::measured::{Measured, Metric};
+pub use self::measured::{Measured, Metric, Problem};
 use self::report::{Judged, Report};
 pub use self::report::{Missing, Title};
 pub use self::several::measure_all;
@@ -188,18 +188,37 @@ impl CheckFlags {
         };
         let (warning, critical) = (find(&self.warning), find(&self.critical));
         let alerts =
-            |range: &Option<Range>| range.as_ref().is_some_and(|range| range.alerts(metric.value));
-        let unattended = metric.unattended.is_some() && self.zero_workers != ZeroWorkers::Ok;
-        let grave = unattended && self.zero_workers == ZeroWorkers::Crit;
-        let verdict = if alerts(&critical) || grave {
-            Verdict::Critical
-        } else if alerts(&warning) || unattended {
-            Verdict::Warning
-        } else {
-            Verdict::Ok
+            |range: &Option<Range>, value| range.as_ref().is_some_and(|range| range.alerts(value));
+        let at = |value| match () {
+            () if alerts(&critical, value) => Verdict::Critical,
+            () if alerts(&warning, value) => Verdict::Warning,
+            () => Verdict::Ok,
         };
+        let by_range = match (at(metric.value), metric.most.map(at)) {
+            (least, Some(most)) if least != most => Verdict::Unknown,
+            (least, _) => least,
+        };
+        let has_threshold = warning.is_some() || critical.is_some();
+        let problem = metric.problem.map(|problem| self.verdict_of(problem, has_threshold));
+        let problem = problem.filter(|(verdict, _)| *verdict != Verdict::Ok);
+        let verdict = problem.map_or(by_range, |(verdict, _)| verdict.max(by_range));
         let text = |range: Option<Range>| range.map(|range| range.to_string());
-        Judged { warning: text(warning), critical: text(critical), verdict, unattended, metric }
+        let problem = problem.map(|(_, why)| why);
+        Judged { warning: text(warning), critical: text(critical), verdict, problem, metric }
+    }
+
+    /// The verdict on a problem of a figure, and the reason.
+    fn verdict_of(&self, problem: Problem, has_threshold: bool) -> (Verdict, &'static str) {
+        match (problem, self.zero_workers) {
+            (Problem::Unusual(why), _) if has_threshold => (Verdict::Ok, why),
+            (Problem::Unusual(why), _) => (Verdict::Warning, why),
+            (Problem::Unattended(why) | Problem::Untold(why), ZeroWorkers::Ok) => {
+                (Verdict::Ok, why)
+            }
+            (Problem::Untold(why), _) => (Verdict::Unknown, why),
+            (Problem::Unattended(why), ZeroWorkers::Warn) => (Verdict::Warning, why),
+            (Problem::Unattended(why), ZeroWorkers::Crit) => (Verdict::Critical, why),
+        }
     }
 }
 

@@ -115,17 +115,17 @@ impl FromStr for Threshold {
     }
 }
 
-/// The result of a check; the worst is last.
+/// The result of a check; the most severe is last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// 0.
     Ok,
     /// 1.
     Warning,
+    /// 3: the check itself failed, or what it needs to know cannot be known.
+    Unknown,
     /// 2.
     Critical,
-    /// 3: the check itself failed.
-    Unknown,
 }
 
 impl Verdict {
@@ -224,8 +224,9 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_order_from_good_to_unknown() {
-        assert!(Verdict::Ok < Verdict::Warning && Verdict::Warning < Verdict::Critical);
+    fn verdicts_are_ordered_by_severity() {
+        assert!(Verdict::Ok < Verdict::Warning && Verdict::Warning < Verdict::Unknown);
+        assert!(Verdict::Unknown < Verdict::Critical);
         assert_eq!(Verdict::Unknown.exit().code(), 3);
     }
 }

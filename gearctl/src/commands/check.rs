@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use ctl_core::commands::check::{
-    CheckFlags, Measurable, Measured, Metric, Missing, Named, Title, conclude, measure_all,
+    CheckFlags, Measurable, Measured, Metric, Missing, Named, Problem, Title, conclude, measure_all,
 };
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::Patterns;
@@ -259,11 +259,12 @@ fn figures(name: &str, status: Option<&FunctionStatus>) -> Vec<Metric> {
     let of = |figure: fn(&FunctionStatus) -> i64| status.map_or(0, figure);
     let (queued, workers) = (of(FunctionStatus::queued), of(|status| status.workers));
     let metric = |key, value: i64| Metric::new(key, value as f64, "").of(name);
-    let unattended = (queued > 0 && workers == 0).then_some("queued jobs and no worker");
+    let unattended =
+        (queued > 0 && workers == 0).then_some(Problem::Unattended("queued jobs but no workers"));
     vec![
         metric("queued", queued).usual(),
         metric("running", of(|status| status.running)),
-        Metric { unattended, ..metric("workers", workers).usual() },
+        Metric { problem: unattended, ..metric("workers", workers).usual() },
     ]
 }
 

@@ -54,5 +54,5 @@ pub static BOARD: Board = Board {
 
 fn problem(function: &Row<'_>) -> Option<String> {
     let is_alone = function.count("queued") > 0.0 && function.count("workers") <= 0.0;
-    is_alone.then(|| "no worker".to_owned())
+    is_alone.then(|| "no workers".to_owned())
 }

@@ -26,7 +26,7 @@ fn functions_are_judged_by_thresholds_and_workers() {
         queue(address, "f", b"x");
         let lonely = check(&["function", "f"]).exits(2);
         assert!(
-            lonely.out().contains("queued jobs and no worker")
+            lonely.out().contains("queued jobs but no workers")
                 && lonely.out().contains("'f_queued'=1;;;0;")
         );
         check(&["function", "f", "--zero-workers", "warn"]).exits(1);

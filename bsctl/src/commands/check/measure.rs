@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use beanstalk_client::protocol::{
-    Delete, ListTubes, Put, ReserveJob, ReserveWithTimeout, Stats, StatsJob, StatsTube,
+    Delete, ListTubes, Put, ReserveJob, ReserveWithTimeout, Stats, StatsJob,
 };
 use beanstalk_client::{Job, JobId, JobState, JobStats, PutOptions, TubeName, TubeStats};
 use ctl_core::commands::bulk::Gate;
@@ -19,6 +19,7 @@ use ctl_core::output::units::milliseconds;
 use ctl_core::system::signals::Interrupts;
 
 use super::What;
+use crate::attendance::{Load, Problem, Workers};
 use crate::commands::smoke::scratch_tube;
 use crate::error::cli_error;
 use crate::jobs::scan::{Wanted, fetch, find};
@@ -86,7 +87,7 @@ const WHILE: Duration = Duration::from_secs(1);
 fn server(link: &mut Link, with_rates: bool) -> Result<Vec<Metric>, CliError> {
     link.client()?;
     let start = Instant::now();
-    let stats = link.call(Stats)?;
+    let stats = link.server_stats()?;
     let rtt = milliseconds(start.elapsed());
     let draining = u64::from(stats.draining == Some(true));
     let binlog_lag = stats.binlog_current_index.saturating_sub(stats.binlog_oldest_index);
@@ -159,31 +160,34 @@ fn one_tube(link: &mut Link, tube: &TubeName) -> Result<Measured, CliError> {
 fn tube_metrics(link: &mut Link, tube: &TubeName) -> Result<(bool, Vec<Metric>), CliError> {
     link.client()?;
     let start = Instant::now();
-    let stats = link.call(StatsTube(tube.clone()))?;
+    let known = Workers::ask(link, tube)?;
     let rtt = milliseconds(start.elapsed());
-    let is_idle = stats.as_ref().is_none_or(|stats| stats.current_jobs_ready == 0);
+    let is_idle = known.as_ref().is_none_or(|(stats, _)| stats.current_jobs_ready == 0);
     let oldest = if is_idle { 0 } else { oldest_age(link, tube)? };
-    Ok((stats.is_some(), figures(tube.as_str(), stats.as_ref(), oldest, rtt)))
+    Ok((known.is_some(), figures(tube.as_str(), known.as_ref(), oldest, rtt)))
 }
 
 /// A tube that does not exist counts as empty. The age is in seconds, the round trip in milliseconds.
-fn figures(tube: &str, stats: Option<&TubeStats>, oldest: u64, rtt: f64) -> Vec<Metric> {
-    let of = |figure: fn(&TubeStats) -> u64| stats.map_or(0, figure);
-    let (ready, watching) =
-        (of(|stats| stats.current_jobs_ready), of(|stats| stats.current_watching));
-    let unattended = (ready > 0 && watching == 0).then_some("ready jobs but no watchers");
-    let metric = |name, value: u64, unit| Metric::new(name, value as f64, unit).of(tube);
-    let pause_left = of(|stats| u64::try_from(stats.pause_time_left).unwrap_or(0));
+fn figures(tube: &str, known: Option<&(TubeStats, Workers)>, oldest: u64, rtt: f64) -> Vec<Metric> {
+    let of = |figure: fn(&TubeStats) -> u64| known.map_or(0, |(stats, _)| figure(stats));
+    let load = known.map(|(stats, workers)| Load::of(stats, *workers)).unwrap_or_default();
+    let problems: Vec<_> = load.problems().map(Problem::in_check).collect();
+    let metric = |name, value: u64, unit| {
+        let problem = problems.iter().find(|(metric, _)| *metric == name).map(|(_, why)| *why);
+        Metric { problem, ..Metric::new(name, value as f64, unit).of(tube) }
+    };
+    let Load { ready, workers, pause_left, buried } = load;
+    let most = (workers.most > workers.least).then_some(workers.most as f64);
     let pause = metric("pause-left", pause_left, "s");
     let mut metrics = vec![
         metric("ready", ready, "").usual(),
-        metric("buried", of(|stats| stats.current_jobs_buried), ""),
+        metric("buried", buried, ""),
         metric("delayed", of(|stats| stats.current_jobs_delayed), ""),
         metric("reserved", of(|stats| stats.current_jobs_reserved), ""),
         metric("urgent", of(|stats| stats.current_jobs_urgent), ""),
         metric("waiting", of(|stats| stats.current_waiting), ""),
-        metric("watching", watching, ""),
-        Metric { unattended, ..metric("workers", watching, "").usual() },
+        metric("watching", of(|stats| stats.current_watching), ""),
+        Metric { most, ..metric("workers", workers.least, "").usual() },
         metric("oldest-age", oldest, "s"),
         Metric::new("rtt", rtt, "ms").of(tube).usual(),
     ];

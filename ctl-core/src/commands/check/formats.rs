@@ -26,7 +26,8 @@ impl Report {
             };
             let name = format!("{tool}_check_{}{end}", metric.name);
             let subject = metric.subject.as_deref().map(|subject| (title.noun, subject));
-            let labels = [Some(check), subject].into_iter().flatten();
+            let server = metric.server.as_deref().map(|server| ("server", server));
+            let labels = [Some(check), subject, server].into_iter().flatten();
             metrics.add(Kind::Gauge, &name, "A figure of the check.", labels, value);
         }
         metrics.text()
@@ -73,8 +74,9 @@ impl Report {
                 let failure = has_failed.then_some((self.verdict, self.summary.as_str()));
                 case(writer, &suite, "verdict", failure)?;
                 for one in &cases {
-                    let subject = one.metric.subject.as_deref().unwrap_or(title.name);
-                    let class = format!("{suite}.{}", escape::line(subject));
+                    let place = one.metric.place();
+                    let place = escape::line(place.as_deref().unwrap_or(title.name));
+                    let class = format!("{suite}.{place}");
                     let reason = one.whole_reason();
                     let failure = one.is_alert().then_some((one.verdict, reason.as_str()));
                     case(writer, &class, one.metric.name, failure)?;
@@ -124,7 +126,7 @@ mod tests {
             warning: Some("1".to_owned()),
             critical: None,
             verdict,
-            unattended: false,
+            problem: None,
         };
         let judged = vec![
             judged("ready", 12.0, "", Verdict::Warning),

@@ -3,6 +3,17 @@
 use super::complete::Named;
 use crate::error::CliError;
 
+/// What a figure means without any threshold, with the reason to report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Problem {
+    /// Work waits and nobody takes it, such as `ready jobs but no workers`: the verdict of `--zero-workers`.
+    Unattended(&'static str),
+    /// Work waits and the server does not tell whether anybody takes it: UNKNOWN, unless `--zero-workers` is `ok`.
+    Untold(&'static str),
+    /// A warning, unless a threshold says what is normal.
+    Unusual(&'static str),
+}
+
 /// One figure.
 #[derive(Debug, Clone)]
 pub struct Metric {
@@ -10,12 +21,16 @@ pub struct Metric {
     pub name: &'static str,
     /// The queue that it describes, if any.
     pub subject: Option<String>,
+    /// The server that it is from, if there are several.
+    pub server: Option<String>,
     /// The figure.
     pub value: f64,
+    /// Set if the server does not say more than that the figure is between `value` and this.
+    pub most: Option<f64>,
     /// Its unit, as performance data writes it.
     pub unit: &'static str,
-    /// The reason if the figure alone is an alert, such as `ready jobs but no watchers`.
-    pub unattended: Option<&'static str>,
+    /// What the figure means without any threshold.
+    pub problem: Option<Problem>,
     /// Whether the verdict depends on it even without a threshold, so that it is always reported.
     pub usual: bool,
     /// Whether it is reported even if no threshold names it, because the command line asks for it in another way.
@@ -26,7 +41,17 @@ impl Metric {
     /// A figure about the server as a whole.
     #[must_use]
     pub fn new(name: &'static str, value: f64, unit: &'static str) -> Self {
-        Self { name, subject: None, value, unit, unattended: None, usual: false, asked: false }
+        Self {
+            name,
+            subject: None,
+            server: None,
+            value,
+            most: None,
+            unit,
+            problem: None,
+            usual: false,
+            asked: false,
+        }
     }
 
     /// The figure of a subject that has nothing.
@@ -45,6 +70,14 @@ impl Metric {
     #[must_use]
     pub fn asked(self) -> Self {
         Self { asked: true, ..self }
+    }
+
+    /// The queue and the server, such as `mail on one:11300`.
+    pub(super) fn place(&self) -> Option<String> {
+        match (&self.subject, &self.server) {
+            (Some(queue), Some(server)) => Some(format!("{queue} on {server}")),
+            (one, other) => one.clone().or_else(|| other.clone()),
+        }
     }
 
     /// Makes it describe this queue.

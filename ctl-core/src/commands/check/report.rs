@@ -52,8 +52,8 @@ pub(super) struct Judged {
     pub(super) warning: Option<String>,
     pub(super) critical: Option<String>,
     pub(super) verdict: Verdict,
-    /// Whether the figure alone is an alert.
-    pub(super) unattended: bool,
+    /// Why the figure alone is an alert, if it is one.
+    pub(super) problem: Option<&'static str>,
 }
 
 /// The outcome of a check.
@@ -117,10 +117,11 @@ impl Report {
             | Exit::Negative => Verdict::Critical,
             _ => Verdict::Unknown,
         };
-        let critical = judged.iter().any(|judged| judged.verdict == Verdict::Critical);
-        let verdict = if critical { Verdict::Critical } else { verdict };
+        let verdict = judged.iter().map(|judged| judged.verdict).fold(verdict, Verdict::max);
         // Whoever an alert wakes has no command line in front of them, so it has no hints.
-        Self { verdict, summary: format!("{}: {}", error.code, error.message), judged }
+        let mut parts = vec![format!("{}: {}", error.code, error.message)];
+        parts.extend(alerts(&judged));
+        Self { verdict, summary: parts.join("; "), judged }
     }
 
     /// The reported figures: those that the command line asks for and those that alert; without thresholds, also those
@@ -154,7 +155,7 @@ impl Report {
         let headline = width.map_or(headline.into(), |width| wrap::words(headline, width));
         let mut text = format!("{headline}\n");
         for judged in self.reported() {
-            let place = judged.metric.subject.as_ref().map(|subject| format!("{subject} "));
+            let place = judged.metric.place().map(|place| format!("{place} "));
             let place = escape::line(place.as_deref().unwrap_or_default()).into_owned();
             let (word, name) = (judged.verdict.word(), judged.metric.name);
             text.push_str(&format!("  {word:8} {place}{name} {}\n", judged.number()));
@@ -167,15 +168,22 @@ impl Report {
             .judged
             .iter()
             .map(|judged| {
-                json!({
-                    "name": judged.metric.name,
-                    noun: judged.metric.subject,
-                    "value": judged.metric.value,
-                    "unit": judged.metric.unit,
+                let metric = &judged.metric;
+                let mut record = json!({
+                    "name": metric.name,
+                    noun: metric.subject,
+                    "server": metric.server,
+                    "value": metric.value,
+                    "unit": metric.unit,
                     "warning": judged.warning,
                     "critical": judged.critical,
+                    "problem": judged.problem,
                     "status": judged.verdict.word(),
-                })
+                });
+                if let (Some(record), Some(most)) = (record.as_object_mut(), metric.most) {
+                    record.insert("most".to_owned(), most.into());
+                }
+                record
             })
             .collect();
         json!({
@@ -191,12 +199,13 @@ impl Report {
 fn count_subjects(judged: &[Judged], noun: &str) -> String {
     let mut worst = BTreeMap::new();
     for judged in judged {
-        let verdict = worst.entry(&judged.metric.subject).or_insert(Verdict::Ok);
+        let verdict = worst.entry(judged.metric.place()).or_insert(Verdict::Ok);
         *verdict = judged.verdict.max(*verdict);
     }
     let all = units::count(worst.len() as u64, noun);
     let count = |verdict| worst.values().filter(|of| **of == verdict).count();
-    let counts = [Verdict::Critical, Verdict::Warning].map(|verdict| (count(verdict), verdict));
+    let counts = [Verdict::Critical, Verdict::Unknown, Verdict::Warning];
+    let counts = counts.map(|verdict| (count(verdict), verdict));
     let mut counts = counts.into_iter().filter(|(count, _)| *count > 0);
     let word = |verdict: Verdict| verdict.word().to_lowercase();
     let Some((first, verdict)) = counts.next() else { return format!("{all} fine") };
@@ -205,7 +214,7 @@ fn count_subjects(judged: &[Judged], noun: &str) -> String {
     text
 }
 
-/// The alerts by reason, the most severe first, such as `ready jobs but no watchers: mail, sms and 6 more`.
+/// The alerts by reason, the most severe first, such as `ready jobs but no workers: mail, sms and 6 more`.
 fn alerts(judged: &[Judged]) -> Vec<String> {
     let mut groups: Vec<(Verdict, String, Vec<String>)> = Vec::new();
     for judged in judged.iter().filter(|judged| judged.is_alert()) {
@@ -246,34 +255,36 @@ impl Judged {
 
     /// The range that it violates.
     fn range(&self) -> &str {
+        let (warning, critical) = (self.warning.as_deref(), self.critical.as_deref());
         let range = match self.verdict {
-            Verdict::Critical => self.critical.as_deref(),
-            _ => self.warning.as_deref(),
+            Verdict::Critical => critical,
+            Verdict::Unknown => critical.or(warning),
+            Verdict::Warning | Verdict::Ok => warning,
         };
         range.unwrap_or_default()
     }
 
     /// Why it alerts.
     pub(super) fn reason(&self) -> String {
-        match self.metric.unattended {
-            Some(why) if self.unattended => why.to_owned(),
-            _ => format!("{} {} (range {})", self.metric.name, self.number(), self.range()),
+        match self.problem {
+            Some(why) => why.to_owned(),
+            None => format!("{} {} (range {})", self.metric.name, self.number(), self.range()),
         }
     }
 
     /// The same with its subject.
     pub(super) fn whole_reason(&self) -> String {
-        let subject = self.metric.subject.as_ref().map(|subject| format!("{subject} "));
-        let colon = if self.unattended { "has " } else { "" };
+        let subject = self.metric.place().map(|place| format!("{place} "));
+        let colon = if self.problem.is_some() { "has " } else { "" };
         format!("{}{colon}{}", subject.unwrap_or_default(), self.reason())
     }
 
     /// Why it alerts, in the same words for all subjects with this reason; and the subject.
     fn grouped(&self) -> (String, String) {
-        let subject = self.metric.subject.clone().unwrap_or_default();
-        match self.metric.unattended {
-            Some(why) if self.unattended => (why.to_owned(), subject),
-            _ => {
+        let subject = self.metric.place().unwrap_or_default();
+        match self.problem {
+            Some(why) => (why.to_owned(), subject),
+            None => {
                 let why = format!("{} (range {})", self.metric.name, self.range());
                 (why, format!("{subject} {}", self.number()).trim_start().to_owned())
             }
@@ -282,8 +293,8 @@ impl Judged {
 
     /// `'label'=value[unit];warning;critical;minimum`.
     fn performance(&self) -> String {
-        let label = match &self.metric.subject {
-            Some(subject) => format!("{subject}_{}", self.metric.name),
+        let label = match self.metric.place() {
+            Some(place) => format!("{place}_{}", self.metric.name),
             None => self.metric.name.to_owned(),
         };
         // Quotes and vertical bars would end the label.
@@ -298,6 +309,10 @@ impl Judged {
     }
 
     pub(super) fn number(&self) -> String {
-        format!("{}{}", self.metric.value, self.metric.unit)
+        let (value, unit) = (self.metric.value, self.metric.unit);
+        match self.metric.most {
+            Some(most) if most > value => format!("{value} to {most}{unit}"),
+            _ => format!("{value}{unit}"),
+        }
     }
 }

@@ -25,7 +25,9 @@ pub fn measure_all<L: Link>(
             alive.push(address.clone());
         }
         all.known.extend(known);
-        all.metrics.extend(metrics.into_iter().map(|metric| on(metric, &address)));
+        all.metrics.extend(
+            metrics.into_iter().map(|metric| Metric { server: Some(address.clone()), ..metric }),
+        );
         if let Some(mut error) = failure {
             error.message = error.at(&address);
             all.failure = Some(match all.failure.take() {
@@ -44,12 +46,4 @@ pub fn measure_all<L: Link>(
         failure.message.push_str(&format!("; {} {verb}", alive.join(", ")));
     }
     (true, all)
-}
-
-fn on(metric: Metric, address: &str) -> Metric {
-    let subject = match &metric.subject {
-        Some(queue) => format!("{queue} on {address}"),
-        None => address.to_owned(),
-    };
-    metric.of(&subject)
 }
