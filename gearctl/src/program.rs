@@ -67,8 +67,8 @@ pub const PROGRAM: Program = Program {
         serve: SERVE,
     },
     guesses: &[
-        ("wait --empty", "gearctl wait FUNCTION --for idle"),
-        ("wait --idle", "gearctl wait FUNCTION --for idle"),
+        ("wait --empty", "gearctl wait FUNCTION --for empty"),
+        ("wait --idle", "gearctl wait FUNCTION --for empty"),
         ("wait --server", "gearctl wait --for server"),
         ("move WORD", "gearctl move --from OLD --to NEW"),
         ("recover", "gearctl import FILE submits jobs that were exported or drained"),

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::error::no_queue;
 use crate::names::Queue;
-use crate::tool::{Adfctl, Tool};
+use crate::tool::Tool;
 
 /// The end of `wait --help`.
 pub const HELP: &str = "\
@@ -39,6 +39,9 @@ pub struct WaitArgs {
     #[command(flatten)]
     wait: WaitFlags,
 }
+
+/// The conditions that are not on counts.
+const WORDS: &str = "empty, queue-exists, server";
 
 enum Goal {
     Empty,
@@ -69,11 +72,11 @@ pub fn run(tool: &mut Tool, args: &WaitArgs) -> Result<Exit, CliError> {
 impl Goal {
     fn parse(text: &str) -> Result<Self, CliError> {
         match text {
-            "empty" => Ok(Self::Empty),
+            text if wait::EMPTY.contains(&text) => Ok(Self::Empty),
             "queue-exists" => Ok(Self::QueueExists),
             "server" => Ok(Self::Server),
             // A queue that does not exist shows which keys there are.
-            text => wait::on_counts::<Adfctl>(text, &counts(None)).map(Self::Counts),
+            text => wait::on_counts(text, &counts(None), WORDS).map(Self::Counts),
         }
     }
 }

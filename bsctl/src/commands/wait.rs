@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::attendance::Workers;
 use crate::jobs;
 use crate::names::Tube;
-use crate::tool::{Bsctl, Tool, tube_or_used};
+use crate::tool::{Tool, tube_or_used};
 
 /// The end of `wait --help`.
 pub const HELP: &str = "\
@@ -43,6 +43,9 @@ pub struct WaitArgs {
     #[command(flatten)]
     wait: WaitFlags,
 }
+
+/// The conditions that are not on counts.
+const WORDS: &str = "empty, tube-exists, job-gone=ID, job-state=ID:STATE, server";
 
 enum Goal {
     Empty,
@@ -78,7 +81,7 @@ impl Goal {
             text.parse::<JobId>().map_err(|_| CliError::usage(format!("`{text}` is not a job id")))
         };
         match text {
-            "empty" => return Ok(Self::Empty),
+            text if wait::EMPTY.contains(&text) => return Ok(Self::Empty),
             "tube-exists" => return Ok(Self::TubeExists),
             "server" => return Ok(Self::Server),
             _ => {}
@@ -97,7 +100,7 @@ impl Goal {
             };
         }
         // A tube without jobs shows which keys there are.
-        let condition = wait::on_counts::<Bsctl>(text, &counts(None, 0))?;
+        let condition = wait::on_counts(text, &counts(None, 0), WORDS)?;
         Ok(Self::Counts(condition))
     }
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::Record;
+use crate::output::escape;
 use crate::output::progress::Wait;
 use crate::output::units;
 use crate::repl::expect::Condition;
@@ -105,14 +106,49 @@ pub fn seen(condition: &Condition, counts: &serde_json::Value) -> Result<Look, C
     Ok((verdict.holds, format!("{} {}", condition.key(), verdict.found)))
 }
 
-/// Parses a condition on counts; `known` has all counts that it may name.
+/// The words for a queue without work. The first one is documented.
+pub const EMPTY: [&str; 2] = ["empty", "idle"];
+
+/// Parses a condition on counts; `known` has all counts that it may name, and `words` are the other conditions.
 ///
 /// # Errors
-/// It is invalid, or names something else: exit 2.
-pub fn on_counts<T: Tool>(text: &str, known: &serde_json::Value) -> Result<Condition, CliError> {
-    let condition = Condition::parse(text).map_err(|why| {
-        CliError::usage(why).hint(format!("{} wait --help lists the conditions", T::PROGRAM.name))
-    })?;
-    condition.check(known).map_err(CliError::usage)?;
-    Ok(condition)
+/// It is invalid, or names something else: exit 2, with all conditions.
+pub fn on_counts(
+    text: &str,
+    known: &serde_json::Value,
+    words: &str,
+) -> Result<Condition, CliError> {
+    let counts: Vec<&str> =
+        known.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+    let read = || {
+        let condition = Condition::parse(text)
+            .map_err(|_| format!("`{}` is not a condition", escape::line(text)))?;
+        let is_count = counts.contains(&condition.key());
+        is_count
+            .then_some(condition)
+            .ok_or_else(|| format!("`{}`: there is no such count", escape::line(text)))
+    };
+    read().map_err(|why| {
+        CliError::usage(why)
+            .hint(words)
+            .hint(format!("COUNT>=N, or == != < <= >, with COUNT one of {}", counts.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_wrong_condition_is_answered_with_all_of_them() {
+        let known = json!({"ready": 0, "workers": 0});
+        let parse = |text| on_counts(text, &known, "empty, server");
+        assert!(parse("ready>=1").is_ok());
+        for text in ["emty", "raedy>=1", ">=1", ""] {
+            let hints = parse(text).unwrap_err().hints.join("; ");
+            assert!(hints.contains("empty, server") && hints.contains("ready, workers"), "{hints}");
+        }
+    }
 }

@@ -15,15 +15,15 @@ use super::functions::{no_function, status_of};
 use crate::error::cli_error;
 use crate::link::Link;
 use crate::names::{self, Function, show_function};
-use crate::tool::{Gearctl, Tool};
+use crate::tool::Tool;
 
 /// The end of `wait --help`.
 pub const HELP: &str = "\
 Protocol: status or GET_STATUS, polled.
 Conditions:
-  function-exists  the server knows the function
+  empty            the function has no jobs, queued or running
   queued==0        and likewise != < <= > >= with total, queued, running, workers
-  idle             the function has no jobs, queued or running
+  function-exists  the server knows the function
   handle-done=H    the job was known and no longer is
   server           the server answers
 Waits for things that do not exist yet; a missing function has no jobs and no workers unless --must-exist is given.
@@ -51,6 +51,9 @@ pub struct WaitArgs {
     #[arg(long)]
     assume_done: bool,
 }
+
+/// The conditions that are not on counts.
+const WORDS: &str = "empty, function-exists, handle-done=HANDLE, server";
 
 enum Goal {
     Exists(FunctionName),
@@ -96,11 +99,13 @@ impl Goal {
                 .hint(format!("gearctl wait --for '{}' -f FUNCTION", args.wait.condition))),
         };
         // A function without jobs shows which keys there are.
-        let counts = |text: &str| wait::on_counts::<Gearctl>(text, &figures(None));
+        let counts = |text: &str| wait::on_counts(text, &figures(None), WORDS);
         match args.wait.condition.as_str() {
             "server" => Ok(Self::Server),
             "function-exists" => Ok(Self::Exists(function()?)),
-            "idle" => Ok(Self::Counts(function()?, counts("total==0")?)),
+            text if wait::EMPTY.contains(&text) => {
+                Ok(Self::Counts(function()?, counts("total==0")?))
+            }
             text => {
                 if let Some(handle) = text.strip_prefix("handle-done=") {
                     return Ok(Self::Done {

@@ -88,8 +88,9 @@ fn waiting_ends_when_the_condition_is_true() {
             |line: &[&str]| gearctl(address, &[&["wait", "-i", "10ms", "--for"], line].concat());
         let done = wait(&["server", "-o", "json"]).exits(0).json();
         assert_eq!((&done["condition"], &done["looks"]), (&json!("server"), &json!(1)));
+        wait(&["empty", "-f", "f"]).exits(0);
         wait(&["idle", "-f", "f"]).exits(0);
-        wait(&["idle", "-f", "f", "--must-exist"]).exits(1);
+        wait(&["empty", "-f", "f", "--must-exist"]).exits(1);
         wait(&["idle"]).exits(2);
         wait(&["nonsense==1", "-f", "f"]).exits(2);
         let handle = queue(address, "f", b"x");
