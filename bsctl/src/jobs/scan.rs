@@ -130,12 +130,16 @@ pub fn find(
         let count = units::count(count, "job");
         link.dialer.messages().warn(format!("interrupted after querying {asked}: {count} found"));
     }
-    // What appeared and disappeared in the meantime is not missing.
     let ranged = wanted.from.is_some() || wanted.to.is_some();
     let missing = if ranged || !gate.is_open() {
         0
     } else {
-        self::target(link, wanted)?.saturating_sub(found.len() as u64)
+        let put = link.call(Stats)?.total_jobs.saturating_sub(stats.total_jobs);
+        let left = self::target(link, wanted)?;
+        // Jobs that came, left or changed their state in the meantime are not missing.
+        let is_settled = wanted.states.is_empty() || (put == 0 && left == target);
+        let stayed = if is_settled { left.saturating_sub(put).min(target) } else { 0 };
+        stayed.saturating_sub(found.len() as u64)
     };
     Ok(Found { ids: found, missing, ..Found::default() })
 }
