@@ -29,6 +29,7 @@ use crate::jobs::{self, PASSING};
 use crate::link::{Link, SLICE};
 use crate::names::Tube;
 use crate::tool::{Tool, tubes_or_watched};
+use crate::tube_stats;
 
 /// The end of `tail --help`.
 pub const HELP: &str = concat!(
@@ -36,8 +37,8 @@ pub const HELP: &str = concat!(
 Protocol: stats, then stats-job and peek for new ids (--action peek); otherwise reserve-with-timeout, stats-job and
 release, bury or delete.
 peek shows jobs put from now on and changes nothing. beanstalkd does not announce new jobs, so it is polled
-(--interval): a job that comes and goes between two polls is missed. On a server restarted with its log, tail starts
-after the newest job found.
+(--interval): jobs that come and go between two polls are missed, and counted on stderr; `tap` shows every job that
+passes through it. On a server restarted with its log, tail starts after the newest job found.
 The other actions reserve ready jobs, which disturbs workers: `reserves` grows. release takes up to 100 jobs at a time
 and gives them back, so `releases` grows too and workers may find the tube empty for a moment; bury and delete keep jobs
 from workers and ask for confirmation first. A job is deleted once it is written, as `pop` does.
@@ -139,7 +140,8 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
             let list = stream(tool.out.list(&PASSING)?)?;
             let absence = Absence::new(&tool.messages);
             let link = &mut tool.link;
-            Looker { link, wanted, list, left, server: None, waiting }.run(
+            let missed = Missed { interval: args.interval, ..Missed::default() };
+            Looker { link, wanted, list, left, server: None, missed, waiting }.run(
                 absence,
                 args.interval,
                 &interrupts,
@@ -197,6 +199,7 @@ struct Looker<'a> {
     left: u64,
     /// The server's own id, which changes with a restart.
     server: Option<String>,
+    missed: Missed,
     waiting: Waiting,
 }
 
@@ -209,6 +212,7 @@ impl Looker<'_> {
     ) -> Result<Exit, CliError> {
         let mut arrivals = Arrivals::after_newest(self.link)?;
         self.server = Some(arrivals.server().to_owned());
+        self.missed.start(put_counts(self.link, &self.wanted.tubes)?);
         absence.settle(Ok(()))?;
         let mut is_away = false;
         while self.left > 0 && self.waiting.sleep(interrupts, pause(interval, is_away), "").is_ok()
@@ -221,15 +225,23 @@ impl Looker<'_> {
             is_away = absence.settle(seen)?.is_none();
         }
         drop(self.waiting);
+        self.missed.tell_rest(absence.messages());
         end(self.list, interrupts)
     }
 
     fn look(&mut self, arrivals: &mut Arrivals, messages: &Messages) -> Result<(), CliError> {
+        // Counted first: what is put later may be found as well, and is counted by the next poll.
+        let counts = put_counts(self.link, &self.wanted.tubes)?;
+        let (mut found, mut was_restarted) = (0, false);
         arrivals.look(self.link, |link, server, jobs| {
             if self.server.as_deref() != Some(server) {
                 messages.note(RESTARTED);
                 self.server = Some(server.to_owned());
+                was_restarted = true;
             }
+            let tubes = &self.wanted.tubes;
+            let is_of_tubes = |job: &&JobStats| tubes.is_empty() || tubes.contains(&job.tube);
+            found += jobs.iter().filter(is_of_tubes).count() as u64;
             for (stats, body) in fitting(link, jobs, &self.wanted, true)? {
                 if self.left == 0 {
                     break;
@@ -244,7 +256,83 @@ impl Looker<'_> {
             }
             self.list.flush()?;
             Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })
+        })?;
+        match was_restarted {
+            true => self.missed.start(counts),
+            false if self.left > 0 => {
+                self.missed.note(counts, found);
+                self.missed.tell(messages);
+            }
+            // It did not look at the rest.
+            false => {}
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of jobs put into these tubes, or into any.
+fn put_counts(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<u64>, CliError> {
+    if tubes.is_empty() {
+        return Ok(vec![link.call(Stats)?.total_jobs]);
+    }
+    let answers = tube_stats::ask(link, tubes)?;
+    Ok(answers.iter().map(|answer| answer.stats().map_or(0, |stats| stats.total_jobs)).collect())
+}
+
+/// The number of jobs that came and went between two polls, as far as the counts of puts show it.
+#[derive(Debug, Default)]
+struct Missed {
+    /// The counts at the last poll. That of a tube starts anew when the tube does.
+    counts: Vec<u64>,
+    put: u64,
+    found: u64,
+    /// As many as were reported.
+    told: u64,
+    /// Those of earlier runs of the server.
+    before: u64,
+    interval: Duration,
+}
+
+impl Missed {
+    fn start(&mut self, counts: Vec<u64>) {
+        self.before = self.number();
+        (self.counts, self.put, self.found) = (counts, 0, 0);
+    }
+
+    fn note(&mut self, counts: Vec<u64>, found: u64) {
+        let more = self.counts.iter().zip(&counts);
+        let more = more.map(|(before, now)| now.checked_sub(*before).unwrap_or(*now));
+        self.put += more.sum::<u64>();
+        self.found += found;
+        self.counts = counts;
+    }
+
+    fn number(&self) -> u64 {
+        self.before + self.put.saturating_sub(self.found)
+    }
+
+    /// Reports it at first, and then whenever it has doubled.
+    fn tell(&mut self, messages: &Messages) {
+        let number = self.number();
+        if number == 0 || number < self.told.saturating_mul(2) {
+            return;
+        }
+        let (more, interval) = (units::count(number, "job"), units::show_duration(self.interval));
+        messages.warn(format!("{more} came and went between two polls, {interval} apart"));
+        if self.told == 0 {
+            messages.note(
+                "a shorter --interval shows more; bsctl tap shows every job that passes through it",
+            );
+        }
+        self.told = number;
+    }
+
+    fn tell_rest(&mut self, messages: &Messages) {
+        let number = self.number();
+        if number > self.told {
+            let more = units::count(number, "job");
+            messages.warn(format!("{more} came and went between two polls, and are not shown"));
+        }
     }
 }
 

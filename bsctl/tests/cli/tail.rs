@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beanstalk_client::TubeStats;
+use beanstalk_client::{PutOptions, TubeName, TubeStats};
 use ctl_core::contract::program::hears;
 use fixtures::beanstalkd::{Listen, Server};
 
@@ -39,6 +39,30 @@ fn tail_shows_what_is_put_from_now_on() {
             "{found:?}"
         );
         assert_eq!(client(address).stats().unwrap().cmd_reserve, 0);
+    });
+}
+
+/// The count of puts shows what no poll has seen.
+#[test]
+fn tail_counts_the_jobs_that_came_and_went_between_two_polls() {
+    on_both(|address| {
+        let line = ["-a", address, "tail", "a", "-i", "10ms", "-o", "ndjson"];
+        let mut child = command(&line).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let heard = thread::spawn(move || hears(&mut said, "came and went between two polls"));
+        let (mut client, start) = (client(address), Instant::now());
+        // Whether it polls in between cannot be seen from here.
+        while !heard.is_finished() {
+            for _ in 0..100 {
+                client.use_tube("a".parse::<TubeName>().unwrap()).unwrap();
+                let id = client.put("x", PutOptions::default()).unwrap().id();
+                client.delete(id).unwrap();
+            }
+            assert!(start.elapsed() < Duration::from_secs(60));
+        }
+        heard.join().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
     });
 }
 
