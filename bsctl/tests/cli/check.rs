@@ -71,7 +71,7 @@ fn ready_jobs_that_nobody_watches_are_critical() {
 fn no_figure_of_default_counts_the_tool_or_an_idle_producer() {
     on_both(|address| {
         let mut producer = client(address);
-        producer.put("x", PutOptions::default()).unwrap();
+        assert!(!producer.put("x", PutOptions::default()).unwrap().is_buried());
         // Connections of tools that have ended are gone when the server says so.
         let mut run = |connections: u64, line: &[&str]| {
             eventually("the tool has gone", || {
@@ -114,7 +114,7 @@ fn no_figure_of_default_counts_the_tool_or_an_idle_producer() {
         let mut other = client(address);
         other.watch("mail").unwrap();
         other.ignore("default").unwrap();
-        other.reserve_with_timeout(Duration::ZERO).unwrap();
+        assert!(other.reserve_with_timeout(Duration::ZERO).unwrap().job().is_none());
         let ran = run(2, &check).exits(3);
         assert!(ran.out().contains("the server does not tell"), "{}", ran.out());
         run(2, &["check", "tube", "default", "-c", "workers=1:", "--zero-workers", "ok"]).exits(3);
@@ -125,7 +125,7 @@ fn no_figure_of_default_counts_the_tool_or_an_idle_producer() {
         let mut worker = client(address);
         let job = worker.reserve_with_timeout(Duration::ZERO).unwrap().job().unwrap();
         worker.release(&job, ReleaseOptions::new(0)).unwrap();
-        other.quit();
+        other.quit().unwrap();
         run(2, &check).exits(0);
         run(2, &["wait", "--for", "workers==1", "-t", "default"]).exits(0);
     });
