@@ -4,9 +4,12 @@ pub(crate) mod deadline;
 pub(crate) mod fate;
 pub(crate) mod limit;
 
-use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt, io, iter, sync::Arc};
+use std::{
+    borrow::Cow, convert::Infallible, error::Error as StdError, fmt, io, iter, sync::Arc,
+    time::Duration,
+};
 
-use crate::{Deadline, Fate, text::shorten};
+use crate::{Deadline, Fate, options::duration::Spoken, text::shorten};
 
 /// Why a call failed: the kind `K` of failure, whether the server may have acted, and further details `A` of the call.
 ///
@@ -24,6 +27,8 @@ struct Inner<K, A> {
     fate: Fate,
     /// Includes the text of the cause.
     message: Cow<'static, str>,
+    /// The server that was asked.
+    server: Option<Arc<str>>,
     cause: Option<Arc<dyn StdError + Send + Sync>>,
     about: A,
 }
@@ -62,7 +67,8 @@ impl<K, A: Default> Error<K, A> {
     /// A failure of this kind and fate.
     pub fn new(kind: K, fate: Fate, message: impl Into<Cow<'static, str>>) -> Self {
         let message = shorten(message.into());
-        Error(Box::new(Inner { kind, fate, message, cause: None, about: A::default() }))
+        let (server, cause, about) = (None, None, A::default());
+        Error(Box::new(Inner { kind, fate, message, server, cause, about }))
     }
 
     /// The client's error for a failure to connect, an invalid address, or an expired deadline.
@@ -71,8 +77,9 @@ impl<K, A: Default> Error<K, A> {
     where
         K: From<ErrorKind>,
     {
-        let Inner { kind, fate, message, cause, about: () } = *error.0;
-        Error(Box::new(Inner { kind: kind.into(), fate, message, cause, about: A::default() }))
+        let Inner { kind, fate, message, server, cause, about: () } = *error.0;
+        let (kind, about) = (kind.into(), A::default());
+        Error(Box::new(Inner { kind, fate, message, server, cause, about }))
     }
 
     /// A copy of the error for another caller that it affects, with that caller's context.
@@ -81,11 +88,12 @@ impl<K, A: Default> Error<K, A> {
     where
         K: Clone,
     {
-        let Inner { kind, fate, message, cause, about: _ } = &*self.0;
+        let Inner { kind, fate, message, server, cause, about: _ } = &*self.0;
         Error(Box::new(Inner {
             kind: kind.clone(),
             fate: *fate,
             message: message.clone(),
+            server: server.clone(),
             cause: cause.clone(),
             about: A::default(),
         }))
@@ -103,6 +111,12 @@ impl<K, A> Error<K, A> {
     #[must_use]
     pub fn fate(&self) -> Fate {
         self.0.fate
+    }
+
+    /// The address of the server that was asked, if it was one.
+    #[must_use]
+    pub fn server(&self) -> Option<&str> {
+        self.0.server.as_deref()
     }
 
     /// Details of the call.
@@ -127,6 +141,13 @@ impl<K, A> Error<K, A> {
     #[must_use]
     pub fn with_fate(mut self, fate: Fate) -> Self {
         self.0.fate = fate;
+        self
+    }
+
+    /// Sets the server that was asked, unless it is known.
+    #[must_use]
+    pub fn with_server(mut self, server: impl fmt::Display) -> Self {
+        self.0.server.get_or_insert_with(|| server.to_string().into());
         self
     }
 
@@ -184,6 +205,13 @@ impl Error {
         Self::failed(ErrorKind::Timeout(which), which.message())
     }
 
+    /// The same, of this length.
+    #[must_use]
+    pub fn timed_out_after(which: Deadline, time: Duration) -> Self {
+        let message = format!("{} of {}", which.message(), Spoken(time));
+        Self::failed(ErrorKind::Timeout(which), message)
+    }
+
     /// The error of a failure of this kind before anything was sent.
     pub(crate) fn failed(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(kind, Fate::NotSent, message)
@@ -210,10 +238,16 @@ impl<K: Clone, A: Clone> Clone for Error<K, A> {
 
 impl<K, A: About> fmt::Display for Error<K, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(subject) = self.0.about.subject() {
-            write!(f, "{subject}: ")?;
+        let Inner { fate, message, server, about, .. } = &*self.0;
+        // A refusal is about the request, and other texts may name the server themselves.
+        let server = server.as_deref();
+        let server = server.filter(|server| *fate != Fate::Refused && !message.contains(server));
+        match (about.subject(), server) {
+            (Some(subject), Some(server)) => write!(f, "{subject} to {server}: ")?,
+            (Some(name), None) | (None, Some(name)) => write!(f, "{name}: ")?,
+            (None, None) => {}
         }
-        f.write_str(&self.0.message)
+        f.write_str(message)
     }
 }
 
@@ -244,6 +278,13 @@ macro_rules! wrap_error {
                 self.0.fate()
             }
 
+            /// The address of the server that was asked, if it was one. The text begins with the request and the server,
+            /// unless the server has refused the request.
+            #[must_use]
+            pub fn server(&self) -> Option<&str> {
+                self.0.server()
+            }
+
             /// The underlying error of the operating system, if any: for example, that a connection was refused, or
             /// that this process has run out of file descriptors.
             #[must_use]
@@ -272,6 +313,12 @@ macro_rules! wrap_error {
             /// A deadline passed.
             pub(crate) fn timed_out(which: impl Into<$crate::Deadline>) -> Self {
                 $crate::Error::timed_out(which.into()).into()
+            }
+
+            /// Sets the server that was asked, unless it is known.
+            #[allow(dead_code, reason = "without a face nobody asks")]
+            pub(crate) fn with_server(self, server: impl std::fmt::Display) -> Self {
+                $error(self.0.with_server(server))
             }
 
             /// Appends details to the message.
@@ -415,6 +462,37 @@ mod tests {
         assert_eq!(kind(&late), Some(io::ErrorKind::ConnectionRefused), "it has no other");
 
         assert_eq!(kind(&Error::invalid("no").with_detail("why")), None);
+    }
+
+    #[test]
+    fn an_error_names_its_server_once_and_its_time() {
+        #[derive(Clone, Default)]
+        struct Asked(Option<&'static str>);
+
+        impl About for Asked {
+            fn subject(&self) -> Option<&str> {
+                self.0
+            }
+        }
+
+        let error = |time| {
+            let late = Error::timed_out_after(Deadline::Reply, Duration::from_millis(time));
+            Error::<ErrorKind, Asked>::of(late).with_server("h:1").with_server("other:2")
+        };
+        let expected = "h:1: no reply within the reply timeout of 10 s";
+        assert_eq!(
+            (error(10_000).to_string().as_str(), error(1).server()),
+            (expected, Some("h:1"))
+        );
+        let mut put = error(250);
+        put.about_mut().0 = Some("put");
+        let expected = "put to h:1: no reply within the reply timeout of 250 ms";
+        assert_eq!((put.to_string().as_str(), put.share().server()), (expected, Some("h:1")));
+        assert!(!put.with_fate(Fate::Refused).to_string().contains("h:1"));
+        let named = Error::cannot_connect("h:1", io::ErrorKind::ConnectionRefused.into());
+        let expected = "cannot connect to h:1: connection refused";
+        assert_eq!(named.with_server("h:1").to_string(), expected);
+        assert!(error(1500).to_string().ends_with("of 1.5 s"));
     }
 
     #[test]

@@ -86,6 +86,21 @@ impl<S: System> ServerOptions<S> {
         self.dial.blocking_connector = Some(connector);
     }
 
+    /// The error of a deadline of these options.
+    #[must_use]
+    pub fn timed_out(&self, which: Deadline) -> crate::Error {
+        let time = match which {
+            Deadline::Connect => Some(self.connecting_timeout()),
+            Deadline::Write => Some(self.write_timeout),
+            Deadline::Reply => Some(self.reply_timeout),
+            Deadline::Total | Deadline::Job => self.total_timeout,
+        };
+        match time {
+            Some(time) => crate::Error::timed_out_after(which, time),
+            None => crate::Error::timed_out(which),
+        }
+    }
+
     /// The limit of a whole call that starts now.
     #[must_use]
     pub fn total_limit(&self) -> Limit {

@@ -365,7 +365,8 @@ fn a_push_whose_time_is_over_was_not_sent_again<F: Produces>() {
     let error = producer.rpush(&queue, "x").unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Timeout(Deadline::Total));
     assert_eq!(error.fate(), Fate::Unknown);
-    assert_eq!(error.to_string(), "rpush: not done within the total timeout");
+    let text = "not done within the total timeout of 3 s";
+    assert_eq!(error.to_string(), format!("rpush to {}: {text}", proxy.address()));
     assert_eq!(producer.report().to_string(), "1 messages pushed, 1 of unknown fate");
     assert_eq!(bodies(&server, &queue), ["before", "x"]);
     let events = events.lock().unwrap();

@@ -355,7 +355,8 @@ impl WorkerSlot {
         let deadline = match self.pace.check(io, holds, answered, now) {
             Ok(deadline) => deadline,
             Err(late) => {
-                self.fail(connection::late(late), now);
+                let error = Error::from(self.pace.error(late)).with_fate(crate::Fate::Unknown);
+                self.fail(error, now);
                 return self.away(now);
             }
         };

@@ -16,7 +16,7 @@ use crate::{
             Mail,
             route::{
                 Question, Questions, is_worth_another, may_be_passed_over, may_repeat, no_server,
-                pauses,
+                pauses, unacknowledged,
             },
         },
     },
@@ -151,6 +151,7 @@ impl Job {
             };
             let lost =
                 lost.with_handle(self.submitted.handle.clone()).with_unique(self.submitted.unique);
+            let lost = lost.with_server(&*self.mailbox.link.address);
             if !may_repeat(&lost, self.again.is_some()) {
                 return Err(lost);
             }
@@ -226,7 +227,8 @@ impl Client {
                 }
                 Err(error) => {
                     let fate = if may_exist { Fate::Unknown } else { error.fate() };
-                    return Err(error.with_fate(fate).with_unique(submit.unique()));
+                    let error = unacknowledged(error.with_fate(fate));
+                    return Err(error.with_unique(submit.unique()));
                 }
             }
         }

@@ -115,7 +115,7 @@ impl Link {
     /// The error of a caller who does not wait any longer, for a connection or for an answer.
     pub(crate) fn outwaited(&self, late: queue_core::Error, fate: Fate) -> Error {
         self.with(client::Link::outwaited);
-        late.with_fate(fate).into()
+        late.with_fate(fate).with_server(&*self.address).into()
     }
 
     /// Queues a request, with one attempt to connect; returns the slot for its mail. The caller is woken for it.

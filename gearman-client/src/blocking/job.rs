@@ -12,7 +12,7 @@ use crate::{
             Mail,
             route::{
                 Attempts, Question, Questions, is_worth_another, may_be_passed_over, may_repeat,
-                no_server, pauses,
+                no_server, pauses, unacknowledged,
             },
         },
     },
@@ -182,7 +182,8 @@ impl Client {
                 }
                 Err(error) => {
                     let fate = if may_exist { Fate::Unknown } else { error.fate() };
-                    return Err(error.with_fate(fate).with_unique(submit.unique()));
+                    let error = unacknowledged(error.with_fate(fate));
+                    return Err(error.with_unique(submit.unique()));
                 }
                 done => return done,
             }

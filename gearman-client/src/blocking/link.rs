@@ -73,11 +73,13 @@ impl Link {
                         self.role.give_up();
                     }
                     self.role.outwaited();
-                    return Err(limit.error().into());
+                    return Err(limit.error().with_server(self.address()).into());
                 }
                 // The step has made a request after the role was asked.
                 Drive::Rest(_) if self.role.has_news() => {}
-                Drive::Rest(_) | Drive::Over => return Err(lost(closed())),
+                Drive::Rest(_) | Drive::Over => {
+                    return Err(lost(closed()).with_server(self.address()));
+                }
             }
         }
     }
@@ -288,5 +290,9 @@ impl Link {
 /// Blames the total deadline if it cut an attempt to connect short.
 fn named(error: Error, limit: Limit) -> Error {
     let is_cut = error.kind() == ErrorKind::Timeout(Deadline::Connect) && limit.has_passed(now());
-    if is_cut { limit.error().with_fate(error.fate()).into() } else { error }
+    match (is_cut, error.server()) {
+        (true, Some(server)) => limit.error().with_fate(error.fate()).with_server(server).into(),
+        (true, None) => limit.error().with_fate(error.fate()).into(),
+        (false, _) => error,
+    }
 }

@@ -53,6 +53,7 @@ both_faces!(
     a_server_that_falls_silent_is_left_by_the_next_call,
     a_frozen_server_costs_one_call_and_is_used_again_when_it_answers,
     a_handle_goes_to_its_own_server_or_nowhere,
+    a_job_that_no_server_has_acknowledged_did_not_end_late,
     a_server_that_is_away_is_not_waited_for_while_another_knows_the_job,
     a_new_call_does_not_wait_for_the_delays_of_earlier_ones,
     calls_to_servers_that_are_gone_wait_only_for_their_own_delays,
@@ -96,6 +97,9 @@ fn an_unknown_fate_is_told_and_nothing_is_repeated<F: Face>() {
     one.faults().add(Fault::nth(1).of("SUBMIT_JOB_BG").executed().reset_after(3));
     let error = client.submit_background("f", b"w", options()).unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
+    assert_eq!(error.server(), Some(one.address()));
+    let lost = format!("SUBMIT_JOB_BG to {}: the connection was lost", one.address());
+    assert!(error.to_string().starts_with(&lost), "{error}");
     assert_eq!((one.view().jobs, two.view().jobs), (1, 0));
 }
 
@@ -452,6 +456,8 @@ fn a_frozen_server_costs_one_call_and_is_used_again_when_it_answers<F: Face>() {
         let error = client.submit_background("f", b"waits", options()).unwrap_err();
         let expected = (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown);
         assert_eq!((error.kind(), error.fate()), expected);
+        let text = "no reply within the reply timeout of 3 s";
+        assert_eq!(error.to_string(), format!("SUBMIT_JOB_BG to {}: {text}", proxy.address()));
         // Also after a question to the frozen one was left unanswered in its turn.
         let end = Instant::now() + LATE + LATE / 2;
         while Instant::now() < end {
@@ -469,6 +475,16 @@ fn a_frozen_server_costs_one_call_and_is_used_again_when_it_answers<F: Face>() {
             thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// Such as one that speaks another protocol.
+fn a_job_that_no_server_has_acknowledged_did_not_end_late<F: Face>() {
+    let stranger = fixtures::beanstalkd::Server::start().unwrap();
+    let mut client = F::connect(quick(stranger.address()).reply_timeout(PATIENCE)).unwrap();
+    let error = client.run("f", b"w", options().timeout(Duration::from_millis(500))).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Timeout(Deadline::Job), Fate::Unknown));
+    let text = "the job did not end within its timeout of 500 ms: the server has not acknowledged it (is this a Gearman server?)";
+    assert_eq!(error.to_string(), format!("SUBMIT_JOB to {}: {text}", stranger.address()));
 }
 
 /// Servers count their jobs alike: the same name on another server is another job.

@@ -35,6 +35,8 @@ pub struct Limit {
     /// The point in time; `None` waits indefinitely.
     pub at: Option<Instant>,
     which: Deadline,
+    /// Its length, if it is one that was chosen.
+    length: Option<Duration>,
 }
 
 impl Limit {
@@ -53,13 +55,14 @@ impl Limit {
     /// A separate limit that starts at `now`; `None`, or a duration too long for the clock, waits indefinitely.
     #[must_use]
     pub fn after(which: Deadline, wait: Option<Duration>, now: Instant) -> Self {
-        Self::until(which, wait.and_then(|wait| now.checked_add(wait)))
+        let at = wait.and_then(|wait| now.checked_add(wait));
+        Limit { length: wait, ..Self::until(which, at) }
     }
 
     /// A limit at this point in time, with this name.
     #[must_use]
     pub fn until(which: Deadline, at: Option<Instant>) -> Self {
-        Limit { at, which }
+        Limit { at, which, length: None }
     }
 
     /// A limit of a step within this one that starts at `now`.
@@ -82,7 +85,8 @@ impl Limit {
     #[must_use]
     pub fn share(self, shares: usize, now: Instant) -> Self {
         let shares = u32::try_from(shares.max(1)).unwrap_or(u32::MAX);
-        self.step(self.which, self.remaining(now).map(|left| left / shares), now)
+        let share = self.remaining(now).and_then(|left| now.checked_add(left / shares));
+        self.sooner(Self::until(self.which, share))
     }
 
     /// The same point in time under another name.
@@ -106,7 +110,10 @@ impl Limit {
     /// The error that names this limit.
     #[must_use]
     pub fn error(self) -> Error {
-        Error::timed_out(self.which)
+        match self.length {
+            Some(length) => Error::timed_out_after(self.which, length),
+            None => Error::timed_out(self.which),
+        }
     }
 
     /// The same, with a description of the step.
@@ -169,7 +176,13 @@ mod tests {
         let error = limit.error_while("the name h was not resolved in time");
         assert_eq!(
             error.to_string(),
-            "no connection within the connect timeout: the name h was not resolved in time"
+            "no connection within the connect timeout of 0 ms: the name h was not resolved in time"
         );
+        let total = Limit::of(Deadline::Total, Some(Duration::from_secs(90)));
+        let of_total = "not done within the total timeout of 90 s";
+        assert_eq!(total.sooner(Limit::never()).error().to_string(), of_total);
+        // A share is nothing that somebody has chosen.
+        let share = total.share(3, now()).named(Deadline::Connect);
+        assert_eq!(share.error().to_string(), "no connection within the connect timeout");
     }
 }

@@ -46,6 +46,19 @@ impl fmt::Display for Written {
     }
 }
 
+/// A duration in an error.
+pub(crate) struct Spoken(pub(crate) Duration);
+
+impl fmt::Display for Spoken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs_f64();
+        match seconds < 1.0 {
+            true => write!(f, "{} ms", (seconds * 1e6).round() / 1e3),
+            false => write!(f, "{} s", (seconds * 1e3).round() / 1e3),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

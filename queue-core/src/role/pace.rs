@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Deadline, Io, WRITE_STEP, earliest};
+use crate::{Deadline, Error, Io, WRITE_STEP, earliest};
 
 /// Time limits of a connection: for the answer to its oldest request, and for each step of a write.
 ///
@@ -99,6 +99,21 @@ impl Pace {
         let soonest =
             self.reply.filter(|_| !io.is_drained()).and_then(|time| now.checked_add(time));
         Ok(earliest([reply, write, soonest]))
+    }
+
+    /// The error of a deadline that has passed.
+    #[must_use]
+    pub fn error(&self, late: impl Into<Deadline>) -> Error {
+        let which = late.into();
+        let time = match which {
+            Deadline::Reply => self.reply,
+            Deadline::Write => self.write,
+            Deadline::Connect | Deadline::Total | Deadline::Job => None,
+        };
+        match time {
+            Some(time) => Error::timed_out_after(which, time),
+            None => Error::timed_out(which),
+        }
     }
 
     /// Forgets what was in flight on a connection that has ended.

@@ -321,7 +321,7 @@ impl Link {
     /// Why there is no connection.
     fn why_not(&self) -> Error {
         let known = self.last_error.as_ref().map(Error::share);
-        known.unwrap_or_else(|| Error::timed_out(Deadline::Connect))
+        known.unwrap_or_else(|| self.options.timed_out(Deadline::Connect).into())
     }
 
     /// What to do about a missing connection.
@@ -335,7 +335,7 @@ impl Link {
             }
         }
         if self.unfinished > 0 && self.health.is_overdue(now) {
-            self.fail(&Error::timed_out(Deadline::Connect), now);
+            self.fail(&self.options.timed_out(Deadline::Connect).into(), now);
         }
         if self.unfinished == 0 {
             self.dialed_at = None;
@@ -467,7 +467,7 @@ impl Link {
     fn keep_pace(&mut self, ping_at: Option<Instant>, io: &mut Io<Error>, now: Instant) -> Pulse {
         let Some(session) = &mut self.session else { return self.dial(now) };
         if self.open_by.is_some_and(|at| at <= now) {
-            self.lose(&Error::timed_out(Deadline::Connect), io, now);
+            self.lose(&self.options.timed_out(Deadline::Connect).into(), io, now);
             return self.dial(now);
         }
         let is_waiting = session.is_waiting();
@@ -483,11 +483,7 @@ impl Link {
             }
             Err(Late::Reply) if self.overdue.may_be_here(io, now) => Pulse::Look,
             Err(late) => {
-                let deadline = match late {
-                    Late::Reply => Deadline::Reply,
-                    Late::Write => Deadline::Write,
-                };
-                self.lose(&Error::timed_out(deadline), io, now);
+                self.lose(&self.pace.error(late).into(), io, now);
                 self.dial(now)
             }
         }

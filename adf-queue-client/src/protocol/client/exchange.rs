@@ -298,7 +298,7 @@ impl Role for Exchange {
         if self.link.is_none_or(|link| call.sent.is_none() && link.is_old(now)) {
             self.link = None;
             if call.request.connected_by.is_some_and(|at| at <= now) {
-                self.settle(Err(Error::timed_out(Deadline::Connect)));
+                self.settle(Err(self.options.timed_out(Deadline::Connect).into()));
                 return self.idle(now);
             }
             return self.dial(now);
@@ -363,7 +363,10 @@ impl Exchange {
 
     fn settle(&mut self, outcome: Result<Reply>) {
         if let Some(call) = self.call.take() {
-            self.outcome = Some(outcome.map_err(|error| call.request.name(error)));
+            self.outcome = Some(
+                outcome
+                    .map_err(|error| call.request.name(error).with_server(&self.options.address)),
+            );
         }
     }
 
@@ -426,7 +429,8 @@ impl Exchange {
         let late = Error::from(call.total.error()).with_fate(call.fate(io));
         if self.link.is_some() && call.is_sent(io) && call.request.pull().is_some() {
             call.total = Limit::never();
-            self.outcome = Some(Err(call.request.name(late)));
+            let late = call.request.name(late).with_server(&self.options.address);
+            self.outcome = Some(Err(late));
             return self.keep_pace(io, now);
         }
         if call.sent.is_some() {
@@ -438,7 +442,7 @@ impl Exchange {
 
     fn dial(&mut self, now: Instant) -> Pulse {
         if self.health.is_overdue(now) {
-            self.fail(Error::timed_out(Deadline::Connect), now);
+            self.fail(self.options.timed_out(Deadline::Connect).into(), now);
         }
         match &self.call {
             Some(call) => {
@@ -466,10 +470,10 @@ impl Exchange {
         let Some(call) = &self.call else { return self.idle(now) };
         let waits = call.request.pull().is_some();
         let holds = (call.is_sent(io) && !waits).then_some(Duration::ZERO);
-        let late = match self.pace.check(io, holds, false, now) {
+        let late: Error = match self.pace.check(io, holds, false, now) {
             Ok(until) => return Pulse::Go(earliest([until, call.total.at])),
-            Err(Late::Reply) => Error::timed_out(Deadline::Reply).with_fate(Fate::Unknown),
-            Err(Late::Write) => Error::timed_out(Deadline::Write),
+            Err(late @ Late::Reply) => self.pace.error(late).with_fate(Fate::Unknown).into(),
+            Err(late @ Late::Write) => self.pace.error(late).into(),
         };
         self.leave(now);
         let is_harmless = late.fate() == Fate::NotSent;

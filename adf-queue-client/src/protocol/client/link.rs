@@ -277,6 +277,7 @@ impl Link {
     /// Finishes a task.
     pub(super) fn finish(&mut self, number: u64, outcome: Result<Answer>) {
         let Some(task) = self.tasks.get_mut(&number).filter(|task| !task.is_done()) else { return };
+        let outcome = outcome.map_err(|error| error.with_server(&self.options.address));
         let outcome = match (&mut task.stage, outcome) {
             (Stage::Batch(batch), Err(error)) => {
                 batch.fail(&error, |error| {
@@ -309,6 +310,7 @@ impl Link {
         let Some(Task { stage: Stage::Batch(batch), .. }) = self.tasks.get_mut(&number) else {
             return;
         };
+        let outcome = outcome.map_err(|error| error.with_server(&self.options.address));
         note_failure(&mut self.metrics, &mut self.later, batch.settle(place, outcome));
         if batch.undone() == 0 {
             let outcomes = batch.take_outcomes();

@@ -62,7 +62,7 @@ impl ClientSession {
                 });
                 self.give_up(error);
             } else if self.health.is_overdue(now) {
-                self.not_connected(Error::timed_out(Deadline::Connect), now);
+                self.not_connected(self.options.timed_out(Deadline::Connect).into(), now);
             } else {
                 let total = task.total;
                 let pulse = match task.goal {

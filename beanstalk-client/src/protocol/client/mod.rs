@@ -390,7 +390,7 @@ impl ClientSession {
             self.session.close();
             self.leave_line(now);
             if let Some(task) = &mut self.task {
-                task.last = Some(Error::timed_out(Deadline::Reply));
+                task.last = Some(self.options.timed_out(Deadline::Reply).into());
             }
             return Some(Pulse::Close(None));
         }
@@ -482,7 +482,8 @@ impl ClientSession {
 
     fn settle(&mut self, outcome: Result<Option<Response>>) {
         self.task = None;
-        self.outcome = Some(outcome);
+        let address = &self.options.address;
+        self.outcome = Some(outcome.map_err(|error| error.with_server(address)));
     }
 
     /// The wire verb to name in errors of the current task.

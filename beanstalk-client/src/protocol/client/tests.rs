@@ -340,7 +340,7 @@ fn attempts_are_bounded_and_the_last_failure_is_the_outcome() {
         pulse = bench.ask();
     }
     let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!((attempts, error.to_string().as_str()), (3, "put: no way"));
+    assert_eq!((attempts, error.to_string().as_str()), (3, "put to simulated:11300: no way"));
 }
 
 /// A server that was away for long is tried soon when somebody needs it, and each call has delays of its own.
@@ -390,7 +390,7 @@ fn the_attempt_of_a_call_that_was_dropped_is_not_charged_to_the_next() {
     bench.hand.ends(End::NotConnected(closed("now")));
     bench.ask();
     let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "now");
+    assert_eq!(error.to_string(), "simulated:11300: now");
 }
 
 #[test]
@@ -409,7 +409,10 @@ fn a_total_deadline_tells_the_last_failure_once() {
     }
     let error = bench.hand.role.0.reply().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total));
-    assert_eq!(error.to_string(), "put: not done within the total timeout: no way");
+    assert_eq!(
+        error.to_string(),
+        "put to simulated:11300: not done within the total timeout of 10 s: no way"
+    );
     assert!(std::error::Error::source(&error).is_none());
 }
 

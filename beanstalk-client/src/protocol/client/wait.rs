@@ -81,8 +81,8 @@ impl ClientSession {
             return Err(match (&task.goal, task.last.take()) {
                 // A connection made on request is not part of a call.
                 (Goal::Connection, Some(error)) => error,
-                (Goal::Connection, None) => Error::timed_out(Deadline::Connect),
-                (_, last) => Error::timed_out(Deadline::Total).after(last),
+                (Goal::Connection, None) => self.options.timed_out(Deadline::Connect).into(),
+                (_, last) => Error::from(self.options.timed_out(Deadline::Total)).after(last),
             });
         }
         let (total, began, stage) = (task.total, task.began.unwrap_or(now), task.stage);
@@ -97,7 +97,7 @@ impl ClientSession {
                     .and_then(|time| since.checked_add(time))
                     .filter(|at| *at > now || !self.leftover.is_left || io.has_looked_since(began));
                 if overdue.is_some_and(|at| at <= now) {
-                    return Err(Error::timed_out(Deadline::Reply));
+                    return Err(self.options.timed_out(Deadline::Reply).into());
                 }
                 let patience = self.patience(wait, began).filter(|at| *at > now);
                 (None, wait, earliest([overdue, patience]))
@@ -110,7 +110,8 @@ impl ClientSession {
             ServerWait::AtMost(time) => time,
             ServerWait::Forever => Duration::MAX,
         });
-        let paced = self.pace.check(io, holds, false, now).map_err(Error::timed_out)?;
+        let paced = self.pace.check(io, holds, false, now);
+        let paced = paced.map_err(|late| self.pace.error(late))?;
         Ok(earliest([total, paced, own]))
     }
 
@@ -133,12 +134,12 @@ impl ClientSession {
         let at = |from: Instant| reply.and_then(|time| from.checked_add(time));
         if is_written {
             return match at(io.written_at().map_or(since, |written| written.max(since))) {
-                Some(at) if at <= now => Err(Error::timed_out(Deadline::Reply)),
+                Some(at) if at <= now => Err(self.options.timed_out(Deadline::Reply).into()),
                 at => Ok(Some(at)),
             };
         }
         match at(since).and_then(|at| at.checked_add(self.options.write_timeout)) {
-            Some(at) if at <= now => Err(Error::timed_out(Deadline::Write)),
+            Some(at) if at <= now => Err(self.options.timed_out(Deadline::Write).into()),
             // The write may still be answered in time.
             end => Ok(Some(earliest([end, at(now)]))),
         }

@@ -214,6 +214,7 @@ impl Outbox {
             if !(is_live && again) {
                 let fate = put.fate;
                 let told = error.share().with_fate(fate).with_command("put");
+                let told = self.of_server(server, told);
                 self.settle(put.parcel, Err(told));
                 continue;
             }
@@ -231,6 +232,14 @@ impl Outbox {
         self.wakers.append(&mut self.watchers);
     }
 
+    /// Names the server in an error.
+    fn of_server(&self, server: usize, error: Error) -> Error {
+        match self.addresses.get(server) {
+            Some(address) => error.with_server(address),
+            None => error,
+        }
+    }
+
     /// The driver of a lane is gone early: its runtime has ended, or it panicked.
     pub(super) fn orphaned(&mut self, server: usize) {
         let why = "the producer's driver is gone: its runtime has ended";
@@ -238,6 +247,7 @@ impl Outbox {
         let Some(lane) = self.lanes.get_mut(server) else { return };
         for taken in lane.take_all() {
             let told = error.share().with_fate(taken.fate).with_command("put");
+            let told = self.of_server(server, told);
             self.settle(taken.parcel, Err(told));
         }
         self.note(server, ProducerEventKind::Disconnected(error));
@@ -329,7 +339,8 @@ impl Outbox {
             self.left_waiting(server, now);
         }
         for owner in begun {
-            self.answer(owner, Err(overdue(Fate::Unknown, cause.clone())));
+            let late = self.of_server(server, overdue(Fate::Unknown, cause.clone()));
+            self.answer(owner, Err(late));
         }
         for taken in not_begun {
             self.settle(taken.parcel, Err(overdue(Fate::NotSent, cause.clone())));

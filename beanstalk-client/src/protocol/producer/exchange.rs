@@ -113,7 +113,8 @@ impl Outbox {
         }
         lane.overdue.clear();
         if let Some(which) = which {
-            self.failed(server, &Error::timed_out(which).with_fate(Fate::Unknown), now);
+            let error = lane.pace.error(which);
+            self.failed(server, &Error::from(error).with_fate(Fate::Unknown), now);
         }
         false
     }

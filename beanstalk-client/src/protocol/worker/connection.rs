@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, io, mem, time::Instant};
 
-use queue_core::{End, Health, Io, Late, Pulse, earliest};
+use queue_core::{End, Health, Io, Pulse, earliest};
 
 use super::{Action, Ending, What, WorkerSlot};
 use crate::{
@@ -177,9 +177,4 @@ impl WorkerSlot {
         self.state = SlotState::Ended;
         Pulse::Over
     }
-}
-
-/// The error for a passed deadline.
-pub(super) fn late(late: Late) -> Error {
-    Error::timed_out(late).with_fate(Fate::Unknown)
 }

@@ -185,7 +185,10 @@ impl AdminSession {
 
     fn settle(&mut self, outcome: Result<AdminReply>) {
         if let Some(call) = self.call.take() {
-            self.outcome = Some(outcome.map_err(|error| error.with_command(call.name)));
+            self.outcome =
+                Some(outcome.map_err(|error| {
+                    error.with_command(call.name).with_server(&self.options.address)
+                }));
         }
     }
 
@@ -234,7 +237,7 @@ impl AdminSession {
 
     fn dial(&mut self, now: Instant) -> Pulse {
         if self.health.is_overdue(now) {
-            self.fail(Error::timed_out(Deadline::Connect), now);
+            self.fail(self.options.timed_out(Deadline::Connect).into(), now);
         }
         match &self.call {
             Some(call) => self.health.dial_for_call(!call.has_failed, call.total.at, now),
@@ -252,10 +255,10 @@ impl AdminSession {
     fn keep_pace(&mut self, io: &Io<Error>, now: Instant) -> Pulse {
         let Some(call) = &self.call else { return self.idle() };
         let holds = call.is_sent(io).then_some(Duration::ZERO);
-        let late = match self.pace.check(io, holds, false, now) {
+        let late: Error = match self.pace.check(io, holds, false, now) {
             Ok(until) => return Pulse::Go(earliest([until, call.total.at])),
-            Err(Late::Reply) => Error::timed_out(Deadline::Reply).with_fate(Fate::Unknown),
-            Err(Late::Write) => Error::timed_out(Deadline::Write),
+            Err(late @ Late::Reply) => self.pace.error(late).with_fate(Fate::Unknown).into(),
+            Err(late @ Late::Write) => self.pace.error(late).into(),
         };
         self.leave(now);
         self.repeat(late, now);

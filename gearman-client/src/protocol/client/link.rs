@@ -100,7 +100,8 @@ pub(crate) fn answer<R: Request>(request: &R, origin: &Origin, mail: Mail) -> Re
         Mail::Lost(error) => Err(error),
         Mail::Event(_) => Err(Error::protocol("an event arrived before its job was created")),
     };
-    outcome.map_err(|error| error.with_command(request.packet_type().name()))
+    let name = request.packet_type().name();
+    outcome.map_err(|error| error.with_command(name).with_server(&*origin.server))
 }
 
 /// For callers.

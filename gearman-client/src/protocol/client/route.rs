@@ -388,6 +388,17 @@ pub(crate) fn is_worth_another(error: &Error, attempts: &mut u32) -> bool {
     is
 }
 
+/// The error of a submission whose job has not got its handle: a job that no server has acknowledged did not end late.
+pub(crate) fn unacknowledged(error: Error) -> Error {
+    match (error.kind(), error.fate()) {
+        (ErrorKind::Timeout(Deadline::Job), Fate::NotSent) => error.with_detail("it was not sent"),
+        (ErrorKind::Timeout(Deadline::Job), _) => {
+            error.with_detail("the server has not acknowledged it (is this a Gearman server?)")
+        }
+        _ => error,
+    }
+}
+
 /// How often to look at a job that has a waiting submitter, which may be the lost submission whose loss the server has
 /// not noticed. It notices a cut connection within milliseconds, and these looks take more than 100.
 const LOOKS: usize = 5;

@@ -125,7 +125,10 @@ fn a_command_whose_time_is_over_is_not_sent_on_another_connection() {
     bench.hand.now += 5 * SECOND;
     assert_eq!(bench.ask(), Pulse::Close(None));
     let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "put: not done within the total timeout");
+    assert_eq!(
+        error.to_string(),
+        "put to simulated:11300: not done within the total timeout of 5 s"
+    );
     assert_eq!(error.fate(), Fate::NotSent);
 }
 
@@ -311,7 +314,7 @@ fn a_connection_that_is_asked_for_replaces_the_one_that_is_there() {
     bench.hand.ends(End::NotConnected(closed("no way")));
     bench.ask();
     let error = bench.hand.role.0.ready().unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "no way");
+    assert_eq!(error.to_string(), "simulated:11300: no way");
 }
 
 #[test]

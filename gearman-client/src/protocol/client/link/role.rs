@@ -149,6 +149,7 @@ impl Link {
         }
         for Lost { waiter, fate, request, handle } in self.session.close() {
             let mut told = error.share().with_fate(fate).with_command(request);
+            told = told.with_server(&*self.address);
             if let Some(handle) = handle {
                 told = told.with_handle(handle);
             }
@@ -190,14 +191,14 @@ impl Link {
     fn ended(&mut self, error: &Error, io: &mut Io<Error>) {
         (self.stage, self.is_outwaited) = (Stage::Closed, false);
         self.attempts += 1;
-        self.last_error = Some(error.share());
+        self.last_error = Some(error.share().with_server(&*self.address));
         self.waiting.append_to(&mut io.wake);
     }
 
     /// What to do about a missing connection.
     fn dial(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
         if self.stage == Stage::Wanted && self.health.is_overdue(now) {
-            self.fail(&Error::timed_out(Deadline::Connect), io, now);
+            self.fail(&self.options.timed_out(Deadline::Connect).into(), io, now);
         }
         match self.stage {
             _ if self.is_leaving => Pulse::Over,
@@ -243,7 +244,7 @@ impl Link {
             Err(Late::Reply) if self.overdue.may_be_here(io, now) => Pulse::Look,
             Err(late) => {
                 self.is_silent = true;
-                self.lose(&Error::timed_out(late), io, now);
+                self.lose(&self.pace.error(late).into(), io, now);
                 self.dial(io, now)
             }
         }

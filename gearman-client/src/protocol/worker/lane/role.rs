@@ -8,7 +8,7 @@ use std::{
 use queue_core::{ConnectionState, End, Io, Late, Pulse, Role, earliest};
 
 use super::{super::intake::Taken, Lane, Life, News};
-use crate::{Deadline, Error, error::lost};
+use crate::{Error, error::lost};
 
 impl Lane {
     fn open(&mut self, io: &mut Io<Error>, now: Instant) {
@@ -98,17 +98,17 @@ impl Lane {
 
     /// The error for a late answer or write, unless the connection continues.
     fn late(&mut self, late: Late, io: &mut Io<Error>, now: Instant) -> Option<Pulse> {
-        let which = match late {
-            Late::Write => Deadline::Write,
+        match late {
+            Late::Write => {}
             Late::Reply if self.overdue.may_be_here(io, now) => return Some(Pulse::Look),
             Late::Reply if self.session.give_up_waiting(now) => {
                 self.overdue.clear();
                 let answered = self.has_stepped(io);
                 return self.check(io, answered, now).err().map(|_| Pulse::Look);
             }
-            Late::Reply => Deadline::Reply,
-        };
-        self.lose(Error::timed_out(which), io, now);
+            Late::Reply => {}
+        }
+        self.lose(self.pace.error(late).into(), io, now);
         Some(self.without_connection(io, now))
     }
 
