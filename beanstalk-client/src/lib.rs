@@ -141,6 +141,8 @@ mod stats;
 mod system;
 #[cfg(test)]
 mod text_tests;
+#[cfg(all(test, feature = "tokio", feature = "blocking", feature = "stream"))]
+mod thread_tests;
 #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
 mod trace;
 mod types;
@@ -184,7 +186,7 @@ pub use queue_core::EventStream;
 #[cfg(feature = "json")]
 pub use queue_core::JsonError;
 pub use queue_core::{
-    AttributeValue, Endpoint, Instrument, JobLimit, Measurement, RetryPolicy, Selection,
+    AttributeValue, Endpoint, Epoch, Instrument, JobLimit, Measurement, RetryPolicy, Selection,
     ServerOptions,
 };
 #[cfg(feature = "__rustls")]
@@ -194,7 +196,7 @@ pub use queue_core::{TlsOptions, rustls};
 pub type Metrics = queue_core::Metrics<ErrorKind>;
 
 /// The result type of this crate's calls.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The replies to two commands that were sent in one write.
 pub type PairReply<A, B> =

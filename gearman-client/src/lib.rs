@@ -213,7 +213,7 @@ pub use queue_core::{TlsOptions, rustls};
 pub type Metrics = queue_core::Metrics<ErrorKind>;
 
 /// The result type of this crate's calls.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Compiles the examples of the README.
 #[cfg(all(doctest, feature = "tokio", feature = "blocking"))]

@@ -21,6 +21,8 @@ pub mod blocking;
 mod clock;
 mod dial;
 mod error;
+#[cfg(any(feature = "blocking", feature = "tokio"))]
+mod exclusive;
 mod options;
 #[cfg(any(test, feature = "proof"))]
 pub mod proof;

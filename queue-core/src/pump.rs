@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::{
     Deadline, Duplex, End, Error, Io, Limit, Pulse, Role, ServerOptions, System, WRITE_STEP,
-    connect, dial::socket::reading, now,
+    connect, dial::socket::reading, exclusive::Exclusive, now,
 };
 
 /// An attempt to connect, with its own time limit.
@@ -34,7 +34,7 @@ type Dialer<F> = Box<dyn FnMut(usize, Option<Instant>) -> Dialing<F> + Send>;
 ///
 /// Futures and tasks only borrow it, so dropping one of them loses no byte and no attempt.
 pub struct Wire<F> {
-    dialer: Dialer<F>,
+    dialer: Exclusive<Dialer<F>>,
     stage: Stage<F>,
     io: Io<F>,
     alarm: Option<Pin<Box<Sleep>>>,
@@ -46,8 +46,8 @@ pub struct Wire<F> {
 
 enum Stage<F> {
     Closed,
-    Dialing(usize, Dialing<F>),
-    Open(Box<dyn Duplex>),
+    Dialing(usize, Exclusive<Dialing<F>>),
+    Open(Exclusive<Box<dyn Duplex>>),
 }
 
 /// How often a role is asked before other tasks get their turn.
@@ -59,7 +59,7 @@ impl<F> Wire<F> {
     /// Makes connections with `dial`, which gets the index of a server and the deadline.
     pub fn new(dial: impl FnMut(usize, Option<Instant>) -> Dialing<F> + Send + 'static) -> Self {
         Wire {
-            dialer: Box::new(dial),
+            dialer: Exclusive::new(Box::new(dial)),
             stage: Stage::Closed,
             io: Io::default(),
             alarm: None,
@@ -175,10 +175,11 @@ impl<F> Wire<F> {
     fn dial(&mut self, cx: &mut Context<'_>, server: usize, by: Option<Instant>) -> bool {
         if !matches!(&self.stage, Stage::Dialing(of, _) if *of == server) {
             self.close();
-            self.stage = Stage::Dialing(server, (self.dialer)(server, by));
+            let attempt = self.dialer.get()(server, by);
+            self.stage = Stage::Dialing(server, Exclusive::new(attempt));
         }
         let Stage::Dialing(_, attempt) = &mut self.stage else { return false };
-        let Poll::Ready(outcome) = attempt.as_mut().poll(cx) else { return false };
+        let Poll::Ready(outcome) = attempt.get().as_mut().poll(cx) else { return false };
         match outcome {
             Ok(stream) => self.open(stream),
             Err(failure) => {
@@ -190,7 +191,7 @@ impl<F> Wire<F> {
     }
 
     fn open(&mut self, stream: Box<dyn Duplex>) {
-        self.stage = Stage::Open(stream);
+        self.stage = Stage::Open(Exclusive::new(stream));
         (self.is_unflushed, self.is_half_closed) = (false, false);
         self.io.opened();
     }
@@ -225,6 +226,7 @@ impl<F> Wire<F> {
         let (Stage::Open(stream), true) = (&mut self.stage, self.io.is_open()) else {
             return Poll::Pending;
         };
+        let stream = stream.get();
         while !self.io.is_drained() {
             match ready!(Pin::new(&mut *stream).poll_write(cx, self.io.unsent()))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -250,7 +252,7 @@ impl<F> Wire<F> {
             return false;
         };
         let mut space = ReadBuf::new(self.io.space());
-        let read = reading(expects, || Pin::new(stream).poll_read(cx, &mut space));
+        let read = reading(expects, || Pin::new(stream.get()).poll_read(cx, &mut space));
         let read = read.map_ok(|()| space.filled().len());
         match read {
             Poll::Ready(Ok(0)) => self.io.ended(End::Lost(io::ErrorKind::UnexpectedEof.into())),

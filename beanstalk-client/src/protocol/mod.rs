@@ -55,7 +55,7 @@ pub(crate) mod stats_text;
 mod window;
 mod worker;
 
-pub use queue_core::Backoff;
+pub use queue_core::{Backoff, Dial, Limit, Measures, Random};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::{

@@ -9,15 +9,16 @@ use std::{
 use super::dialer::Aside;
 use super::{Transport, connect, dialer::Dialer};
 use crate::{
-    Deadline, End, Error, Io, Limit, Pulse, Role, ServerOptions, System, earliest, now,
-    sync::thread,
+    Deadline, End, Error, Io, Limit, Pulse, Role, ServerOptions, System, earliest,
+    exclusive::Exclusive, now, sync::thread,
 };
 
 /// A connection, with all bytes in transit. Calls and threads only borrow it.
 pub struct Wire<F> {
-    dialer: Dialer<F>,
-    stream: Option<Transport>,
+    dialer: Exclusive<Dialer<F>>,
+    stream: Option<Exclusive<Transport>>,
     io: Io<F>,
+    is_aside: bool,
     /// Set when the peer has accepted nothing for a while: what it sends is read before the next attempt to write.
     is_stuck: bool,
     is_unflushed: bool,
@@ -69,8 +70,10 @@ impl<F> Wire<F> {
     }
 
     fn dialing(dialer: Dialer<F>) -> Self {
+        let is_aside = dialer.is_aside();
         Wire {
-            dialer,
+            dialer: Exclusive::new(dialer),
+            is_aside,
             stream: None,
             io: Io::default(),
             is_stuck: false,
@@ -125,6 +128,8 @@ impl<F> Wire<F> {
             let until = earliest([pulse.until(), at_most]);
             let moved = match pulse {
                 Pulse::Over => return Drive::Over,
+                // It waits for nothing, and the role may not give up before.
+                Pulse::Look => self.look(now, true),
                 _ if at_most.is_some_and(|at| at <= now) => return Drive::Late,
                 Pulse::Close(_) if was_open => Ok(()),
                 Pulse::Close(until) => return Drive::Rest(until),
@@ -136,7 +141,6 @@ impl<F> Wire<F> {
                     self.dial(server, by, at_most);
                     Ok(())
                 }
-                Pulse::Look => self.look(now, true),
                 Pulse::Peek => self.look(now, false),
                 Pulse::Go(_) | Pulse::Rest(_) => self.move_bytes(false, until),
                 Pulse::HalfClose(_) => self.move_bytes(true, until),
@@ -150,6 +154,18 @@ impl<F> Wire<F> {
     /// Writes what the role has queued without waiting for an answer, for callers with something else to do first. A
     /// wire that connects [aside](Self::aside) also starts to.
     pub fn push<R: Role<Failure = F> + ?Sized>(&mut self, role: &mut R) {
+        self.push_until(role, |_| false);
+    }
+
+    /// As [`push`](Self::push), but leaves the rest to a later call if the peer accepts no more for now.
+    pub fn try_push<R: Role<Failure = F> + ?Sized>(&mut self, role: &mut R) {
+        self.push_until(role, |wire| wire.is_stuck);
+    }
+
+    fn push_until<R>(&mut self, role: &mut R, is_enough: impl Fn(&Self) -> bool)
+    where
+        R: Role<Failure = F> + ?Sized,
+    {
         loop {
             let now = now();
             self.collect();
@@ -167,7 +183,7 @@ impl<F> Wire<F> {
                     self.close();
                     return;
                 }
-                Pulse::Dial { server, by, .. } if self.dialer.is_aside() => {
+                Pulse::Dial { server, by, .. } if self.is_aside => {
                     if !self.dial(server, by, Some(now)) {
                         return;
                     }
@@ -175,8 +191,10 @@ impl<F> Wire<F> {
                 }
                 _ => return,
             };
-            if let Err(error) = moved {
-                self.io.ended(End::Lost(error));
+            match moved {
+                Err(error) => self.io.ended(End::Lost(error)),
+                Ok(()) if is_enough(self) => return,
+                Ok(()) => {}
             }
         }
     }
@@ -203,7 +221,7 @@ impl<F> Wire<F> {
     /// Whether the attempt has ended.
     fn dial(&mut self, server: usize, by: Option<Instant>, at_most: Option<Instant>) -> bool {
         self.close();
-        let outcome = self.dialer.dial(server, by, at_most);
+        let outcome = self.dialer.get().dial(server, by, at_most);
         outcome.map(|outcome| self.dialed(outcome)).is_some()
     }
 
@@ -217,20 +235,20 @@ impl<F> Wire<F> {
     /// Whether connections are made in threads of their own.
     #[must_use]
     pub fn connects_aside(&self) -> bool {
-        self.dialer.is_aside()
+        self.is_aside
     }
 
     /// Takes the outcome of an attempt that has outlasted an earlier call, before the role takes it for overdue.
     fn collect(&mut self) {
         if self.stream.is_none()
-            && let Some(outcome) = self.dialer.ended()
+            && let Some(outcome) = self.dialer.get().ended()
         {
             self.dialed(outcome);
         }
     }
 
     fn open(&mut self, stream: Transport) {
-        self.stream = Some(stream);
+        self.stream = Some(Exclusive::new(stream));
         (self.is_stuck, self.is_unflushed, self.is_half_closed) = (false, false, false);
         self.io.opened();
     }
@@ -249,7 +267,7 @@ impl<F> Wire<F> {
     /// Reads what has arrived without waiting; with `in_doubt`, also from a stream that cannot tell whether anything
     /// has.
     fn look(&mut self, now: Instant, in_doubt: bool) -> io::Result<()> {
-        let stream = self.stream.as_mut();
+        let stream = self.stream.as_mut().map(Exclusive::get);
         let reads = stream.is_some_and(|stream| stream.has_input().unwrap_or(in_doubt));
         if !(reads && self.read(Some(now + GLANCE))?) {
             self.io.looked(now);
@@ -290,7 +308,7 @@ impl<F> Wire<F> {
 
     /// Whether everything is written. A peer that keeps accepting a little does not extend the time.
     fn write(&mut self, half_close: bool, until: Option<Instant>) -> io::Result<bool> {
-        let Some(stream) = &mut self.stream else { return Ok(true) };
+        let Some(stream) = self.stream.as_mut().map(Exclusive::get) else { return Ok(true) };
         if self.is_unflushed || !self.io.is_drained() {
             let stuck = || Some(now() + STUCK);
             while !self.io.is_drained() {
@@ -318,7 +336,7 @@ impl<F> Wire<F> {
     /// Whether something arrived.
     fn read(&mut self, until: Option<Instant>) -> io::Result<bool> {
         let may_read = self.io.is_open() && !self.io.is_full();
-        let Some(stream) = self.stream.as_mut().filter(|_| may_read) else {
+        let Some(stream) = self.stream.as_mut().filter(|_| may_read).map(Exclusive::get) else {
             return Ok(false);
         };
         match stream.read(self.io.space(), until)? {
