@@ -90,10 +90,18 @@ impl Client {
     ///
     /// As for the [client](Self#cancel-safety) and, for commands that reserve, for [`reserve`](Self::reserve).
     pub async fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
+        self.carry_out(command, ClientSession::begin).await
+    }
+
+    pub(super) async fn carry_out<C: Command>(
+        &mut self,
+        command: &C,
+        begin: impl FnOnce(&mut ClientSession, &C),
+    ) -> Result<C::Reply> {
         let mut operation = trace::command(&self.role, command);
         let span = operation.span().clone();
         span.follow(async {
-            self.role.begin(command);
+            begin(&mut self.role, command);
             let outcome = self.reply().await;
             self.role.conclude(command, outcome, &mut operation)
         })

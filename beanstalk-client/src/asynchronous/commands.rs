@@ -48,8 +48,8 @@ impl Client {
 
     /// Takes a job from the watched tubes, however long that takes (`reserve`).
     ///
-    /// There is no reply deadline. Prefer [`reserve_with_timeout`](Self::reserve_with_timeout) in a loop if a dead
-    /// network must be noticed early.
+    /// It asks with `reserve-with-timeout` in slices of 15 s, again after each that ends without a job: a server that
+    /// has fallen silent is noticed within a slice and the reply timeout.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Client {
     /// leaves it closed: jobs that it held become ready again, and the next call reconnects. Finish a held job before
     /// waiting for another, or wait on a second client.
     pub async fn reserve(&mut self) -> Result<Reserved> {
-        self.call(&Reserve).await
+        self.carry_out(&Reserve, |role, _| role.begin_reserve()).await
     }
 
     /// Takes a job from the watched tubes, or none within the timeout (`reserve-with-timeout`).

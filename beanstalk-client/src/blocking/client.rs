@@ -79,10 +79,18 @@ impl Client {
     ///
     /// A refusal by the server, or any connection failure; see [`Error::fate`].
     pub fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
+        self.carry_out(command, ClientSession::begin)
+    }
+
+    pub(super) fn carry_out<C: Command>(
+        &mut self,
+        command: &C,
+        begin: impl FnOnce(&mut ClientSession, &C),
+    ) -> Result<C::Reply> {
         let mut operation = trace::command(&self.role, command);
         let span = operation.span().clone();
         span.run(|| {
-            self.role.begin(command);
+            begin(&mut self.role, command);
             let outcome = self.reply();
             self.role.conclude(command, outcome, &mut operation)
         })

@@ -40,14 +40,14 @@ impl Client {
 
     /// Takes a job from the watched tubes, however long that takes (`reserve`).
     ///
-    /// There is no reply deadline. Prefer [`reserve_with_timeout`](Self::reserve_with_timeout) in a loop if a dead
-    /// network must be noticed early.
+    /// It asks with `reserve-with-timeout` in slices of 15 s, again after each that ends without a job: a server that
+    /// has fallen silent is noticed within a slice and the reply timeout.
     ///
     /// # Errors
     ///
     /// `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a connection failure.
     pub fn reserve(&mut self) -> Result<Reserved> {
-        self.call(&Reserve)
+        self.carry_out(&Reserve, |role, _| role.begin_reserve())
     }
 
     /// Takes a job from the watched tubes, or none within the timeout (`reserve-with-timeout`).

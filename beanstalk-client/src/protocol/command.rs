@@ -84,7 +84,7 @@ pub enum ServerWait {
     None,
     /// A timed reserve: at most this long.
     AtMost(Duration),
-    /// A plain reserve: until there is a job.
+    /// A plain `reserve`: until there is a job, so its reply has no deadline.
     Forever,
 }
 

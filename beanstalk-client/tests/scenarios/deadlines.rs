@@ -158,7 +158,7 @@ fn the_total_deadline_covers_both_commands_of_a_pair<F: Face>() {
 
 fn a_plain_reserve_waits_longer_than_any_reply<F: Face>() {
     let server = Server::start().unwrap();
-    server.faults().add(Fault::nth(1).of("reserve").delay(LATE * 2));
+    server.faults().add(Fault::nth(1).of("reserve-with-timeout").delay(LATE * 2));
     let mut client = F::connect(late(server.address())).unwrap();
     let _ = client.put(b"x", PutOptions::default()).unwrap();
     assert_eq!(client.reserve().unwrap().job().unwrap().body, "x");

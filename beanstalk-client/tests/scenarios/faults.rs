@@ -75,7 +75,7 @@ fn a_reserve_cut_at_any_byte_gives_the_job_back<F: Face>() {
     let mut client: F = connect(server.address());
     let id = client.put(b"body", PutOptions::default().priority(7)).unwrap().id();
     for cut in 0..b"RESERVED 1 4\r\nbody\r\n".len() {
-        server.faults().add(Fault::nth(1).of("reserve").cut_after(cut));
+        server.faults().add(Fault::nth(1).of("reserve-with-timeout").cut_after(cut));
         let error = client.reserve().unwrap_err();
         assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
         let job = client.reserve().unwrap().job().unwrap();
@@ -154,7 +154,7 @@ fn a_huge_body_is_skipped_in_little_memory() {
     fn check<F: Face>() {
         let server = Scripts::start(|_, mut stream| {
             while let Some(line) = read_line(&mut stream) {
-                let reply = if line == "reserve" {
+                let reply = if line.starts_with("reserve") {
                     let _ = stream.write_all(format!("RESERVED 7 {SIZE}\r\n").as_bytes());
                     let piece = [b'x'; 65_536];
                     for _ in 0..SIZE / piece.len() {

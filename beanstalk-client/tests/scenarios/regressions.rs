@@ -402,7 +402,7 @@ fn regress_rust_beanstalkd_a_body_need_not_be_utf8_nor_come_in_one_read<F: Face>
     let mut client: F = connect(server.address());
     let body: Vec<u8> = (0..60_000_u32).map(|n| (n % 251) as u8 | 0x80).collect();
     let _ = client.put(&body, PutOptions::default()).unwrap();
-    server.faults().add(Fault::nth(1).of("reserve").chunks(1000));
+    server.faults().add(Fault::nth(1).of("reserve-with-timeout").chunks(1000));
     assert_eq!(client.reserve().unwrap().job().unwrap().body, body);
 }
 
@@ -414,6 +414,6 @@ fn regress_tokio_beanstalkd_bodies_with_spaces_and_ids_of_64_bits<F: Face>() {
     server.faults().add(Fault::nth(1).of("peek-ready").chunks(1));
     assert_eq!(client.peek_ready().unwrap().unwrap().body, "a body with spaces");
     let reply = format!("RESERVED {} 1\r\nx\r\n", u64::MAX);
-    server.faults().add(Fault::nth(1).of("reserve").reply_bytes(reply));
+    server.faults().add(Fault::nth(1).of("reserve-with-timeout").reply_bytes(reply));
     assert_eq!(client.reserve().unwrap().job().unwrap().id.get(), u64::MAX);
 }

@@ -19,7 +19,7 @@ fn statistics_count_what_was_done<F: Face>(environment: Environment) {
     let job = client.reserve().unwrap().job().unwrap();
     let server = client.stats().unwrap();
     assert_eq!(server.entries().len(), ServerStats::KEYS.len());
-    assert_eq!((server.cmd_put, server.cmd_reserve, server.cmd_stats), (3, 1, 1));
+    assert_eq!((server.cmd_put, server.cmd_reserve_with_timeout, server.cmd_stats), (3, 1, 1));
     assert_eq!((server.current_jobs_ready, server.current_jobs_urgent), (2, 1));
     assert_eq!((server.current_producers, server.current_workers), (1, 1));
     assert_eq!((server.max_job_size, server.draining), (65_535, Some(false)));

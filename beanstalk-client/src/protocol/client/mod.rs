@@ -8,15 +8,17 @@ mod wait;
 
 use std::time::{Duration, Instant};
 
-use queue_core::{Health, Io, Operation, Pace, Pulse, Role};
+use queue_core::{Health, Io, Operation, Pace, Pulse, Role, earliest};
 
 use self::{
     connection::Line,
     task::{Goal, Stage, Task},
-    wait::{Heard, Leftover},
+    wait::{Heard, Leftover, Slices},
 };
-use super::{Command, Effect, Response, ServerWait, Session, Ticket, session::Frame};
-use crate::{ConnectOptions, Deadline, Error, ErrorKind, Fate, Result, trace};
+use super::{Command, Effect, Reserve, Response, ServerWait, Session, Ticket, session::Frame};
+use crate::{
+    ConnectOptions, Deadline, Error, ErrorKind, Fate, Result, trace, work::options::RESERVE_WAIT,
+};
 
 /// Decides everything about a client's connection: when to make it, what to send, which reply belongs to whom, what
 /// became of a command, and what to do about dropped calls.
@@ -49,6 +51,8 @@ pub(crate) struct ClientSession {
     /// The command to send, and the one to send in the same write.
     frames: [Frame; 2],
     is_pair: bool,
+    /// The slices of a reserve that waits for as long as it takes.
+    slices: Option<Slices>,
     /// Deadline of a pair as a whole.
     pair_total: Option<Instant>,
     second: Option<Ticket>,
@@ -74,6 +78,7 @@ impl ClientSession {
             leftover: Leftover::default(),
             frames: [Frame::default(), Frame::default()],
             is_pair: false,
+            slices: None,
             pair_total: None,
             second: None,
             task: None,
@@ -111,6 +116,13 @@ impl ClientSession {
         let [first, _] = &mut self.frames;
         first.encode(command);
         self.begin_frame(false);
+    }
+
+    /// Asks for a job, however long that takes: one timed reserve after the other, so that a server that falls silent is
+    /// noticed.
+    pub(crate) fn begin_reserve(&mut self) {
+        self.begin(&Reserve);
+        self.slices = Some(Slices::new(self.options.retry.delays()));
     }
 
     /// Asks for two commands to be carried out, in one write if possible. The first outcome is that of the first
@@ -236,7 +248,7 @@ impl ClientSession {
 
     fn want(&mut self, goal: Goal, attempts: u32) {
         self.leftover.nobody_waits();
-        self.outcome = None;
+        (self.outcome, self.slices) = (None, None);
         self.task = Some(Task::new(goal, attempts));
     }
 
@@ -394,6 +406,10 @@ impl ClientSession {
             }
             return Some(Pulse::Close(None));
         }
+        if let Some(at) = self.slices.as_ref().and_then(|slices| slices.pauses_until(now)) {
+            let total = self.task.as_ref().and_then(|task| task.total);
+            return Some(Pulse::Go(earliest([Some(at), total])));
+        }
         if let Err(error) = self.send(now) {
             self.settle(Err(error));
         }
@@ -433,8 +449,12 @@ impl ClientSession {
             if self.session.orphan().is_some() {
                 return self.confirm(now);
             }
+            if let Some(slices) = &mut self.slices {
+                slices.began = Some(now);
+                return self.send_timed(RESERVE_WAIT);
+            }
             if let Some(rest) = wait::rest_of(first.wait, spent) {
-                return self.send_rest(rest);
+                return self.send_timed(rest);
             }
         }
         let ends_a_wait = self.session.abandoned_reserve().is_some();
@@ -468,7 +488,13 @@ impl ClientSession {
             {
                 self.given_back();
             }
-            Stage::Sent(..) => self.settle(Ok(Some(response))),
+            Stage::Sent(..) => match &mut self.slices {
+                Some(slices) if response == Response::TimedOut => {
+                    slices.ended(now);
+                    self.enter(Stage::Waiting);
+                }
+                _ => self.settle(Ok(Some(response))),
+            },
             Stage::Waiting => {}
         }
     }

@@ -266,6 +266,13 @@ impl Bench {
         self.write()
     }
 
+    /// Asks for a job, however long that takes.
+    fn reserve(&mut self) -> String {
+        self.hand.role.0.begin_reserve();
+        self.ask();
+        self.write()
+    }
+
     fn write(&mut self) -> String {
         String::from_utf8(self.hand.takes_all()).unwrap()
     }
@@ -450,6 +457,55 @@ fn a_reserve_that_may_not_wait_any_longer_looks_once_more_and_leaves_the_earlier
     assert_eq!(bench.ask(), Pulse::Look);
     bench.hear("RESERVED 7 2\r\nhi\r\n");
     assert_eq!(bench.write(), "touch 7\r\n");
+}
+
+#[test]
+fn a_reserve_without_end_asks_in_slices_and_notices_a_silent_server() {
+    const SLICE: &str = "reserve-with-timeout 15\r\n";
+    let reserve = |options: ConnectOptions| {
+        let mut bench = Bench::new(options.reply_timeout(10 * SECOND));
+        assert_eq!(bench.reserve(), SLICE);
+        bench.hand.now += 15 * SECOND;
+        assert!(bench.hear("TIMED_OUT\r\n").is_none());
+        assert_eq!(bench.write(), SLICE);
+        bench
+    };
+    let mut bench = reserve(options());
+    let due = bench.ask().until().unwrap();
+    assert_eq!(due, bench.hand.now + 25 * SECOND, "its time, and that of a reply");
+    bench.hand.now = due;
+    bench.ask();
+    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "reserve: no reply within the reply timeout");
+    // Its other outcomes are those of the last slice.
+    for reply in ["DEADLINE_SOON\r\n", "RESERVED 7 2\r\nhi\r\n"] {
+        assert!(reserve(options()).hear(reply).unwrap().is_ok());
+    }
+    // A total timeout is that of all slices.
+    let mut bench = reserve(options().total_timeout(Some(20 * SECOND)));
+    bench.hand.now += 5 * SECOND;
+    bench.ask();
+    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total));
+}
+
+#[test]
+fn slices_that_the_server_ends_at_once_do_not_spin() {
+    let mut bench = Bench::new(options());
+    bench.reserve();
+    let start = bench.hand.now;
+    for _ in 0..20 {
+        assert!(bench.hear("TIMED_OUT\r\n").is_none());
+        if bench.write().is_empty() {
+            bench.hand.now = bench.ask().until().unwrap();
+            bench.ask();
+            assert!(!bench.write().is_empty());
+        }
+    }
+    assert!(bench.hand.now - start > 3 * SECOND, "{:?}", bench.hand.now - start);
+    // The next call leaves nothing of the pauses.
+    bench.hear("TIMED_OUT\r\n");
+    assert_eq!(bench.begin(&Stats), "stats\r\n");
 }
 
 /// The body of a reply for a caller that has gone is skipped as it arrives, and this one has no end.

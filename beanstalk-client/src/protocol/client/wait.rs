@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use queue_core::{Io, Pulse, earliest};
+use queue_core::{Backoff, Io, Pulse, after, earliest};
 
 use super::{ClientSession, Goal, Stage, Task, named};
 use crate::{
     Deadline, Error, ErrorKind, Fate, Result,
     protocol::{Command, Effect, ReserveWithTimeout, Response, ServerWait, Ticket, Touch, is_gone},
+    work::options::RESERVE_WAIT,
 };
 
 /// How long a job is certainly held after the sending of a touch that the server carried out: no time to run is shorter
@@ -42,6 +43,37 @@ impl Leftover {
             self.received = received;
         }
         *self.since.get_or_insert(now)
+    }
+}
+
+/// The slices of a reserve that waits for as long as it takes.
+#[derive(Debug)]
+pub(super) struct Slices {
+    /// When the current one was sent.
+    pub(super) began: Option<Instant>,
+    /// After slices that the server ended far too early, and would end too early again.
+    delays: Backoff,
+    not_before: Option<Instant>,
+}
+
+impl Slices {
+    pub(super) fn new(delays: Backoff) -> Self {
+        Slices { began: None, delays, not_before: None }
+    }
+
+    /// The server has ended one without a job.
+    pub(super) fn ended(&mut self, now: Instant) {
+        let took = self.began.map(|began| now.saturating_duration_since(began));
+        if took.is_some_and(|took| took < RESERVE_WAIT / 2) {
+            self.not_before = Some(after(now, self.delays.next_delay()));
+        } else {
+            self.delays.reset();
+        }
+    }
+
+    /// When the next one may be sent, if not yet.
+    pub(super) fn pauses_until(&self, now: Instant) -> Option<Instant> {
+        self.not_before.filter(|at| *at > now)
     }
 }
 
@@ -267,10 +299,10 @@ impl ClientSession {
         }
     }
 
-    /// Sends a reserve for the rest of its time.
-    pub(super) fn send_rest(&mut self, rest: Duration) -> Result<()> {
+    /// Sends a reserve for this part of its time.
+    pub(super) fn send_timed(&mut self, part: Duration) -> Result<()> {
         let [first, _] = &self.frames;
-        let command = ReserveWithTimeout::new(rest).map_err(named(first.name))?;
+        let command = ReserveWithTimeout::new(part).map_err(named(first.name))?;
         let ticket = self.session.send(&command).map_err(named(first.name))?;
         self.enter(Stage::Sent(ticket, command.server_wait()));
         Ok(())

@@ -12,6 +12,9 @@ use crate::{
 };
 
 /// `reserve`: takes a job from the watched tubes, however long that takes.
+///
+/// The server may hold the reply back for ever, so it has no deadline, and a server that has fallen silent goes
+/// unnoticed. `reserve` of a client asks in slices instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reserve;
 
