@@ -10,9 +10,8 @@ use axum::{
     http::StatusCode,
     routing::{get, post},
 };
-use beanstalk_client::{
-    Fate, Producer, ProducerOptions, ProducerState, PutOptions, Servers, TubeName,
-};
+use beanstalk_client::{Fate, Producer, ProducerOptions, PutOptions, Servers, TubeName};
+use tokio::time::timeout;
 
 #[derive(Clone)]
 struct Queue {
@@ -57,12 +56,13 @@ async fn order(State(queue): State<Queue>, body: String) -> (StatusCode, String)
     }
 }
 
-/// Whether to send requests here: not while no server takes jobs.
+/// Whether to send requests here: not while no server answers.
 async fn ready(State(queue): State<Queue>) -> (StatusCode, String) {
-    let state = queue.producer.state();
-    let is_usable = state > ProducerState::Backoff;
-    let status = if is_usable { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, state.to_string())
+    match timeout(Duration::from_secs(2), queue.producer.check()).await {
+        Ok(Ok(())) => (StatusCode::OK, "ok".into()),
+        Ok(Err(error)) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the queue does not answer".into()),
+    }
 }
 
 /// Completes when a supervisor (SIGTERM) or a terminal (Ctrl-C) asks the process to stop.

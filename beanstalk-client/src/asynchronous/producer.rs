@@ -7,7 +7,7 @@ mod receipt;
 
 use std::{fmt, future::poll_fn, sync::Arc, time::Duration};
 
-use queue_core::Operation;
+use queue_core::{Operation, now};
 
 use self::call::Call;
 pub use self::{many::PutMany, receipt::Receipt};
@@ -229,6 +229,26 @@ impl Producer {
         Receipt::new(self.handle.shared.clone(), call.take_slot(), operation)
     }
 
+    /// Asks whether jobs can be put now: waits for any answer of a server, over the connection that is there, or over a
+    /// new one. With several servers, the first answer is enough. For a readiness probe: the [state](Self::state) of an
+    /// idle connection says nothing about its server.
+    ///
+    /// It ends within the reply timeout, or that of connecting.
+    ///
+    /// # Errors
+    ///
+    /// Why the server does not answer: `Connect`, `Tls`, `Timeout` or `ConnectionLost`; `Closed` after
+    /// [`close`](Self::close).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it only ends the wait.
+    pub async fn check(&self) -> Result<()> {
+        let shared = &self.handle.shared;
+        let check = shared.with(|outbox| outbox.check(now()))?;
+        poll_fn(|cx| shared.with(|outbox| outbox.poll_check(&check, cx.waker()))).await
+    }
+
     /// Waits until every put accepted so far is answered or has timed out.
     ///
     /// # Cancel safety
@@ -280,7 +300,8 @@ impl Producer {
         self.handle.shared.with(|outbox| outbox.report())
     }
 
-    /// The state of its connection; the best one if it has several.
+    /// The state of its connection; the best one if it has several. `Idle` means that there is nothing to send, not that
+    /// the server is there: see [`check`](Self::check).
     #[must_use]
     pub fn state(&self) -> ProducerState {
         self.handle.shared.with(|outbox| outbox.state())

@@ -25,15 +25,18 @@ use crate::{
 
 /// Puts jobs for any number of threads over one connection to each server.
 ///
-/// Clones are cheap and share everything. There is no background thread: one of the callers that wait for an answer
-/// moves the bytes of the connection for all of them, and hands over to another once it has its own answer. Puts made
-/// by many threads at the same time go out in one write.
+/// Clones are cheap and share everything. One of the callers that wait for an answer moves the bytes of the connection
+/// for all of them, and hands over to another once it has its own answer. Puts made by many threads at the same time go
+/// out in one write. A background thread exists only while puts that no caller waits for cannot be written at once,
+/// because there is no connection, or the socket takes nothing more; it ends once they are written or have timed out.
 ///
 /// # The fate of a put
 ///
 /// A put is *accepted* once there is room for it in the queue ([`ProducerOptions::max_jobs`],
-/// [`max_bytes`](ProducerOptions::max_bytes)). From then on, any call on this producer that waits for something carries
-/// it out, until it is answered or times out ([`ProducerOptions::timeout`]):
+/// [`max_bytes`](ProducerOptions::max_bytes)). From then on it is carried out whether or not its caller waits, until it
+/// is answered or times out ([`ProducerOptions::timeout`]). The answer to a put that nobody waits for is read by a later
+/// call. If such a put fails, it is counted in the [report](Self::report), and is the event
+/// [`Failed`](crate::ProducerEventKind::Failed):
 ///
 /// | what happens | what the producer does |
 /// |---|---|
@@ -149,13 +152,14 @@ impl Producer {
         T: TryInto<TubeName>,
         Error: From<T::Error>,
     {
-        self.enqueue(tube, body, options)?.wait()
+        self.accept_one(tube, body, options)?.wait()
     }
 
     /// Queues a job once there is room, without waiting for the server's answer. The [`Receipt`] returns the answer.
     ///
-    /// This way, one thread can have many puts in flight. They are written when a call waits for something: an answer,
-    /// room, or a [`flush`](Self::flush). [`put_many`](Self::put_many) does all of that itself.
+    /// This way, one thread can have many puts in flight. Each is written at once, as far as the socket takes it; if
+    /// another caller is waiting for an answer of this server, that one writes it next.
+    /// [`put_many`](Self::put_many) writes many with each system call.
     ///
     /// # Errors
     ///
@@ -170,12 +174,13 @@ impl Producer {
         T: TryInto<TubeName>,
         Error: From<T::Error>,
     {
-        let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
-        let operation = self.handle.shared.outbox.put(&tube, &put);
-        self.accept(&tube, &put, operation)
+        let receipt = self.accept_one(tube, body, options)?;
+        self.handle.shared.push();
+        Ok(receipt)
     }
 
-    /// Queues a job without waiting for anything; fails with the kind `QueueFull` if there is no room.
+    /// Queues a job without waiting for anything; fails with the kind `QueueFull` if there is no room. It is written
+    /// as by [`enqueue`](Self::enqueue).
     ///
     /// # Errors
     ///
@@ -197,9 +202,22 @@ impl Producer {
         let policy = Policy { waits: false, ..self.policy };
         let offer = |outbox: &mut Outbox| outbox.offer(&put, &tube, &policy, deadline, now);
         match self.handle.shared.outbox.with(offer).and_then(|slot| slot.ok_or_else(full)) {
-            Ok(slot) => Ok(Receipt::new(self.handle.shared.clone(), slot, operation)),
+            Ok(slot) => {
+                self.handle.shared.push();
+                Ok(Receipt::new(self.handle.shared.clone(), slot, operation))
+            }
             Err(error) => trace::refused(&mut operation, error),
         }
+    }
+
+    fn accept_one<T>(&self, tube: T, body: impl AsRef<[u8]>, options: PutOptions) -> Result<Receipt>
+    where
+        T: TryInto<TubeName>,
+        Error: From<T::Error>,
+    {
+        let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
+        let operation = self.handle.shared.outbox.put(&tube, &put);
+        self.accept(&tube, &put, operation)
     }
 
     fn accept<B: AsRef<[u8]>>(
@@ -213,6 +231,22 @@ impl Producer {
             Ok(slot) => Ok(Receipt::new(shared.clone(), slot, operation)),
             Err(error) => trace::refused(&mut operation, error),
         }
+    }
+
+    /// Asks whether jobs can be put now: waits for any answer of a server, over the connection that is there, or over a
+    /// new one. With several servers, the first answer is enough. For a readiness probe: the [state](Self::state) of an
+    /// idle connection says nothing about its server.
+    ///
+    /// It ends within the reply timeout, or that of connecting.
+    ///
+    /// # Errors
+    ///
+    /// Why the server does not answer: `Connect`, `Tls`, `Timeout` or `ConnectionLost`; `Closed` after
+    /// [`close`](Self::close).
+    pub fn check(&self) -> Result<()> {
+        let shared = &self.handle.shared;
+        let check = shared.outbox.with(|outbox| outbox.check(now()))?;
+        shared.wait(None, |outbox, waker| outbox.poll_check(&check, waker))
     }
 
     /// Waits until every put accepted so far is answered or has timed out.
@@ -253,11 +287,13 @@ impl Producer {
     /// The producer's counters so far and the state of its servers.
     #[must_use]
     pub fn report(&self) -> ProducerReport {
+        self.handle.shared.push();
         self.handle.shared.outbox.with(|outbox| outbox.report())
     }
 
     /// The state of its connection; the best one if it has several. A connection lost while no call was waiting is
-    /// noticed by the next call.
+    /// noticed by the next call. `Idle` means that there is nothing to send, not that the server is there: see
+    /// [`check`](Self::check).
     #[must_use]
     pub fn state(&self) -> ProducerState {
         self.handle.shared.outbox.with(|outbox| outbox.state())

@@ -54,6 +54,13 @@ pub enum ProducerEventKind {
         /// The number of puts.
         puts: u64,
     },
+    /// Puts have failed whose callers do not learn of it, because they have dropped the receipts or the futures.
+    Failed {
+        /// The error of the first one. Its [fate](Error::fate) says whether the job may exist.
+        error: Error,
+        /// The number of puts.
+        puts: u64,
+    },
     /// Puts wait because the tube has reached its limit of ready jobs; see
     /// [`max_ready`](crate::ProducerOptions::max_ready).
     TubeFull {
@@ -84,6 +91,9 @@ impl fmt::Display for ProducerEventKind {
             ProducerEventKind::Resent { puts } => {
                 write!(f, "{puts} puts of unknown fate are sent again")
             }
+            ProducerEventKind::Failed { error, puts } => {
+                write!(f, "{puts} puts failed: {}", error.to_string().escape_debug())
+            }
             ProducerEventKind::TubeFull { tube, ready } => {
                 write!(f, "tube {tube} is full: {ready} jobs are ready")
             }
@@ -101,6 +111,11 @@ impl ProducerEventKind {
         match (self, other) {
             (Kind::Refused { error, puts }, Kind::Refused { error: other, puts: more }) => {
                 let is_same = error.kind() == other.kind();
+                *puts += if is_same { *more } else { 0 };
+                is_same
+            }
+            (Kind::Failed { error, puts }, Kind::Failed { error: other, puts: more }) => {
+                let is_same = (error.kind(), error.fate()) == (other.kind(), other.fate());
                 *puts += if is_same { *more } else { 0 };
                 is_same
             }

@@ -5,7 +5,7 @@ use std::fmt;
 /// The state of a producer's connection to a server.
 ///
 /// The states are ordered, and the greatest one of several servers says what the producer can do: a spare server that
-/// was not needed yet is better than one that has failed.
+/// was not needed yet is better than one that has failed. Whether a server answers now, `Producer::check` finds out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ProducerState {
@@ -13,7 +13,7 @@ pub enum ProducerState {
     Closed,
     /// The connection failed; the next attempt waits for its delay, or for a put.
     Backoff,
-    /// Not connected, because there is nothing to send.
+    /// Not connected, because there is nothing to send. Whether its server is there is not known.
     Idle,
     /// A connection is being made.
     Connecting,

@@ -5,7 +5,7 @@ use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
@@ -13,8 +13,8 @@ use std::{
 };
 
 use beanstalk_client::{
-    ConnectOptions, Deadline, Delivery, ErrorKind, Fate, ProducerOptions, ProducerState,
-    PutOptions, RetryPolicy, Selection, Servers, blocking,
+    ConnectOptions, Deadline, Delivery, ErrorKind, Fate, ProducerEventKind, ProducerOptions,
+    ProducerState, PutOptions, RetryPolicy, Selection, Servers, blocking,
 };
 use fixtures::{
     beanstalkd::Server,
@@ -26,6 +26,7 @@ use queue_core::proof::{Scripts, read_bytes, read_line, read_to_end};
 
 use super::producer::{drain, greet, producer_options, total_jobs};
 use crate::support::{
+    Environment,
     place::{LATE, PATIENCE, options},
     producing::{AsyncProducer, Producing},
 };
@@ -36,6 +37,8 @@ crate::support::both_producers!(
     a_put_ends_with_its_timeout_when_no_server_comes,
     without_retries_the_first_failure_ends_a_put,
     a_silent_server_ends_puts_by_the_reply_deadline,
+    a_put_that_fails_unnoticed_is_an_event,
+    a_check_says_whether_a_server_answers,
     a_server_that_falls_silent_is_left_by_the_next_put,
     a_port_that_accepts_and_says_nothing_is_no_server,
     each_put_keeps_its_own_deadline_on_a_silent_server,
@@ -53,6 +56,8 @@ crate::support::both_producers!(
     a_link_that_lives_for_a_while_gets_on_and_sends_little_twice,
     a_put_after_an_outage_does_not_wait_for_a_delay_to_end,
 );
+
+crate::support::producer_scenarios!(a_put_that_nobody_waits_for_is_sent);
 
 /// For what nothing has to meet.
 const SHORT: Duration = Duration::from_millis(800);
@@ -208,12 +213,21 @@ fn a_server_that_falls_silent_is_left_by_the_next_put<P: Producing>() {
     });
     let servers = Servers::new(servers).unwrap().selection(Selection::InOrder);
     let producer = P::connect(ProducerOptions::new(servers)).unwrap().timeout(LATE);
-    let _ = producer.put_plain("a", b"before").unwrap();
+    // If its connection takes long, puts go to the other server.
+    let mut elsewhere = 0;
+    loop {
+        let _ = producer.put_plain("a", b"before").unwrap();
+        if total_jobs(silent.address()) > 0 {
+            break;
+        }
+        elsewhere += 1;
+    }
     assert_eq!(producer.put_plain("a", b"late").unwrap_err().kind(), total());
     for _ in 0..2 {
         let _ = producer.put_plain("a", b"elsewhere").unwrap();
     }
-    assert_eq!((total_jobs(silent.address()), total_jobs(other.address())), (2, 2));
+    let jobs = (total_jobs(silent.address()), total_jobs(other.address()));
+    assert_eq!(jobs, (2, elsewhere + 2));
 }
 
 fn a_port_that_accepts_and_says_nothing_is_no_server<P: Producing>() {
@@ -556,4 +570,70 @@ fn a_server_that_stops_reading_meets_the_write_deadline<P: Producing>() {
     assert_eq!(inserted.id().get(), 5);
     assert_eq!(producer.report().connections, 2);
     assert_eq!(producer.state(), ProducerState::Ready);
+}
+
+/// Waits until it is so.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < 3 * PATIENCE, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether or not there is a connection, and with no later call.
+fn a_put_that_nobody_waits_for_is_sent<P: Producing>(environment: Environment) {
+    let place = environment.start();
+    let options = producer_options(place.address());
+    for (jobs, producer) in [(1, P::connect(options.clone())), (2, P::new(options))] {
+        let producer = producer.unwrap();
+        producer.try_put("mail", b"x").unwrap();
+        until("the job is put", || total_jobs(place.address()) == jobs);
+        assert_eq!(producer.close().inserted, 1);
+    }
+}
+
+fn a_put_that_fails_unnoticed_is_an_event<P: Producing>() {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let told = events.clone();
+    let options = producer_options(&nobody()).on_event(move |event| {
+        if let ProducerEventKind::Failed { error, puts } = &event.what {
+            told.lock().unwrap().push((error.kind(), error.fate(), *puts));
+        }
+    });
+    let producer = P::new(options).unwrap().timeout(Duration::from_millis(50));
+    producer.try_put("mail", b"x").unwrap();
+    until("it is counted", || producer.report().not_sent == 1);
+    until("it is an event", || !events.lock().unwrap().is_empty());
+    assert_eq!(*events.lock().unwrap(), [(total(), Fate::NotSent, 1)]);
+    producer.close();
+}
+
+/// Its state says nothing about that.
+fn a_check_says_whether_a_server_answers<P: Producing>() {
+    let server = Server::start().unwrap();
+    let address = server.address().to_owned();
+    let options = ProducerOptions::from(options(&address).reply_timeout(LATE));
+    let producer = P::new(options).unwrap();
+    assert_eq!(producer.state(), ProducerState::Idle);
+    for _ in 0..2 {
+        producer.check().unwrap();
+        assert_eq!(producer.state(), ProducerState::Ready);
+    }
+    server.faults().add(Fault::nth(1).of("stats-tube").hang());
+    let error = producer.check().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
+    producer.check().unwrap();
+    drop(server);
+    let error = producer.check().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Connect | ErrorKind::ConnectionLost), "{error}");
+    let listen = fixtures::beanstalkd::Listen::Tcp(address.parse().unwrap());
+    let _server = Server::builder().listen(listen).start().unwrap();
+    producer.check().unwrap();
+    assert_eq!(producer.close().accepted, 0);
+    assert_eq!(producer.check().unwrap_err().kind(), ErrorKind::Closed);
+    // One that answers is enough.
+    let other = Server::start().unwrap();
+    let servers = format!("{},{}", nobody(), other.address());
+    P::new(servers.parse().unwrap()).unwrap().check().unwrap();
 }

@@ -12,7 +12,8 @@ use queue_core::Operation;
 
 use crate::{Inserted, Result, produce::shared::SharedOutbox, protocol::producer::SlotId, trace};
 
-/// The answer to a put, as a future. Dropping it discards only the answer: the job is still put.
+/// The answer to a put, as a future. Dropping it discards only the answer: the job is still put. A failure is then
+/// counted in the [report](crate::ProducerReport), and is the event [`Failed`](crate::ProducerEventKind::Failed).
 ///
 /// Returned by [`Producer::enqueue`](super::Producer::enqueue) and [`try_put`](super::Producer::try_put).
 ///

@@ -1,23 +1,34 @@
 //! Waiting callers: one of them moves the bytes of each connection.
 
 use std::{
+    sync::Arc,
     task::{Poll, Waker},
     time::Instant,
 };
 
-use queue_core::{Io, Pulse, Role, blocking::Drive, now};
+use queue_core::{Io, Pulse, Role, blocking::Drive, now, sync::spawn};
 
 use super::{Shared, seat::Seat};
 use crate::{
     Error, ProducerReport,
     produce::shared::SharedOutbox,
-    protocol::producer::{Lead, Outbox, SlotId},
+    protocol::producer::{Lead, Left, Outbox, SlotId},
 };
 
 impl Shared {
     /// Waits until `poll` is ready. Moves bytes in the meantime if no other caller does. `slot` is the put that is
     /// waited for, if any.
     pub(super) fn wait<T>(
+        self: &Arc<Self>,
+        slot: Option<SlotId>,
+        poll: impl FnMut(&mut Outbox, &Waker) -> Poll<T>,
+    ) -> T {
+        let outcome = self.lead(slot, poll);
+        self.push();
+        outcome
+    }
+
+    fn lead<T>(
         &self,
         slot: Option<SlotId>,
         mut poll: impl FnMut(&mut Outbox, &Waker) -> Poll<T>,
@@ -59,8 +70,45 @@ impl Shared {
         }
     }
 
+    /// Writes what nobody else does, as far as the sockets take it at once. A thread that ends with it writes the rest.
+    pub(super) fn push(self: &Arc<Self>) {
+        loop {
+            match self.outbox.with(|outbox| outbox.left(now())) {
+                // A socket that takes nothing more, or a server that has to prove itself first.
+                Left::Push(server) if !self.push_to(server) => {
+                    if let Left::Help = self.outbox.with(Outbox::needs_help) {
+                        self.help();
+                    }
+                    return;
+                }
+                Left::Push(_) => {}
+                Left::Help => return self.help(),
+                Left::Nothing => return,
+            }
+        }
+    }
+
+    /// Returns whether all is written or settled that could be.
+    fn push_to(&self, server: usize) -> bool {
+        let _resigns = Resigns { outbox: &self.outbox, server };
+        let Some(mut wire) = self.wires.get(server).map(queue_core::lock) else { return false };
+        let sent = wire.io().sent();
+        let mut poll = |_: &mut Outbox| Poll::<()>::Pending;
+        wire.try_push(&mut Lane { outbox: &self.outbox, server, poll: &mut poll, outcome: None });
+        let io = wire.io();
+        !io.is_open() || (io.is_drained() && io.sent() != sent)
+    }
+
+    fn help(self: &Arc<Self>) {
+        let shared = Arc::clone(self);
+        let helps = move || shared.wait(None, Outbox::poll_written);
+        if spawn("producer", helps).is_err() {
+            self.outbox.with(Outbox::has_no_helper);
+        }
+    }
+
     /// Stops accepting puts, waits for the accepted ones, and closes the connections.
-    pub(super) fn close(&self) -> ProducerReport {
+    pub(super) fn close(self: &Arc<Self>) -> ProducerReport {
         self.outbox.with(Outbox::close);
         self.wait(None, |outbox, waker| outbox.poll_closed(waker));
         for server in 0..self.wires.len() {

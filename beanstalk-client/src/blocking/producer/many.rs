@@ -14,7 +14,7 @@ impl Producer {
     ///
     /// The iterator is lazy: it takes bodies as the window (256 puts in flight, see [`window`](PutMany::window)) has
     /// room, and writes many of them at once. It yields exactly one result for each body taken. Dropping it early is
-    /// allowed: later calls that wait for something carry out the puts already taken.
+    /// allowed: the puts already taken are still carried out.
     ///
     /// ```
     /// # let server = fixtures::beanstalkd::Server::start()?;
@@ -109,6 +109,15 @@ where
         })?;
         self.batch.sent(trace::failure(&answer));
         Some(answer)
+    }
+}
+
+impl<I: Iterator> Drop for PutMany<'_, I> {
+    /// Writes the puts that nobody waits for any more.
+    fn drop(&mut self) {
+        if !std::mem::take(&mut self.under_way).is_empty() {
+            self.producer.handle.shared.push();
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use queue_core::Operation;
 use super::Shared;
 use crate::{Inserted, Result, protocol::producer::SlotId, trace};
 
-/// The answer to a put. Dropping it discards only the answer: a later call that waits for something still carries out
-/// the put.
+/// The answer to a put. Dropping it discards only the answer: the job is still put. A failure is then counted in the
+/// [report](crate::ProducerReport), and is the event [`Failed`](crate::ProducerEventKind::Failed).
 ///
 /// Returned by [`Producer::enqueue`](super::Producer::enqueue) and [`try_put`](super::Producer::try_put).
 #[must_use = "whether the job was put is known only from the answer"]

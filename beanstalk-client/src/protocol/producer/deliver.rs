@@ -40,6 +40,7 @@ impl Outbox {
             self.place(from, taken, now);
         }
         self.wakers.append(&mut self.watchers);
+        self.wakers.append(&mut self.checkers);
     }
 
     /// Moves puts that wait for a server that takes long to connect to one that is ready.
@@ -89,6 +90,8 @@ impl Outbox {
         let Some(entry) = lane.log.take_oldest() else {
             return Err(Error::protocol("the server sent a reply that matches no command"));
         };
+        lane.outcomes.answers += 1;
+        self.wakers.append(&mut self.checkers);
         let frame = lane.log.frame(&entry);
         let parcel = match entry.item {
             Item::Use(tube) => {
@@ -230,6 +233,7 @@ impl Outbox {
             self.queue(other, put, now);
         }
         self.wakers.append(&mut self.watchers);
+        self.wakers.append(&mut self.checkers);
     }
 
     /// Names the server in an error.
@@ -261,12 +265,15 @@ impl Outbox {
     fn queue(&mut self, server: usize, taken: Taken, now: Instant) {
         let Some(lane) = self.lanes.get_mut(server) else { return };
         lane.next_due = earliest([lane.next_due, taken.parcel.deadline]);
-        if let Some(owner) = taken.parcel.owner
-            && let Some(Slot::Queued { lane, waker, .. }) = self.slots.get(owner.slot)
-            && std::mem::replace(lane, server) != server
-        {
-            // A caller that drives the lane of its own put has to follow the put.
-            self.wakers.extend(waker.take());
+        match taken.parcel.owner.and_then(|owner| self.slots.get(owner.slot)) {
+            Some(Slot::Queued { lane, waker, .. }) => {
+                if std::mem::replace(lane, server) != server {
+                    // A caller that drives the lane of its own put has to follow the put.
+                    self.wakers.extend(waker.take());
+                }
+            }
+            Some(Slot::Abandoned { lane }) => *lane = server,
+            _ => {}
         }
         lane.admit(taken, now);
         lane.nudge(&mut self.wakers);
@@ -295,6 +302,11 @@ impl Outbox {
             },
         };
         *count += 1;
+        if let (Err(error), Some(Slot::Abandoned { lane })) = (&outcome, self.slots.get(owner.slot))
+        {
+            let (server, error) = (*lane, error.share());
+            self.note(server, ProducerEventKind::Failed { error, puts: 1 });
+        }
         self.wakers.extend(self.slots.finish(owner.slot, outcome));
         if self.barrier.leave(owner.generation) {
             self.wakers.append(&mut self.watchers);
@@ -394,6 +406,7 @@ impl Outbox {
             lane.take_all();
         }
         self.wakers.append(&mut self.watchers);
+        self.wakers.append(&mut self.checkers);
     }
 }
 

@@ -105,9 +105,9 @@ impl Outbox {
             }
             Phase::Idle | Phase::Backoff | Phase::Closed => None,
         };
-        let awaits = by_callers
-            && lane.is_connected()
-            && matches!(which, Some(Deadline::Reply | Deadline::Connect));
+        let is_late = matches!(which, Some(Deadline::Reply | Deadline::Connect))
+            || (which.is_none() && lane.has_overdue_answers(now));
+        let awaits = by_callers && lane.is_connected() && is_late;
         if awaits && lane.overdue.may_be_here(io, now) {
             return true;
         }
@@ -163,11 +163,7 @@ impl Outbox {
         let Some(lane) = self.lanes.get_mut(server) else { return Pulse::Over };
         lane.ask_for_room(now);
         let ask_at = lane.gates.as_ref().and_then(Gates::ask_at);
-        if by_callers
-            && lane.log.is_quiet()
-            && lane.log.has_unwritten()
-            && lane.is_unchecked(io, now)
-        {
+        if by_callers && lane.log.has_unwritten() && lane.is_unchecked(io, now) {
             return Pulse::Peek;
         }
         io.replace(lane.log.unwritten());

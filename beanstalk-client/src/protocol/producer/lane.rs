@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use queue_core::{Health, Io, Overdue, Pace, SLOW};
 
 use super::{
+    check::Outcomes,
     gate::Gates,
     log::{Log, Taken},
     parcel::Parcel,
@@ -56,6 +57,8 @@ pub(super) struct Lane {
     pub(super) last_error: Option<Error>,
     /// The kind of failure reported last; each is reported once until a connection succeeds.
     pub(super) told: Option<ErrorKind>,
+    /// What became of it so far.
+    pub(super) outcomes: Outcomes,
     /// Number of finished attempts to connect.
     pub(super) attempts: u64,
     /// Whether the server has ever accepted a job.
@@ -64,6 +67,9 @@ pub(super) struct Lane {
     pub(super) is_wanted: bool,
     /// Whether a driver moves the bytes of this lane.
     pub(super) is_driven: bool,
+    /// Whether a caller was woken to drive it.
+    #[cfg(feature = "blocking")]
+    pub(super) is_handed_on: bool,
     /// Wakes the sleeping driver.
     pub(super) driver: Option<Waker>,
     /// No put is due before this.
@@ -105,10 +111,13 @@ impl Lane {
             max_job_size: None,
             last_error: None,
             told: None,
+            outcomes: Outcomes::default(),
             attempts: 0,
             has_served: false,
             is_wanted: false,
             is_driven: false,
+            #[cfg(feature = "blocking")]
+            is_handed_on: false,
             driver: None,
             next_due: None,
         }
@@ -157,6 +166,24 @@ impl Lane {
     pub(super) fn has_work(&self) -> bool {
         let holds = self.gates.as_ref().is_some_and(|gates| !gates.is_empty());
         self.is_wanted || holds || !self.log.is_empty()
+    }
+
+    /// Whether the answers to puts that are due may have arrived unread.
+    pub(super) fn has_overdue_answers(&self, now: Instant) -> bool {
+        self.next_due.is_some_and(|at| at <= now) && !self.log.is_quiet()
+    }
+
+    /// Whether puts wait to be written. Answers may be read later.
+    #[cfg(feature = "blocking")]
+    pub(super) fn has_unwritten(&self) -> bool {
+        let holds = self.gates.as_ref().is_some_and(|gates| !gates.is_empty());
+        self.phase != Phase::Closed && (holds || self.log.has_queued())
+    }
+
+    /// A caller drives it from now on.
+    #[cfg(feature = "blocking")]
+    pub(super) fn drive(&mut self) {
+        (self.is_driven, self.is_handed_on) = (true, false);
     }
 
     /// Whether it has something to do now, and nobody does it.
@@ -232,6 +259,7 @@ impl Lane {
         self.is_wanted = false;
         self.told = None;
         self.attempts += 1;
+        self.outcomes.answers += 1;
         self.max_job_size = max_job_size;
         self.log.connect(self.starts_slowly);
     }
@@ -246,6 +274,7 @@ impl Lane {
             }
             _ => {}
         }
+        self.outcomes.failures += 1;
         self.health.failed(now);
         self.pace.reset();
         self.phase = Phase::Backoff;

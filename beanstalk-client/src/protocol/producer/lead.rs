@@ -1,6 +1,9 @@
 //! Lanes without drivers of their own: one of the waiting callers drives each.
 
-use std::time::{Duration, Instant};
+use std::{
+    task::{Poll, Waker},
+    time::{Duration, Instant},
+};
 
 use queue_core::earliest;
 
@@ -18,6 +21,16 @@ pub(crate) enum Lead {
     Park(Option<Instant>),
 }
 
+/// What a caller does about puts that nobody waits for.
+#[derive(Debug)]
+pub(crate) enum Left {
+    /// Write to this lane without waiting, and [resign](Outbox::resign).
+    Push(usize),
+    /// Start a thread that waits until everything is written.
+    Help,
+    Nothing,
+}
+
 /// How long a caller drives one lane while others have nobody to drive them.
 const TURN: Duration = Duration::from_millis(20);
 
@@ -31,8 +44,17 @@ impl Outbox {
         });
         let mut wake_at = None;
         for server in own.map_or(0..self.lanes.len(), |(lane, _)| lane..lane + 1) {
-            self.expire(server, now);
-            let Some(lane) = self.lanes.get(server) else { continue };
+            // Who drives it reads first: the answers may be here.
+            let reads_first =
+                |lane: &Lane| lane.is_connected() && !lane.is_driven && !lane.log.is_quiet();
+            if !self.lanes.get(server).is_some_and(reads_first) {
+                self.expire(server, now);
+            }
+            let Some(lane) = self.lanes.get_mut(server) else { continue };
+            if own.is_some_and(|(_, deadline)| deadline.is_some_and(|at| at <= now)) {
+                // This caller was woken to drive it, and may have nothing to wait for any more.
+                lane.is_handed_on = false;
+            }
             wake_at = earliest([wake_at, lane.next_due]);
             if lane.phase == Phase::Backoff && !lane.is_driven && lane.has_work() {
                 wake_at = earliest([wake_at, lane.health.quarantine(now)]);
@@ -44,7 +66,7 @@ impl Outbox {
         };
         let has_others = self.others(home, now).any(|other| other != server);
         let Some(lane) = self.lanes.get_mut(server) else { return Lead::Park(wake_at) };
-        lane.is_driven = true;
+        lane.drive();
         // An attempt to connect would be cut short.
         let takes_turns =
             lane.is_connected() && (has_others || home.is_some_and(|own| own != server));
@@ -81,6 +103,52 @@ impl Outbox {
         })
     }
 
+    /// A lane that nobody drives, with something to write or to expire. The caller [writes](Left::Push) what it can, and
+    /// [resigns](Self::resign), or starts the thread that [helps](Left::Help).
+    pub(crate) fn left(&mut self, now: Instant) -> Left {
+        let is_left = |lane: &Lane| !lane.is_driven && !lane.is_handed_on;
+        let may_move = |lane: &Lane| {
+            let is_due = lane.has_work() && lane.next_due.is_some_and(|at| at <= now);
+            is_left(lane) && ((lane.phase == Phase::Ready && lane.log.has_unwritten()) || is_due)
+        };
+        if let Some(server) = self.lanes.iter().position(may_move)
+            && let Some(lane) = self.lanes.get_mut(server)
+        {
+            lane.drive();
+            return Left::Push(server);
+        }
+        self.needs_help()
+    }
+
+    /// Whether a thread has to write what callers have left.
+    pub(crate) fn needs_help(&mut self) -> Left {
+        let is_left = |lane: &Lane| !lane.is_driven && !lane.is_handed_on && lane.has_unwritten();
+        if !self.lanes.iter().any(is_left) {
+            return Left::Nothing;
+        }
+        if std::mem::replace(&mut self.has_helper, true) {
+            // It may sleep until a later moment.
+            self.wakers.append(&mut self.watchers);
+            return Left::Nothing;
+        }
+        Left::Help
+    }
+
+    /// Waits until everything is written, for the thread that helps.
+    pub(crate) fn poll_written(&mut self, waker: &Waker) -> Poll<()> {
+        if self.lanes.iter().any(Lane::has_unwritten) {
+            self.watch(waker);
+            return Poll::Pending;
+        }
+        self.has_helper = false;
+        Poll::Ready(())
+    }
+
+    /// The thread that was to help could not be started.
+    pub(crate) fn has_no_helper(&mut self) {
+        self.has_helper = false;
+    }
+
     /// The caller that drove a lane has stopped; another waiting caller takes over.
     pub(crate) fn resign(&mut self, server: usize) {
         let Some(lane) = self.lanes.get_mut(server) else { return };
@@ -96,14 +164,16 @@ impl Outbox {
         if !lane.has_work() {
             return;
         }
-        let owners = lane.parcels().filter_map(|parcel| parcel.owner);
-        for owner in owners {
-            if let Some(Slot::Queued { waker, .. }) = self.slots.get(owner.slot)
-                && let Some(waker) = waker.take()
-            {
-                self.wakers.push(waker);
-                return;
-            }
+        let mut owners = lane.parcels().filter_map(|parcel| parcel.owner);
+        let waits = owners.find_map(|owner| match self.slots.get(owner.slot) {
+            Some(Slot::Queued { waker, .. }) => waker.take(),
+            _ => None,
+        });
+        drop(owners);
+        if let Some(waker) = waits {
+            self.wakers.push(waker);
+            lane.is_handed_on = true;
+            return;
         }
         match self.line.front().and_then(|slot| self.slots.get(*slot)) {
             Some(Slot::InLine { waker, .. }) => self.wakers.push(waker.clone()),

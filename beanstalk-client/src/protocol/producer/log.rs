@@ -300,6 +300,12 @@ impl Log {
         self.entries.front().is_none_or(|entry| entry.start >= self.written)
     }
 
+    /// Whether something is to be written, now or later.
+    #[cfg(feature = "blocking")]
+    pub(super) fn has_queued(&self) -> bool {
+        self.written < self.queued
+    }
+
     /// Whether something may be written now.
     pub(super) fn has_unwritten(&self) -> bool {
         self.written < self.may_write_to()

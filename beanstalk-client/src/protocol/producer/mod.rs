@@ -6,6 +6,7 @@
 //! woken outside of any lock.
 
 mod barrier;
+mod check;
 mod deliver;
 mod exchange;
 mod gate;
@@ -34,7 +35,7 @@ pub(crate) use queue_core::stable_hash;
 use queue_core::{Chooser, earliest};
 
 #[cfg(feature = "blocking")]
-pub(crate) use self::lead::Lead;
+pub(crate) use self::lead::{Lead, Left};
 pub(crate) use self::slots::SlotId;
 use self::{
     barrier::Barrier,
@@ -66,6 +67,8 @@ pub(crate) struct Outbox {
     barrier: Barrier,
     /// Callers that wait for a flush, for the close, or for a connection.
     watchers: Vec<Waker>,
+    /// Callers that wait for any answer of a server.
+    checkers: Vec<Waker>,
     report: ProducerReport,
     /// Whether further puts are refused.
     is_closing: bool,
@@ -76,6 +79,9 @@ pub(crate) struct Outbox {
     /// The last lane that a caller drove without a put of its own there.
     #[cfg(feature = "blocking")]
     turn: usize,
+    /// Whether a thread writes what no caller does.
+    #[cfg(feature = "blocking")]
+    has_helper: bool,
     wakers: Vec<Waker>,
     /// Events by server that were not reported yet, if there is an observer. They are reported after each step.
     events: Option<Vec<(usize, ProducerEventKind)>>,
@@ -144,12 +150,15 @@ impl Outbox {
             room: Room::new(options.max_jobs, options.max_bytes),
             barrier: Barrier::new(),
             watchers: Vec::new(),
+            checkers: Vec::new(),
             report: ProducerReport::default(),
             is_closing: false,
             probes: probes.is_in_background() && servers.len() > 1,
             is_driven_by_callers: !probes.is_in_background(),
             #[cfg(feature = "blocking")]
             turn: servers.len().saturating_sub(1),
+            #[cfg(feature = "blocking")]
+            has_helper: false,
             wakers: Vec::new(),
             events: options.observer.is_some().then(Vec::new),
         }
@@ -265,7 +274,11 @@ impl Outbox {
     /// The caller of a slot is gone. An accepted put continues.
     pub(crate) fn abandon(&mut self, slot: SlotId) {
         match self.slots.get(slot) {
-            Some(state @ Slot::Queued { .. }) => *state = Slot::Abandoned,
+            Some(state @ Slot::Queued { .. }) => {
+                if let Slot::Queued { lane, .. } = *state {
+                    *state = Slot::Abandoned { lane };
+                }
+            }
             Some(Slot::InLine { .. }) => {
                 self.line.retain(|waiting| *waiting != slot);
                 self.slots.close(slot);
@@ -392,6 +405,7 @@ impl Outbox {
             lane.nudge(&mut self.wakers);
         }
         self.wakers.append(&mut self.watchers);
+        self.wakers.append(&mut self.checkers);
     }
 
     /// As [`take_wakers`](Self::take_wakers), without an allocation: usually there is only one.

@@ -33,8 +33,8 @@ pub(super) enum Slot {
     },
     /// Its put has this outcome.
     Done(Result<Inserted>),
-    /// Its caller is gone, and its put is still in the queue.
-    Abandoned,
+    /// Its caller is gone, and its put is still in the queue of a server.
+    Abandoned { lane: usize },
 }
 
 impl Slots {
@@ -71,7 +71,7 @@ impl Slots {
         match std::mem::replace(slot, Slot::Done(outcome)) {
             Slot::Queued { waker, .. } => waker,
             Slot::InLine { waker, .. } => Some(waker),
-            Slot::Abandoned => {
+            Slot::Abandoned { .. } => {
                 self.close(id);
                 None
             }

@@ -52,6 +52,9 @@ pub(crate) trait Producing: Clone + Send + Sync + 'static {
     #[must_use]
     fn delivery(&self, delivery: Delivery) -> Self;
 
+    /// `Producer::check`.
+    fn check(&self) -> Result<()>;
+
     /// `Producer::flush`.
     fn flush(&self);
 
@@ -148,6 +151,10 @@ impl Producing for AsyncProducer {
         AsyncProducer { producer: self.producer.delivery(delivery), runtime: self.runtime.clone() }
     }
 
+    fn check(&self) -> Result<()> {
+        self.runtime.block_on(self.producer.check())
+    }
+
     fn flush(&self) {
         self.runtime.block_on(self.producer.flush());
     }
@@ -222,6 +229,10 @@ impl Producing for BlockingProducer {
 
     fn delivery(&self, delivery: Delivery) -> Self {
         BlockingProducer { producer: self.producer.delivery(delivery) }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.producer.check()
     }
 
     fn flush(&self) {

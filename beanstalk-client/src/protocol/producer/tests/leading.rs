@@ -212,3 +212,47 @@ fn an_attempt_to_connect_that_its_caller_has_left_is_none() {
     let Pulse::Dial { by: again, .. } = world.pulse(0) else { panic!() };
     assert_eq!(again, by.map(|by| by + SECOND));
 }
+
+/// Nobody may have read since it arrived.
+#[test]
+fn an_unread_answer_is_read_before_its_put_expires() {
+    let (mut world, slots) = world(&[true]);
+    world.turn(0, usize::MAX, 0);
+    let second = world.offer("default", b"y", &policy()).unwrap().unwrap();
+    world.turn(0, 0, 0);
+    world.turn(0, usize::MAX, 0);
+    world.now += policy().timeout;
+    assert_eq!(lead(&mut world, Some(slots[0]), None).0, Some(0));
+    assert_eq!(world.pulse(0), Pulse::Look);
+    world.move_bytes(0, 0, 1);
+    assert!(world.answer(slots[0]).unwrap().is_ok());
+    assert_eq!(world.answer(second).unwrap().unwrap_err().fate(), Fate::Unknown, "it has none");
+}
+
+#[test]
+fn puts_that_nobody_writes_are_left_to_one_helper() {
+    let (mut world, slots) = world(&[false]);
+    let left = |world: &mut World| format!("{:?}", world.outbox.left(world.now));
+    let is_written = |world: &mut World| world.outbox.poll_written(Waker::noop()).is_ready();
+    assert_eq!(left(&mut world), "Help", "there is no connection");
+    assert_eq!(left(&mut world), "Nothing", "one is enough");
+    assert!(!is_written(&mut world));
+    world.turn(0, usize::MAX, 0);
+    world.turn(0, usize::MAX, 0);
+    assert!(is_written(&mut world) && left(&mut world) == "Nothing");
+    let waits = world.offer("default", b"y", &policy()).unwrap().unwrap();
+    assert_eq!(left(&mut world), "Push(0)");
+    assert_eq!(left(&mut world), "Nothing", "somebody does it");
+    // It hands over to a caller that waits.
+    let (idle, kept) = waker();
+    assert!(world.outbox.poll_answer(waits, &kept).is_pending());
+    drop(kept);
+    world.outbox.resign(0);
+    assert!(is_woken(&mut world, &idle) && left(&mut world) == "Nothing");
+    // That caller gives up.
+    world.now += policy().timeout;
+    lead(&mut world, Some(waits), None);
+    world.outbox.resign(0);
+    assert_eq!(left(&mut world), "Push(0)", "its put has expired");
+    world.outbox.abandon(slots[0]);
+}
