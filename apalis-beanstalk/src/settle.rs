@@ -55,7 +55,7 @@ fn outcome(error: &BoxDynError) -> Outcome {
     } else if error.is::<DeferredError>() {
         Outcome::release()
     } else if let Some(later) = error.downcast_ref::<RetryAfterError>() {
-        Outcome::release_after(later.get_duration())
+        Outcome::retry_after(later.get_duration())
     } else {
         Outcome::Retry
     }
@@ -78,7 +78,7 @@ mod tests {
             (BoxDynError::from("bad"), Outcome::Retry),
             (AbortError::new("never").into(), Outcome::bury()),
             (DeferredError::new("again").into(), Outcome::release()),
-            (later.into(), Outcome::release_after(Duration::from_secs(9))),
+            (later.into(), Outcome::retry_after(Duration::from_secs(9))),
         ] {
             let text = error.to_string();
             assert_eq!(decision(&Err::<(), _>(error)), outcome.because(text));

@@ -238,6 +238,7 @@ fn options_of_workers() {
 fn outcomes_and_decisions() {
     is_written_as(Outcome::Delete, json!("delete"));
     is_written_as(Outcome::release_after(Duration::from_secs(5)), json!({"release": {"delay": 5}}));
+    is_written_as(Outcome::retry_after(Duration::from_secs(5)), json!({"retry-after": 5}));
     is_written_as(Outcome::Bury { priority: Some(7.into()) }, json!({"bury": {"priority": 7}}));
     let decision = Outcome::bury().because("no such address");
     is_written_as(decision, json!({"outcome": {"bury": {}}, "reason": "no such address"}));

@@ -57,6 +57,7 @@ fn outcomes_say_what_becomes_of_the_job() {
         (release, "release after 5s with priority 7"),
         (Outcome::bury(), "bury"),
         (Outcome::Retry, "retry"),
+        (Outcome::retry_after(Duration::from_secs(5)), "retry after 5s"),
     ] {
         assert_eq!(outcome.to_string(), text);
     }

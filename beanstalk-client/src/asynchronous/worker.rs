@@ -45,9 +45,12 @@ use crate::{
 /// ```
 ///
 /// * **Slots.** Each has a connection and a task. It reserves only while it holds no job, so that the server reads
-///   every touch and delete at once. Handlers run in their own tasks: one that blocks its thread does not stop the
-///   heartbeat, provided that the runtime has another thread. With [`prefetch`](WorkerOptions::prefetch), the slot's
-///   task makes the first poll of a handler.
+///   every touch and delete at once. Handlers run in their own tasks. With [`prefetch`](WorkerOptions::prefetch), the
+///   slot's task makes the first poll of a handler.
+/// * **Handlers that block.** Sockets and timers of a runtime, and so all heartbeats, may depend on the very thread that
+///   a handler blocks, however many others there are: jobs expire and run again elsewhere. Such a handler belongs in
+///   [`run_blocking`](Self::run_blocking), or its blocking part in tokio's `block_in_place` or `spawn_blocking`.
+///   [`LateHeartbeat`](crate::WorkerEventKind::LateHeartbeat) reports it.
 /// * **Outcome.** `Ok` deletes the job; an error or a panic releases it with a growing delay, until it is buried
 ///   ([`Retries`](crate::Retries)); a handler that returns an [`Outcome`](crate::Outcome) decides itself.
 /// * **Heartbeat.** While a handler runs, its job is touched after each third of its time to run.

@@ -208,6 +208,17 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
                     "the job's time to run is short"
                 );
             }
+            Kind::LateHeartbeat { job, late } => {
+                tracing::warn!(
+                    target: TARGET,
+                    {
+                        slot,
+                        messaging.message.id = %job,
+                        late_ms = late.as_millis() as i64,
+                    },
+                    "the job's heartbeat was late"
+                );
+            }
             Kind::Started(job) => {
                 tracing::trace!(
                     target: TARGET,

@@ -22,7 +22,8 @@ use crate::{Error, JobStats, Priority};
 pub enum Outcome {
     /// The job is done.
     Delete,
-    /// Released: ready again after the delay.
+    /// Released: ready again after the delay, however often that happened before. For a job that has not failed, but
+    /// cannot be done now: a deferral. The server counts it like any other release; see [`Retries`].
     Release {
         /// In whole seconds (rounded up), at most `u32::MAX`.
         #[cfg_attr(feature = "serde", serde(default, with = "queue_core::seconds"))]
@@ -39,19 +40,38 @@ pub enum Outcome {
     },
     /// The job failed: it is released with a growing delay, and buried after too many releases; see [`Retries`].
     Retry,
+    /// The same, with a delay of its own.
+    RetryAfter(
+        /// In whole seconds (rounded up), at most `u32::MAX`.
+        #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
+        Duration,
+    ),
 }
 
 impl Outcome {
-    /// Releases the job at once, with its priority unchanged.
+    /// Releases the job at once, with its priority unchanged: a deferral.
     #[must_use]
     pub const fn release() -> Self {
         Self::release_after(Duration::ZERO)
     }
 
-    /// Releases the job with a delay and its priority unchanged.
+    /// Releases the job with a delay and its priority unchanged: a deferral, which never buries it. For a failure with
+    /// a delay of its own, use [`retry_after`](Self::retry_after).
     #[must_use]
     pub const fn release_after(delay: Duration) -> Self {
         Outcome::Release { delay, priority: None }
+    }
+
+    /// The job failed and is released with this delay, or buried after too many releases.
+    #[must_use]
+    pub const fn retry_after(delay: Duration) -> Self {
+        Outcome::RetryAfter(delay)
+    }
+
+    /// Whether the job has failed, and its counters decide what becomes of it.
+    #[must_use]
+    pub const fn is_retry(&self) -> bool {
+        matches!(self, Outcome::Retry | Outcome::RetryAfter(_))
     }
 
     /// Buries the job with its priority unchanged.
@@ -69,18 +89,19 @@ impl Outcome {
 }
 
 impl fmt::Display for Outcome {
-    /// Formats as `delete`, or `release after 5s with priority 7`.
+    /// Formats as `delete`, `retry after 5s`, or `release after 5s with priority 7`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, priority) = match self {
             Outcome::Delete => ("delete", None),
             Outcome::Release { priority, .. } => ("release", *priority),
             Outcome::Bury { priority } => ("bury", *priority),
-            Outcome::Retry => ("retry", None),
+            Outcome::Retry | Outcome::RetryAfter(_) => ("retry", None),
         };
         f.write_str(word)?;
-        if let Outcome::Release { delay, .. } = self
-            && !delay.is_zero()
-        {
+        let (Outcome::Release { delay, .. } | Outcome::RetryAfter(delay)) = self else {
+            return priority.map_or(Ok(()), |priority| write!(f, " with priority {priority}"));
+        };
+        if !delay.is_zero() {
             write!(f, " after {}", Written(*delay))?;
         }
         priority.map_or(Ok(()), |priority| write!(f, " with priority {priority}"))
@@ -206,7 +227,7 @@ pub(crate) struct Ended {
 impl Ended {
     pub(crate) fn with(made: impl IntoOutcome) -> Self {
         let (outcome, reason) = made.into_outcome();
-        let has_failed = reason.is_some() || outcome == Outcome::Retry;
+        let has_failed = reason.is_some() || outcome.is_retry();
         Ended { outcome, reason, error: has_failed.then_some("error"), span: Span::none() }
     }
 
@@ -230,9 +251,17 @@ impl Ended {
 /// What to do with a failed job, based on the job's own counters, so that it works across workers and restarts.
 ///
 /// A failed job is released with a delay of `base × factor` to the power of its `releases`, at most `cap`. It is buried
-/// instead after enough releases or reserves. It is buried without being run if it exceeds its reserves or its time to
-/// run expired too often: such a job kills its process, or hangs. `buries` does not count, because it grows when a
-/// server restarts with a write-ahead log.
+/// instead after enough releases, or reserves without a release. It is buried without being run if it exceeds those
+/// reserves or its time to run expired too often: such a job kills its process, or hangs. `buries` does not count,
+/// because it grows when a server restarts with a write-ahead log.
+///
+/// Each kick grants all of these again: a job that was kicked twice has three times the allowance, so a job that was
+/// buried for its counters is run again after `kick`. (The server also counts the kick of a delayed job.)
+///
+/// Deferrals ([`Outcome::Release`]) are no failures. They never bury a job, and a job that was reserved 1000 times and
+/// released 1000 times is no suspect. But the server counts them among the `releases`, as it has no other counter: the
+/// first failure after many deferrals may be one too many. If jobs are deferred often and may also fail, allow more
+/// [`releases`](Self::releases).
 ///
 /// As text, comma-separated settings; omitted ones have their defaults:
 ///
@@ -292,9 +321,8 @@ impl Retries {
         self
     }
 
-    /// Maximum number of times a job is run, whatever happens in between; a few more if not every job is
-    /// [inspected](crate::Inspect::Suspects). Set it higher than the releases: stopping the worker, a lost connection
-    /// and a restart of the server also give jobs back.
+    /// Maximum number of times a job is run without being released: by workers that died, lost their connections or were
+    /// stopped; a few more if not every job is [inspected](crate::Inspect::Suspects).
     #[must_use]
     pub const fn reserves(mut self, reserves: u64) -> Self {
         self.reserves = reserves;
@@ -325,11 +353,13 @@ impl Retries {
     /// Why a just-reserved job must not be run.
     #[must_use]
     pub fn poison(&self, stats: &JobStats) -> Option<Poison> {
-        if stats.reserves > self.reserves {
-            return Some(Poison::Reserves(stats.reserves));
+        if unreleased(stats) > allowance(self.reserves, stats) {
+            return Some(Poison::Reserves(unreleased(stats)));
         }
         match self.timeouts {
-            Some(most) if stats.timeouts >= most => Some(Poison::Timeouts(stats.timeouts)),
+            Some(most) if stats.timeouts >= allowance(most, stats) => {
+                Some(Poison::Timeouts(stats.timeouts))
+            }
             _ => None,
         }
     }
@@ -337,12 +367,24 @@ impl Retries {
     /// What to do with a failed job.
     #[must_use]
     pub fn failed(&self, stats: &JobStats) -> Outcome {
-        if stats.releases >= self.releases || stats.reserves >= self.reserves {
+        if stats.releases >= allowance(self.releases, stats)
+            || unreleased(stats) >= allowance(self.reserves, stats)
+        {
             Outcome::bury()
         } else {
             Outcome::release_after(self.delay(stats.releases))
         }
     }
+}
+
+/// How often a job was reserved without being released, including this time.
+fn unreleased(stats: &JobStats) -> u64 {
+    stats.reserves.saturating_sub(stats.releases)
+}
+
+/// A limit of a counter that never decreases: each kick grants it again.
+fn allowance(limit: u64, stats: &JobStats) -> u64 {
+    limit.saturating_mul(stats.kicks.saturating_add(1))
 }
 
 impl fmt::Display for Retries {
@@ -395,7 +437,7 @@ const SETTINGS: [&str; 6] = ["base", "factor", "cap", "releases", "reserves", "t
 )]
 #[non_exhaustive]
 pub enum Poison {
-    /// It was reserved this often: probably it kills the process that runs it.
+    /// It was reserved this often without being released: probably it kills the process that runs it.
     Reserves(u64),
     /// Its time to run expired this often.
     Timeouts(u64),
@@ -408,10 +450,55 @@ pub enum Poison {
 impl fmt::Display for Poison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Poison::Reserves(times) => write!(f, "it was reserved {times} times"),
+            Poison::Reserves(times) => write!(f, "it was reserved {times} times without a release"),
             Poison::Timeouts(times) => write!(f, "its time to run expired {times} times"),
             Poison::Size(bytes) => write!(f, "its body has {bytes} bytes"),
             Poison::Damaged => f.write_str("the server lost the end of its body in a crash"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Command, Response, StatsJob};
+
+    /// The counters of a job; those that are not given are 0.
+    fn counters(counters: &[(&str, u64)]) -> JobStats {
+        let mut text = "---\nid: 1\ntube: t\nstate: reserved\nttr: 60\n".to_owned();
+        for (key, value) in counters {
+            text.push_str(&format!("{key}: {value}\n"));
+        }
+        StatsJob(1.into()).decode(Response::Ok(text.into_bytes().into())).unwrap().unwrap()
+    }
+
+    #[test]
+    fn each_kick_grants_the_allowance_again() {
+        let retries = Retries::default().releases(2).reserves(3).timeouts(2);
+        for kicks in 0..3 {
+            let allowed = |limit: u64| limit * (kicks + 1);
+            let job = |of: &str, count| counters(&[(of, count), ("kicks", kicks)]);
+            let reserved = |times| retries.poison(&job("reserves", times));
+            assert_eq!(reserved(allowed(3)), None);
+            assert_eq!(reserved(allowed(3) + 1), Some(Poison::Reserves(allowed(3) + 1)));
+            let timeouts = |times| retries.poison(&job("timeouts", times));
+            assert_eq!(timeouts(allowed(2) - 1), None);
+            assert_eq!(timeouts(allowed(2)), Some(Poison::Timeouts(allowed(2))));
+            let failed = |of, times| retries.failed(&job(of, times)) == Outcome::bury();
+            assert!(!failed("releases", allowed(2) - 1) && failed("releases", allowed(2)));
+            assert!(!failed("reserves", allowed(3) - 1) && failed("reserves", allowed(3)));
+        }
+    }
+
+    #[test]
+    fn a_job_that_was_deferred_each_time_is_no_suspect() {
+        let retries = Retries::default();
+        let deferred = |times| counters(&[("reserves", times + 1), ("releases", times)]);
+        assert_eq!(retries.poison(&deferred(1000)), None);
+        assert_eq!(retries.poison(&counters(&[("reserves", 1026), ("releases", 1000)])), {
+            Some(Poison::Reserves(26))
+        });
+        let patient = retries.releases(u64::MAX);
+        assert!(matches!(patient.failed(&deferred(1000)), Outcome::Release { .. }));
     }
 }

@@ -228,6 +228,16 @@ pub enum WorkerEventKind {
         #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
         ttr: Duration,
     },
+    /// The heartbeat of a job came late by a third of its time to run or more, perhaps too late: a handler blocks the
+    /// thread that the runtime needs, or the process or the machine stood still. A handler that blocks belongs in
+    /// `Worker::run_blocking`, or in tokio's `block_in_place`.
+    LateHeartbeat {
+        /// The job.
+        job: JobId,
+        /// How late.
+        #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
+        late: Duration,
+    },
     /// A job was given to the handler.
     Started(JobId),
     /// A handler failed with this message, panicked, or gave a [reason](crate::Outcome::because) for its decision.
@@ -269,6 +279,9 @@ impl fmt::Display for WorkerEventKind {
             WorkerEventKind::Reclaimed(job) => write!(f, "job {job} was reclaimed"),
             WorkerEventKind::ShortTimeToRun { job, ttr } => {
                 write!(f, "job {job} has a time to run of only {}", Written(*ttr))
+            }
+            WorkerEventKind::LateHeartbeat { job, late } => {
+                write!(f, "the heartbeat of job {job} was {} late", Written(*late))
             }
             WorkerEventKind::Started(job) => write!(f, "job {job} started"),
             WorkerEventKind::Failed { job, error } => {

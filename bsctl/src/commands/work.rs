@@ -77,11 +77,11 @@ pub struct WorkArgs {
     #[arg(long, value_name = "FROM..TO,xN", default_value = "1s..1h,x2")]
     backoff: Backoff,
 
-    /// Bury a failed job that was already released N times
+    /// Bury a failed job that was already released N times; each kick grants N more
     #[arg(long, value_name = "N", default_value_t = 10)]
     max_releases: u64,
 
-    /// Bury a job without running it if its time to run has expired N times
+    /// Bury a job without running it if its time to run has expired N times; each kick grants N more
     #[arg(long, value_name = "N")]
     bury_after_timeouts: Option<u64>,
 

@@ -229,9 +229,15 @@ impl Held {
                 release(priority.or(known)?, delay, JobFate::Released(delay))
             }
             Verdict::Outcome(Outcome::Bury { priority }) => Last::Bury(priority.or(known)?),
-            Verdict::Outcome(Outcome::Retry) => {
+            Verdict::Outcome(failed @ (Outcome::Retry | Outcome::RetryAfter(_))) => {
                 let stats = self.stats.as_ref()?;
-                return self.command(Verdict::Outcome(retries.failed(stats)), retries);
+                let outcome = match (failed, retries.failed(stats)) {
+                    (Outcome::RetryAfter(delay), Outcome::Release { priority, .. }) => {
+                        Outcome::Release { delay, priority }
+                    }
+                    (_, outcome) => outcome,
+                };
+                return self.command(Verdict::Outcome(outcome), retries);
             }
         })
     }

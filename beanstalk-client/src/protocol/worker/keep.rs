@@ -7,7 +7,7 @@ use super::{
     held::{Doubt, Step},
 };
 use crate::{
-    Error, Heartbeat, LostReason,
+    Error, Heartbeat, LostReason, WorkerEventKind,
     protocol::{ListTubeUsed, StatsJob, Touch},
 };
 
@@ -71,6 +71,15 @@ impl WorkerSlot {
         if !held.phase().is_active() {
             return Ok(());
         }
+        // Compares with the moment that it was due at, as `needs` does. Otherwise `needs` could ask forever for
+        // something that is never done.
+        let due = held.lease.beat().filter(|beat| *beat <= now);
+        let due = due.filter(|beat| self.settings.beats(held.started, *beat));
+        let late = due.map(|beat| now.saturating_duration_since(beat));
+        if let Some(late) = late.filter(|late| held.lease.is_long(*late)) {
+            self.tell(WorkerEventKind::LateHeartbeat { job: held.job.id(), late });
+        }
+        let Some(held) = self.find(key) else { return Ok(()) };
         if held.lease.is_over(now) {
             self.lose(key, LostReason::TimeToRun);
             self.nudges.begin(now);
@@ -82,10 +91,7 @@ impl WorkerSlot {
             }
             return Ok(());
         }
-        // Compares with the moment that it was due at, as `needs` does. Otherwise `needs` could ask forever for
-        // something that is never done.
-        let due = held.lease.beat().filter(|beat| *beat <= now);
-        if due.is_some_and(|beat| self.settings.beats(held.started, beat)) {
+        if due.is_some() {
             self.touch(key, now);
         }
         Ok(())

@@ -57,6 +57,11 @@ impl Lease {
         self.end().is_some_and(|end| end <= now)
     }
 
+    /// Whether a touch that is this late has used up half of the time that was left when it was due.
+    pub(super) fn is_long(&self, late: Duration) -> bool {
+        self.ttr.is_some_and(|ttr| late >= ttr / 3)
+    }
+
     /// When the next touch is due: after a third of the time to run.
     pub(super) fn beat(&self) -> Option<Instant> {
         match (self.touched, self.again) {

@@ -128,6 +128,7 @@ fn words(event: &WorkerEvent) -> String {
         WorkerEventKind::Refused { command, reply, .. } => format!("refused {command}: {reply}"),
         WorkerEventKind::Reclaimed(job) => format!("reclaimed {job}"),
         WorkerEventKind::ShortTimeToRun { job, ttr } => format!("short {job} {ttr:?}"),
+        WorkerEventKind::LateHeartbeat { job, .. } => format!("late {job}"),
         WorkerEventKind::Started(job) => format!("started {job}"),
         WorkerEventKind::Failed { job, error } => format!("failed {job}: {error}"),
         WorkerEventKind::Poisoned { job, why } => format!("poisoned {job}: {why}"),

@@ -157,9 +157,14 @@ fn a_job_that_was_reserved_too_often_is_buried_without_being_run<F: WorkerFace>(
     let events = worker.events.clone();
     let report = worker.end();
     assert_eq!((report.finished, report.buried, report.total()), (1, 1, 2));
-    assert_eq!(events.count(&format!("poisoned {}: it was reserved 4 times", ids[0])), 1);
+    let poisoned = format!("poisoned {}: it was reserved 4 times without a release", ids[0]);
+    assert_eq!(events.count(&poisoned), 1);
     let stats = client.stats_job(ids[0]).unwrap().unwrap();
     assert_eq!((stats.state, stats.pri.get()), (JobState::Buried, 77));
+    // A kick grants it as many runs again.
+    client.kick_job(ids[0]).unwrap();
+    let options = until_empty(&place).retries(Retries::default().reserves(3));
+    assert_eq!(F::start(options, |_| Ok(Outcome::Delete)).end().finished, 1);
 }
 
 /// B24: panics.

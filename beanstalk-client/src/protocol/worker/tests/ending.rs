@@ -15,6 +15,7 @@ fn a_handler_decides_what_becomes_of_its_job() {
         (urgent, "release 7 3 0", "RELEASED", "released"),
         (Outcome::bury(), "bury 7 77", "BURIED", "buried"),
         (Outcome::Retry, "release 7 77 1", "RELEASED", "released"),
+        (Outcome::retry_after(9 * SECOND), "release 7 77 9", "RELEASED", "released"),
         // The server has no memory to queue it.
         (release, "release 7 77 5", "BURIED", "buried"),
     ] {
@@ -24,6 +25,19 @@ fn a_handler_decides_what_becomes_of_its_job() {
         bench.hear(&format!("{answer}\r\n"));
         assert_eq!(bench.did(), [format!("job 7 {fate}")]);
         assert!(bench.slot().is_connected());
+    }
+}
+
+#[test]
+fn only_failures_are_counted() {
+    for (outcome, said) in [
+        (Outcome::Retry, "bury 7 77"),
+        (Outcome::retry_after(9 * SECOND), "bury 7 77"),
+        (Outcome::release_after(9 * SECOND), "release 7 77 9"),
+    ] {
+        let options = options(1).retries(Retries::default().releases(0));
+        let mut bench = Bench::running(&options, 7, 60);
+        assert_eq!(bench.finish(7, outcome).lines().next(), Some(said));
     }
 }
 

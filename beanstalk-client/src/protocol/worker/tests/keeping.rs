@@ -23,6 +23,21 @@ fn a_reservation_is_extended_at_each_third_of_its_time() {
     assert_eq!(bench.did(), ["lost 7: TimeToRun", EXPIRED]);
 }
 
+/// A handler blocks the thread that moves the bytes.
+#[test]
+fn a_heartbeat_that_comes_late_or_too_late_is_an_event() {
+    let late = |time| {
+        let mut bench = Bench::running(&options(1), 7, 9);
+        let says = bench.wait(3 * SECOND + time);
+        (says, bench.did())
+    };
+    let event = |late| format!("the heartbeat of job 7 was {late} late");
+    assert_eq!(late(3 * SECOND - MILLISECOND), ("touch 7\r\n".into(), vec![]));
+    assert_eq!(late(3 * SECOND), ("touch 7\r\n".into(), vec![event("3s")]));
+    let expired = [event("6s"), "lost 7: TimeToRun".into(), EXPIRED.into()];
+    assert_eq!(late(6 * SECOND), (String::new(), expired.to_vec()));
+}
+
 /// Some releases of the server forget the timer of a quiet connection, and the job would stay reserved.
 #[test]
 fn an_expired_reservation_whose_handler_still_runs_makes_the_slot_say_something_now_and_then() {
