@@ -70,6 +70,8 @@ pub fn explain(
         match stranger(address, bound).filter(|found| found.what != meant) {
             // Over TLS, this reply is the expected one.
             Some(found) if found.what == TLS && error.exit == Exit::Permission => {}
+            // It breaks the protocol behind a correct handshake, which is what has to be said.
+            Some(found) if found.what == HTTP && meant == ADF && upgrades(address, bound) => {}
             Some(found) => return found.error(address, program),
             None => {}
         }
@@ -128,6 +130,19 @@ fn host_and_port(address: &str) -> &str {
 
 /// What is listening there, if it replies in time.
 fn stranger(address: &str, bound: Duration) -> Option<Stranger> {
+    kind(&reply(address, bound, "GET /", "Connection: close")?)
+}
+
+/// Whether it is a WebSocket server, as the one of an Adf.QueueServer.
+fn upgrades(address: &str, bound: Duration) -> bool {
+    let headers = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                   Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
+    let reply = reply(address, bound, "GET /queue/bin", headers);
+    reply.is_some_and(|reply| reply.starts_with(b"HTTP/1.1 101 "))
+}
+
+/// The beginning of what it replies to a request.
+fn reply(address: &str, bound: Duration, request: &str, headers: &str) -> Option<Vec<u8>> {
     let end = Instant::now() + bound;
     let left =
         || Some(end.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero());
@@ -135,7 +150,7 @@ fn stranger(address: &str, bound: Duration) -> Option<Stranger> {
     let target = place.to_socket_addrs().ok()?.next()?;
     let mut stream = TcpStream::connect_timeout(&target, left()?).ok()?;
     stream.set_write_timeout(left()).ok()?;
-    let request = format!("GET / HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n");
+    let request = format!("{request} HTTP/1.1\r\nHost: {place}\r\n{headers}\r\n\r\n");
     // A server that greets first may have closed already, but its greeting can still be read.
     let _ = stream.write_all(request.as_bytes());
     let mut answer = Vec::new();
@@ -150,7 +165,7 @@ fn stranger(address: &str, bound: Duration) -> Option<Stranger> {
             Err(_) => break,
         }
     }
-    kind(&answer)
+    Some(answer)
 }
 
 /// Only an HTTP page needs more than its first line.
@@ -227,6 +242,20 @@ mod tests {
             );
             assert!(error.hints.iter().any(|hint| hint.contains(next)), "{:?}", error.hints);
             assert!(!error.message.contains('\x1b'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_violation_behind_a_correct_handshake_is_the_cause() {
+        let mut program = TOOL;
+        program.servers.kind = ADF;
+        for (answer, code) in [
+            (&b"HTTP/1.1 101 Switching Protocols\r\n\r\n"[..], "PROTOCOL"),
+            (b"HTTP/1.1 404 Not Found\r\n\r\n", WRONG_SERVER),
+        ] {
+            let error = CliError::new(Exit::Protocol, "PROTOCOL", "a masked frame");
+            let error = explain(error, &program, &[says(answer)], None);
+            assert_eq!(error.code, code, "{error}");
         }
     }
 
