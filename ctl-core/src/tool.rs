@@ -174,6 +174,12 @@ impl<T: Tool> Context<T> {
         self.interrupts = Some(interrupts);
     }
 
+    /// Puts the time before each message from now on, as in a log; also before those of the connections.
+    pub(crate) fn stamp(&mut self) {
+        self.messages = self.messages.stamped();
+        self.link.dialer_mut().set_messages(&self.messages);
+    }
+
     /// Refuses `--dry-run` for a command that cannot support it; `instead` names the alternative.
     ///
     /// # Errors

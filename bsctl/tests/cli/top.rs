@@ -61,3 +61,26 @@ fn without_write_nothing_is_asked() {
     terminal.types("q");
     assert_eq!(terminal.ends(), 0);
 }
+
+#[test]
+fn a_protected_server_is_changed_once_its_name_is_typed() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let buried = put_buried(address, "mail", "x");
+    let mut terminal = top(address, &["--write", "--protected"]);
+    terminal.sees("> ");
+    terminal.types("k");
+    terminal.sees("y confirms");
+    terminal.types("y");
+    terminal.sees("type its name to go on");
+    terminal.types("other");
+    terminal.sees("other_");
+    terminal.types("\r");
+    terminal.sees("leaves it: _");
+    assert_eq!(state(address, buried), "buried");
+    terminal.types(&format!("{address}\r"));
+    terminal.sees("kicked 1 job");
+    assert_eq!(state(address, buried), "ready");
+    terminal.types("q");
+    assert_eq!(terminal.ends(), 0);
+}

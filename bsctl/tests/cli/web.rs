@@ -170,3 +170,25 @@ fn nothing_is_done_with_the_id_of_a_job_of_the_server_before_a_restart() {
         web.end();
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_page_without_a_free_thread_says_so() {
+    use std::process::Stdio;
+
+    use ctl_core::contract::shortage::limited;
+    use ctl_core::contract::web::TOKEN;
+
+    let server = Server::start().unwrap();
+    // For the page and its look at the servers.
+    let (mut command, _folder) = limited(&PROGRAM, 5, Some(2));
+    command.args(["-a", server.address(), "web", "--listen", "127.0.0.1:0", "--print-addr"]);
+    command.args(["--token", TOKEN]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let web = Web::of(command);
+    let asked =
+        json!({ "server": server.address(), "name": "Jobs", "queue": "mail", "values": {} });
+    let (status, refused) = web.does("/view", &asked);
+    assert_eq!((status, &refused["error"]["exit"]), (503, &75.into()), "{refused}");
+    // Without a panic.
+    web.end();
+}

@@ -275,6 +275,11 @@ impl<L: Link> Dialer<L> {
         &self.messages
     }
 
+    /// Uses these messages from now on.
+    pub(crate) fn set_messages(&mut self, messages: &Messages) {
+        self.messages = messages.clone();
+    }
+
     /// Shows no messages from now on.
     pub(crate) fn mute(&mut self) {
         self.messages = self.messages.with_filter(Filter::none());

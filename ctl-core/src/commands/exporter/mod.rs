@@ -94,7 +94,7 @@ pub fn run<T: Tool>(
 ) -> Result<Exit, CliError> {
     let names = exports.names(args.names.as_deref())?;
     if !args.once {
-        context.messages = context.messages.stamped();
+        context.stamp();
     }
     let collector = Collector::new(context, exports, names, args.choice.clone())?;
     if args.once {

@@ -223,10 +223,13 @@ pub fn run<T: Interactive>(
     let encryption = args.https.read(T::PROGRAM.name, &context.messages)?;
     let wanted = listen::tcp_address(&args.listen, args.allow_remote, "page")?;
     let interrupts = context.interrupts()?;
-    context.messages = context.messages.stamped();
+    context.stamp();
     let mut collector = Collector::usual(context, exports, args.choice.clone())?;
     collector.silence();
     let own = Own::of(context)?;
+    let collector = Arc::new(collector);
+    let names = (T::PROGRAM.name, exports.noun);
+    let live = Live::new(Arc::clone(&collector), board, names, args.interval)?;
     let (listener, address) = listen::bind(wanted)?;
     let (scheme, remark) = match encryption {
         Some(_) => ("https", ""),
@@ -252,9 +255,7 @@ pub fn run<T: Interactive>(
         "serverFigures": live::figures(board.server),
         "site": site.document(args.write),
     });
-    let collector = Arc::new(collector);
     let (messages, write) = (context.messages.clone(), args.write);
-    let acts = act::Acts { site, write, own, messages, collector: Arc::clone(&collector) };
-    let live = Live::new(collector, board, (T::PROGRAM.name, exports.noun), args.interval)?;
+    let acts = act::Acts { site, write, own, messages, collector };
     http::serve(listener, &interrupts, (guard, encryption), title, live, Arc::new(acts))
 }
