@@ -195,7 +195,7 @@ impl Link {
         })
     }
 
-    /// The answer to `call`, shown under `-vvv` as `what`.
+    /// The answer to `call`, shown under `-vvv` as `what`: the action, its queue, and more in parentheses.
     ///
     /// # Errors
     /// The server's refusal, or the failure of the connection.
@@ -215,7 +215,7 @@ impl Link {
     /// # Errors
     /// As for [`Link::ask`].
     pub fn call(&mut self, request: Request) -> Result<Success, CliError> {
-        let what = format!("{} {} {}", request.action(), request.id(), request.queue());
+        let what = format!("{} {} (id {})", request.action(), request.queue(), request.id());
         self.ask(what, |client| client.call(request))
     }
 
@@ -240,7 +240,7 @@ impl Link {
     /// # Errors
     /// As for [`Link::ask`].
     pub fn delete(&mut self, message: &Delivery) -> Result<(), CliError> {
-        let what = format!("delete {} {}", message.request_id(), message.queue());
+        let what = format!("delete {} (pull {})", message.queue(), message.request_id());
         self.ask(what, |client| client.delete(message))
     }
 
@@ -333,17 +333,21 @@ pub fn answered<T>(
     // The server's message names no queue.
     match error.code {
         QUEUE_NOT_FOUND => {
-            // The queue follows the action, and the id of the pull if one is settled.
-            let what = what.to_string();
-            let is_settled =
-                ["delete ", "lcancel ", "rcancel "].iter().any(|action| what.starts_with(action));
-            let queue = what.split(' ').nth(if is_settled { 2 } else { 1 }).unwrap_or(&what);
-            error.message = format!("there is no queue {queue}");
+            error.message = format!("there is no queue {}", queue_of(&what.to_string()));
         }
         QUEUE_EXISTS => error.message = format!("{what}: the queue exists already"),
         _ => {}
     }
     Err(error)
+}
+
+/// The queue in the description of a request: see [`Link::ask`].
+fn queue_of(what: &str) -> &str {
+    let queue = what.split_once(' ').map_or(what, |(_, queue)| queue);
+    match queue.rsplit_once(" (") {
+        Some((queue, more)) if more.ends_with(')') => queue,
+        _ => queue,
+    }
 }
 
 /// The WebSocket transport with the same format as this transport.

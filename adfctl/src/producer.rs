@@ -6,6 +6,7 @@ use std::iter;
 use adf_queue_client::{MessageId, Push, QueueName};
 use ctl_core::error::CliError;
 use ctl_core::input::intake::settle;
+use ctl_core::output::units;
 
 use crate::link::{Link, answered};
 
@@ -83,5 +84,10 @@ pub fn create_queue(link: &mut Link, queue: &QueueName) -> Result<(), CliError> 
 
 /// The request, as shown.
 fn what(push: &Push) -> String {
-    format!("{} {} {}", push.action(), push.queue(), push.body().len())
+    format!(
+        "{} {} ({})",
+        push.action(),
+        push.queue(),
+        units::count(push.body().len() as u64, "byte")
+    )
 }

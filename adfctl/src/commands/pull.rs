@@ -140,7 +140,7 @@ pub fn run(tool: &mut Tool, args: PullArgs) -> Result<Exit, CliError> {
         Some(Then::Hold) => hold(tool, &held),
         Some(Then::Rcancel) => cancel(tool, &held, "right"),
         Some(_) => cancel(tool, &held, "left"),
-        None if is_http => Ok(stays(tool, &held)),
+        None if is_http => stays(tool, &held),
         None => give_back(tool, &held).map(|()| Exit::Done),
     }
 }
@@ -202,7 +202,7 @@ fn cancel(tool: &mut Tool, held: &[Delivery], end: &str) -> Result<Exit, CliErro
 /// The server's refusal, or the failure of the connection.
 pub fn put_back(link: &mut Link, message: &Delivery, left: bool) -> Result<(), CliError> {
     let action = if left { "lcancel" } else { "rcancel" };
-    let what = format!("{action} {} {}", message.request_id(), message.queue());
+    let what = format!("{action} {} (pull {})", message.queue(), message.request_id());
     link.ask(what, |client| match left {
         true => client.lcancel(message),
         false => client.rcancel(message),
@@ -210,15 +210,19 @@ pub fn put_back(link: &mut Link, message: &Delivery, left: bool) -> Result<(), C
 }
 
 /// Over HTTP, only their request ids give access to them again.
-fn stays(tool: &mut Tool, held: &[Delivery]) -> Exit {
+fn stays(tool: &mut Tool, held: &[Delivery]) -> Result<Exit, CliError> {
+    let program = match tool.session {
+        Some(_) => String::new(),
+        None => format!("adfctl -s {} ", tool.link.over_http()?.dialer.address()?),
+    };
     for message in held {
         let (queue, id) = (message.queue(), message.request_id());
         tool.messages.note(format!(
-            "{} stays pulled as {id}: settle it with adfctl delete, lcancel or rcancel {queue} {id}",
+            "{} stays pulled as {id}: {program}delete {queue} {id} settles it, and so do lcancel and rcancel",
             label(message)
         ));
     }
-    Exit::Done
+    Ok(Exit::Done)
 }
 
 /// Closes the connection, which gives the messages back.

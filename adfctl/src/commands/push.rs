@@ -12,7 +12,7 @@ use ctl_core::input::named::{self, Leading};
 use ctl_core::input::own::OwnFirst;
 use ctl_core::input::{Argument, Framing, Meter};
 use ctl_core::link::fleet::Fleet;
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::output::{Column, Record, Shape, units};
 
 use crate::error::QUEUE_NOT_FOUND;
 use crate::link::Link;
@@ -209,8 +209,10 @@ pub fn push(
     left: bool,
 ) -> Result<MessageId, CliError> {
     let action = if left { "lpush" } else { "rpush" };
-    link.ask(format!("{action} {queue} {}", body.len()), |client| match left {
-        true => client.lpush(queue.clone(), body),
-        false => client.rpush(queue.clone(), body),
+    link.ask(format!("{action} {queue} ({})", units::count(body.len() as u64, "byte")), |client| {
+        match left {
+            true => client.lpush(queue.clone(), body),
+            false => client.rpush(queue.clone(), body),
+        }
     })
 }

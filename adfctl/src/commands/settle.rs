@@ -100,8 +100,12 @@ impl Fate {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &SettleArgs, fate: Fate) -> Result<Exit, CliError> {
-    let (queue, id) = (args.queue.name()?, names::request_id(&args.id)?);
     let (word, past) = fate.words();
+    if args.queue.text().is_none() {
+        let why = format!("`{}` is not enough: {word} needs a queue and the request id", args.id);
+        return Err(CliError::usage(why).hint(format!("adfctl {word} QUEUE REQUESTID")));
+    }
+    let (queue, id) = (args.queue.name()?, names::request_id(&args.id)?);
     if fate != Fate::Recover && !tool.link.side().is_http()? {
         return Err(not_over_websocket(tool, word)?);
     }
@@ -112,8 +116,8 @@ pub fn run(tool: &mut Tool, args: &SettleArgs, fate: Fate) -> Result<Exit, CliEr
         return tool.out.done_with(&record, &["requestid"], &sentence);
     }
     let mut link = tool.link.over_http()?;
-    let acted =
-        link.ask(format!("{word} {id} {queue}"), |client| fate.act(client, queue.clone(), &id));
+    let acted = link
+        .ask(format!("{word} {queue} (pull {id})"), |client| fate.act(client, queue.clone(), &id));
     acted.map_err(|error| match error.code {
         NOT_PULLED => error.context(format!("no message was pulled over HTTP as {id}")),
         _ => error,

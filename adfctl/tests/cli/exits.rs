@@ -63,11 +63,32 @@ fn the_transport_is_that_of_the_address_or_of_the_flag() {
     bare(&["--embedded", "--transport", "ws-json", "smoke"]).exits(0);
 }
 
+/// The server's message names no queue, and an id or a size may follow it.
+#[test]
+fn a_queue_that_does_not_exist_is_the_one_that_is_named() {
+    let server = Server::start().unwrap();
+    let http = format!("http://{}", server.address());
+    for line in [
+        &["raw", "count", "no such queue"][..],
+        &["raw", "count", "no such queue", "--id", "7"],
+        &["raw", "rpush", "no such queue", "x"],
+        &["raw", "clear", "no such queue"],
+        &["count", "no such queue"],
+        &["clear", "no such queue", "--yes"],
+    ] {
+        for address in [server.address(), &http] {
+            let ran = adfctl(address, line).exits(1);
+            let named = "there is no queue no such queue\n";
+            assert!(ran.err.contains(named), "{line:?} at {address}: {}", ran.err);
+        }
+    }
+}
+
 #[test]
 fn what_is_sent_and_answered_can_be_seen() {
     let server = Server::start().unwrap();
     let ran = adfctl(server.address(), &["-vvv", "push", "/q", "--create", "hello"]).exits(0);
-    for line in ["> createqueue /q", "> rpush /q 5", "< ok"] {
+    for line in ["> createqueue /q", "> rpush /q (5 bytes)", "< ok"] {
         assert!(ran.err.contains(line), "{line} {}", ran.err);
     }
     let ran = adfctl(server.address(), &["-vvv", "count", "/none"]).exits(1);

@@ -45,6 +45,28 @@ fn what_a_pull_over_http_has_swallowed_comes_back_whatever_the_address_says() {
 }
 
 #[test]
+fn a_word_alone_is_neither_queue_nor_request_id() {
+    for command in ["delete", "lcancel", "rcancel", "recover"] {
+        let ran = adfctl("http://127.0.0.1:1", &[command, "/q"]).exits(2);
+        let needs = format!("`/q` is not enough: {command} needs a queue and the request id");
+        assert!(ran.err.contains(&needs), "{}", ran.err);
+        assert!(ran.err.contains(&format!("adfctl {command} QUEUE REQUESTID")), "{}", ran.err);
+    }
+}
+
+#[test]
+fn what_a_pull_over_http_suggests_works_as_printed() {
+    on_both(|site| {
+        let queue = site.queue("printed");
+        adfctl(&site.http(), &["push", &queue.name, "a"]).exits(0);
+        let ran = adfctl(&site.http(), &["pull", &queue.name]).exits(0);
+        let (_, line) = ran.err.split_once(": adfctl ").unwrap_or_else(|| panic!("{}", ran.err));
+        let (line, _) = line.split_once(" settles it").unwrap();
+        bare(&line.split(' ').collect::<Vec<_>>()).exits(0);
+    });
+}
+
+#[test]
 fn over_websocket_there_is_no_request_id_to_settle_and_the_error_says_why() {
     for command in ["delete", "lcancel", "rcancel"] {
         let ran = adfctl("127.0.0.1:1", &[command, "/q", "1"]).exits(2);

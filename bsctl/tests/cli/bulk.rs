@@ -129,6 +129,15 @@ fn clear_ends_though_a_producer_is_running() {
     });
 }
 
+#[test]
+fn a_tube_that_does_not_exist_leaves_nothing_to_confirm() {
+    let server = Server::start().unwrap();
+    for command in ["clear", "drain"] {
+        let ran = bsctl(server.address(), &[command, "nobody", "--until-empty"]).exits(0);
+        assert!(!ran.err.contains("--yes"), "{command}: {}", ran.err);
+    }
+}
+
 /// A4: Ctrl-C midway finishes what is in flight and reports it.
 #[cfg(unix)]
 #[test]

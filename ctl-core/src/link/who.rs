@@ -76,11 +76,11 @@ pub fn explain(
             None => {}
         }
     }
-    if error.exit != Exit::Protocol {
+    let question = format!(": is {meant} running there?");
+    if error.exit != Exit::Protocol || error.message.contains(&question) {
         return error;
     }
-    let message = error.at(&addresses.join(","));
-    let message = format!("{message}: is {meant} running there?");
+    let message = format!("{}{question}", error.at(&addresses.join(",")));
     let error = CliError { message, ..error };
     error.hint(elsewhere(program))
 }
@@ -257,6 +257,16 @@ mod tests {
             let error = explain(error, &program, &[says(answer)], None);
             assert_eq!(error.code, code, "{error}");
         }
+    }
+
+    #[test]
+    fn a_failure_is_explained_once() {
+        let refused = || CliError::new(Exit::Protocol, "PROTOCOL", "no such command");
+        let once = explained(b"UNKNOWN_COMMAND\r\n", refused());
+        assert!(once.message.ends_with(": is beanstalkd running there?"), "{once}");
+        let message = once.message.clone();
+        let twice = explained(b"UNKNOWN_COMMAND\r\n", once);
+        assert_eq!((twice.message, twice.hints.len()), (message, 1));
     }
 
     #[test]

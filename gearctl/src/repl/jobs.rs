@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
 use ctl_core::output::progress::Progress;
 use ctl_core::output::{Column, Record, Shape};
 use gearman_client::{Address, JobHandle};
@@ -10,7 +11,8 @@ use gearman_client::{Address, JobHandle};
 use super::state::State;
 use crate::commands::run::{self, RunArgs, Started};
 use crate::error::cli_error;
-use crate::names::{self, show_handle};
+use crate::link::Link;
+use crate::names::{self, show_handle_of};
 use crate::submit::running::{Running, show_share};
 
 /// How often the server is queried about a job that nobody waits for.
@@ -49,14 +51,15 @@ impl State<'_> {
             return run::follow(self.tool, *running);
         };
         self.session().runs.push(*running);
-        let handle = show_handle(&handle);
+        let handle = show_handle_of(&handle, self.tool.link.is_several());
         let record = Record::new().with("handle", handle.as_str());
         self.tool.out.done(&record, &handle)
     }
 
     /// `:jobs`.
     pub(super) fn show_jobs(&mut self) -> Result<Exit, CliError> {
-        let mut rows = Vec::new();
+        let (mut rows, is_several) = (Vec::new(), self.tool.link.is_several());
+        let shown = |handle: &JobHandle| show_handle_of(handle, is_several);
         let mut open: Vec<(JobHandle, String, &'static str)> = Vec::new();
         for seen in self.session().runs.iter().flat_map(Running::jobs) {
             let Some(handle) = &seen.handle else { continue };
@@ -64,25 +67,18 @@ impl State<'_> {
                 None => open.push((handle.clone(), seen.function.clone(), "foreground")),
                 Some(end) => {
                     let progress = seen.share.as_ref().and_then(show_share);
-                    rows.push(row(handle, &seen.function, "foreground", end, progress));
+                    rows.push(row(shown(handle), &seen.function, "foreground", end, progress));
                 }
             }
         }
         for job in &self.session().submitted {
             open.push((job.handle.clone(), job.function.clone(), "background"));
         }
-        let servers: Vec<Address> = self
-            .tool
-            .link
-            .dialer
-            .options()?
-            .iter()
-            .map(|options| options.address().clone())
-            .collect();
+        let servers: Vec<Address> = self.tool.link.client()?.addresses().cloned().collect();
         for (handle, function, kind) in open {
             if handle.server().is_some_and(|server| !servers.contains(server)) {
                 // The session has switched to other servers since.
-                rows.push(row(&handle, &function, kind, "elsewhere", None));
+                rows.push(row(show_handle_of(&handle, true), &function, kind, "elsewhere", None));
                 continue;
             }
             let status = self.tool.link.client()?.status(&handle).map_err(cli_error)?;
@@ -92,7 +88,7 @@ impl State<'_> {
                 (false, _) => "ended",
             };
             let progress = status.is_running.then(|| show_share(&status.progress)).flatten();
-            rows.push(row(&handle, &function, kind, state, progress.filter(|p| p != "0")));
+            rows.push(row(shown(&handle), &function, kind, state, progress.filter(|p| p != "0")));
             if !status.is_known {
                 // Reported once, because the server has nothing more to report.
                 self.session().submitted.retain(|job| job.handle != handle);
@@ -146,15 +142,26 @@ impl State<'_> {
             .hint(format!("attach {text}, to see the progress of any job on the server")))
     }
 
+    /// A link to the server that a handle names, if the session has no connection to it.
+    fn elsewhere(&mut self, handle: &JobHandle) -> Result<Option<Link>, CliError> {
+        let Some(server) = handle.server() else { return Ok(None) };
+        if self.tool.link.client()?.addresses().any(|own| own == server) {
+            return Ok(None);
+        }
+        self.tool.link.to_server(&server.to_string()).map(Some)
+    }
+
     /// Shows a job's progress until the server no longer knows it.
     fn watch_job(&mut self, handle: &JobHandle) -> Result<Exit, CliError> {
-        let name = show_handle(handle);
+        let name = show_handle_of(handle, self.tool.link.is_several());
+        let mut other = self.elsewhere(handle)?;
         let interrupts = self.tool.interrupts()?;
         let when = self.tool.globals.progress.unwrap_or_default();
         let mut progress = Progress::start(when, &self.tool.messages, name.as_str(), None);
         let mut known = false;
         loop {
-            let status = self.tool.link.client()?.status(handle).map_err(cli_error)?;
+            let link = other.as_mut().unwrap_or(&mut self.tool.link);
+            let status = link.client()?.status(handle).map_err(cli_error)?;
             if !status.is_known {
                 break;
             }
@@ -183,14 +190,14 @@ impl State<'_> {
 }
 
 fn row(
-    handle: &JobHandle,
+    handle: String,
     function: &str,
     kind: &'static str,
     state: &'static str,
     progress: Option<String>,
 ) -> Record {
     Record::new()
-        .with("handle", show_handle(handle))
+        .with("handle", handle)
         .with("function", function)
         .with("kind", kind)
         .with("state", state)

@@ -103,13 +103,13 @@ impl Plan {
     /// Whether none of the tubes exists. That has been reported, and a person needs no further message.
     #[must_use]
     pub fn is_of_nothing(&self) -> bool {
-        self.targets.found.is_empty() && self.targets.left.is_empty() && !self.until_empty
+        self.targets.found.is_empty() && self.targets.left.is_empty()
     }
 
     /// Whether there is nothing to confirm.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.total() == 0 && !self.until_empty
+        self.total() == 0 && (!self.until_empty || self.targets.found.is_empty())
     }
 
     /// "12 jobs (10 ready, 2 buried) from tube mail", or "3 jobs from tube mail that fit 'age>1h'".
