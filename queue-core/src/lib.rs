@@ -21,7 +21,7 @@ pub mod blocking;
 mod clock;
 mod dial;
 mod error;
-#[cfg(any(feature = "blocking", feature = "tokio"))]
+#[cfg(any(feature = "blocking", feature = "stream", feature = "tokio"))]
 mod exclusive;
 mod options;
 #[cfg(any(test, feature = "proof"))]

@@ -10,10 +10,12 @@ use std::{
 
 use futures_core::Stream;
 
+use crate::exclusive::Exclusive;
+
 /// A stream of the results of successive calls of a step, until it returns `None`. The clients' named streams wrap it.
 ///
 /// A step stays in progress from one poll to the next, so it need not be cancel-safe. All steps use one allocation.
-pub struct Steps<'a, T>(Pin<Box<dyn Stream<Item = T> + Send + 'a>>);
+pub struct Steps<'a, T>(Exclusive<Pin<Box<dyn Stream<Item = T> + Send + 'a>>>);
 
 impl<'a, T: 'a> Steps<'a, T> {
     /// Starts with this state, and calls `step` when polled.
@@ -23,7 +25,8 @@ impl<'a, T: 'a> Steps<'a, T> {
         F: FnMut(S) -> R + Send + 'a,
         R: Future<Output = Option<(T, S)>> + Send + 'a,
     {
-        Steps(Box::pin(Unfold { state: Some(state), step, running: None, is_running: false }))
+        let steps = Unfold { state: Some(state), step, running: None, is_running: false };
+        Steps(Exclusive::new(Box::pin(steps)))
     }
 }
 
@@ -31,7 +34,7 @@ impl<T> Stream for Steps<'_, T> {
     type Item = T;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        self.0.as_mut().poll_next(cx)
+        self.0.get().as_mut().poll_next(cx)
     }
 }
 

@@ -5,5 +5,7 @@
 mod closed;
 #[path = "public/faces.rs"]
 mod faces;
+#[path = "public/shared.rs"]
+mod shared;
 #[path = "public/source.rs"]
 mod source;

@@ -249,7 +249,7 @@ pub(crate) mod tests {
             assert_eq!(*error.kind(), ErrorKind::Timeout(Deadline::Connect));
             let (closed, full) = (self.closed(), self.full());
             let expected = format!(
-                "no connection within the connect timeout: name:7: {closed}: Connection refused (os error 111); {full}: \
+                "no connection within the connect timeout of 100 ms: name:7: {closed}: Connection refused (os error 111); {full}: \
                  no answer in its share of the time"
             );
             assert_eq!(error.to_string(), expected);
