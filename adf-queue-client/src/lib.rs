@@ -88,6 +88,11 @@
 //! client: a settlement within the span of its message, a pull as a root. The duration of a pull includes its wait on
 //! the server. The guide maps both to OpenTelemetry's crates.
 //!
+//! No lock is held while an observer of events or measurements, or a subscriber, runs: it may ask handles, clients,
+//! producers and jobs for anything that does not wait. There is one exception: the span of a worker's own request, such
+//! as a pull, begins under a lock, since a span cannot be dated back. So a subscriber that is told of a new
+//! `adf_queue_request` must not ask that worker or its jobs in the same thread.
+//!
 //! Each event is one line. Bodies are never logged, only their length; neither is text from servers nor, unless
 //! [`WorkerOptions::log_errors`] is set, text from handlers.
 //!

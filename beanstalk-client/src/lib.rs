@@ -93,6 +93,9 @@
 //! client: a settlement within the span of its job, a reserve as a root. The duration of a reserve includes its wait on
 //! the server. The guide maps both to OpenTelemetry's crates.
 //!
+//! No lock is held while an observer of events or measurements, or a subscriber, runs: it may ask handles, producers and
+//! jobs for anything that does not wait.
+//!
 //! Each event is one line. Bodies are never logged, only their length; neither is text from servers nor, unless
 //! [`WorkerOptions::log_errors`] is set, text from handlers.
 //!

@@ -27,8 +27,8 @@ macro_rules! connect_options {
 
             /// Calls `observer` with the duration of operations and the number of messages sent and received: the
             /// measurements that OpenTelemetry's messaging conventions ask of a client. It is called where an operation
-            /// ends, and must not block. If it panics, the operation continues. See [`Measurement`](crate::Measurement)
-            /// for the values.
+            /// ends, outside of all locks, and must not block. If it panics, the operation continues. See
+            /// [`Measurement`](crate::Measurement) for the values.
             ///
             /// ```
             /// use std::sync::atomic::{AtomicU64, Ordering};
