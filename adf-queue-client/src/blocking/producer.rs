@@ -283,8 +283,9 @@ impl Producer {
     fn step<T>(&self, step: impl FnOnce(&mut Router) -> T) -> T {
         let mut router = self.router();
         let outcome = step(&mut router);
-        let events = router.take_events();
+        let (events, mut later) = (router.take_events(), router.take_later());
         drop(router);
+        later.run();
         self.options.tell(events);
         outcome
     }

@@ -2,7 +2,7 @@
 
 use std::{mem, sync::Arc, time::Instant};
 
-use queue_core::{Chooser, Health, Limit, SLOW, Signal, earliest, stable_hash};
+use queue_core::{Chooser, Health, Later, Limit, SLOW, Signal, earliest, stable_hash};
 
 use super::room::{Room, Rooms};
 use crate::{
@@ -24,6 +24,8 @@ pub(crate) struct Router {
     told: Vec<Told>,
     /// Events by server that were not reported yet, if there is an observer. They are reported after each step.
     events: Option<Vec<(usize, ProducerEventKind)>>,
+    /// Wakes pushes after each step.
+    later: Later,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +60,7 @@ impl Router {
             rooms: None,
             told: servers.options().iter().map(|_| Told::default()).collect(),
             events: None,
+            later: Later::default(),
         }
     }
 
@@ -90,6 +93,11 @@ impl Router {
         if let Some(events) = &mut self.events {
             events.push((server, what));
         }
+    }
+
+    /// Takes what has to be done once no lock is held.
+    pub(crate) fn take_later(&mut self) -> Later {
+        mem::take(&mut self.later)
     }
 
     /// Takes the events to report outside of any lock.
@@ -132,8 +140,13 @@ impl Router {
         let Some(health) = self.servers.get_mut(server) else { return };
         if health.failures() > 0 {
             health.proven();
-            mem::take(&mut self.back).set();
+            self.is_back();
         }
+    }
+
+    /// Pushes that wait for a server try again.
+    fn is_back(&mut self) {
+        self.later.set(mem::take(&mut self.back));
     }
 
     /// A push has arrived while every server is away.
@@ -305,7 +318,7 @@ impl Course {
             }
             _ => {
                 router.answers(server);
-                mem::take(&mut router.back).set();
+                router.is_back();
             }
         }
         None
@@ -652,6 +665,7 @@ mod tests {
         let mut other = new(&router, now);
         let Ok(Step::Wait(_, back)) = other.next(&mut router, now) else { panic!("nobody knows") };
         assert!(first.counted(&mut router, 0, Ok(1), now).is_none());
+        router.take_later().run();
         assert!(back.is_set());
         assert!(matches!(first.next(&mut router, now), Ok(Step::Push(0))));
         let Ok(Step::Wait(at, _)) = other.next(&mut router, now) else { panic!("it is full") };
@@ -747,9 +761,11 @@ mod tests {
         now += SECOND / 10;
         let mut second = new();
         assert!(matches!(second.next(&mut router, now), Ok(Step::Push(0))));
+        router.take_later().run();
         assert!(now < at && !back.is_set());
         let pushed = second.pushed(&mut router, 0, Ok(MessageId::from(1)), now);
         assert!(matches!(pushed, Some(Ok(_))));
+        router.take_later().run();
         assert!(back.is_set());
         assert!(matches!(first.next(&mut router, now), Ok(Step::Push(0))));
     }
@@ -830,6 +846,7 @@ mod tests {
             assert!(push.pushed(&mut router, 1, message(), now).is_some());
             assert_eq!(told(&mut router), expected);
         }
+        router.take_later().run();
         assert!(!back.is_set(), "it was not away");
         for (kind, expected) in [
             (ErrorKind::ConnectionLost, vec![(0, "backs off")]),
@@ -843,6 +860,7 @@ mod tests {
         let refused = Err(Refusal::Other("no".into()).into());
         assert!(push.pushed(&mut router, 0, refused, now).is_some());
         assert_eq!(told(&mut router), [(0, "connected")]);
+        router.take_later().run();
         assert!(back.is_set());
         let refused = Err(Error::new(ErrorKind::Connect, Fate::NotSent, "refused"));
         assert!(push.pushed(&mut router, 0, refused, now).is_none());

@@ -135,6 +135,7 @@ impl Face {
                     self.hear(push, server, creates, answer)
                 }
             };
+            self.router.take_later().run();
             if let Some(outcome) = over {
                 self.report.count(&outcome, push.course.counts);
                 return Some(outcome);

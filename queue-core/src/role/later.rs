@@ -1,6 +1,8 @@
 //! What a role leaves to be done outside of its lock.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
+
+use crate::{Observation, Signal};
 
 /// Steps that call user code, such as observers of measurements and subscribers of `tracing`. A role only collects
 /// them, since whoever holds it may hold a lock, and user code may ask for whatever that lock guards.
@@ -13,6 +15,16 @@ impl Later {
     /// Adds a step.
     pub fn push(&mut self, step: impl FnOnce() + Send + Sync + 'static) {
         self.0.push(Box::new(step));
+    }
+
+    /// Tells the observers and subscribers of this.
+    pub fn tell(&mut self, observation: Observation) {
+        self.push(|| observation.tell());
+    }
+
+    /// Sets this signal.
+    pub fn set(&mut self, signal: Arc<Signal>) {
+        self.push(move || signal.set());
     }
 
     /// Moves all steps to the end of `others`.

@@ -261,7 +261,7 @@ impl Lane {
                 Err(error) => {
                     let failure = Some((error.kind().name(), error.fate()));
                     let observation = Observation::new(operation, failure);
-                    self.later.push(|| observation.tell());
+                    self.later.tell(observation);
                 }
             }
         }
@@ -275,7 +275,7 @@ impl Lane {
             && let Some(operation) = self.take_told(task)
         {
             let observation = trace::worker_answered(operation, outcome);
-            self.later.push(|| observation.tell());
+            self.later.tell(observation);
         }
         polled
     }

@@ -131,7 +131,7 @@ impl WorkerSlot {
         let sent = self.sent_lasts();
         for told in self.expected.iter_mut().filter_map(|expected| expected.told.take()) {
             let observation = trace::broken_off(*told, &error);
-            self.later.push(|| observation.tell());
+            self.later.tell(observation);
         }
         self.session.close();
         for key in self.held.keys() {

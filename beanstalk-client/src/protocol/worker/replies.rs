@@ -64,7 +64,7 @@ impl WorkerSlot {
             (What::Reserve, response) => {
                 if let Some(told) = told {
                     let observation = trace::reserved(*told, &response);
-                    self.later.push(|| observation.tell());
+                    self.later.tell(observation);
                 }
                 self.reserves -= 1;
                 self.reserved(response, sent, wait, now)?;
@@ -74,7 +74,7 @@ impl WorkerSlot {
             (What::Finish(key, fate), response) => {
                 if let Some(told) = told {
                     let observation = trace::settled(*told, &response);
-                    self.later.push(|| observation.tell());
+                    self.later.tell(observation);
                 }
                 self.finished(key, fate, response, now)?;
             }

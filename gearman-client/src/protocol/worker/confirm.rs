@@ -66,7 +66,7 @@ impl Work {
         if let Some(told) = self.told.take() {
             let failure = error.map(|error| (error.name(), Fate::Unknown));
             let observation = Observation::new(*told, failure);
-            later.push(|| observation.tell());
+            later.tell(observation);
         }
     }
 
@@ -207,7 +207,7 @@ impl Confirmations {
     pub(super) fn grabbed(&mut self, told: Told, job: Option<(&Assignment, usize)>) {
         if let Some(told) = told {
             let observation = trace::grabbed(*told, job);
-            self.later.push(|| observation.tell());
+            self.later.tell(observation);
         }
     }
 
