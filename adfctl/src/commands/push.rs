@@ -35,8 +35,8 @@ Many messages are in flight at once (--batch) and arrive in the queue in the giv
 unknown which of those in flight have arrived: none is resent, and the last line says how many were acknowledged, how
 many may have arrived, and how many were not sent.
 With several servers, batches go to each in turn, and SERVER shows where a message went. A server that does not answer
-at the start is named and gets no messages, and the exit code is that of its failure; losing a server later ends the
-command.
+at the start is named and gets no messages, which is no failure if the others take them; losing a server later ends
+the command.
 
 Examples:
   adfctl push /mail 'hello'
@@ -194,8 +194,7 @@ fn push_all(
         })?;
         list.flush()
     });
-    let exit = bulk.finish_list(pushed, list)?;
-    Ok(if exit.is_done() { fleet.exit() } else { exit })
+    bulk.finish_list(pushed, list)
 }
 
 /// Adds a message at one end of a queue.

@@ -131,7 +131,6 @@ pub fn run(tool: &mut Tool, args: PopulateArgs) -> Result<Exit, CliError> {
         lanes::several(lanes, source, &gate, &interrupts, absorb)
     };
     let exit = bulk.after(done)?.finish(&mut tool.out)?;
-    let exit = if exit.is_done() { fleet.exit() } else { exit };
     Ok(after_refusals(&tool.messages, buried, exit))
 }
 

@@ -34,8 +34,8 @@ A TTR of 0 becomes 1; its last second is a safety margin (DEADLINE_SOON).
 With --ndjson, each record may name its own tube; import --tube puts all of them into one tube.
 If the server answers BURIED (out of memory), the job exists but is buried, and the exit code is 75.
 Several servers share the jobs: each has its own connection, an idle one takes the next jobs, and SERVER shows where a
-job went. A server that does not answer at the start is named and gets no jobs, and the exit code is that of its
-failure; losing a server later ends the command.
+job went. A server that does not answer at the start is named and gets no jobs, which is no failure if the others take
+them; losing a server later ends the command.
 
 Examples:
   bsctl put -t mail 'hello'
@@ -242,6 +242,5 @@ fn put_all(
         lanes::several(lanes, source, &gate, &interrupts, absorb)
     };
     let exit = bulk.finish_list(done, list)?;
-    let exit = if exit.is_done() { fleet.exit() } else { exit };
     Ok(after_refusals(&tool.messages, buried, exit))
 }

@@ -250,6 +250,7 @@ macro_rules! tool_contract {
                 live_servers_are_named_when_one_is_dead,
                 several_servers_are_asked_at_the_same_time,
                 a_silent_one_of_several_servers_is_named,
+                a_frozen_server_is_124_and_not_absent,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case exporter

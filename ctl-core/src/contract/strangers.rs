@@ -63,6 +63,17 @@ pub fn several_servers_are_asked_at_the_same_time<T: Tool>(case: &Case<T>) {
     }
 }
 
+/// It is there, so nobody needs to start it.
+pub fn a_frozen_server_is_124_and_not_absent<T: Tool>(case: &Case<T>) {
+    let silent = serves(|mut stream| drop(std::io::copy(&mut stream, &mut std::io::sink())));
+    for line in [case.list, case.figures] {
+        let words: Vec<&str> = line.split(' ').chain(["--timeout", "3s", "-o", "json"]).collect();
+        let error = case.program.at(&silent, &words).exits(124).error_alone();
+        let hints = error["hints"].to_string();
+        assert!(error["code"] == "TIMEOUT" && !hints.contains("start "), "{line}: {error}");
+    }
+}
+
 /// A server that takes connections and never answers is named, and the others are heard all the same.
 pub fn a_silent_one_of_several_servers_is_named<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();

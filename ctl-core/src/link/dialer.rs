@@ -307,6 +307,8 @@ impl<L: Link> Dialer<L> {
         let asks = self.plan.wait_for_server.is_some();
         let place = (&*address, &*source);
         let attempt = |left: Option<Duration>| {
+            let mut attempt =
+                |bounds| attempt(bounds).map_err(|error| who::silent(error, &addresses));
             if is_known {
                 return attempt(Attempt { asks, left });
             }

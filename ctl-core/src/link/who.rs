@@ -85,6 +85,21 @@ pub fn explain(
     error.hint(elsewhere(program))
 }
 
+/// A connection that was not made in time although somebody accepts it: the server is frozen, not away. Some protocols
+/// and TLS count their first answer as a part of connecting.
+#[must_use]
+pub(crate) fn silent(error: CliError, addresses: &[String]) -> CliError {
+    let accepts = |address: &String| {
+        let found = host_and_port(address).to_socket_addrs().ok().and_then(|mut all| all.next());
+        found.is_some_and(|place| TcpStream::connect_timeout(&place, PATIENCE).is_ok())
+    };
+    if error.code != "CONNECT_TIMEOUT" || !addresses.iter().any(accepts) {
+        return error;
+    }
+    let hints = vec!["a longer --timeout".to_owned()];
+    CliError { exit: Exit::Timeout, code: "TIMEOUT", hints, ..error }
+}
+
 /// The stable error name for a server of another kind.
 pub const WRONG_SERVER: &str = "WRONG_SERVER";
 

@@ -12,6 +12,9 @@ use crate::error::CliError;
 use crate::output::color::Role;
 use crate::output::escape;
 
+/// Names that one server gives.
+const IDS: [&str; 3] = ["id", "handle", "messageid"];
+
 /// A list of results of one shape. Only [`List::finish`] completes it. If a command runs on several servers, their
 /// lists are merged into one with a server column, which ends with the last server.
 pub struct List<'a> {
@@ -363,8 +366,17 @@ impl<'a> List<'a> {
                 self.out.csv_line(fields)
             }
             Format::Name => {
-                let mut line = Vec::new();
-                self.out.plain_field(record.get(self.rows.shape.name), &mut line)?;
+                let (name, mut field, mut line) = (self.rows.shape.name, Vec::new(), Vec::new());
+                self.out.plain_field(record.get(name), &mut field)?;
+                // The same id names another job elsewhere.
+                if let (Some(server), true) = (record.get(SERVER.key), IDS.contains(&name)) {
+                    self.out.plain_field(Some(server), &mut line)?;
+                    line.extend_from_slice(b"//");
+                    if field.starts_with(&line) {
+                        line.clear();
+                    }
+                }
+                line.append(&mut field);
                 self.out.line(line)
             }
             Format::Raw => match record.body() {
