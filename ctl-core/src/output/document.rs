@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::error::CliError;
-use crate::output::escape;
+use crate::output::{escape, yaml};
 
 /// A value as indented JSON.
 pub(super) fn pretty(value: &impl Serialize) -> Result<String, CliError> {
@@ -13,14 +13,9 @@ pub(super) fn pretty(value: &impl Serialize) -> Result<String, CliError> {
     Ok(escape::json(&text).into_owned())
 }
 
-/// YAML; values that would act on a terminal are written as JSON, which is also YAML.
+/// YAML: a document, or the items of a list, one behind the other.
 pub(super) fn yaml(value: &impl Serialize) -> Result<String, CliError> {
-    let text = serde_yaml::to_string(value)
-        .map_err(|error| CliError::internal(format!("cannot write YAML: {error}")))?;
-    if text.chars().any(|c| c != '\n' && escape::acts(c)) {
-        return Ok(format!("{}\n", pretty(value)?));
-    }
-    Ok(text)
+    serde_json::to_value(value).map(|value| yaml::text(&value)).map_err(not_json)
 }
 
 /// The error for a value without a form in JSON.

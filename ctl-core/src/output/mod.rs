@@ -25,6 +25,7 @@ pub(crate) mod times;
 pub mod units;
 pub(crate) mod wrap;
 mod writing;
+mod yaml;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::Instant;
