@@ -271,6 +271,7 @@ pub fn nobody_is_let_in_without_the_token<T: Tool>(case: &Case<T>) {
     };
     refused(&["--listen", "0.0.0.0:0"], "without --allow-remote");
     refused(&["--token", "short"], "too short");
+    refused(&["-q"], "nobody would see the link");
     refused(&["--interval", "1ms"], "100ms");
     let (_server, address) = Case::<T>::server();
     let folder = tempfile::tempdir().unwrap();

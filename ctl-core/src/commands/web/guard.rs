@@ -11,6 +11,7 @@ use crate::error::CliError;
 use crate::output::escape;
 use crate::output::from_base64;
 use crate::output::messages::Messages;
+use crate::system::files;
 use crate::system::listen::http;
 
 /// The checks of every request.
@@ -150,8 +151,13 @@ fn first_line(path: &Path) -> Result<String, CliError> {
     let name = escape::line(&path.to_string_lossy()).into_owned();
     let failed = |error: io::Error| CliError::reading(&name, &error);
     let mut line = Vec::new();
-    let file = BufReader::new(File::open(path).map_err(failed)?);
-    file.take(LONGEST).read_until(b'\n', &mut line).map_err(failed)?;
+    let file = File::open(path).map_err(failed)?;
+    // Whoever can change the token lets himself in.
+    if let Some(why) = files::distrust(&file.metadata().map_err(failed)?) {
+        return Err(CliError::usage(format!("the token file {name} {why}"))
+            .hint("a file of your own that only you can write"));
+    }
+    BufReader::new(file).take(LONGEST).read_until(b'\n', &mut line).map_err(failed)?;
     if line.len() as u64 == LONGEST {
         return Err(CliError::usage(format!("the first line of {name} is too long for a token")));
     }
@@ -312,6 +318,14 @@ mod tests {
         std::fs::write(&path, format!("{TOKEN}\r\nmore")).unwrap();
         let given = of(None, Some(&path)).unwrap();
         assert!(given.is(TOKEN.as_bytes()) && given.fragment().is_empty());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode));
+            mode(0o666).unwrap();
+            assert!(of(None, Some(&path)).unwrap_err().message.contains(files::WRITABLE));
+            mode(0o600).unwrap();
+        }
         std::fs::write(&path, "x".repeat(1 << 20)).unwrap();
         assert!(of(None, Some(&path)).unwrap_err().message.contains("too long"));
     }

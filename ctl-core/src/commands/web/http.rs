@@ -148,7 +148,7 @@ async fn route<T: Interactive>(
         (Method::GET, "/") => text("text/html; charset=utf-8", PAGE),
         (Method::GET, "/page.js") => text("text/javascript; charset=utf-8", SCRIPT),
         (Method::GET, "/page.css") => text("text/css; charset=utf-8", STYLE),
-        (Method::GET, "/title") => document(StatusCode::OK, &shared.title, None),
+        (Method::GET, "/title") => document(StatusCode::OK, shared.title.to_string(), None),
         (Method::GET, "/live") => match Arc::clone(&shared.streams).try_acquire_owned() {
             Ok(permit) => {
                 let answer = Answer::Events(Events::new(shared.live.stream(), permit));
@@ -187,12 +187,16 @@ async fn command<T: Interactive>(
         return plain(StatusCode::SERVICE_UNAVAILABLE, "too many commands are running\n");
     };
     let acts = Arc::clone(&shared.acts);
-    let run = run(room, move |interrupts| match action {
-        Some(peer) => acts.act(&asked, peer, interrupts),
-        None => acts.view(&asked, interrupts),
+    let run = run(room, move |interrupts| {
+        let result = match action {
+            Some(peer) => acts.act(&asked, peer, interrupts),
+            None => acts.view(&asked, interrupts),
+        };
+        // Here, because a large one would hold up all connections.
+        result.map(|document| document.to_string())
     });
     match run.await {
-        Ok((Ok(result), room)) => document(StatusCode::OK, &result, Some(room)),
+        Ok((Ok(result), room)) => document(StatusCode::OK, result, Some(room)),
         Ok((Err(error), _)) => failed(StatusCode::UNPROCESSABLE_ENTITY, &error),
         Err(error) if error.exit == Exit::TryAgain => {
             failed(StatusCode::SERVICE_UNAVAILABLE, &error)
@@ -238,7 +242,7 @@ fn failed(status: StatusCode, error: &CliError) -> Response<Answer> {
     let told = json!({
         "error": { "code": error.code, "message": error.message, "hints": error.hints, "exit": error.exit.code() },
     });
-    document(status, &told, None)
+    document(status, told.to_string(), None)
 }
 
 fn refused(refusal: Refusal) -> Response<Answer> {
@@ -269,10 +273,9 @@ fn plain(status: StatusCode, body: &'static str) -> Response<Answer> {
 /// A large document keeps its room until all of it is written.
 fn document(
     status: StatusCode,
-    value: &Value,
+    text: String,
     room: Option<OwnedSemaphorePermit>,
 ) -> Response<Answer> {
-    let text = value.to_string();
     let bytes = match room.filter(|_| text.len() > SMALL) {
         Some(room) => Bytes::from_owner(Roomy { text, _room: room }),
         None => text.into(),
@@ -446,7 +449,7 @@ mod tests {
         let results = Arc::new(Semaphore::new(1));
         for (size, left) in [(SMALL * 2, 0), (1, 1)] {
             let room = Arc::clone(&results).try_acquire_owned().unwrap();
-            let answer = document(StatusCode::OK, &"x".repeat(size).into(), Some(room));
+            let answer = document(StatusCode::OK, "x".repeat(size), Some(room));
             let body = answer.into_body().collect();
             let body = runtime(false).block_on(body).unwrap().to_bytes();
             assert_eq!(results.available_permits(), left);

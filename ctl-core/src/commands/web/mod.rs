@@ -220,6 +220,10 @@ pub fn run<T: Interactive>(
 ) -> Result<Exit, CliError> {
     context.refuse_dry_run("web", "without --write, it changes nothing")?;
     let token = Token::new(args.token.as_deref(), args.token_file.as_deref(), &context.messages)?;
+    if context.globals.quiet && !token.fragment().is_empty() {
+        return Err(CliError::usage("with -q, nobody would see the link with the random token")
+            .hint("--token-file FILE"));
+    }
     let encryption = args.https.read(T::PROGRAM.name, &context.messages)?;
     let wanted = listen::tcp_address(&args.listen, args.allow_remote, "page")?;
     let interrupts = context.interrupts()?;
