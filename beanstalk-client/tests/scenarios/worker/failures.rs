@@ -78,7 +78,9 @@ fn an_observer_that_panics_costs_no_slot<F: WorkerFace>() {
         for body in ["fail", "2", "3"] {
             put(&mut client, body);
         }
-        let options = worker_options(at(server.address())).prefetch(prefetch);
+        // The failed job does not come again before the worker is stopped.
+        let retries = Retries::default().backoff(10 * PATIENCE, 1, 10 * PATIENCE);
+        let options = worker_options(at(server.address())).prefetch(prefetch).retries(retries);
         let worker = F::start_told(
             options,
             |_| panic!("an observer of a test"),
