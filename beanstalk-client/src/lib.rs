@@ -1,25 +1,32 @@
 //! A client for the [beanstalkd](https://beanstalkd.github.io) job queue: the whole protocol, async and blocking.
 //!
+//! A service puts jobs with a [`Producer`] and runs them with a [`Worker`]:
+//!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let server = fixtures::beanstalkd::Server::start()?;
 //! # let address = server.address();
-//! use std::time::Duration;
-//! use beanstalk_client::{Client, PutOptions, Reserved};
+//! use beanstalk_client::{JobContext, Producer, PutOptions, Worker, WorkerOptions};
 //!
-//! let mut client = Client::connect(address).await?; // for example "127.0.0.1:11300"
-//! let id = client.put("hello", PutOptions::default()).await?.id();
-//! if let Reserved::Job(job) = client.reserve_with_timeout(Duration::from_secs(5)).await? {
-//!     assert_eq!(job.id, id);
-//!     assert_eq!(job.body, "hello");
-//!     client.delete(&job).await?;
-//! }
+//! let producer = Producer::connect(address).await?; // for example "127.0.0.1:11300"
+//! let id = producer.put("mail", "hello", PutOptions::default()).await?.id();
+//!
+//! let options = WorkerOptions::new(address)?.tubes(["mail"])?.slots(4);
+//! # let options = options.until_empty();
+//! let report = Worker::new(options)?
+//!     .run(move |job: JobContext| async move {
+//!         assert_eq!((job.id, &*job.body), (id, &b"hello"[..]));
+//!         Ok::<(), std::io::Error>(()) // delete; an error releases it with a delay
+//!     })
+//!     .await;
+//! assert_eq!(report.finished, 1);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The blocking face has the same names and needs no runtime:
+//! A [`Client`] is one connection, with a method for each command. The blocking face has the same names and needs no
+//! runtime:
 //!
 //! ```
 //! # let server = fixtures::beanstalkd::Server::start()?;
@@ -50,16 +57,24 @@
 //!   then belong to another client's job.
 //! * **A reconnect restores** the used tube and the watch list before anything else is sent.
 //! * **Nothing invalid is sent**: names, durations and sizes are checked when a value is built.
-//! * **Every wait has a named deadline**, and every buffer a limit.
+//! * **Every wait has a named deadline**, and every buffer a limit. Only the bare commands in [`protocol`] that the
+//!   server may hold back for ever, a plain `reserve`, have none.
 //!
 //! # Where things are
+//!
+//! [`Producer`] and [`blocking::Producer`] put jobs for any number of callers over one connection to each server.
+//!
+//! [`Worker`] and [`blocking::Worker`] run a handler for every job, on any number of servers: they keep reservations
+//! alive, retry what failed and bury what fails too often, survive restarts of servers, and stop in an orderly way.
 //!
 //! [`Client`] and [`blocking::Client`] have a method for each command of the protocol, `call` for any command value,
 //! `call_pair` to finish a job and ask for the next in one write, and `call_many` for pipelines. [`protocol`] is all of
 //! it without input and output.
 //!
-//! [`Worker`] and [`blocking::Worker`] run a handler for every job, on any number of servers: they keep reservations
-//! alive, retry what failed and bury what fails too often, survive restarts of servers, and stop in an orderly way.
+//! # After `fork`
+//!
+//! Parent and child share the sockets of all clients, producers and workers, and take each other's answers. A child must
+//! not use those that were made before the fork, and makes its own.
 //!
 //! # Observability
 //!
