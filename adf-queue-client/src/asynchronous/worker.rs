@@ -51,6 +51,8 @@ type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 ///
 /// * **Servers.** Each has one WebSocket connection, in its own task, and its own slots. One that is down is retried
 ///   without holding up the others.
+/// * **Deleted queues** are served again once they are back. Over JSON, a pull that meets the deletion of its queue by
+///   another client ends the real server: see [`Transport::WsJson`](crate::Transport::WsJson).
 /// * **Handlers** run in tasks; those that have proved quick are first polled in the task that receives their messages.
 /// * **Outcome.** `Ok` deletes the message. An error or a panic returns it to the right end, at once, because the
 ///   server has no delays; [`max_duplications`](WorkerOptions::max_duplications) limits the repetitions. A handler that

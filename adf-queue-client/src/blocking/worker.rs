@@ -42,6 +42,8 @@ type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 ///   [slot](WorkerOptions::slots); their decisions go out within 16 ms.
 /// * **Servers.** Each has one WebSocket connection and its own slots. One that is down is retried without holding up
 ///   the others.
+/// * **Deleted queues** are served again once they are back. Over JSON, a pull that meets the deletion of its queue by
+///   another client ends the real server: see [`Transport::WsJson`](crate::Transport::WsJson).
 /// * **Outcome.** `Ok` deletes the message. An error or a panic returns it to the right end, at once, because the
 ///   server has no delays; [`max_duplications`](WorkerOptions::max_duplications) limits the repetitions. A handler that
 ///   returns an [`Outcome`](crate::Outcome) decides itself.

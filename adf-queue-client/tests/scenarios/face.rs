@@ -212,36 +212,40 @@ methods! {
 macro_rules! by_transport {
     ($name:ident, $module:ident, $transport:ident) => {
         mod $module {
-            use adf_queue_client::Transport;
-
-            use crate::{
-                face::{Async, Blocking},
-                support::World,
-            };
-
-            #[test]
-            fn async_in_memory() {
-                super::super::$name::<Async>(&World::in_memory(Transport::$transport));
-            }
-
-            #[test]
-            fn blocking_in_memory() {
-                super::super::$name::<Blocking>(&World::in_memory(Transport::$transport));
-            }
+            crate::face::in_memory!($name, $transport);
 
             #[test]
             fn async_real() {
-                if let Some(world) = World::real(Transport::$transport) {
-                    super::super::$name::<Async>(&world);
+                if let Some(world) = crate::support::World::real(TRANSPORT) {
+                    super::super::$name::<crate::face::Async>(&world);
                 }
             }
 
             #[test]
             fn blocking_real() {
-                if let Some(world) = World::real(Transport::$transport) {
-                    super::super::$name::<Blocking>(&world);
+                if let Some(world) = crate::support::World::real(TRANSPORT) {
+                    super::super::$name::<crate::face::Blocking>(&world);
                 }
             }
+        }
+    };
+}
+
+/// Those of them that leave the real server alone.
+macro_rules! in_memory {
+    ($name:ident, $transport:ident) => {
+        const TRANSPORT: adf_queue_client::Transport = adf_queue_client::Transport::$transport;
+
+        #[test]
+        fn async_in_memory() {
+            super::super::$name::<crate::face::Async>(&crate::support::World::in_memory(TRANSPORT));
+        }
+
+        #[test]
+        fn blocking_in_memory() {
+            super::super::$name::<crate::face::Blocking>(&crate::support::World::in_memory(
+                TRANSPORT,
+            ));
         }
     };
 }
@@ -297,6 +301,7 @@ macro_rules! both_faces {
 
 pub(crate) use both_faces;
 pub(crate) use by_transport;
+pub(crate) use in_memory;
 pub(crate) use over_each_transport;
 pub(crate) use over_http;
 pub(crate) use over_websocket;

@@ -27,9 +27,17 @@ use crate::{
 
 over_websocket! {
     a_handler_whose_connection_is_lost_is_told_and_its_message_is_run_again_after_it,
-    a_queue_that_is_deleted_and_made_again_is_served,
     what_others_put_back_is_run,
     ten_thousand_messages_survive_a_worker_that_is_cut_off_in_the_middle,
+}
+
+mod a_queue_that_is_deleted_and_made_again_is_served {
+    crate::face::by_transport!(a_queue_that_is_deleted_and_made_again_is_served, ws_bin, WsBin);
+
+    /// A JSON pull that meets the deletion ends the real server.
+    mod ws_json {
+        crate::face::in_memory!(a_queue_that_is_deleted_and_made_again_is_served, WsJson);
+    }
 }
 
 both_faces! {

@@ -19,7 +19,8 @@ pub(crate) type Message = (Request, Delivered);
 
 /// A pull, from the first request to the message.
 ///
-/// A JSON pull on a missing queue crashes the server, so the queue is counted first. And since the server cannot cancel
+/// A JSON pull on a missing queue crashes the server, so the queue is counted first; only another client that deletes it
+/// before the pull arrives can still crash the server. And since the server cannot cancel
 /// a pull, one with a deadline repeats the count until there is a message. Another client may be faster; then the pull
 /// waits on the server, and the next one gets its message.
 ///
