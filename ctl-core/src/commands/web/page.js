@@ -47,7 +47,10 @@ function spark(values, what) {
 }
 
 // A heading in one style, whatever the key or the column of a tool is.
-const headed = (text) => text.replaceAll("_", " ").replace(/^\S+/, (word) => word[0].toUpperCase() + (/[a-z]/.test(word) ? word.slice(1) : word.slice(1).toLowerCase()));
+function headed(text) {
+  const words = text.replaceAll("_", " "), plain = /[a-z]/.test(words) ? words : words.toLowerCase();
+  return plain.charAt(0).toUpperCase() + plain.slice(1);
+}
 
 function note(key, value) {
   const values = history.get(key) ?? [];
