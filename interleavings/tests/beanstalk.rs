@@ -78,6 +78,28 @@ fn every_caller_of_a_producer_gets_its_answer() {
     }
 }
 
+/// Also behind a caller that drives the connection and leaves, and before there is a connection.
+#[test]
+fn puts_that_nobody_waits_for_are_written() {
+    search(300, || {
+        let world = world();
+        let producer = Arc::new(Producer::new(ProducerOptions::new(servers(&world))).unwrap());
+        let callers: Vec<_> = (0..3)
+            .map(|caller| {
+                let producer = producer.clone();
+                thread::spawn(move || match caller {
+                    0 => drop(producer.put("default", "x", PutOptions::default()).unwrap()),
+                    _ => drop(producer.enqueue("default", "x", PutOptions::default()).unwrap()),
+                })
+            })
+            .collect();
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        while jobs(&world) < 3 {
+            thread::yield_now();
+        }
+    });
+}
+
 #[test]
 fn a_connection_that_breaks_leaves_no_caller_waiting() {
     search(500, || {
