@@ -265,16 +265,19 @@ impl Outbox {
     fn queue(&mut self, server: usize, taken: Taken, now: Instant) {
         let Some(lane) = self.lanes.get_mut(server) else { return };
         lane.next_due = earliest([lane.next_due, taken.parcel.deadline]);
-        match taken.parcel.owner.and_then(|owner| self.slots.get(owner.slot)) {
+        let follows = match taken.parcel.owner.and_then(|owner| self.slots.get(owner.slot)) {
+            // A caller that drives the lane of its own put has to follow the put.
             Some(Slot::Queued { lane, waker, .. }) => {
-                if std::mem::replace(lane, server) != server {
-                    // A caller that drives the lane of its own put has to follow the put.
-                    self.wakers.extend(waker.take());
-                }
+                let has_moved = std::mem::replace(lane, server) != server;
+                waker.take_if(|_| has_moved)
             }
-            Some(Slot::Abandoned { lane }) => *lane = server,
-            _ => {}
-        }
+            Some(Slot::Abandoned { lane }) => {
+                *lane = server;
+                None
+            }
+            _ => None,
+        };
+        self.wakers.extend(follows);
         lane.admit(taken, now);
         lane.nudge(&mut self.wakers);
     }
