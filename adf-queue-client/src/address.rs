@@ -21,6 +21,10 @@ use crate::{Error, protocol::Encoding};
 /// | `unix:/path`, `unix:///path` | a unix socket of such a proxy: WebSocket, binary |
 ///
 /// [`with_transport`](queue_core::Address::with_transport) changes the transport of any of them.
+///
+/// Its methods: [`tcp`](queue_core::Address::tcp), [`tls`](queue_core::Address::tls),
+/// [`unix`](queue_core::Address::unix), [`over_tls`](queue_core::Address::over_tls),
+/// [`is_tls`](queue_core::Address::is_tls) and [`endpoint`](queue_core::Address::endpoint).
 pub type Address = queue_core::Address<AdfQueue>;
 
 /// Adf.QueueServer as the server kind of an [`Address`].

@@ -155,7 +155,8 @@ impl Error {
 
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
-        let message = format!("the server refused: {refusal}");
+        let text = refusal.to_string();
+        let message = format!("the server refused: {}", text.trim_end_matches('.'));
         Error::new(ErrorKind::Refused(refusal), Fate::Refused, message)
     }
 }
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn an_error_says_the_action_and_the_cause() {
         let error = Error::from(Refusal::QueueNotFound);
-        assert_eq!(error.to_string(), "the server refused: queue not exists.");
+        assert_eq!(error.to_string(), "the server refused: queue not exists");
         assert_eq!((error.fate(), error.is_temporary()), (Fate::Refused, false));
         let error = Error::invalid("no").with_detail("because");
         assert_eq!(error.to_string(), "no: because");

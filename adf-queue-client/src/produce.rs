@@ -216,17 +216,19 @@ impl ProducerReport {
 impl fmt::Display for ProducerReport {
     /// Formats the counters on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} messages pushed", self.pushed)?;
+        write!(f, "{} pushed", queue_core::counted(self.pushed, "message"))?;
         let others = [
             (self.refused, "refused"),
             (self.not_sent, "not sent"),
             (self.unknown, "of unknown fate"),
             (self.resent, "sent again"),
             (self.moved, "moved to another server"),
-            (self.created, "queues created"),
         ];
         for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
             write!(f, ", {count} {what}")?;
+        }
+        if self.created > 0 {
+            write!(f, ", {} created", queue_core::counted(self.created, "queue"))?;
         }
         Ok(())
     }

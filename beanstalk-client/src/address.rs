@@ -8,6 +8,10 @@
 /// | `beanstalk://host:port`, `tcp://host:port` | the same |
 /// | `beanstalks://host:port`, `tls://host:port` | TLS; the port is 11400 unless given |
 /// | `unix:/path`, `unix:///path` | a unix socket |
+///
+/// Its methods: [`tcp`](queue_core::Address::tcp), [`tls`](queue_core::Address::tls),
+/// [`unix`](queue_core::Address::unix), [`over_tls`](queue_core::Address::over_tls),
+/// [`is_tls`](queue_core::Address::is_tls) and [`endpoint`](queue_core::Address::endpoint).
 pub type Address = queue_core::Address<Beanstalkd>;
 
 /// beanstalkd as the server kind of an [`Address`].

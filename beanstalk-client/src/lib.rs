@@ -120,7 +120,7 @@
 //! |---|---|---|---|
 //! | `tokio` | yes | the async face: [`Client`] | tokio, socket2 |
 //! | `blocking` | yes | the blocking face: [`blocking::Client`] | socket2 |
-//! | `tls` | no | `beanstalks://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
+//! | `tls` | no | `beanstalks://` addresses for both faces, `TlsOptions` | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `platform-verifier` | no | `TlsOptions::platform_verifier`, for `tls` and `blocking-tls`: the operating system decides about certificates | rustls-platform-verifier |
 //! | `json` | no | bodies that are JSON: `put_json`, `json` | serde, serde_json |
@@ -211,6 +211,7 @@ pub use queue_core::{
 pub use queue_core::{TlsOptions, rustls};
 
 /// Metrics of a client; errors by their [`ErrorKind`].
+/// Its fields and methods are those of [`queue_core::Metrics`].
 pub type Metrics = queue_core::Metrics<ErrorKind>;
 
 /// The result type of this crate's calls.

@@ -16,6 +16,11 @@ use crate::{ConnectOptions, Selection, address::Beanstalkd};
 /// let servers = servers.selection(Selection::RoundRobin).each(|server| server.reply_timeout(Duration::from_secs(2)));
 /// # Ok::<(), beanstalk_client::Error>(())
 /// ```
+///
+/// Its methods: [`new`](queue_core::Servers::new), [`selection`](queue_core::Servers::selection),
+/// [`selected`](queue_core::Servers::selected), [`each`](queue_core::Servers::each),
+/// [`addresses`](queue_core::Servers::addresses), [`options`](queue_core::Servers::options) and
+/// [`check`](queue_core::Servers::check).
 pub type Servers = queue_core::Servers<ConnectOptions>;
 
 impl queue_core::OneServer for ConnectOptions {

@@ -112,7 +112,7 @@
 //! |---|---|---|---|
 //! | `tokio` | yes | the async face: [`Client`], [`Worker`], [`Admin`] | tokio, socket2 |
 //! | `blocking` | yes | the blocking face: [`blocking`] | socket2 |
-//! | `tls` | no | `gearmans://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
+//! | `tls` | no | `gearmans://` addresses for both faces, `TlsOptions` | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `platform-verifier` | no | `TlsOptions::platform_verifier`, for `tls` and `blocking-tls`: the operating system decides about certificates | rustls-platform-verifier |
 //! | `json` | no | bodies that are JSON: `submit_json`, `run_json`, `submit_background_json`, `json`, [`to_json`] | serde, serde_json |
@@ -209,12 +209,14 @@ pub use queue_core::EventStream;
 #[cfg(feature = "json")]
 pub use queue_core::JsonError;
 pub use queue_core::{
-    AttributeValue, ConnectionState, Endpoint, Instrument, Measurement, RetryPolicy, ServerOptions,
+    AttributeValue, ConnectionState, Endpoint, Epoch, Instrument, Measurement, RetryPolicy,
+    ServerOptions,
 };
 #[cfg(feature = "__rustls")]
 pub use queue_core::{TlsOptions, rustls};
 
 /// Metrics of a client; errors by their [`ErrorKind`].
+/// Its fields and methods are those of [`queue_core::Metrics`].
 pub type Metrics = queue_core::Metrics<ErrorKind>;
 
 /// The result type of this crate's calls.

@@ -18,6 +18,11 @@ use crate::{ConnectOptions, address::Gearmand};
 /// let servers = servers.selection(Selection::ByKey).each(|server| server.reply_timeout(Duration::from_secs(2)));
 /// # Ok::<(), gearman_client::Error>(())
 /// ```
+///
+/// Its methods: [`new`](queue_core::Servers::new), [`selection`](queue_core::Servers::selection),
+/// [`selected`](queue_core::Servers::selected), [`each`](queue_core::Servers::each),
+/// [`addresses`](queue_core::Servers::addresses), [`options`](queue_core::Servers::options) and
+/// [`check`](queue_core::Servers::check).
 pub type Servers = queue_core::Servers<ConnectOptions>;
 
 /// How a client selects the server for a submission. Whatever the selection, an unreachable server is skipped for a

@@ -95,7 +95,7 @@ pub use self::{
         watch::Watch,
     },
     signal::{Signal, lock::lock, tickets::Tickets, wakers::Wakers},
-    text::{decimal, excerpt, panic_text, shorten, words::unknown_word},
+    text::{counted, decimal, excerpt, panic_text, shorten, words::unknown_word},
     trace::{
         measure::{
             AttributeValue, Facts, Instrument, Measurement, Measures, Place, one_line, titled,

@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::{Address, Deadline, Dial, Limit, Measures, RetryPolicy, System};
 
 /// Options for one server: its address, deadlines, retries, and how connections are made. Each client's options contain
-/// one of these and give read access to it.
+/// one of these and give read access to it. What the clients themselves need of it is not shown here.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerOptions<S: System> {
@@ -35,8 +35,10 @@ pub struct ServerOptions<S: System> {
     /// How often, and after what delays, a client retries.
     pub retry: RetryPolicy,
     /// How connections are made.
+    #[doc(hidden)]
     pub dial: Dial,
     /// The observer of durations and numbers of messages.
+    #[doc(hidden)]
     pub measures: Measures,
 }
 
@@ -57,12 +59,14 @@ impl<S: System> ServerOptions<S> {
     }
 
     /// Time limit for an attempt to connect, whichever caller waits for it.
+    #[doc(hidden)]
     #[must_use]
     pub fn connecting_timeout(&self) -> Duration {
         self.total_timeout.map_or(self.connect_timeout, |total| total.min(self.connect_timeout))
     }
 
     /// Sets the connector of the async face; it gets the address.
+    #[doc(hidden)]
     #[cfg(feature = "tokio")]
     pub fn set_connector<C, F, T>(&mut self, connect: C)
     where
@@ -75,6 +79,7 @@ impl<S: System> ServerOptions<S> {
     }
 
     /// Sets the connector of the blocking face; it gets the address and the remaining time.
+    #[doc(hidden)]
     #[cfg(feature = "blocking")]
     pub fn set_blocking_connector<C, T>(&mut self, connect: C)
     where
@@ -87,6 +92,7 @@ impl<S: System> ServerOptions<S> {
     }
 
     /// The error of a deadline of these options.
+    #[doc(hidden)]
     #[must_use]
     pub fn timed_out(&self, which: Deadline) -> crate::Error {
         let time = match which {
@@ -102,12 +108,14 @@ impl<S: System> ServerOptions<S> {
     }
 
     /// The limit of a whole call that starts now.
+    #[doc(hidden)]
     #[must_use]
     pub fn total_limit(&self) -> Limit {
         Limit::of(Deadline::Total, self.total_timeout)
     }
 
     /// The limit of an attempt to connect that starts now.
+    #[doc(hidden)]
     #[must_use]
     pub fn connecting_limit(&self) -> Limit {
         Limit::of(Deadline::Connect, Some(self.connecting_timeout()))

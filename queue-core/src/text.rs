@@ -46,6 +46,12 @@ pub fn shorten(message: Cow<'static, str>) -> Cow<'static, str> {
     format!("{shown}… (the first {} of {} bytes)", shown.len(), message.len()).into()
 }
 
+/// A number of things, in words: `1 server`, `2 servers`.
+#[must_use]
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

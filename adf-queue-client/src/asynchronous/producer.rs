@@ -43,7 +43,7 @@ use crate::{
 /// let options: ProducerOptions = address.parse()?; // or several: "one:6230,two:6230"
 /// let producer = Producer::new(options.create_queues(true))?;
 /// producer.rpush("/mail", "hello").await?;
-/// assert_eq!(producer.report().to_string(), "1 messages pushed, 1 queues created");
+/// assert_eq!(producer.report().to_string(), "1 message pushed, 1 queue created");
 /// # Ok(())
 /// # }
 /// ```

@@ -76,7 +76,7 @@ impl fmt::Display for WorkerReport {
              {lost} lost, {unknown} unknown"
         )?;
         if *given_up > 0 {
-            write!(f, ", {given_up} servers given up")?;
+            write!(f, ", {} given up", queue_core::counted(*given_up, "server"))?;
         }
         Ok(())
     }

@@ -367,7 +367,7 @@ fn a_push_whose_time_is_over_was_not_sent_again<F: Produces>() {
     assert_eq!(error.fate(), Fate::Unknown);
     let text = "not done within the total timeout of 3 s";
     assert_eq!(error.to_string(), format!("rpush to {}: {text}", proxy.address()));
-    assert_eq!(producer.report().to_string(), "1 messages pushed, 1 of unknown fate");
+    assert_eq!(producer.report().to_string(), "1 message pushed, 1 of unknown fate");
     assert_eq!(bodies(&server, &queue), ["before", "x"]);
     let events = events.lock().unwrap();
     let is_resent = |what: &ProducerEventKind| matches!(what, ProducerEventKind::Resent);

@@ -18,6 +18,7 @@ pub enum ProducerState {
     /// A connection is being made.
     Connecting,
     /// Connected: puts go out at once.
+    #[doc(alias = "Connected")]
     Ready,
 }
 
@@ -81,7 +82,7 @@ impl fmt::Display for ProducerReport {
         for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
             write!(f, ", {count} {what}")?;
         }
-        write!(f, "; {} connections", self.connections)
+        write!(f, "; {}", queue_core::counted(self.connections, "connection"))
     }
 }
 
@@ -116,12 +117,12 @@ mod tests {
         let report =
             ProducerReport { accepted: 9, inserted: 9, connections: 1, ..Default::default() };
         assert!(report.is_complete());
-        assert_eq!(report.to_string(), "9 of 9 jobs put; 1 connections");
+        assert_eq!(report.to_string(), "9 of 9 jobs put; 1 connection");
         let report = ProducerReport { inserted: 7, unknown: 2, resent: 1, ..report };
         assert!(!report.is_complete());
         assert_eq!(
             report.to_string(),
-            "7 of 9 jobs put, 2 of unknown fate, 1 sent again; 1 connections"
+            "7 of 9 jobs put, 2 of unknown fate, 1 sent again; 1 connection"
         );
     }
 }

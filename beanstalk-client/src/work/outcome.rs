@@ -177,6 +177,11 @@ impl From<Outcome> for Decision {
 
 /// What a handler may return: `()`, an [`Outcome`], a [`Decision`], or a `Result` of one of them with any `Display`
 /// error.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot return `{Self}`",
+    label = "not an outcome",
+    note = "return `()`, an `Outcome`, a `Decision`, or a `Result` of one of them with any error that implements `Display`"
+)]
 pub trait IntoOutcome {
     /// The outcome, and the message of a failure.
     fn into_outcome(self) -> (Outcome, Option<String>);

@@ -56,11 +56,13 @@ impl fmt::Display for WorkerReport {
             (rejected, "given to others before they were finished"),
             (unknown, "finished, but perhaps without the server's knowledge"),
             (abandoned, "not finished"),
-            (given_up, "connections given up"),
         ] {
             if *count > 0 {
                 write!(f, ", {count} {what}")?;
             }
+        }
+        if *given_up > 0 {
+            write!(f, ", {} given up", queue_core::counted(*given_up, "connection"))?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! TLS with rustls: trusted certificates, and client certificates.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(any(all(feature = "tokio", feature = "tls"), feature = "blocking"))]
 use std::io;
 use std::{
     fmt,
@@ -362,12 +362,12 @@ fn unusable(what: impl fmt::Display, why: impl fmt::Display) -> Error {
 
 /// A reason why a handshake may run into the connect deadline: a server may wait for the end of what it takes for plain
 /// text.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(any(all(feature = "tokio", feature = "tls"), feature = "blocking"))]
 pub(crate) const NO_ANSWER: &str =
     "the server did not answer the TLS handshake (is this port plain text?)";
 
 /// The error of a failed handshake. Plain-text servers close the connection or answer with text.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(any(all(feature = "tokio", feature = "tls"), feature = "blocking"))]
 pub(crate) fn handshake_failed(error: io::Error) -> Error {
     let closed = matches!(
         error.kind(),

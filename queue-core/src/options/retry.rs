@@ -67,18 +67,21 @@ impl RetryPolicy {
     }
 
     /// The policy of the n-th of several connections to one server: a seed gives each of them its own delays.
+    #[doc(hidden)]
     #[must_use]
     pub fn of_connection(&self, n: u64) -> RetryPolicy {
         RetryPolicy { seed: self.seed.map(|seed| seed.wrapping_add(n)), ..*self }
     }
 
     /// The delays of one client.
+    #[doc(hidden)]
     #[must_use]
     pub fn delays(&self) -> Backoff {
         Backoff::new(self.base, self.cap, self.seed_or_any())
     }
 
     /// A generator for other random decisions of a client, from the same seed.
+    #[doc(hidden)]
     #[must_use]
     pub fn random(&self) -> Random {
         Random::new(self.seed_or_any())

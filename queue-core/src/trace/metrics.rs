@@ -89,6 +89,7 @@ pub enum ConnectionState {
     /// Being made.
     Connecting,
     /// Good, as far as known.
+    #[doc(alias = "Connected")]
     Ready,
     /// Failed; the next attempt is delayed.
     Backoff,
