@@ -13,7 +13,7 @@ fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
         Kind::JobNotFound | Kind::FunctionNotFound => (Exit::Negative, NOT_FOUND),
         Kind::FunctionInUse => (Exit::Negative, "FUNCTION_IN_USE"),
         Kind::JobLost => (Exit::Negative, "JOB_LOST"),
-        Kind::Server => (Exit::Negative, SERVER_ERROR),
+        Kind::Server => (Exit::Negative, "SERVER_ERROR"),
         Kind::InvalidInput => (Exit::BadData, "INVALID_INPUT"),
         Kind::ArgumentTooLarge => (Exit::BadData, "ARGUMENT_TOO_LARGE"),
         Kind::PacketTooLarge => (Exit::BadData, "PACKET_TOO_LARGE"),
@@ -33,9 +33,6 @@ fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
 
 /// The stable name for a job or function that does not exist.
 pub const NOT_FOUND: &str = "NOT_FOUND";
-
-/// The stable name for a refusal that has none of its own.
-pub const SERVER_ERROR: &str = "SERVER_ERROR";
 
 /// The stable name for a command that this server does not support.
 pub const UNSUPPORTED: &str = "UNSUPPORTED";

@@ -1,6 +1,9 @@
 //! The connections to the servers: opened when first needed, with the timeouts and retries that the flags set. Jobs use
 //! one, the text commands of administration another.
 
+mod absent;
+mod answer;
+
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -8,9 +11,8 @@ use ctl_core::error::{CliError, Exit};
 #[cfg(feature = "tls")]
 use ctl_core::link::tls::Tls;
 use ctl_core::link::{Dialer, Endpoint, Link as _, Pong, RequestLog, Setters};
-use ctl_core::output::messages::Messages;
 use ctl_core::output::{Column, Shape, units};
-use ctl_core::system::at_once::{at_once, soon_after_first};
+use ctl_core::system::at_once::at_once;
 use fixtures::fault::Faults;
 use fixtures::gearmand::{Listen, Server};
 use gearman_client::blocking::{Admin, Client, GrabbedJob, Packets, Worker};
@@ -19,6 +21,8 @@ use gearman_client::{
     Address, ConnectOptions, FunctionName, Grab, Listing, RetryPolicy, Row, Servers, WorkerOptions,
 };
 
+use self::absent::Absent;
+pub use self::answer::Answer;
 use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
 
 /// The connections that commands use.
@@ -34,62 +38,6 @@ pub struct Link {
     absent: Absent,
     /// See [`Link::is_gearmand`].
     is_gearmand: Option<bool>,
-}
-
-/// Which of several servers were away when another one answered.
-#[derive(Default)]
-struct Absent {
-    /// Those that said nothing: no job goes there.
-    silent: Vec<Address>,
-    /// Those that the user knows of.
-    named: Vec<Address>,
-}
-
-/// The outcome of a query that not every server answers.
-pub enum Answer<T> {
-    /// The answer.
-    Came(T),
-    /// The server reports that it has no such command.
-    Unsupported(CliError),
-    /// Nothing arrived in time, or the server hung up.
-    Silent(CliError),
-}
-
-impl<T> Answer<T> {
-    /// The answer, if one arrived.
-    #[must_use]
-    pub fn came(self) -> Option<T> {
-        match self {
-            Self::Came(answer) => Some(answer),
-            Self::Unsupported(_) | Self::Silent(_) => None,
-        }
-    }
-
-    /// The answer.
-    ///
-    /// # Errors
-    /// The reason why there is none.
-    pub fn required(self) -> Result<T, CliError> {
-        match self {
-            Self::Came(answer) => Ok(answer),
-            Self::Unsupported(error) | Self::Silent(error) => Err(error),
-        }
-    }
-
-    /// Maps the answer.
-    ///
-    /// # Errors
-    /// Those of `make`.
-    pub fn and_then<U>(
-        self,
-        make: impl FnOnce(T) -> Result<U, CliError>,
-    ) -> Result<Answer<U>, CliError> {
-        Ok(match self {
-            Self::Came(answer) => Answer::Came(make(answer)?),
-            Self::Unsupported(error) => Answer::Unsupported(error),
-            Self::Silent(error) => Answer::Silent(error),
-        })
-    }
 }
 
 /// A worker that serves a function.
@@ -132,49 +80,6 @@ pub fn next_job(
 /// `GET_STATUS` of a job that does not exist, because geard leaves `ECHO_REQ` unanswered.
 fn round_trip(client: &mut Client) -> Result<(), CliError> {
     client.status("H:gearctl:0").map(drop).map_err(cli_error)
-}
-
-/// How much longer than for the first of several servers to wait for the others, before their jobs go to that one.
-const LONGER: Duration = Duration::from_secs(1);
-
-impl Absent {
-    /// Makes a round trip to each of several servers, because a job sent to a frozen one is queued there later. Names
-    /// those that are away.
-    ///
-    /// # Errors
-    /// None has answered: the worst error.
-    fn ask_each(
-        &mut self,
-        servers: &[ConnectOptions],
-        messages: &Messages,
-    ) -> Result<(), CliError> {
-        let asked = soon_after_first(servers.to_vec(), LONGER, |server| {
-            let alone = server.retry(RetryPolicy::never());
-            round_trip(&mut Client::connect(alone).map_err(cli_error)?)
-        });
-        if !asked.iter().any(|result| matches!(result, Some(Ok(())))) {
-            let failures = asked.into_iter().flatten().filter_map(Result::err);
-            let worst = failures.max_by_key(|error| error.exit.code());
-            return Err(worst.unwrap_or_else(|| CliError::usage("no server given")));
-        }
-        self.silent.clear();
-        for (server, result) in servers.iter().zip(asked) {
-            let address = server.address();
-            let why = match result {
-                Some(Ok(())) => continue,
-                Some(Err(error)) if !error.is_late() => error.at(&address.to_string()),
-                _ => {
-                    self.silent.push(address.clone());
-                    format!("{address} does not answer: no job goes there")
-                }
-            };
-            if !self.named.contains(address) {
-                self.named.push(address.clone());
-                messages.warn(why);
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The hint for a request that was not answered, although the server is there.

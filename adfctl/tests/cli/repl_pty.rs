@@ -24,9 +24,9 @@ fn the_prompt_shows_pulled_messages_and_leaving_asks_about_them() {
         terminal.says("pulled", "DELIVERY");
         terminal.sees(" *2> ");
         terminal.types("\u{4}");
-        terminal.sees("2 messages pulled: [l]cancel (default) / [r]cancel / [d]elete / [c]ancel: ");
+        terminal.sees("2 messages pulled: [l]cancel (default) / [r]cancel / [d]elete / [s]tay: ");
         terminal.says("c", " *2> ");
-        terminal.says("quit", "[c]ancel: ");
+        terminal.says("quit", "[s]tay: ");
         terminal.says("r", "2 messages put back at the right end");
         assert_eq!(terminal.ends(), 0);
         let rest = adfctl(address, &["pop", q, "-c", "9", "--columns", "body"]).exits(0);

@@ -154,13 +154,13 @@ fn leaving_asks_what_becomes_of_reserved_jobs() {
         terminal.says("reserve", "hello");
         terminal.sees("default*1 ");
         terminal.types("\u{4}");
-        terminal.sees("1 job reserved: [r]elease (default) / [b]ury / [d]elete / [c]ancel: ");
+        terminal.sees("1 job reserved: [r]elease (default) / [b]ury / [d]elete / [s]tay: ");
         terminal.says("c", "default*1 ");
-        terminal.says("quit", "[c]ancel: ");
-        terminal.says("nonsense", "[c]ancel: ");
+        terminal.says("quit", "[s]tay: ");
+        terminal.says("nonsense", "[s]tay: ");
         terminal.types("\u{3}");
         terminal.sees("default*1 ");
-        terminal.says("quit", "[c]ancel: ");
+        terminal.says("quit", "[s]tay: ");
         // The second Ctrl-D is the default.
         terminal.types("\u{4}");
         terminal.sees("1 job released: ");
@@ -176,7 +176,7 @@ fn leaving_asks_what_becomes_of_reserved_jobs() {
         // Nothing is settled for an unreachable server.
         terminal.says("connect 127.0.0.1:1", "still connected to");
         terminal.sees("default*1 ");
-        terminal.says(&format!("connect {address}"), "[c]ancel: ");
+        terminal.says(&format!("connect {address}"), "[s]tay: ");
         terminal.says("b", "1 job buried: ");
         terminal.sees("connected to ");
         terminal.sees("> ");
@@ -348,7 +348,7 @@ fn a_dumb_terminal_has_prompts_continuation_and_control_c() {
     terminal.sees("...> ");
     terminal.types("\u{3}");
     terminal.sees("default*1 ");
-    terminal.says("quit", "[c]ancel: ");
+    terminal.says("quit", "[s]tay: ");
     terminal.says("d", "1 job deleted: 1");
     assert_eq!(terminal.ends(), 0);
     assert!(

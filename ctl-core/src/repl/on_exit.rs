@@ -51,13 +51,13 @@ fn choose(
 ) -> Result<Option<&'static str>, CliError> {
     loop {
         let Some(question) = question() else { return Ok(Some(nothing)) };
-        let prompt = format!("{question}: {} / [c]ancel: ", offered(answers.words));
+        let prompt = format!("{question}: {} / [s]tay: ", offered(answers.words));
         let answer = match person.ask(&Prompt::new().role(Role::Warning, prompt))? {
             Edited::Text(text) => String::from_utf8_lossy(&text).trim().to_ascii_lowercase(),
             Edited::End => return Ok(Some(answers.at_end)),
             Edited::Interrupted => return Ok(None),
         };
-        if matches!(answer.as_str(), "c" | "cancel") {
+        if matches!(answer.as_str(), "s" | "stay" | "c" | "cancel") {
             return Ok(None);
         }
         // An empty answer is a prefix of the first word.

@@ -241,12 +241,12 @@ fn leaving_asks_what_becomes_of_foreground_jobs() {
         terminal.says("start up one", " *1> ");
         terminal.types("\u{4}");
         terminal.sees("1 foreground job running");
-        terminal.sees("[c]ancel: ");
+        terminal.sees("[s]tay: ");
         terminal.says("c", " *1> ");
-        terminal.says("quit", "[c]ancel: ");
+        terminal.says("quit", "[s]tay: ");
         terminal.types("\u{3}");
         terminal.sees(" *1> ");
-        terminal.says("quit", "[c]ancel: ");
+        terminal.says("quit", "[s]tay: ");
         terminal.types("w\r");
         let worker = serve(address, "up", 1, |job| Ok(job.workload.to_ascii_uppercase()));
         terminal.sees("ONE");
@@ -256,7 +256,7 @@ fn leaving_asks_what_becomes_of_foreground_jobs() {
         let mut terminal = plain(address);
         terminal.says("start up two", " *1> ");
         terminal.types("\u{4}");
-        terminal.sees("[c]ancel: ");
+        terminal.sees("[s]tay: ");
         // The second Ctrl-D leaves.
         terminal.types("\u{4}");
         terminal.sees("1 foreground job left to the server: H:");
@@ -285,13 +285,13 @@ fn a_wait_for_jobs_at_the_end_can_be_given_up() {
     let server = Server::start().unwrap();
     let mut terminal = plain(server.address());
     terminal.says("start up one", " *1> ");
-    terminal.says("quit", "[c]ancel: ");
+    terminal.says("quit", "[s]tay: ");
     terminal.says("w", "\n");
     terminal.types("\u{3}");
     terminal.sees("keeps running");
     terminal.sees(" *1> ");
     terminal.types("\u{4}");
-    terminal.sees("[c]ancel: ");
+    terminal.sees("[s]tay: ");
     terminal.says("l", "left to the server: H:");
     assert_eq!(terminal.ends(), 0);
 }

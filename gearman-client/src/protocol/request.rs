@@ -409,6 +409,8 @@ pub(crate) fn refusal(packet: &Packet) -> Error {
         "UNKNOWN_OPTION" => ErrorKind::UnknownOption,
         "ARGUMENT_TOO_LARGE" => ErrorKind::ArgumentTooLarge,
         "INVALID_COMMAND" => ErrorKind::Unsupported,
+        // Perl's server calls a method of this name.
+        _ if text.starts_with(b"Can't locate object method \"CMD_") => ErrorKind::Unsupported,
         _ => ErrorKind::Server,
     };
     let shown = code.escape_debug();
@@ -637,6 +639,11 @@ mod tests {
                 "ARGUMENT_TOO_LARGE",
             ),
             (b"no text", ErrorKind::Server, "no text"),
+            (
+                b"server_error\0Can't locate object method \"CMD_get_status_unique\" via package",
+                ErrorKind::Unsupported,
+                "server_error",
+            ),
         ] {
             let error = refusal(&answer(PacketType::Error, body));
             assert_eq!((error.kind(), error.code()), (kind, Some(code)));

@@ -8,7 +8,7 @@ use ctl_core::output::units;
 use gearman_client::protocol::{AdminCommand, Assignment, GetStatusUnique};
 use gearman_client::{JobInfo, UniqueId, UniqueJob};
 
-use crate::error::{CONNECTION_LOST, SERVER_ERROR, TIMEOUT, UNSUPPORTED, cli_error};
+use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
 use crate::link::{Answer, Link, PROBE};
 
 /// Refuses to continue if clients wait for queued jobs. The server does not report the function of a job.
@@ -96,10 +96,7 @@ const GET_STATUS_UNIQUE: &str = "GET_STATUS_UNIQUE";
 fn is_waited_for(link: &mut Link, id: UniqueId) -> Result<Answer<bool>, CliError> {
     match link.call(&GetStatusUnique(id)) {
         Ok(status) => Ok(Answer::Came(status.waiting.unwrap_or(0) > 0)),
-        // Perl's server reports a packet that it does not know as an exception of its own.
-        Err(error) if [UNSUPPORTED, SERVER_ERROR].contains(&error.code) => {
-            Ok(Answer::Unsupported(error))
-        }
+        Err(error) if error.code == UNSUPPORTED => Ok(Answer::Unsupported(error)),
         Err(error) if matches!(error.code, TIMEOUT | CONNECTION_LOST) => Ok(Answer::Silent(error)),
         Err(error) => Err(error),
     }
