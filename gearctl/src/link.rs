@@ -269,7 +269,7 @@ impl Link {
             if attempt.asks && bounded.len() > 1 {
                 absent.ask_each(&bounded, &messages)?;
             }
-            bounded.retain(|server| !absent.silent.contains(server.address()));
+            bounded.retain(|server| !absent.useless.contains(server.address()));
             let is_single = bounded.len() == 1;
             let servers = Servers::new(bounded).map_err(cli_error)?;
             let mut client = Client::connect(servers).map_err(cli_error)?;

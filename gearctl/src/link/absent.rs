@@ -14,8 +14,8 @@ use crate::error::cli_error;
 /// Which of several servers were away when another one answered.
 #[derive(Default)]
 pub(super) struct Absent {
-    /// Those that said nothing: no job goes there.
-    pub(super) silent: Vec<Address>,
+    /// Those that took the connection, or may yet, and did not answer: no job goes there.
+    pub(super) useless: Vec<Address>,
     /// Those that the user knows of.
     named: Vec<Address>,
 }
@@ -43,14 +43,19 @@ impl Absent {
             let worst = failures.max_by_key(|error| error.exit.code());
             return Err(worst.unwrap_or_else(|| CliError::usage("no server given")));
         }
-        self.silent.clear();
+        self.useless.clear();
         for (server, result) in servers.iter().zip(asked) {
             let address = server.address();
             let why = match result {
                 Some(Ok(())) => continue,
-                Some(Err(error)) if !error.is_late() => error.at(&address.to_string()),
+                // Nothing can be sent there, and a session may find it again.
+                Some(Err(error)) if error.code == "UNAVAILABLE" => error.at(&address.to_string()),
+                Some(Err(error)) if !error.is_late() => {
+                    self.useless.push(address.clone());
+                    format!("{}: no job goes there", error.at(&address.to_string()))
+                }
                 _ => {
-                    self.silent.push(address.clone());
+                    self.useless.push(address.clone());
                     format!("{address} does not answer: no job goes there")
                 }
             };
